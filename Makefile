@@ -1,0 +1,70 @@
+# `make` lists what there is. Everything runs in .venv; nothing outside this folder is changed,
+# except that `make test-real` installs real servers and a browser with apt.
+
+PYTHON ?= python3
+BIN := .venv/bin
+SEED ?= 0
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run demo test test-data test-real check fix bench docs lock screenshots clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+.venv/.run: pyproject.toml constraints.txt
+	@test -d .venv || $(PYTHON) -m venv .venv || { \
+	  echo 'error: cannot make .venv; Debian needs: apt-get install python3-venv' >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/.setup: .venv/.run
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
+	@touch $@
+
+setup: .venv/.setup ## make .venv with all that `make test` and `make bench` need
+
+run: .venv/.run ## start steward with a simulated cluster and open its dashboard
+	$(BIN)/steward up --demo
+
+demo: .venv/.run ## one minute of a simulated cluster in the terminal, then what it was worth
+	$(BIN)/steward up --demo --speed 120 --for 60 --no-browser --data build/demo
+	$(BIN)/steward report --data build/demo
+
+test: .venv/.setup ## the tests that need nothing but Python
+	$(BIN)/python -m pytest -n 2
+
+test-data: .venv/.setup ## the tests on real traces, from $$STEWARD_DATA or ../shared/data
+	$(BIN)/python -m pytest -m data
+
+test-real: .venv/.setup ## the tests with real servers and a real browser (installs them)
+	scripts/install-real-parts
+	$(BIN)/python -m pytest -m real
+
+check: .venv/.setup ## format, lint, types, import contracts, tests with coverage, docs drift
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=
+	$(BIN)/python -m coverage report --fail-under=100 --include='src/steward/model/*,src/steward/decide/*,src/steward/act/guard.py'
+	$(BIN)/python scripts/make_reference.py --check
+
+fix: .venv/.setup ## repair what can be repaired by machine
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/.setup ## measure every claim; results in benchmarks/results
+	$(BIN)/python benchmarks/run_all.py
+
+docs: .venv/.setup ## write docs/reference anew
+	$(BIN)/python scripts/make_reference.py
+
+screenshots: .venv/.setup ## make the pictures of the README with Chromium
+	scripts/install-real-parts
+	$(BIN)/python scripts/screenshot.py
+
+lock: ## write constraints.txt anew with the newest versions
+	$(PYTHON) scripts/make_lock.py
+
+clean: ## remove .venv and everything that was built
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

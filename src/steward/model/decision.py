@@ -1,0 +1,149 @@
+"""What should be done, as values: typed actions with their reason, expectation, check and undo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from steward.model.forecast import Forecast
+from steward.model.identity import DecisionId, FindingId, GpuId, JobId, TenantId
+
+__all__ = [
+    "Action",
+    "Autonomy",
+    "CallBack",
+    "Choice",
+    "Decision",
+    "DecisionState",
+    "Expectation",
+    "Lend",
+    "Receipt",
+    "Ruling",
+    "Verdict",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lend:
+    """Let `borrower` run on GPUs that `owner` holds but does not use, until `owner` wakes."""
+
+    gpus: tuple[GpuId, ...]
+    owner: JobId
+    borrower: JobId
+    type: Literal["lend"] = "lend"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallBack:
+    """Save and stop the borrower of one loan, so that the GPUs are the owner's alone again."""
+
+    loan: DecisionId  # the decision that lent
+    gpus: tuple[GpuId, ...]
+    owner: JobId
+    borrower: JobId
+    type: Literal["call-back"] = "call-back"
+
+
+Action = Lend | CallBack
+
+
+class Autonomy(Enum):
+    """How much steward may do by itself. Granted, not assumed: `ADVISE` is the default."""
+
+    OBSERVE = "observe"
+    ADVISE = "advise"
+    APPROVE = "approve"
+    AUTO = "auto"
+
+    @property
+    def rank(self) -> int:
+        return list(Autonomy).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What a decision should bring by its first check, in GPU-seconds put to work."""
+
+    low: float
+    mid: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One thing to do and why. `undo` is None where the action is itself a way back."""
+
+    id: DecisionId
+    t_s: float
+    policy: str
+    action: Action
+    because: str
+    findings: tuple[FindingId, ...]
+    forecasts: tuple[Forecast, ...]
+    expects: Expectation
+    check_after_s: float
+    undo: Action | None
+    tenant: TenantId  # whose GPUs it touches: budgets and autonomy are granted by tenant
+
+    @property
+    def returns(self) -> bool:
+        """Whether this gives back what was taken: that is always allowed."""
+        return isinstance(self.action, CallBack)
+
+
+class Ruling(Enum):
+    """What the guard says to a decision."""
+
+    GO = "go"
+    ASK = "ask"
+    ADVISE = "advise"
+    HOLD = "hold"
+    EXPIRE = "expire"  # nobody approved in time, or the reason is gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The guard's ruling with its reason."""
+
+    decision: DecisionId
+    t_s: float
+    ruling: Ruling
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What a person said about a decision: `approve`, `reject` or `undo`."""
+
+    decision: DecisionId
+    t_s: float
+    choice: Literal["approve", "reject", "undo"]
+    user: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What an actuator really did. `gpus` are those it changed: fewer than asked is `partly`."""
+
+    decision: DecisionId
+    t_s: float
+    result: Literal["done", "partly", "failed"]
+    gpus: tuple[GpuId, ...]
+    text: str
+
+
+class DecisionState(Enum):
+    """Where a decision is, told from its journal entries alone."""
+
+    ADVISED = "advised"
+    WAITING = "waiting"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    HELD = "held"
+    ACTIVE = "active"
+    DONE = "done"
+    FAILED = "failed"
+    UNDONE = "undone"
+    EXPIRED = "expired"

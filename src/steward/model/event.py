@@ -1,0 +1,66 @@
+"""What happened, and what one look at the world brings back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from steward.model.cluster import Cluster, Health
+from steward.model.frame import Frame, empty_frame
+from steward.model.identity import GpuId
+from steward.model.job import Job, Tenant
+
+__all__ = ["Availability", "Event", "Fault", "Observation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to `subject` at one time, in the words of who saw it."""
+
+    t_s: float
+    kind: str  # dotted, e.g. `gpu.failed`, `telemetry.gap`, `clock.jumped-back`
+    subject: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What a collector saw: new samples, events, and whatever changed since its last look.
+
+    `jobs` holds jobs that are new or different now. `cluster` and `tenants` are given when they
+    changed. Everything not named is as it was.
+    """
+
+    frame: Frame = field(default_factory=empty_frame)
+    events: tuple[Event, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    cluster: Cluster | None = None
+    tenants: tuple[Tenant, ...] | None = None
+    health: Mapping[GpuId, Health] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that steward itself could not do. The loop goes on and says so."""
+
+    t_s: float
+    where: str
+    problem: str
+    hint: str = ""
+
+    def event(self) -> Event:
+        """Return the fault as the journal keeps it."""
+        text = f"{self.problem} ({self.hint})" if self.hint else self.problem
+        return Event(
+            t_s=self.t_s, kind="steward.fault", subject=self.where, text=text, source="steward"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Availability:
+    """Whether a plug can work on this machine, and if not, why and what would help."""
+
+    status: str  # ok, limited, missing
+    reason: str
+    hint: str = ""

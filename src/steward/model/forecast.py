@@ -1,0 +1,87 @@
+"""What is believed about what can't be seen: a value with its range, or a column of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.errors import StewardError
+
+__all__ = [
+    "LOAN_YIELD",
+    "REMAINING_S",
+    "UNEXPLAINED_S",
+    "About",
+    "Forecast",
+    "ForecastColumn",
+]
+
+Floats = NDArray[np.float64]
+
+# Quantities that one room predicts and another relies on.
+UNEXPLAINED_S = "quiet.unexplained_s"  # for how long a GPU's owner has not used it without a reason
+REMAINING_S = "idle.remaining_s"  # for how much longer it will not
+LOAN_YIELD = "loan.yield_share"  # what part of the time that GPUs are lent is put to work
+
+
+class About(Enum):
+    """Which table of the view a column runs along; `WHOLE` columns have one row."""
+
+    GPUS = "gpus"
+    JOBS = "jobs"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What `basis` believes of `subject`: `mid`, and in four of five cases low..high."""
+
+    subject: str
+    quantity: str
+    low: float
+    mid: float
+    high: float
+    basis: str  # estimator and version, so that a decision can be traced to what was believed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ForecastColumn:
+    """Forecasts of one quantity for every row of one table of the view; NaN is "no idea"."""
+
+    about: About
+    quantity: str
+    low: Floats
+    mid: Floats
+    high: Floats
+    basis: str
+
+    def __post_init__(self) -> None:
+        if not len(self.low) == len(self.mid) == len(self.high):
+            raise StewardError(
+                f"{self.quantity} has {len(self.low)}, {len(self.mid)}, {len(self.high)} rows",
+                where=self.basis,
+                hint="low, mid and high run along the same table",
+            )
+        known = ~(np.isnan(self.low) | np.isnan(self.mid) | np.isnan(self.high))
+        if bool(np.any(self.low[known] > self.mid[known])) or bool(
+            np.any(self.mid[known] > self.high[known])
+        ):
+            raise StewardError(
+                f"{self.quantity} is not ordered low <= mid <= high",
+                where=self.basis,
+                hint="sort the three quantiles before you hand them on",
+            )
+
+    def row(self, index: int, subject: str) -> Forecast:
+        """Return one row as a value that a decision can name."""
+        return Forecast(
+            subject=subject,
+            quantity=self.quantity,
+            low=float(self.low[index]),
+            mid=float(self.mid[index]),
+            high=float(self.high[index]),
+            basis=self.basis,
+        )

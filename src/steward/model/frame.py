@@ -1,0 +1,54 @@
+"""Telemetry is columnar: one row per moment and entity, one column per metric, absent is null.
+
+An entity is a string: a node (`n01`), a GPU (`n01/gpu3`), a job (`job:812`), or one job's part of
+one GPU (`n01/gpu3@812`), which only shared GPUs need.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from steward.errors import StewardError
+from steward.model.identity import GpuId, JobId
+
+__all__ = ["ENTITY", "T_S", "Frame", "check_frame", "empty_frame", "job_entity", "share_entity"]
+
+Frame = pl.DataFrame
+T_S = "t_s"
+ENTITY = "entity"
+
+
+def empty_frame() -> Frame:
+    """Return a frame without rows and without metrics."""
+    return pl.DataFrame(schema={T_S: pl.Float64, ENTITY: pl.String})
+
+
+def job_entity(job: JobId) -> str:
+    """Name the host side of a job (its processes, wherever they run)."""
+    return f"job:{job}"
+
+
+def share_entity(gpu: GpuId, job: JobId) -> str:
+    """Name one job's part of a GPU that two jobs share."""
+    return f"{gpu}@{job}"
+
+
+def check_frame(frame: Frame, *, where: str) -> Frame:
+    """Return the frame if its columns have the right types, else say all that is wrong with it."""
+    faults = [
+        f"column '{name}' is {frame.schema.get(name, 'missing')}, not {kind}"
+        for name, kind in ((T_S, pl.Float64), (ENTITY, pl.String))
+        if frame.schema.get(name) != kind
+    ]
+    faults += [
+        f"metric '{name}' is {kind}, not Float64"
+        for name, kind in frame.schema.items()
+        if name not in (T_S, ENTITY) and kind != pl.Float64
+    ]
+    if faults:
+        raise StewardError(
+            "; ".join(faults),
+            where=where,
+            hint=f"a frame has {T_S} (Float64), {ENTITY} (String) and Float64 metrics",
+        )
+    return frame

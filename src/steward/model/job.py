@@ -1,0 +1,98 @@
+"""Who works here and what they run: tenants with their share, jobs with their shape and history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from steward.errors import StewardError
+from steward.model.identity import GpuId, JobId, TenantId
+
+__all__ = ["Checkpointing", "Job", "JobChange", "JobShape", "JobState", "Tenant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A group that shares the cluster: a guarantee of its own, and a part of the rest by weight."""
+
+    id: TenantId
+    weight: float = 1.0
+    guaranteed_gpus: int = 0
+
+    def __post_init__(self) -> None:
+        if self.weight <= 0 or self.guaranteed_gpus < 0:
+            raise StewardError(
+                f"weight is {self.weight}, guaranteed GPUs are {self.guaranteed_gpus}",
+                where=f"tenant {self.id}",
+                hint="a weight is above 0 and a guarantee is 0 or more",
+            )
+
+
+class JobState(Enum):
+    """Where a job is in its life. The last three are ends."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobShape:
+    """What a job asks for. Memory is per GPU and is what must be free on a GPU that it shares."""
+
+    gpus: int
+    gpu_memory_bytes: int = 0
+    cpus: int = 0
+    memory_bytes: int = 0
+    gpu_models: tuple[str, ...] = ()  # any when empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpointing:
+    """What it costs to stop a job and go on later."""
+
+    able: bool = False
+    save_s: float = 0.0
+    restore_s: float = 0.0
+    every_s: float = 0.0  # 0: only when asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobChange:
+    """One line of a job's history. `lost_s` is work that has to be done again."""
+
+    t_s: float
+    state: JobState
+    why: str
+    lost_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job at one time. A collector hands on a new value whenever anything about it changed."""
+
+    id: JobId
+    tenant: TenantId
+    shape: JobShape
+    submit_s: float
+    user: str = ""
+    name: str = ""
+    priority: int = 0
+    deadline_s: float | None = None
+    state: JobState = JobState.QUEUED
+    gpus: tuple[GpuId, ...] = ()
+    start_s: float | None = None
+    end_s: float | None = None
+    checkpointing: Checkpointing = Checkpointing()
+    history: tuple[JobChange, ...] = ()
+
+    def changed(self, t_s: float, state: JobState, why: str, *, lost_s: float = 0.0) -> Job:
+        """Return the job in its new state, with one more line of history."""
+        line = JobChange(t_s=t_s, state=state, why=why, lost_s=lost_s)
+        return replace(self, state=state, history=(*self.history, line))

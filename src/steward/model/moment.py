@@ -1,0 +1,436 @@
+"""Keeps the moment up to date: folds each observation into columns and hands out views of them.
+
+Costs grow with what changed, not with what is there: a job's row is written when the job changes,
+a GPU's when it says something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.model.cluster import Cluster, Health
+from steward.model.event import Observation
+from steward.model.frame import ENTITY, T_S, Frame
+from steward.model.identity import DecisionId, GpuId, JobId, TenantId
+from steward.model.job import Job, JobState, Tenant
+from steward.model.view import (
+    HEALTH_CODES,
+    QUEUED,
+    RUNNING,
+    GpuColumns,
+    JobColumns,
+    Loan,
+    NodeColumns,
+    TenantColumns,
+    View,
+    frozen,
+)
+
+__all__ = ["Moment"]
+
+Floats = NDArray[np.float64]
+NONE = -1
+GOOD = HEALTH_CODES[Health.GOOD]
+_GPU_FLOATS = (
+    "memory_used_bytes",
+    "power_watts",
+    "busy_share",
+    "owner_busy_share",
+    "borrower_busy_share",
+    "seen_s",
+    "quiet_since_s",
+)
+_JOB_LEVELS = {
+    "job.cpu.busy_cores": "cpu_busy_cores",
+    "job.disk.read_bytes_per_s": "read_bytes_per_s",
+    "job.disk.write_bytes_per_s": "write_bytes_per_s",
+}
+_JOB_FLOATS = (
+    "gpu_memory_bytes",
+    "submit_s",
+    "start_s",
+    "deadline_s",
+    "save_s",
+    "restore_s",
+    *_JOB_LEVELS.values(),
+    "seen_s",
+)
+_JOB_INTS = ("tenant", "state", "gpus", "model_mask", "priority")
+
+
+class Moment:
+    """The one mutable place of the model. Below `quiet_share`, an owner does not use its GPU."""
+
+    def __init__(self, *, quiet_share: float = 0.05, stale_after_s: float = 120.0) -> None:
+        self.quiet_share = quiet_share
+        self.stale_after_s = stale_after_s
+        self._tenants: dict[TenantId, Tenant] = {}
+        self._jobs: dict[JobId, Job] = {}
+        self._slot: dict[JobId, int] = {}
+        self._free_slots: list[int] = []
+        self._ended: list[Job] = []
+        self._loans: dict[DecisionId, Loan] = {}
+        self._begun: set[DecisionId] = set()  # loans whose borrower was seen to run
+        self._spoken_gpus: frozenset[GpuId] = frozenset()
+        self._spoken_jobs: frozenset[JobId] = frozenset()
+        self._job_ids = np.empty(0, dtype=object)
+        self._job: dict[str, NDArray[np.float64]] = {name: np.empty(0) for name in _JOB_FLOATS}
+        self._job_int = {name: np.empty(0, dtype=np.int64) for name in _JOB_INTS}
+        self._checkpointable = np.empty(0, dtype=bool)
+        self._live = np.empty(0, dtype=bool)
+        self._set_cluster(Cluster(id="empty"))
+
+    # -- what comes in -------------------------------------------------------------------------
+
+    def fold(self, seen: Observation) -> None:
+        """Take in one observation."""
+        if seen.tenants is not None:
+            self._tenants = {tenant.id: tenant for tenant in sorted(seen.tenants, key=_tenant_name)}
+            self._retenant()
+        if seen.cluster is not None:
+            self._set_cluster(seen.cluster)
+        for gpu, health in seen.health.items():
+            if gpu in self._gpu_row:
+                self._health[self._gpu_row[gpu]] = HEALTH_CODES[health]
+        for job in seen.jobs:
+            self._put(job)
+        if seen.frame.height:
+            self._fold_frame(seen.frame)
+
+    def lend(self, loan: Loan) -> None:
+        """Remember a loan that was carried out; it is forgotten when either side lets go."""
+        self._loans[loan.id] = loan
+
+    def speak_for(self, gpus: Iterable[GpuId], jobs: Iterable[JobId]) -> None:
+        """Say which GPUs and jobs open decisions are about, so that no policy decides twice."""
+        self._spoken_gpus = frozenset(gpus)
+        self._spoken_jobs = frozenset(jobs)
+
+    # -- what goes out -------------------------------------------------------------------------
+
+    def view(self, t_s: float) -> View:
+        """Return the moment as it is now. Sensors silent for too long are unknown in it."""
+        stale = ~(self._gpu["seen_s"] >= t_s - self.stale_after_s)
+        for name in ("busy_share", "owner_busy_share", "borrower_busy_share", "quiet_since_s"):
+            self._gpu[name][stale] = np.nan
+        self._close_loans(t_s)
+        slots = np.flatnonzero(self._live)
+        row_of = np.full(len(self._live) + 1, NONE, dtype=np.int64)  # the last one is for NONE
+        row_of[slots] = np.arange(len(slots))
+        ended, self._ended = tuple(self._ended), []
+        jobs = self._job_columns(slots)
+        gpus = self._gpu_columns(row_of, jobs)
+        return View(
+            t_s=t_s,
+            cluster=self._cluster,
+            models=self._models,
+            gpus=gpus,
+            jobs=jobs,
+            nodes=self._node_columns(),
+            tenants=self._tenant_columns(gpus, jobs),
+            details=MappingProxyType(dict(self._jobs)),
+            ended=ended,
+            loans=tuple(self._loans.values()),
+        )
+
+    # -- the cluster ---------------------------------------------------------------------------
+
+    def _set_cluster(self, cluster: Cluster) -> None:
+        before = getattr(self, "_gpu_row", {})
+        old = getattr(self, "_gpu", None)
+        old_health = getattr(self, "_health", None)
+        self._cluster = cluster
+        self._models = tuple(sorted({gpu.model.name for gpu in cluster.gpus}))
+        self._gpu_row = {gpu.id: row for row, gpu in enumerate(cluster.gpus)}
+        size = len(cluster.gpus)
+        model_row = {name: row for row, name in enumerate(self._models)}
+        node_row = {node.id: row for row, node in enumerate(cluster.nodes)}
+        self._gpu_ids = np.array([gpu.id for gpu in cluster.gpus], dtype=object)
+        self._gpu_node = np.array([node_row[gpu.node] for gpu in cluster.gpus], dtype=np.int64)
+        self._gpu_model = np.array([model_row[gpu.model.name] for gpu in cluster.gpus], np.int64)
+        self._gpu_memory = np.array([gpu.model.memory_bytes for gpu in cluster.gpus], np.float64)
+        self._node_ids = np.array([node.id for node in cluster.nodes], dtype=object)
+        self._node_gpus = np.array([len(node.gpus) for node in cluster.nodes], dtype=np.int64)
+        self._gpu = {name: np.full(size, np.nan) for name in _GPU_FLOATS}
+        self._quiet_joules = np.zeros(size)  # sum of power readings while quiet
+        self._quiet_count = np.zeros(size)
+        self._health = np.full(size, HEALTH_CODES[Health.UNKNOWN], dtype=np.int64)
+        self._owner = np.full(size, NONE, dtype=np.int64)
+        self._borrower = np.full(size, NONE, dtype=np.int64)
+        for gpu, row in self._gpu_row.items():
+            if old is not None and old_health is not None and gpu in before:
+                for name in _GPU_FLOATS:
+                    self._gpu[name][row] = old[name][before[gpu]]
+                self._health[row] = old_health[before[gpu]]
+        for job in self._jobs.values():
+            self._put(job)
+
+    # -- jobs ----------------------------------------------------------------------------------
+
+    def _put(self, job: Job) -> None:
+        before = self._jobs.get(job.id)
+        if before is not None and before.gpus != job.gpus:
+            self._let_go(before)
+        if job.state.ended:
+            if before is not None:
+                self._let_go(before)
+                self._forget(job.id)
+            self._ended.append(job)
+            return
+        self._jobs[job.id] = job
+        slot = self._slot.get(job.id)
+        if slot is None:
+            slot = self._new_slot()
+            self._slot[job.id] = slot
+        self._write(slot, job)
+        if job.state is JobState.RUNNING:
+            self._take(slot, job)
+
+    def _write(self, slot: int, job: Job) -> None:
+        floats, ints = self._job, self._job_int
+        self._job_ids[slot] = job.id
+        self._live[slot] = True
+        self._checkpointable[slot] = job.checkpointing.able
+        ints["tenant"][slot] = self._tenant_row.get(job.tenant, NONE)
+        ints["state"][slot] = RUNNING if job.state is JobState.RUNNING else QUEUED
+        ints["gpus"][slot] = job.shape.gpus
+        ints["model_mask"][slot] = self._mask(job.shape.gpu_models)
+        ints["priority"][slot] = job.priority
+        floats["gpu_memory_bytes"][slot] = job.shape.gpu_memory_bytes
+        floats["submit_s"][slot] = job.submit_s
+        floats["start_s"][slot] = np.nan if job.start_s is None else job.start_s
+        floats["deadline_s"][slot] = np.nan if job.deadline_s is None else job.deadline_s
+        floats["save_s"][slot] = job.checkpointing.save_s
+        floats["restore_s"][slot] = job.checkpointing.restore_s
+
+    def _mask(self, models: tuple[str, ...]) -> int:
+        wanted = [i for i, name in enumerate(self._models) if not models or name in models]
+        return sum(1 << i for i in wanted)
+
+    def _take(self, slot: int, job: Job) -> None:
+        for gpu in job.gpus:
+            row = self._gpu_row.get(gpu)
+            if row is None or slot in (self._owner[row], self._borrower[row]):
+                continue
+            if self._owner[row] == NONE:
+                self._owner[row] = slot
+                self._gpu["quiet_since_s"][row] = np.nan
+            else:
+                self._borrower[row] = slot
+
+    def _let_go(self, job: Job) -> None:
+        """Free a job's GPUs; a borrower that outstays the owner holds them from then on."""
+        slot = self._slot[job.id]
+        for gpu in job.gpus:
+            row = self._gpu_row.get(gpu)
+            if row is None:
+                continue
+            if self._borrower[row] == slot:
+                self._borrower[row] = NONE
+                self._gpu["borrower_busy_share"][row] = np.nan
+            elif self._owner[row] == slot:
+                self._owner[row] = self._borrower[row]
+                self._borrower[row] = NONE
+                self._gpu["borrower_busy_share"][row] = np.nan
+                self._gpu["quiet_since_s"][row] = np.nan
+
+    def _forget(self, job: JobId) -> None:
+        slot = self._slot.pop(job)
+        del self._jobs[job]
+        self._live[slot] = False
+        self._free_slots.append(slot)
+
+    def _new_slot(self) -> int:
+        if not self._free_slots:
+            self._grow()
+        slot = self._free_slots.pop()
+        for values in self._job.values():
+            values[slot] = np.nan
+        return slot
+
+    def _grow(self) -> None:
+        size = len(self._live)
+        more = max(256, size)
+        pad = np.full(more, np.nan)
+        self._job = {name: np.concatenate([values, pad]) for name, values in self._job.items()}
+        self._job_int = {
+            name: np.concatenate([values, np.full(more, NONE, dtype=np.int64)])
+            for name, values in self._job_int.items()
+        }
+        self._job_ids = np.concatenate([self._job_ids, np.full(more, "", dtype=object)])
+        self._checkpointable = np.concatenate([self._checkpointable, np.zeros(more, dtype=bool)])
+        self._live = np.concatenate([self._live, np.zeros(more, dtype=bool)])
+        self._free_slots.extend(range(size + more - 1, size - 1, -1))
+
+    # -- tenants -------------------------------------------------------------------------------
+
+    @property
+    def _tenant_row(self) -> Mapping[TenantId, int]:
+        return {tenant: row for row, tenant in enumerate(self._tenants)}
+
+    def _retenant(self) -> None:
+        rows = self._tenant_row
+        for id_, slot in self._slot.items():
+            self._job_int["tenant"][slot] = rows.get(self._jobs[id_].tenant, NONE)
+
+    # -- samples -------------------------------------------------------------------------------
+
+    def _fold_frame(self, frame: Frame) -> None:
+        times = frame[T_S].unique().sort().to_list()
+        for t_s in times:
+            self._fold_instant(frame if len(times) == 1 else frame.filter(frame[T_S] == t_s), t_s)
+
+    def _fold_instant(self, frame: Frame, t_s: float) -> None:
+        names: list[str] = frame[ENTITY].to_list()
+        columns = {
+            name: frame[name].to_numpy() for name in frame.columns if name not in (T_S, ENTITY)
+        }
+        self._fold_jobs(names, columns, t_s)
+        self._fold_gpus(names, columns, t_s)
+
+    def _fold_jobs(self, names: list[str], columns: Mapping[str, Floats], t_s: float) -> None:
+        if not any(name in columns for name in _JOB_LEVELS):
+            return
+        slots = self._slot
+        slot = np.array(
+            [slots.get(JobId(name[4:]), NONE) if name[:4] == "job:" else NONE for name in names]
+        )
+        at = np.flatnonzero(slot >= 0)
+        for metric, column in _JOB_LEVELS.items():
+            if metric in columns:
+                self._job[column][slot[at]] = columns[metric][at]
+        self._job["seen_s"][slot[at]] = t_s
+
+    def _fold_gpus(self, names: list[str], columns: Mapping[str, Floats], t_s: float) -> None:
+        if "gpu.busy_share" not in columns:
+            return
+        rows = self._gpu_row
+        row = np.array([rows.get(GpuId(name), NONE) for name in names])
+        at = np.flatnonzero(row >= 0)
+        row = row[at]
+        state = self._gpu
+        busy = columns["gpu.busy_share"][at]
+        state["busy_share"][row] = busy
+        state["owner_busy_share"][row] = busy  # mended below where a GPU is shared
+        for metric, column in (
+            ("gpu.memory.used_bytes", "memory_used_bytes"),
+            ("gpu.power_watts", "power_watts"),
+        ):
+            if metric in columns:
+                state[column][row] = columns[metric][at]
+        heard = row[~np.isnan(busy)]
+        state["seen_s"][heard] = t_s
+        self._health[heard[self._health[heard] == HEALTH_CODES[Health.UNKNOWN]]] = GOOD
+        if self._loans:
+            self._fold_shares(names, columns)
+        self._fold_quiet(row, t_s)
+
+    def _fold_shares(self, names: list[str], columns: Mapping[str, Floats]) -> None:
+        """On shared GPUs, the device's busy share is nobody's: each job has a row of its own."""
+        shared = np.flatnonzero(self._borrower >= 0)
+        self._gpu["owner_busy_share"][shared] = np.nan
+        self._gpu["borrower_busy_share"][shared] = np.nan
+        if "share.busy_share" not in columns:
+            return
+        busy = columns["share.busy_share"]
+        for i, name in enumerate(names):
+            gpu, at, job = name.partition("@")
+            row = self._gpu_row.get(GpuId(gpu), NONE) if at else NONE
+            slot = self._slot.get(JobId(job), NONE) if at else NONE
+            if row < 0 or slot < 0:
+                continue
+            if self._owner[row] == slot:
+                self._gpu["owner_busy_share"][row] = busy[i]
+            elif self._borrower[row] == slot:
+                self._gpu["borrower_busy_share"][row] = busy[i]
+
+    def _fold_quiet(self, row: NDArray[np.int64], t_s: float) -> None:
+        state = self._gpu
+        quiet = (state["owner_busy_share"][row] < self.quiet_share) & (self._owner[row] >= 0)
+        begins = row[quiet & np.isnan(state["quiet_since_s"][row])]
+        state["quiet_since_s"][begins] = t_s
+        state["quiet_since_s"][row[~quiet]] = np.nan
+        self._quiet_joules[begins] = 0.0
+        self._quiet_count[begins] = 0.0
+        alone = row[quiet & (self._borrower[row] < 0)]
+        alone = alone[~np.isnan(state["power_watts"][alone])]
+        self._quiet_joules[alone] += state["power_watts"][alone]
+        self._quiet_count[alone] += 1
+
+    def _close_loans(self, t_s: float) -> None:
+        """Forget loans that are over; engines take a while to start a borrower, so be patient."""
+        for loan in list(self._loans.values()):
+            owner, borrower = self._slot.get(loan.owner), self._slot.get(loan.borrower)
+            rows = [self._gpu_row[gpu] for gpu in loan.gpus if gpu in self._gpu_row]
+            held = owner is not None and all(self._owner[row] == owner for row in rows)
+            used = borrower is not None and all(self._borrower[row] == borrower for row in rows)
+            if rows and held and used:
+                self._begun.add(loan.id)
+            elif loan.id in self._begun or t_s - loan.since_s > self.stale_after_s:
+                del self._loans[loan.id]
+                self._begun.discard(loan.id)
+
+    # -- columns -------------------------------------------------------------------------------
+
+    def _gpu_columns(self, row_of: NDArray[np.int64], jobs: JobColumns) -> GpuColumns:
+        owner = row_of[self._owner]
+        borrower = row_of[self._borrower]
+        tenant = np.append(jobs.tenant, NONE)[owner]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            quiet_watts = self._quiet_joules / self._quiet_count
+        quiet_watts[np.isnan(self._gpu["quiet_since_s"])] = np.nan
+        spoken = np.zeros(len(self._gpu_ids), dtype=bool)
+        spoken[[self._gpu_row[gpu] for gpu in self._spoken_gpus if gpu in self._gpu_row]] = True
+        return GpuColumns(
+            ids=self._gpu_ids,
+            node=self._gpu_node,
+            model=self._gpu_model,
+            memory_bytes=self._gpu_memory,
+            health=frozen(self._health),
+            owner=frozen(owner),
+            borrower=frozen(borrower),
+            tenant=frozen(tenant),
+            quiet_watts=frozen(quiet_watts),
+            spoken_for=frozen(spoken),
+            **{name: frozen(self._gpu[name]) for name in _GPU_FLOATS},
+        )
+
+    def _job_columns(self, slots: NDArray[np.int64]) -> JobColumns:
+        ids = self._job_ids[slots]
+        spoken = np.array([id_ in self._spoken_jobs for id_ in ids], dtype=bool)
+        return JobColumns(
+            ids=frozen(ids),
+            checkpointable=frozen(self._checkpointable[slots]),
+            spoken_for=frozen(spoken),
+            **{name: frozen(values[slots]) for name, values in self._job_int.items()},
+            **{name: frozen(values[slots]) for name, values in self._job.items()},
+        )
+
+    def _node_columns(self) -> NodeColumns:
+        open_ = (self._owner == NONE) & (self._health == GOOD)
+        free = np.bincount(self._gpu_node[open_], minlength=len(self._node_ids))
+        return NodeColumns(ids=self._node_ids, gpus=self._node_gpus, free=frozen(free))
+
+    def _tenant_columns(self, gpus: GpuColumns, jobs: JobColumns) -> TenantColumns:
+        tenants = list(self._tenants.values())
+        size = len(tenants)
+        waiting = (jobs.state == QUEUED) & (jobs.tenant >= 0)
+        borrower_tenant = np.append(jobs.tenant, NONE)[gpus.borrower]
+        return TenantColumns(
+            ids=np.array([tenant.id for tenant in tenants], dtype=object),
+            weight=np.array([tenant.weight for tenant in tenants], dtype=np.float64),
+            guaranteed=np.array([tenant.guaranteed_gpus for tenant in tenants], dtype=np.int64),
+            held=np.bincount(gpus.tenant[gpus.tenant >= 0], minlength=size),
+            borrowed=np.bincount(borrower_tenant[borrower_tenant >= 0], minlength=size),
+            waiting=np.bincount(
+                jobs.tenant[waiting], weights=jobs.gpus[waiting], minlength=size
+            ).astype(np.int64),
+        )
+
+
+def _tenant_name(tenant: Tenant) -> str:
+    return tenant.id

@@ -1,0 +1,155 @@
+"""What a decision was really worth, and what all of them together saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import sqrt
+
+from steward.model.decision import Choice, Decision, DecisionState, Receipt, Ruling, Verdict
+from steward.model.identity import DecisionId
+
+__all__ = ["Assumptions", "Interval", "Outcome", "Savings", "Story", "savings_of"]
+
+JOULES_PER_KWH = 3.6e6
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A figure and the range it lies in with 95 % confidence."""
+
+    low: float
+    mid: float
+    high: float
+
+    def times(self, factor: float) -> Interval:
+        """Return the interval in another unit (the factor is not negative)."""
+        return Interval(low=self.low * factor, mid=self.mid * factor, high=self.high * factor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a decision between `from_s` and `to_s`, against what else would have happened.
+
+    A loan that goes on after its check has several outcomes; they do not overlap. `gained` is
+    GPU-seconds put to work that would have been idle; it can be negative.
+    """
+
+    decision: DecisionId
+    t_s: float
+    from_s: float
+    to_s: float
+    gained: Interval
+    lent: float  # GPU-seconds that were lent in this part
+    expected: float  # GPU-seconds that the decision had promised for this part
+    counterfactual: float  # GPU-seconds that would have been worked in any case
+    idle_watts: float  # of the GPUs while nobody used them, measured before the decision
+    final: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """A decision with all that came of it, oldest first, as the journal tells it."""
+
+    decision: Decision
+    verdicts: tuple[Verdict, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    receipts: tuple[Receipt, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def state(self) -> DecisionState:
+        """Say where the decision is. What was done counts for more than what was said."""
+        done = [receipt for receipt in self.receipts if receipt.result != "failed"]
+        if any(choice.choice == "undo" for choice in self.choices) and done:
+            return DecisionState.UNDONE
+        if any(outcome.final for outcome in self.outcomes):
+            return DecisionState.DONE
+        if done:
+            return DecisionState.DONE if self.decision.returns else DecisionState.ACTIVE
+        if self.receipts:
+            return DecisionState.FAILED
+        return self._before_acting()
+
+    def _before_acting(self) -> DecisionState:
+        if self.verdicts and self.verdicts[-1].ruling is Ruling.EXPIRE:
+            return DecisionState.EXPIRED
+        if self.choices:
+            said = self.choices[-1].choice
+            return DecisionState.APPROVED if said == "approve" else DecisionState.REJECTED
+        if not self.verdicts:
+            return DecisionState.HELD
+        return {
+            Ruling.GO: DecisionState.APPROVED,
+            Ruling.ASK: DecisionState.WAITING,
+            Ruling.ADVISE: DecisionState.ADVISED,
+            Ruling.HOLD: DecisionState.HELD,
+            Ruling.EXPIRE: DecisionState.EXPIRED,
+        }[self.verdicts[-1].ruling]
+
+    @property
+    def gained(self) -> float:
+        """Return the GPU-seconds measured so far."""
+        return sum(outcome.gained.mid for outcome in self.outcomes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumptions:
+    """What turns GPU-hours into money, energy and carbon. A site sets its own."""
+
+    price_per_gpu_hour: float = 2.5
+    currency: str = "USD"
+    host_watts_per_gpu: float = 150.0  # the part of a host that a GPU keeps powered
+    power_usage_effectiveness: float = 1.4
+    co2_kg_per_kwh: float = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Savings:
+    """The sum of all outcomes so far."""
+
+    gpu_hours: Interval
+    cost: Interval
+    energy_kwh: Interval
+    co2_kg: Interval
+    outcomes: int
+    decisions: int
+    assumptions: Assumptions
+
+
+def savings_of(outcomes: Iterable[Outcome], assumptions: Assumptions) -> Savings:
+    """Add outcomes up. Errors of single outcomes are independent, so their squares add.
+
+    Energy: an idle GPU and its part of the host burn power for nothing. Work that runs there
+    instead of on a GPU of its own saves that floor, not the power of the work itself.
+    """
+    gpu_s = energy_j = gpu_var = energy_var = 0.0
+    count, decisions = 0, set()
+    for outcome in outcomes:
+        half = (outcome.gained.high - outcome.gained.low) / 2
+        watts = (
+            outcome.idle_watts + assumptions.host_watts_per_gpu
+        ) * assumptions.power_usage_effectiveness
+        gpu_s += outcome.gained.mid
+        gpu_var += half * half
+        energy_j += outcome.gained.mid * watts
+        energy_var += (half * watts) ** 2
+        count += 1
+        decisions.add(outcome.decision)
+    gpu_hours = _interval(gpu_s, sqrt(gpu_var)).times(1 / HOUR_S)
+    energy_kwh = _interval(energy_j, sqrt(energy_var)).times(1 / JOULES_PER_KWH)
+    return Savings(
+        gpu_hours=gpu_hours,
+        cost=gpu_hours.times(assumptions.price_per_gpu_hour),
+        energy_kwh=energy_kwh,
+        co2_kg=energy_kwh.times(assumptions.co2_kg_per_kwh),
+        outcomes=count,
+        decisions=len(decisions),
+        assumptions=assumptions,
+    )
+
+
+def _interval(mid: float, half: float) -> Interval:
+    return Interval(low=mid - half, mid=mid, high=mid + half)

@@ -1,0 +1,188 @@
+"""One moment of the system, read-only and columnar: what every policy looks at.
+
+Rows of one table point into another by position; -1 is "none". NaN is "unknown", which is never
+the same as zero. The live loop and the simulator hand the same view to the same policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.model.cluster import Cluster, Health
+from steward.model.finding import Finding
+from steward.model.forecast import About, ForecastColumn
+from steward.model.identity import DecisionId, GpuId, JobId, NodeId, TenantId
+from steward.model.job import Job
+
+__all__ = [
+    "HEALTH_CODES",
+    "QUEUED",
+    "RUNNING",
+    "GpuColumns",
+    "JobColumns",
+    "Loan",
+    "NodeColumns",
+    "TenantColumns",
+    "View",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Names = NDArray[np.object_]
+
+QUEUED, RUNNING = 0, 1  # codes of JobColumns.state: ended jobs are not in the view
+HEALTH_CODES: Mapping[Health, int] = MappingProxyType({h: i for i, h in enumerate(Health)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loan:
+    """GPUs that a borrower uses by decision `id` while their owner does not."""
+
+    id: DecisionId
+    owner: JobId
+    borrower: JobId
+    gpus: tuple[GpuId, ...]
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GpuColumns:
+    """One row per GPU, in the cluster's order."""
+
+    ids: Names
+    node: Ints
+    model: Ints  # position in View.models
+    memory_bytes: Floats
+    memory_used_bytes: Floats
+    power_watts: Floats
+    busy_share: Floats  # by anybody
+    owner_busy_share: Floats  # by the job that holds it
+    borrower_busy_share: Floats
+    health: Ints  # HEALTH_CODES
+    owner: Ints  # the job that holds it
+    borrower: Ints  # the job that runs on it by a loan
+    tenant: Ints  # of the owner
+    seen_s: Floats  # when it last said anything
+    quiet_since_s: Floats  # since when its owner has used it less than `quiet_share`
+    quiet_watts: Floats  # mean power since then
+    spoken_for: Bools  # an open decision is about it
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JobColumns:
+    """One row per job that waits or runs."""
+
+    ids: Names
+    tenant: Ints
+    state: Ints  # QUEUED or RUNNING
+    gpus: Ints
+    gpu_memory_bytes: Floats
+    model_mask: Ints  # bit i: may run on View.models[i]
+    submit_s: Floats
+    start_s: Floats
+    priority: Ints
+    deadline_s: Floats
+    checkpointable: Bools
+    save_s: Floats
+    restore_s: Floats
+    cpu_busy_cores: Floats
+    read_bytes_per_s: Floats
+    write_bytes_per_s: Floats
+    seen_s: Floats
+    spoken_for: Bools
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodeColumns:
+    """One row per node, in the cluster's order."""
+
+    ids: Names
+    gpus: Ints
+    free: Ints  # GPUs that are healthy and that nobody holds
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TenantColumns:
+    """One row per tenant, by name."""
+
+    ids: Names
+    weight: Floats
+    guaranteed: Ints
+    held: Ints  # GPUs that its jobs hold
+    borrowed: Ints  # GPUs that its jobs use by a loan
+    waiting: Ints  # GPUs that its queued jobs ask for
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class View:
+    """The moment. Nothing in it can be changed."""
+
+    t_s: float
+    cluster: Cluster
+    models: tuple[str, ...]
+    gpus: GpuColumns
+    jobs: JobColumns
+    nodes: NodeColumns
+    tenants: TenantColumns
+    details: Mapping[JobId, Job]  # what the columns leave out: names, users, history
+    ended: tuple[Job, ...] = ()  # since the view before this one
+    loans: tuple[Loan, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    forecasts: Mapping[tuple[About, str], ForecastColumn] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+
+    def with_forecasts(self, columns: Iterable[ForecastColumn]) -> View:
+        """Return this moment with what the estimators believe about it."""
+        named = {(column.about, column.quantity): column for column in columns}
+        return replace(self, forecasts=MappingProxyType({**self.forecasts, **named}))
+
+    def with_findings(self, findings: tuple[Finding, ...]) -> View:
+        """Return this moment with what was noticed in it."""
+        return replace(self, findings=findings)
+
+    def forecast(self, about: About, quantity: str) -> ForecastColumn | None:
+        """Return a column of forecasts, or None where nobody made one."""
+        return self.forecasts.get((about, quantity))
+
+    def job_id(self, row: int) -> JobId:
+        """Name the job of a row of `jobs`."""
+        return JobId(str(self.jobs.ids[row]))
+
+    def gpu_id(self, row: int) -> GpuId:
+        """Name the GPU of a row of `gpus`."""
+        return GpuId(str(self.gpus.ids[row]))
+
+    def node_id(self, row: int) -> NodeId:
+        """Name the node of a row of `nodes`."""
+        return NodeId(str(self.nodes.ids[row]))
+
+    def tenant_id(self, row: int) -> TenantId:
+        """Name the tenant of a row of `tenants`."""
+        return TenantId(str(self.tenants.ids[row]))
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy of an array that cannot be written to."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy

@@ -1,0 +1,101 @@
+"""The shapes that a plug has. Read this first.
+
+A plug is one file and one line in its room's table. Packages from outside register an entry point
+in the group `steward.KIND` (see `registry.py`). `tests/contracts/` runs every check of a port
+against every plug of its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from steward.model.decision import Decision, Receipt
+from steward.model.event import Availability, Observation
+from steward.model.finding import Finding, Pattern
+from steward.model.forecast import ForecastColumn
+from steward.model.outcome import Outcome
+from steward.model.view import View
+
+__all__ = ["Actuator", "Collector", "Detector", "Estimator", "Miner", "Policy"]
+
+
+class Collector(Protocol):
+    """Looks at one source. Names of metrics are those of its `vocabulary`; `observe` translates."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def vocabulary(self) -> str: ...
+
+    def available(self) -> Availability:
+        """Say whether this source can be read here, quickly and without side effects."""
+        ...
+
+    def collect(self, t_s: float) -> Observation:
+        """Return what is new at `t_s`. May raise; a fault here never stops the others."""
+        ...
+
+
+class Miner(Protocol):
+    """Finds what keeps happening. May keep counts between calls, in bounded memory."""
+
+    @property
+    def name(self) -> str: ...
+
+    def mine(self, view: View) -> tuple[Pattern, ...]:
+        """Take the moment into account and return what is now known to recur."""
+        ...
+
+
+class Estimator(Protocol):
+    """Believes something about what cannot be seen, and gets better at it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def learn(self, view: View, outcomes: Sequence[Outcome]) -> None:
+        """Take in one moment (with the jobs that ended before it) and new outcomes."""
+        ...
+
+    def predict(self, view: View) -> tuple[ForecastColumn, ...]:
+        """Return columns along the view's tables. Must work before anything was learned."""
+        ...
+
+
+class Detector(Protocol):
+    """Notices. Pure: the same view, the same findings."""
+
+    @property
+    def name(self) -> str: ...
+
+    def detect(self, view: View) -> tuple[Finding, ...]:
+        """Return what is worth knowing in this moment, with the samples behind it."""
+        ...
+
+
+class Policy(Protocol):
+    """Decides. Pure: the same view, the same decisions; no clock, no dice, no disk, no network."""
+
+    @property
+    def name(self) -> str: ...
+
+    def decide(self, view: View) -> tuple[Decision, ...]:
+        """Return what should be done, best first, each with its reason."""
+        ...
+
+
+class Actuator(Protocol):
+    """Does. Idempotent by decision id: carrying a decision out twice changes nothing more."""
+
+    @property
+    def name(self) -> str: ...
+
+    def available(self) -> Availability:
+        """Say whether this engine can be acted on here."""
+        ...
+
+    def carry_out(self, decision: Decision, t_s: float) -> Receipt:
+        """Do it. Raise `TemporaryError` to be tried again, `PermanentError` to give up."""
+        ...

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factories import cluster, gpu_row, host_row, job, loan, moment, node, samples, tenants
+from steward.model.cluster import Health
+from steward.model.event import Observation
+from steward.model.frame import job_entity, share_entity
+from steward.model.identity import GpuId, JobId
+from steward.model.job import JobState
+from steward.model.moment import Moment
+from steward.model.view import HEALTH_CODES, QUEUED, RUNNING
+
+GPU = "n1/gpu0"
+
+
+def say(made: Moment, t_s: float, busy: float | None) -> None:
+    made.fold(Observation(frame=samples(t_s, {GPU: gpu_row(busy)})))
+
+
+def test_an_empty_moment_has_an_empty_view() -> None:
+    seen = Moment().view(5.0)
+
+    assert seen.t_s == 5.0
+    assert len(seen.gpus) == len(seen.jobs) == len(seen.nodes) == len(seen.tenants) == 0
+
+
+def test_columns_cannot_be_written_to() -> None:
+    seen = moment(jobs=[job(on=[GPU])]).view(0.0)
+
+    assert not seen.gpus.busy_share.flags.writeable
+    assert not seen.jobs.submit_s.flags.writeable
+
+
+def test_a_running_job_holds_its_gpus_until_it_ends() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+    held = made.view(0.0)
+
+    made.fold(Observation(jobs=(job(on=[GPU]).changed(1.0, JobState.COMPLETED, "done"),)))
+    freed = made.view(1.0)
+
+    assert held.gpus.owner.tolist() == [0, -1]
+    assert held.tenants.held.tolist() == [1, 0]
+    assert freed.gpus.owner.tolist() == [-1, -1]
+    assert [each.id for each in freed.ended] == ["j1"]
+    assert made.view(2.0).ended == ()
+
+
+def test_the_second_job_on_a_gpu_is_its_borrower() -> None:
+    seen = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU], tenant="b")]).view(0.0)
+
+    assert (seen.job_id(seen.gpus.owner[0]), seen.job_id(seen.gpus.borrower[0])) == ("j1", "j2")
+    assert seen.tenants.borrowed.tolist() == [0, 1]
+
+
+def test_a_borrower_that_outstays_the_owner_holds_the_gpu() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+    made.view(0.0)
+
+    made.fold(Observation(jobs=(job("j1", on=[GPU]).changed(1.0, JobState.COMPLETED, "done"),)))
+    seen = made.view(1.0)
+
+    assert seen.job_id(seen.gpus.owner[0]) == "j2"
+    assert seen.gpus.borrower[0] == -1
+
+
+def test_a_requeued_job_lets_go_of_its_gpus_and_waits() -> None:
+    made = moment(jobs=[job("j1", on=[GPU])])
+
+    made.fold(Observation(jobs=(job("j1"),)))
+    seen = made.view(1.0)
+
+    assert seen.gpus.owner[0] == -1
+    assert seen.jobs.state.tolist() == [QUEUED]
+    assert seen.tenants.waiting.tolist() == [1, 0]
+
+
+def test_quiet_begins_with_the_first_quiet_sample_and_ends_with_use() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+    say(made, 10.0, 0.9)
+    assert np.isnan(made.view(10.0).gpus.quiet_since_s[0])
+
+    say(made, 20.0, 0.01)
+    say(made, 30.0, 0.0)
+    assert made.view(30.0).gpus.quiet_since_s[0] == 20.0
+
+    say(made, 40.0, 0.5)
+    assert np.isnan(made.view(40.0).gpus.quiet_since_s[0])
+
+
+def test_a_gpu_that_nobody_holds_is_not_quiet() -> None:
+    made = moment()
+
+    say(made, 10.0, 0.0)
+
+    assert np.isnan(made.view(10.0).gpus.quiet_since_s[0])
+
+
+def test_several_samples_in_one_frame_are_folded_in_their_order() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+    early, late = samples(10.0, {GPU: gpu_row(0.9)}), samples(20.0, {GPU: gpu_row(0.0)})
+
+    made.fold(Observation(frame=late.vstack(early)))
+
+    assert made.view(20.0).gpus.quiet_since_s[0] == 20.0
+
+
+def test_power_while_quiet_is_averaged_from_the_start_of_the_spell() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+    for t_s, busy, watts in ((0.0, 0.9, 600.0), (10.0, 0.0, 100.0), (20.0, 0.0, 120.0)):
+        made.fold(Observation(frame=samples(t_s, {GPU: gpu_row(busy, watts=watts)})))
+
+    assert made.view(20.0).gpus.quiet_watts[0] == 110.0
+
+
+def test_a_silent_sensor_becomes_unknown_and_never_idle() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+    say(made, 0.0, 0.0)
+
+    seen = made.view(121.0)
+
+    assert np.isnan(seen.gpus.busy_share[0])
+    assert np.isnan(seen.gpus.quiet_since_s[0])
+
+
+def test_a_gpu_is_of_unknown_health_until_it_speaks_and_bad_when_said_so() -> None:
+    made = moment()
+    before = made.view(0.0).gpus.health[0]
+    say(made, 0.0, 0.0)
+    spoken = made.view(0.0).gpus.health[0]
+
+    made.fold(Observation(health={GpuId(GPU): Health.BAD, GpuId("n9/gpu9"): Health.BAD}))
+    told = made.view(0.0).gpus.health[0]
+
+    assert before == HEALTH_CODES[Health.UNKNOWN]
+    assert spoken == HEALTH_CODES[Health.GOOD]
+    assert told == HEALTH_CODES[Health.BAD]
+
+
+def test_free_gpus_are_those_that_are_healthy_and_not_held() -> None:
+    made = moment(node("n1", 3), jobs=[job(on=[GPU])])
+    made.fold(Observation(frame=samples(0.0, {f"n1/gpu{i}": gpu_row(0.0) for i in range(2)})))
+
+    assert made.view(0.0).nodes.free.tolist() == [1]  # gpu1; gpu2 has never spoken
+
+
+def test_on_a_shared_gpu_each_job_has_a_busy_share_of_its_own() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+    made.lend(loan())
+    rows = {
+        GPU: gpu_row(0.8),
+        share_entity(GpuId(GPU), JobId("j1")): {"share.busy_share": 0.0},
+        share_entity(GpuId(GPU), JobId("j2")): {"share.busy_share": 0.8},
+        share_entity(GpuId("n9/gpu0"), JobId("j2")): {"share.busy_share": 0.5},
+    }
+
+    made.fold(Observation(frame=samples(10.0, rows)))
+    seen = made.view(10.0)
+
+    assert seen.gpus.owner_busy_share[0] == 0.0
+    assert seen.gpus.borrower_busy_share[0] == 0.8
+    assert seen.gpus.quiet_since_s[0] == 10.0
+
+
+def test_a_shared_gpu_without_rows_of_its_jobs_tells_nothing_about_its_owner() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+    made.lend(loan())
+
+    say(made, 10.0, 0.0)
+
+    assert np.isnan(made.view(10.0).gpus.owner_busy_share[0])
+
+
+def test_a_loan_is_over_when_either_side_lets_go() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+    made.lend(loan())
+    assert [each.id for each in made.view(0.0).loans] == ["d-1"]
+
+    made.fold(Observation(jobs=(job("j2"),)))
+
+    assert made.view(1.0).loans == ()
+
+
+def test_a_loan_whose_borrower_has_not_started_yet_is_given_time() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2")])
+    made.lend(loan())
+
+    assert len(made.view(100.0).loans) == 1
+    assert made.view(121.0).loans == ()
+
+
+def test_open_decisions_mark_their_gpus_and_jobs() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2")])
+
+    made.speak_for([GpuId(GPU), GpuId("gone/gpu0")], [JobId("j2")])
+    seen = made.view(0.0)
+
+    assert seen.gpus.spoken_for.tolist() == [True, False]
+    assert seen.jobs.spoken_for.tolist() == [False, True]
+
+
+def test_what_is_known_of_a_gpu_survives_a_change_of_the_cluster() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+    say(made, 0.0, 0.4)
+
+    made.fold(Observation(cluster=cluster(node("n0"), node("n1"))))
+    seen = made.view(0.0)
+
+    assert seen.gpu_id(2) == GPU
+    assert seen.gpus.busy_share[2] == 0.4
+    assert seen.job_id(seen.gpus.owner[2]) == "j1"
+
+
+def test_jobs_of_tenants_that_become_known_later_are_theirs() -> None:
+    made = moment(jobs=[job(tenant="late")])
+    assert made.view(0.0).jobs.tenant.tolist() == [-1]
+
+    made.fold(Observation(tenants=tenants("early", "late")))
+
+    assert made.view(0.0).jobs.tenant.tolist() == [1]
+
+
+def test_the_host_side_of_a_job_is_in_its_row() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+
+    made.fold(Observation(frame=samples(5.0, {job_entity(JobId("j1")): host_row(2.5, write=1e8)})))
+    seen = made.view(5.0)
+
+    assert seen.jobs.cpu_busy_cores[0] == 2.5
+    assert seen.jobs.write_bytes_per_s[0] == 1e8
+    assert seen.jobs.seen_s[0] == 5.0
+
+
+def test_a_new_job_does_not_inherit_the_row_of_an_old_one() -> None:
+    made = moment(jobs=[job("old", on=[GPU])])
+    made.fold(Observation(frame=samples(5.0, {job_entity(JobId("old")): host_row(2.5)})))
+    made.fold(Observation(jobs=(job("old", on=[GPU]).changed(6.0, JobState.FAILED, "x"),)))
+
+    made.fold(Observation(jobs=(job("new"),)))
+
+    assert np.isnan(made.view(7.0).jobs.cpu_busy_cores[0])
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from(["queue", "run", "end"]), st.integers(0, 3)),
+        max_size=60,
+    )
+)
+def test_jobs_are_conserved_and_no_gpu_has_two_owners(
+    steps: list[tuple[int, str, int]],
+) -> None:
+    made = moment(node("n1", 4))
+    running: dict[str, str] = {}
+    waiting: set[str] = set()
+    for number, what, gpu in steps:
+        name, place = f"j{number}", f"n1/gpu{gpu}"
+        if what == "run" and place not in running.values():
+            made.fold(Observation(jobs=(job(name, on=[place]),)))
+            running[name] = place
+            waiting.discard(name)
+        elif what == "queue":
+            made.fold(Observation(jobs=(job(name),)))
+            running.pop(name, None)
+            waiting.add(name)
+        elif what == "end" and name in {*running, *waiting}:
+            before = job(name, on=[running[name]]) if name in running else job(name)
+            made.fold(Observation(jobs=(before.changed(0.0, JobState.COMPLETED, ""),)))
+            running.pop(name, None)
+            waiting.discard(name)
+
+    seen = made.view(0.0)
+
+    states = dict(zip(seen.jobs.ids, seen.jobs.state, strict=True))
+    assert states == {**dict.fromkeys(running, RUNNING), **dict.fromkeys(waiting, QUEUED)}
+    owners = {
+        seen.gpu_id(row): seen.job_id(owner)
+        for row, owner in enumerate(seen.gpus.owner)
+        if owner >= 0
+    }
+    assert owners == {place: name for name, place in running.items()}

@@ -1,0 +1,123 @@
+"""Makes a collector's words ours: canonical names, base units, rates instead of counters."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from steward.model.event import Event
+from steward.model.frame import ENTITY, T_S, Frame, check_frame
+from steward.model.metric import Alias, MetricKind, aliases_from
+
+__all__ = ["Normaliser"]
+
+# DCGM says "blank" with huge numbers, one set for each type of field; the smallest are these.
+DCGM_BLANKS = (2147483632.0, 140737488355312.0, 9223372036854774784.0)
+
+
+class Normaliser:
+    """Translates the frames of one collector; remembers counters and who has been silent."""
+
+    def __init__(self, *, source: str, vocabulary: str, gap_after_s: float = 120.0) -> None:
+        self.source = source
+        self.gap_after_s = gap_after_s
+        self._known = aliases_from(vocabulary)
+        self._blank = vocabulary == "dcgm"
+        self._unknown: set[str] = set()
+        self._counters: Frame | None = None  # the last reading of each counter
+        self._seen_s: dict[str, float] = {}
+
+    def normalise(self, frame: Frame) -> tuple[Frame, tuple[Event, ...]]:
+        """Return the frame in canonical form, and what was odd about it."""
+        if not frame.height:
+            return frame, ()
+        t_s = float(frame[T_S].max())  # type: ignore[arg-type]  # Float64 by contract
+        events = (*self._strangers(frame, t_s), *self._gaps(frame))
+        return self._rates(check_frame(self._rename(frame), where=self.source)), events
+
+    def _strangers(self, frame: Frame, t_s: float) -> list[Event]:
+        """Name columns that nobody knows: once each, and never dropped in silence."""
+        new = set(frame.columns) - {T_S, ENTITY} - set(self._known) - self._unknown
+        self._unknown |= new
+        return [
+            Event(
+                t_s=t_s,
+                kind="telemetry.unknown-metric",
+                subject=name,
+                text=f"'{name}' is not in the table of metrics and is left out",
+                source=self.source,
+            )
+            for name in sorted(new)
+        ]
+
+    def _gaps(self, frame: Frame) -> list[Event]:
+        found = []
+        last = self._seen_s
+        for entity, t_s in zip(frame[ENTITY].to_list(), frame[T_S].to_list(), strict=True):
+            if ":" in entity or "@" in entity:
+                continue  # jobs come and go; only nodes and GPUs owe us samples
+            silent_s = t_s - last.get(entity, t_s)
+            if silent_s > self.gap_after_s:
+                found.append(
+                    Event(
+                        t_s=t_s,
+                        kind="telemetry.gap",
+                        subject=entity,
+                        text=f"said nothing for {silent_s:.0f} s",
+                        source=self.source,
+                    )
+                )
+            last[entity] = t_s
+        return found
+
+    def _rename(self, frame: Frame) -> Frame:
+        by_metric: dict[str, list[pl.Expr]] = {}
+        for name in frame.columns:
+            if name in self._known:
+                metric, alias = self._known[name]
+                by_metric.setdefault(metric.name, []).append(self._scaled(name, alias))
+        return frame.select(
+            pl.col(T_S),
+            pl.col(ENTITY),
+            *(pl.coalesce(each).alias(name) for name, each in by_metric.items()),
+        )
+
+    def _scaled(self, name: str, alias: Alias) -> pl.Expr:
+        value = pl.col(name).cast(pl.Float64)
+        if self._blank:
+            for blank in DCGM_BLANKS:
+                value = (
+                    pl.when(value.is_between(blank, blank * 1.0000001)).then(None).otherwise(value)
+                )
+        value = pl.when(value.is_finite()).then(value)
+        return value if alias.scale == 1.0 else (value * alias.scale)
+
+    def _rates(self, frame: Frame) -> Frame:
+        """Replace counters by their rates. One that fell was reset: unknown for a period."""
+        canonical = aliases_from("canonical")
+        counters = {
+            name: canonical[name][0].rate
+            for name in frame.columns
+            if name in canonical
+            and canonical[name][0].kind is MetricKind.COUNTER
+            and canonical[name][0].rate
+        }
+        if not counters:
+            return frame
+        kept = frame.select(T_S, ENTITY, *counters)
+        before = kept.clear() if self._counters is None else self._counters
+        joined = pl.concat([before, kept], how="diagonal").sort(T_S, maintain_order=True)
+        self._counters = joined.group_by(ENTITY, maintain_order=True).last().select(kept.columns)
+        grown_s = pl.col(T_S).diff().over(ENTITY)
+        rates = joined.select(
+            T_S,
+            ENTITY,
+            *(
+                pl.when((pl.col(name).diff().over(ENTITY) >= 0) & (grown_s > 0))
+                .then(pl.col(name).diff().over(ENTITY) / grown_s)
+                .alias(rate)
+                for name, rate in counters.items()
+            ),
+        )
+        return frame.drop(*counters).join(
+            rates, on=[T_S, ENTITY], how="left", maintain_order="left"
+        )

@@ -1,0 +1,167 @@
+"""Asks all collectors at once and waits no longer than it may.
+
+A collector that throws costs only its own samples. One that hangs is left hanging, is named once,
+and is heard again when it comes back; what it then brings still counts, since samples carry
+their own time.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+
+import polars as pl
+
+from steward.errors import StewardError
+from steward.model.cluster import Cluster, Link, Node, Switch
+from steward.model.event import Event, Fault, Observation
+from steward.model.frame import Frame, empty_frame
+from steward.model.identity import NodeId
+from steward.observe.normalise import Normaliser
+from steward.ports import Collector
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """All collectors of a site, read as one."""
+
+    def __init__(
+        self, collectors: Sequence[Collector], *, timeout_s: float = 5.0, gap_after_s: float = 120.0
+    ) -> None:
+        self.timeout_s = timeout_s
+        self._posts = [_Post(each, gap_after_s=gap_after_s) for each in collectors]
+        self._clusters: dict[str, Cluster] = {}
+
+    def look(self, t_s: float) -> tuple[Observation, tuple[Fault, ...]]:
+        """Return what all collectors saw, and what went wrong with any of them."""
+        for post in self._posts:
+            post.ask(t_s)
+        deadline = time.monotonic() + self.timeout_s
+        seen: list[Observation] = []
+        faults: list[Fault] = []
+        for post in self._posts:
+            got, fault = post.answer(max(0.0, deadline - time.monotonic()), t_s)
+            seen += got
+            faults += [fault] if fault else []
+            for each in got:
+                if each.cluster is not None:
+                    self._clusters[post.name] = each.cluster
+        return self._merge(seen), tuple(faults)
+
+    def _merge(self, seen: Sequence[Observation]) -> Observation:
+        if len(seen) == 1 and len(self._posts) == 1:
+            return seen[0]
+        frames = [each.frame for each in seen if each.frame.height]
+        tenants = [each.tenants for each in seen if each.tenants is not None]
+        fresh = any(each.cluster for each in seen)
+        return Observation(
+            frame=pl.concat(frames, how="diagonal") if frames else empty_frame(),
+            events=tuple(event for each in seen for event in each.events),
+            jobs=tuple(job for each in seen for job in each.jobs),
+            cluster=_united(tuple(self._clusters.values())) if fresh else None,
+            tenants=tenants[-1] if tenants else None,
+            health={gpu: health for each in seen for gpu, health in each.health.items()},
+        )
+
+
+class _Post:
+    """One collector with a thread of its own, so that nobody waits for it for ever."""
+
+    def __init__(self, collector: Collector, *, gap_after_s: float) -> None:
+        self.name = collector.name
+        self._collector = collector
+        self._normaliser = Normaliser(
+            source=collector.name, vocabulary=collector.vocabulary, gap_after_s=gap_after_s
+        )
+        self._asked: queue.SimpleQueue[float] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Observation | Fault] = queue.SimpleQueue()
+        self._busy = False
+        self._hangs = False
+        threading.Thread(target=self._work, name=f"collect-{self.name}", daemon=True).start()
+
+    def ask(self, t_s: float) -> None:
+        if not self._busy:
+            self._busy = True
+            self._asked.put(t_s)
+
+    def answer(self, timeout_s: float, t_s: float) -> tuple[list[Observation], Fault | None]:
+        try:
+            got = self._answers.get(timeout=timeout_s)
+        except queue.Empty:
+            return [], self._late(t_s)
+        self._busy = self._hangs = False
+        return ([], got) if isinstance(got, Fault) else ([got], None)
+
+    def _late(self, t_s: float) -> Fault | None:
+        if self._hangs:
+            return None  # said already
+        self._hangs = True
+        return Fault(
+            t_s=t_s,
+            where=f"collector {self.name}",
+            problem="does not answer; its samples are missing until it does",
+            hint="look at what it reads from, or raise observe.timeout_s",
+        )
+
+    def _work(self) -> None:
+        while True:
+            t_s = self._asked.get()
+            try:
+                self._answers.put(self._look(t_s))
+            except Exception as fault:  # noqa: BLE001 - a plug's fault must not stop the others
+                self._answers.put(self._fault(fault, t_s))
+
+    def _look(self, t_s: float) -> Observation:
+        seen = self._collector.collect(t_s)
+        frame, events = self._normaliser.normalise(seen.frame)
+        return _with(seen, frame, events)
+
+    def _fault(self, fault: Exception, t_s: float) -> Fault:
+        where = f"collector {self.name}"
+        if isinstance(fault, StewardError):
+            return Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)
+        problem = f"{type(fault).__name__}: {fault}"
+        return Fault(t_s=t_s, where=where, problem=problem, hint="its other samples are kept")
+
+
+def _with(seen: Observation, frame: Frame, events: tuple[Event, ...]) -> Observation:
+    return Observation(
+        frame=frame,
+        events=(*seen.events, *events),
+        jobs=seen.jobs,
+        cluster=seen.cluster,
+        tenants=seen.tenants,
+        health=seen.health,
+    )
+
+
+def _united(clusters: Sequence[Cluster]) -> Cluster:
+    """Join what several collectors know: nodes of the same name are one node with all its GPUs."""
+    nodes: dict[NodeId, Node] = {}
+    links: dict[tuple[str, str], Link] = {}
+    switches: dict[str, Switch] = {}
+    for cluster in clusters:
+        for node in cluster.nodes:
+            nodes[node.id] = _joined(nodes[node.id], node) if node.id in nodes else node
+        links.update({(link.a, link.b): link for link in cluster.links})
+        switches.update({switch.id: switch for switch in cluster.switches})
+    return Cluster(
+        id="+".join(sorted({cluster.id for cluster in clusters})),
+        nodes=tuple(nodes.values()),
+        links=tuple(links.values()),
+        switches=tuple(switches.values()),
+    )
+
+
+def _joined(a: Node, b: Node) -> Node:
+    gpus = {gpu.id: gpu for gpu in (*a.gpus, *b.gpus)}
+    return Node(
+        id=a.id,
+        gpus=tuple(gpus.values()),
+        cpus=max(a.cpus, b.cpus),
+        memory_bytes=max(a.memory_bytes, b.memory_bytes),
+        switch=a.switch or b.switch,
+    )

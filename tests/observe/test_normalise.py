@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from factories import samples
+from steward.observe.normalise import Normaliser
+
+
+def translate(
+    vocabulary: str, rows: dict[str, dict[str, float | None]], t_s: float = 0.0
+) -> pl.DataFrame:
+    frame, _ = Normaliser(source="test", vocabulary=vocabulary).normalise(samples(t_s, rows))
+    return frame
+
+
+def test_foreign_names_and_units_become_ours() -> None:
+    frame = translate(
+        "dcgm", {"n1/gpu0": {"DCGM_FI_DEV_GPU_UTIL": 50.0, "DCGM_FI_DEV_FB_USED": 2.0}}
+    )
+
+    assert frame["gpu.busy_share"].to_list() == [0.5]
+    assert frame["gpu.memory.used_bytes"].to_list() == [2.0 * 2**20]
+
+
+def test_both_spellings_of_one_metric_end_in_one_column() -> None:
+    frame = translate(
+        "dcgm",
+        {
+            "n1/gpu0": {"DCGM_FI_DEV_GPU_UTIL": 50.0},
+            "n1/gpu1": {"DCGM_FI_DEV_GPU_UTIL_RATIO": 0.7},
+        },
+    )
+
+    assert frame["gpu.busy_share"].to_list() == [0.5, 0.7]
+
+
+@pytest.mark.parametrize("blank", [9223372036854775794.0, 140737488355328.0, 2147483632.0])
+def test_dcgms_blanks_are_missing_values(blank: float) -> None:
+    assert translate("dcgm", {"g": {"DCGM_FI_DEV_GPU_TEMP": blank}})[
+        "gpu.temperature_celsius"
+    ].to_list() == [None]
+
+
+def test_numbers_that_are_none_are_missing_values() -> None:
+    frame = translate("canonical", {"g": {"gpu.busy_share": float("nan")}})
+
+    assert frame["gpu.busy_share"].to_list() == [None]
+
+
+def test_metrics_that_nobody_knows_are_named_once_and_left_out() -> None:
+    normaliser = Normaliser(source="test", vocabulary="canonical")
+
+    frame, first = normaliser.normalise(samples(0.0, {"g": {"gpu.magic": 1.0}}))
+    _, second = normaliser.normalise(samples(1.0, {"g": {"gpu.magic": 1.0}}))
+
+    assert "gpu.magic" not in frame.columns
+    assert [(event.kind, event.subject) for event in first] == [
+        ("telemetry.unknown-metric", "gpu.magic")
+    ]
+    assert second == ()
+
+
+def test_counters_become_rates_across_frames() -> None:
+    normaliser = Normaliser(source="test", vocabulary="canonical")
+
+    first, _ = normaliser.normalise(samples(0.0, {"job:1": {"job.cpu_seconds": 100.0}}))
+    second, _ = normaliser.normalise(samples(10.0, {"job:1": {"job.cpu_seconds": 125.0}}))
+
+    assert first["job.cpu.busy_cores"].to_list() == [None]
+    assert second["job.cpu.busy_cores"].to_list() == [2.5]
+    assert "job.cpu_seconds" not in second.columns
+
+
+def test_a_counter_that_fell_was_reset_and_is_unknown_for_one_period() -> None:
+    normaliser = Normaliser(source="test", vocabulary="canonical")
+    rates = [
+        normaliser.normalise(samples(t_s, {"job:1": {"job.cpu_seconds": value}}))[0][
+            "job.cpu.busy_cores"
+        ][0]
+        for t_s, value in ((0.0, 50.0), (1.0, 3.0), (2.0, 4.0))
+    ]
+
+    assert rates == [None, None, 1.0]
+
+
+def test_counters_of_several_moments_in_one_frame_keep_their_rows() -> None:
+    rows = pl.concat(
+        [
+            samples(t, {"job:1": {"job.cpu_seconds": t}, "job:2": {"job.cpu_seconds": 2 * t}})
+            for t in (1.0, 2.0)
+        ]
+    )
+
+    frame, _ = Normaliser(source="test", vocabulary="canonical").normalise(rows)
+
+    assert frame["entity"].to_list() == ["job:1", "job:2", "job:1", "job:2"]
+    assert frame["job.cpu.busy_cores"].to_list() == [None, None, 1.0, 2.0]
+
+
+def test_a_gpu_that_was_silent_for_long_is_reported_when_it_speaks_again() -> None:
+    normaliser = Normaliser(source="test", vocabulary="canonical", gap_after_s=60.0)
+    normaliser.normalise(samples(0.0, {"n1/gpu0": {"gpu.busy_share": 0.1}, "job:1": {}}))
+
+    _, events = normaliser.normalise(
+        samples(100.0, {"n1/gpu0": {"gpu.busy_share": 0.1}, "job:1": {}})
+    )
+
+    assert [(event.kind, event.subject, event.text) for event in events] == [
+        ("telemetry.gap", "n1/gpu0", "said nothing for 100 s")
+    ]

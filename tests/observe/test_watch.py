@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from factories import cluster, gpu_row, job, node, samples, tenants
+from steward.errors import StewardError
+from steward.model.cluster import Health, Link, LinkKind, Node, Switch
+from steward.model.event import Availability, Observation
+from steward.model.identity import GpuId, NodeId
+from steward.observe.watch import Watch
+
+
+class Eye:
+    """A collector that sees what a test tells it to."""
+
+    vocabulary = "canonical"
+
+    def __init__(self, name: str, see: Callable[[float], Observation]) -> None:
+        self.name = name
+        self.see = see
+
+    def available(self) -> Availability:
+        return Availability(status="ok", reason="always")
+
+    def collect(self, t_s: float) -> Observation:
+        return self.see(t_s)
+
+
+def busy(gpu: str, share: float) -> Callable[[float], Observation]:
+    return lambda t_s: Observation(frame=samples(t_s, {gpu: gpu_row(share)}))
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """Hold a collector up until the end of the test at the latest."""
+    held = threading.Event()
+    yield held
+    held.set()
+
+
+def test_what_all_collectors_see_comes_together() -> None:
+    watch = Watch([Eye("a", busy("n1/gpu0", 0.1)), Eye("b", busy("n2/gpu0", 0.2))])
+
+    seen, faults = watch.look(5.0)
+
+    assert faults == ()
+    assert sorted(seen.frame["entity"].to_list()) == ["n1/gpu0", "n2/gpu0"]
+
+
+def test_a_collector_that_throws_costs_only_its_own_samples() -> None:
+    def broken(_t_s: float) -> Observation:
+        raise RuntimeError("sensor gone")
+
+    def unhappy(_t_s: float) -> Observation:
+        raise StewardError("no driver", hint="install it")
+
+    watch = Watch([Eye("a", broken), Eye("b", busy("n2/gpu0", 0.2)), Eye("c", unhappy)])
+
+    seen, faults = watch.look(5.0)
+
+    assert seen.frame["entity"].to_list() == ["n2/gpu0"]
+    assert [(fault.where, fault.problem) for fault in faults] == [
+        ("collector a", "RuntimeError: sensor gone"),
+        ("collector c", "no driver"),
+    ]
+    assert faults[1].hint == "install it"
+
+
+def test_a_collector_that_hangs_is_named_once_and_heard_when_it_comes_back(
+    gate: threading.Event,
+) -> None:
+    def slow(t_s: float) -> Observation:
+        gate.wait(30)
+        return busy("n1/gpu0", 0.1)(t_s)
+
+    watch = Watch([Eye("slow", slow), Eye("b", busy("n2/gpu0", 0.2))], timeout_s=0.05)
+
+    first, faults = watch.look(1.0)
+    second, again = watch.look(2.0)
+    gate.set()
+    watch.timeout_s = 10.0
+    third, after = watch.look(3.0)
+
+    assert first.frame["entity"].to_list() == second.frame["entity"].to_list() == ["n2/gpu0"]
+    assert ["does not answer" in fault.problem for fault in faults] == [True]
+    assert again == after == ()
+    late = third.frame.filter(third.frame["entity"] == "n1/gpu0")
+    assert late["t_s"].to_list() == [1.0]  # asked for at 1.0, and it still counts
+
+
+def test_a_frame_of_wrong_shape_is_a_fault_of_its_collector() -> None:
+    import polars as pl
+
+    watch = Watch([Eye("odd", lambda _t: Observation(frame=pl.DataFrame({"t_s": [1.0]})))])
+
+    seen, (fault,) = watch.look(1.0)
+
+    assert seen.frame.height == 0
+    assert fault.where == "collector odd"
+
+
+def test_nodes_of_the_same_name_are_one_node_with_all_its_gpus() -> None:
+    host = Observation(
+        cluster=cluster(Node(id=NodeId("n1"), cpus=16)),
+        tenants=tenants("a"),
+        health={GpuId("n1/gpu0"): Health.GOOD},
+    )
+    full = cluster(node("n1", 2))
+    gpus = Observation(
+        cluster=type(full)(
+            id="nvml",
+            nodes=full.nodes,
+            links=(Link(a="n1/gpu0", b="n1/gpu1", kind=LinkKind.NVLINK, bytes_per_s=9e11),),
+            switches=(Switch(id="s1"),),
+        ),
+        jobs=(job(),),
+    )
+    watch = Watch([Eye("host", lambda _t: host), Eye("nvml", lambda _t: gpus)])
+
+    seen, _ = watch.look(1.0)
+
+    assert seen.cluster is not None
+    (only,) = seen.cluster.nodes
+    assert (only.cpus, len(only.gpus)) == (16, 2)
+    assert len(seen.cluster.links) == len(seen.cluster.switches) == len(seen.jobs) == 1
+    assert seen.tenants == tenants("a")
+    assert seen.health == {GpuId("n1/gpu0"): Health.GOOD}

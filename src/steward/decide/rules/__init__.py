@@ -1,0 +1,8 @@
+"""Detectors: what is worth knowing in a moment."""
+
+from steward.decide.rules.gpu_idle_while_allocated import GpuIdleWhileAllocated
+from steward.ports import Detector
+
+__all__ = ["DETECTORS"]
+
+DETECTORS: dict[str, type[Detector]] = {"gpu-idle-while-allocated": GpuIdleWhileAllocated}

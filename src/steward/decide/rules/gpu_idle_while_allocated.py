@@ -1,0 +1,100 @@
+"""GPUs that a job holds, does not use, and has no reason not to use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.model.finding import Evidence, Finding, Severity
+from steward.model.forecast import UNEXPLAINED_S, About
+from steward.model.frame import job_entity, share_entity
+from steward.model.identity import FindingId, GpuId, JobId, stable_id
+from steward.model.view import View
+
+__all__ = ["GpuIdleWhileAllocated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuIdleWhileAllocated:
+    """One finding per job whose GPUs have been idle for `idle_after_s` seconds.
+
+    Compiling, loading data and writing checkpoints do not count as idle: the estimator
+    `quiet-phases` leaves them out of what it calls unexplained.
+    """
+
+    idle_after_s: float = 300.0
+    name: str = "gpu-idle-while-allocated"
+
+    def detect(self, view: View) -> tuple[Finding, ...]:
+        """Return findings in the order of the GPUs."""
+        column = view.forecast(About.GPUS, UNEXPLAINED_S)
+        if column is None:
+            return ()
+        with np.errstate(invalid="ignore"):
+            rows = np.flatnonzero((column.mid >= self.idle_after_s) & (view.gpus.owner >= 0))
+        by_owner: dict[int, list[int]] = {}
+        for row in rows:
+            by_owner.setdefault(int(view.gpus.owner[row]), []).append(int(row))
+        return tuple(
+            self._finding(view, owner, gpus, column.mid) for owner, gpus in by_owner.items()
+        )
+
+    def _finding(
+        self, view: View, owner: int, rows: list[int], idle_s: NDArray[np.float64]
+    ) -> Finding:
+        longest_s = float(max(idle_s[rows]))
+        since_s = view.t_s - longest_s
+        job = view.job_id(owner)
+        gpus = tuple(view.gpu_id(row) for row in rows)
+        held = int(view.jobs.gpus[owner])
+        tenant = int(view.jobs.tenant[owner])
+        return Finding(
+            id=FindingId(stable_id("f", self.name, job, round(since_s))),
+            t_s=view.t_s,
+            rule=self.name,
+            subject=job,
+            title=f"job {job} has left {len(gpus)} of its {held} GPUs idle for {_long(longest_s)}",
+            severity=Severity.WASTE,
+            since_s=since_s,
+            evidence=(
+                *(_busy(view, row, job, since_s) for row in rows),
+                _host(view, owner, job, since_s),
+            ),
+            job=job,
+            tenant=view.tenant_id(tenant) if tenant >= 0 else None,
+            gpus=gpus,
+        )
+
+
+def _busy(view: View, row: int, job: JobId, since_s: float) -> Evidence:
+    gpu: GpuId = view.gpu_id(row)
+    lent = view.gpus.borrower[row] >= 0
+    return Evidence(
+        entity=share_entity(gpu, job) if lent else gpu,
+        metric="share.busy_share" if lent else "gpu.busy_share",
+        from_s=since_s,
+        to_s=view.t_s,
+        says=f"its owner used {gpu} {view.gpus.owner_busy_share[row]:.0%} of the time",
+    )
+
+
+def _host(view: View, owner: int, job: JobId, since_s: float) -> Evidence:
+    cores = view.jobs.cpu_busy_cores[owner]
+    return Evidence(
+        entity=job_entity(job),
+        metric="job.cpu.busy_cores",
+        from_s=since_s,
+        to_s=view.t_s,
+        says=f"its host side kept {cores:.2f} cores busy: not compiling, loading or saving",
+    )
+
+
+def _long(seconds: float) -> str:
+    """Say a duration as people do.
+
+    >>> _long(90), _long(5400)
+    ('90 s', '90 min')
+    """
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,216 @@
+"""Lends GPUs that their holders leave idle to jobs that wait, and calls them back in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.model.cluster import Health
+from steward.model.decision import CallBack, Decision, Expectation, Lend
+from steward.model.finding import Finding
+from steward.model.forecast import LOAN_YIELD, REMAINING_S, About, ForecastColumn
+from steward.model.identity import DecisionId, JobId, stable_id
+from steward.model.view import HEALTH_CODES, QUEUED, Loan, View
+
+__all__ = ["LendIdle"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LendIdle:
+    """Wakes first, loans second.
+
+    A loan ends when its owner stirs: uses the GPU again, or goes to work on the host, which comes
+    before. Then idle GPUs go to waiting jobs: higher priority first, then the tenant that uses
+    least for its weight, then who has waited longest. A job gets GPUs of one holder, needs to fit
+    beside what that holder keeps in memory, must be able to save its work, and the loan must be
+    expected to outlast what saving and restoring cost.
+    """
+
+    check_after_s: float = 600.0
+    memory_reserve_share: float = 0.05
+    unknown_grace_s: float = 60.0
+    name: str = "lend-idle"
+
+    def decide(self, view: View) -> tuple[Decision, ...]:
+        """Return call-backs, then loans, most deserving borrower first."""
+        return (*self._call_backs(view), *self._loans(view))
+
+    # -- calling back --------------------------------------------------------------------------
+
+    def _call_backs(self, view: View) -> Iterator[Decision]:
+        if not view.loans:
+            return
+        row_of = {id_: row for row, id_ in enumerate(view.gpus.ids)}
+        for loan in view.loans:
+            rows = [row_of[gpu] for gpu in loan.gpus if gpu in row_of]
+            reason = self._why_back(view, loan, rows)
+            if reason and not bool(view.gpus.spoken_for[rows].any()):
+                yield self._call_back(view, loan, reason)
+
+    def _why_back(self, view: View, loan: Loan, rows: list[int]) -> str:
+        gpus = view.gpus
+        if bool(np.isnan(gpus.owner_busy_share[rows]).any()):
+            silent = view.t_s - loan.since_s > self.unknown_grace_s
+            return f"nobody can see whether {loan.owner} needs its GPUs" if silent else ""
+        if bool(np.isnan(gpus.quiet_since_s[rows]).any()):
+            share = float(np.max(gpus.owner_busy_share[rows]))
+            return f"{loan.owner} uses its GPUs again ({share:.0%} busy)"
+        idle = view.forecast(About.GPUS, REMAINING_S)
+        if idle is not None and bool(np.isnan(idle.mid[rows]).any()):
+            return f"{loan.owner} is at work on its host again"
+        return ""
+
+    def _call_back(self, view: View, loan: Loan, reason: str) -> Decision:
+        owner = view.details[loan.owner]
+        return Decision(
+            id=DecisionId(stable_id("d", self.name, "call-back", loan.id)),
+            t_s=view.t_s,
+            policy=self.name,
+            action=CallBack(loan=loan.id, gpus=loan.gpus, owner=loan.owner, borrower=loan.borrower),
+            because=reason,
+            findings=(),
+            forecasts=(),
+            expects=Expectation(low=0.0, mid=0.0, high=0.0),
+            check_after_s=self.check_after_s,
+            undo=None,
+            tenant=owner.tenant,
+        )
+
+    # -- lending -------------------------------------------------------------------------------
+
+    def _loans(self, view: View) -> Iterator[Decision]:
+        remaining = view.forecast(About.GPUS, REMAINING_S)
+        if remaining is None:
+            return
+        pools = self._pools(view, remaining.mid)
+        for job in _most_deserving(view):
+            if not pools:
+                return
+            pool = self._best_pool(view, job, pools, remaining)
+            if pool is not None:
+                yield self._lend(view, job, pool, remaining)
+                pool.rows = pool.rows[int(view.jobs.gpus[job]) :]
+                pools = [each for each in pools if each.rows]
+
+    def _pools(self, view: View, remaining_s: Floats) -> list[_Pool]:
+        """Gather idle GPUs by holder and node; those that stay idle longest come first."""
+        gpus = view.gpus
+        row_of = {id_: row for row, id_ in enumerate(gpus.ids)}
+        free = gpus.memory_bytes * (1 - self.memory_reserve_share) - gpus.memory_used_bytes
+        pools = []
+        for finding in view.findings:
+            by_node: dict[int, list[int]] = {}
+            for gpu in finding.gpus:
+                row = row_of[gpu]
+                if self._lendable(view, row):
+                    by_node.setdefault(int(gpus.node[row]), []).append(row)
+            for rows in by_node.values():
+                rows.sort(key=lambda row: (-remaining_s[row], row))
+                pools.append(_Pool(finding=finding, rows=rows, free_bytes=free))
+        return pools
+
+    def _lendable(self, view: View, row: int) -> bool:
+        gpus = view.gpus
+        return bool(
+            gpus.borrower[row] < 0
+            and not gpus.spoken_for[row]
+            and gpus.health[row] == HEALTH_CODES[Health.GOOD]
+            and not np.isnan(gpus.memory_used_bytes[row])
+        )
+
+    def _best_pool(
+        self, view: View, job: int, pools: list[_Pool], remaining: ForecastColumn
+    ) -> _Pool | None:
+        """Choose the pool with the fewest GPUs to spare; among those, the longest idle."""
+        jobs = view.jobs
+        need = int(jobs.gpus[job])
+        cost_s = float(jobs.save_s[job] + jobs.restore_s[job])
+        fitting = [
+            pool
+            for pool in pools
+            if len(pool.rows) >= need
+            and bool((jobs.model_mask[job] >> view.gpus.model[pool.rows[0]]) & 1)
+            and float(np.min(pool.free_bytes[pool.rows[:need]])) >= jobs.gpu_memory_bytes[job]
+            and float(np.min(remaining.mid[pool.rows[:need]])) * _yield(view) > cost_s
+        ]
+        return min(
+            fitting,
+            key=lambda pool: (len(pool.rows), -remaining.mid[pool.rows[0]], pool.rows[0]),
+            default=None,
+        )
+
+    def _lend(self, view: View, job: int, pool: _Pool, remaining: ForecastColumn) -> Decision:
+        need = int(view.jobs.gpus[job])
+        rows = pool.rows[:need]
+        gpus = tuple(view.gpu_id(row) for row in rows)
+        owner, borrower = _holder(pool.finding), view.job_id(job)
+        decision = DecisionId(stable_id("d", self.name, pool.finding.id, borrower, view.t_s))
+        expects = self._expects(view, job, rows, remaining)
+        waited_min = (view.t_s - view.jobs.submit_s[job]) / 60
+        return Decision(
+            id=decision,
+            t_s=view.t_s,
+            policy=self.name,
+            action=Lend(gpus=gpus, owner=owner, borrower=borrower),
+            because=(
+                f"{owner} has left {', '.join(gpus)} idle since "
+                f"{(view.t_s - pool.finding.since_s) / 60:.0f} min; {borrower} of "
+                f"{view.details[borrower].tenant} has waited {waited_min:.0f} min for {need} and "
+                f"fits beside it; worth about {expects.mid / 3600:.2f} GPU-hours by the first check"
+            ),
+            findings=(pool.finding.id,),
+            forecasts=tuple(remaining.row(row, gpu) for row, gpu in zip(rows, gpus, strict=True)),
+            expects=expects,
+            check_after_s=self.check_after_s,
+            undo=CallBack(loan=decision, gpus=gpus, owner=owner, borrower=borrower),
+            tenant=view.details[owner].tenant,
+        )
+
+    def _expects(
+        self, view: View, job: int, rows: list[int], remaining: ForecastColumn
+    ) -> Expectation:
+        """Return busy GPU-seconds by the check; the low end pays for a call-back before it."""
+        share = _yield(view)
+        low, mid, high = (
+            float(np.sum(np.minimum(each[rows], self.check_after_s))) * share
+            for each in (remaining.low, remaining.mid, remaining.high)
+        )
+        restore = float(view.jobs.restore_s[job]) * len(rows)
+        return Expectation(low=min(low - restore, mid), mid=mid, high=high)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pool:
+    """Idle GPUs of one holder on one node that can still be lent this turn."""
+
+    finding: Finding
+    rows: list[int]
+    free_bytes: Floats
+
+
+def _holder(finding: Finding) -> JobId:
+    assert finding.job is not None  # noqa: S101 - only findings about jobs have GPUs
+    return finding.job
+
+
+def _yield(view: View) -> float:
+    column = view.forecast(About.WHOLE, LOAN_YIELD)
+    return 0.5 if column is None else float(column.mid[0])
+
+
+def _most_deserving(view: View) -> list[int]:
+    """Return waiting jobs that can be stopped again: by priority, then tenant's use, then wait."""
+    jobs, tenants = view.jobs, view.tenants
+    waiting = np.flatnonzero(
+        (jobs.state == QUEUED) & jobs.checkpointable & ~jobs.spoken_for & (jobs.tenant >= 0)
+    )
+    use = (tenants.held + tenants.borrowed) / tenants.weight
+    order = np.lexsort(
+        (waiting, jobs.submit_s[waiting], use[jobs.tenant[waiting]], -jobs.priority[waiting])
+    )
+    return [int(row) for row in waiting[order]]

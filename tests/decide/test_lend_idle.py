@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factories import believing, finding, job, loan, node, view
+from steward.decide.scheduling.lend_idle import LendIdle
+from steward.model.cluster import GIB, Health
+from steward.model.decision import CallBack, Decision, Lend
+from steward.model.forecast import REMAINING_S, About
+from steward.model.job import Checkpointing, Job, JobShape
+from steward.model.view import HEALTH_CODES, View
+
+GPU, OTHER = "n1/gpu0", "n1/gpu1"
+
+
+def idle_holder(*waiting: Job, gpus: tuple[str, ...] = (GPU,), remaining_s: float = 1800.0) -> View:
+    """Return a moment in which j1 has left its GPUs idle while others wait."""
+    seen = view(node("n1", max(2, len(gpus))), jobs=[job("j1", on=gpus), *waiting])
+    seen = believing(seen, idle_s=dict.fromkeys(gpus, 400.0), remaining_s=remaining_s)
+    return seen.with_findings((finding("j1", *gpus),))
+
+
+def borrowers(decisions: tuple[Decision, ...]) -> list[str]:
+    return [each.action.borrower for each in decisions if isinstance(each.action, Lend)]
+
+
+def test_an_idle_gpu_is_lent_to_the_job_that_waits_with_reason_expectation_and_undo() -> None:
+    (made,) = LendIdle().decide(idle_holder(job("j2")))
+
+    assert made.action == Lend(gpus=(GPU,), owner="j1", borrower="j2")
+    assert made.undo == CallBack(loan=made.id, gpus=(GPU,), owner="j1", borrower="j2")
+    assert made.findings == ("f-j1",)
+    assert made.expects.mid == pytest.approx(600 * 0.6)
+    assert made.expects.low <= made.expects.mid <= made.expects.high
+    assert made.forecasts[0].mid == 1800.0
+    assert "j1 has left n1/gpu0 idle" in made.because
+
+
+def test_nothing_is_decided_without_forecasts_findings_or_waiting_jobs() -> None:
+    full = idle_holder(job("j2"))
+
+    assert LendIdle().decide(view()) == ()
+    assert LendIdle().decide(full.with_findings(())) == ()
+    assert LendIdle().decide(idle_holder()) == ()
+
+
+def test_a_job_that_cannot_save_its_work_gets_no_loan() -> None:
+    assert LendIdle().decide(idle_holder(job("j2", checkpointing=Checkpointing()))) == ()
+
+
+def test_a_job_that_does_not_fit_beside_the_holders_memory_gets_no_loan() -> None:
+    large = job("j2", shape=JobShape(gpus=1, gpu_memory_bytes=130 * GIB))
+
+    assert LendIdle().decide(idle_holder(large)) == ()
+
+
+def test_a_job_that_needs_another_model_of_gpu_gets_no_loan() -> None:
+    picky = job("j2", shape=JobShape(gpus=1, gpu_models=("a100",)))
+
+    assert LendIdle().decide(idle_holder(picky)) == ()
+
+
+def test_a_loan_that_will_not_outlast_its_own_cost_is_not_made() -> None:
+    assert LendIdle().decide(idle_holder(job("j2"), remaining_s=50.0)) == ()
+
+
+def test_a_gang_needs_enough_gpus_of_one_holder() -> None:
+    two = job("j2", shape=JobShape(gpus=2))
+
+    assert LendIdle().decide(idle_holder(two)) == ()
+    (made,) = LendIdle().decide(idle_holder(two, gpus=(GPU, OTHER)))
+    assert made.action.gpus == (GPU, OTHER)
+
+
+def test_the_higher_priority_then_the_poorer_tenant_then_the_longer_wait_comes_first() -> None:
+    waiting = [
+        job("rich", tenant="a", submit_s=0.0),
+        job("poor-late", tenant="b", submit_s=20.0),
+        job("poor-early", tenant="b", submit_s=10.0),
+        job("urgent", tenant="a", submit_s=30.0, priority=1),
+    ]
+    gpus = tuple(f"n1/gpu{i}" for i in range(4))
+
+    made = LendIdle().decide(idle_holder(*waiting, gpus=gpus))
+
+    assert borrowers(made) == ["urgent", "poor-early", "poor-late", "rich"]
+    assert len({gpu for each in made for gpu in each.action.gpus}) == 4
+
+
+def test_small_leftovers_are_used_before_large_pools_are_broken_up() -> None:
+    seen = view(
+        node("n1", 2),
+        node("n2", 1),
+        jobs=[job("j1", on=[GPU, OTHER]), job("j3", on=["n2/gpu0"]), job("j2")],
+    )
+    seen = believing(seen, idle_s={GPU: 400.0, OTHER: 400.0, "n2/gpu0": 400.0})
+    seen = seen.with_findings((finding("j1", GPU, OTHER), finding("j3", "n2/gpu0")))
+
+    (made,) = LendIdle().decide(seen)
+
+    assert made.action.gpus == ("n2/gpu0",)
+
+
+@pytest.mark.parametrize("column", ["borrower", "spoken_for", "health", "memory_used_bytes"])
+def test_gpus_that_are_lent_spoken_for_sick_or_of_unknown_memory_are_left_alone(
+    column: str,
+) -> None:
+    seen = idle_holder(job("j2"))
+    value = {
+        "borrower": 1,
+        "spoken_for": True,
+        "health": HEALTH_CODES[Health.BAD],
+        "memory_used_bytes": np.nan,
+    }[column]
+    changed = getattr(seen.gpus, column).copy()
+    changed[0] = value
+
+    seen = replace(seen, gpus=replace(seen.gpus, **{column: changed}))
+
+    assert LendIdle().decide(seen) == ()
+
+
+def test_a_job_that_an_open_decision_is_about_is_not_decided_on_again() -> None:
+    seen = idle_holder(job("j2"))
+    spoken = np.array([id_ == "j2" for id_ in seen.jobs.ids])
+
+    assert LendIdle().decide(replace(seen, jobs=replace(seen.jobs, spoken_for=spoken))) == ()
+
+
+# -- calling back ----------------------------------------------------------------------------------
+
+
+def on_loan(owner_busy: float | None, *, t_s: float = 1000.0) -> View:
+    jobs = [job("j1", on=[GPU]), job("j2", on=[GPU])]
+    return view(node(), jobs=jobs, loans=[loan()], busy={GPU: owner_busy}, t_s=t_s)
+
+
+def test_a_gpu_is_called_back_when_its_owner_uses_it_again() -> None:
+    seen = believing(on_loan(0.7), idle_s={})
+
+    (made,) = LendIdle().decide(seen)
+
+    assert made.action == CallBack(loan="d-1", gpus=(GPU,), owner="j1", borrower="j2")
+    assert made.undo is None
+    assert "j1 uses its GPUs again (70% busy)" in made.because
+
+
+def test_a_gpu_is_called_back_when_its_owner_goes_to_work_on_the_host() -> None:
+    (made,) = LendIdle().decide(believing(on_loan(0.0), idle_s={}))
+
+    assert "at work on its host" in made.because
+
+
+def test_a_gpu_whose_owner_stays_idle_stays_lent() -> None:
+    assert LendIdle().decide(believing(on_loan(0.0), idle_s={GPU: 700.0})) == ()
+    assert LendIdle().decide(on_loan(0.0)) == ()
+
+
+def test_a_gpu_is_called_back_when_nobody_can_see_its_owner_for_a_while() -> None:
+    fresh = believing(on_loan(None, t_s=50.0))
+    later = believing(on_loan(None, t_s=100.0))
+
+    assert LendIdle().decide(fresh) == ()
+    (made,) = LendIdle().decide(later)
+    assert "nobody can see" in made.because
+
+
+def test_a_call_back_that_is_under_way_is_not_decided_again() -> None:
+    seen = believing(on_loan(0.7))
+    spoken = np.array([True, False])
+
+    assert LendIdle().decide(replace(seen, gpus=replace(seen.gpus, spoken_for=spoken))) == ()
+
+
+def test_a_loan_of_gpus_that_left_the_cluster_is_not_called_back() -> None:
+    seen = replace(believing(view()), loans=(loan(gpus=("gone/gpu0",)),))
+
+    assert LendIdle().decide(seen) == ()
+
+
+# -- laws ------------------------------------------------------------------------------------------
+
+
+@given(
+    held=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    wanted=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 140)), max_size=8),
+    remaining_s=st.floats(0.0, 1e5),
+)
+def test_no_gpu_is_lent_twice_and_no_job_borrows_twice(
+    held: list[int], wanted: list[tuple[int, int]], remaining_s: float
+) -> None:
+    nodes = [node(f"n{i}", 4) for i in range(len(held))]
+    owners = [
+        job(f"o{i}", on=[f"n{i}/gpu{g}" for g in range(count)]) for i, count in enumerate(held)
+    ]
+    waiting = [
+        job(f"w{i}", shape=JobShape(gpus=gpus, gpu_memory_bytes=gib * GIB))
+        for i, (gpus, gib) in enumerate(wanted)
+    ]
+    seen = view(*nodes, jobs=[*owners, *waiting])
+    idle = {gpu: 500.0 for owner in owners for gpu in owner.gpus}
+    seen = believing(seen, idle_s=idle, remaining_s=remaining_s)
+    seen = seen.with_findings(tuple(finding(each.id, *each.gpus) for each in owners))
+
+    made = LendIdle().decide(seen)
+
+    lent = [gpu for each in made for gpu in each.action.gpus]
+    assert len(lent) == len(set(lent))
+    assert len(borrowers(made)) == len(set(borrowers(made)))
+    for each in made:
+        assert len(each.action.gpus) == seen.details[each.action.borrower].shape.gpus
+        assert len({gpu.split("/")[0] for gpu in each.action.gpus}) == 1
+        assert set(each.action.gpus) <= set(seen.details[each.action.owner].gpus)
+
+
+def test_the_forecast_that_a_decision_rests_on_is_the_views_own() -> None:
+    seen = idle_holder(job("j2"))
+    column = seen.forecast(About.GPUS, REMAINING_S)
+    assert column is not None
+
+    (made,) = LendIdle().decide(seen)
+
+    assert made.forecasts == (column.row(0, GPU),)

@@ -1,0 +1,171 @@
+"""Holds decisions from the moment they are made until they are carried out, refused or expired.
+
+What is about to be done is in the journal before it is done, and what was done right after. A
+crash between the two leaves a decision with a verdict and no receipt; the next start carries it
+out again, which changes nothing where it had been done, since actuators know decisions by id.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from steward.act.guard import Guard
+from steward.errors import PermanentError, StewardError, TemporaryError
+from steward.model.decision import (
+    Choice,
+    Decision,
+    Expectation,
+    Receipt,
+    Ruling,
+    Verdict,
+)
+from steward.model.identity import DecisionId, GpuId, JobId, stable_id
+from steward.model.outcome import Story
+from steward.model.view import View
+from steward.ports import Actuator
+
+__all__ = ["Desk", "Done"]
+
+TRIES = 3
+REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A decision that was carried out, wholly or partly."""
+
+    decision: Decision
+    receipt: Receipt
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    decision: Decision
+    verdict: Verdict | None = None
+    approved: bool = False
+    begun: bool = False  # an earlier run may have carried it out: finish that before judging anew
+    tries: int = 0
+
+
+class Desk:
+    """All open decisions of a site, the guard that rules on them and the actuator that acts."""
+
+    def __init__(self, guard: Guard, actuator: Actuator) -> None:
+        self.guard = guard
+        self.actuator = actuator
+        self._open: dict[DecisionId, _Open] = {}
+        self._closed: OrderedDict[DecisionId, Decision] = OrderedDict()
+
+    def resume(self, stories: Iterable[Story]) -> None:
+        """Take up again what an earlier run left open."""
+        for story in stories:
+            if story.receipts:
+                self._close(story.decision)
+                continue
+            approved = any(choice.choice == "approve" for choice in story.choices)
+            verdict = story.verdicts[-1] if story.verdicts else None
+            self._open[story.decision.id] = _Open(
+                decision=story.decision,
+                verdict=verdict,
+                approved=approved,
+                begun=verdict is not None and verdict.ruling is Ruling.GO,
+            )
+
+    def spoken_for(self) -> tuple[set[GpuId], set[JobId]]:
+        """Return the GPUs and borrowers that open decisions are about."""
+        gpus = {gpu for each in self._open.values() for gpu in each.decision.action.gpus}
+        jobs = {each.decision.action.borrower for each in self._open.values()}
+        return gpus, jobs
+
+    def receive(
+        self, decisions: Sequence[Decision], choices: Sequence[Choice], view: View
+    ) -> list[Decision | Verdict]:
+        """Take in new decisions and people's choices, rule on all open ones; return what is new."""
+        new: list[Decision | Verdict] = []
+        undone = [decision for choice in choices for decision in self._choose(choice, view)]
+        for decision in (*undone, *decisions):
+            if decision.id not in self._open and decision.id not in self._closed:
+                self._open[decision.id] = _Open(decision=decision)
+                new.append(decision)
+        new += [verdict for each in list(self._open.values()) for verdict in self._rule(each, view)]
+        return new
+
+    def carry_out(self, t_s: float) -> Iterator[Done | Receipt | StewardError]:
+        """Do all that may be done now. Call it after what `receive` returned is in the journal."""
+        for each in list(self._open.values()):
+            if each.verdict is not None and each.verdict.ruling is Ruling.GO:
+                yield from self._act(each, t_s)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _choose(self, choice: Choice, view: View) -> Iterator[Decision]:
+        each = self._open.get(choice.decision)
+        if choice.choice == "undo":
+            yield from self._undo(choice, view)
+        elif each is not None and choice.choice == "approve":
+            each.approved = True
+        elif each is not None:
+            self._close(each.decision)
+
+    def _undo(self, choice: Choice, view: View) -> Iterator[Decision]:
+        decision = self._closed.get(choice.decision)
+        if decision is None or decision.undo is None:
+            return
+        yield replace(
+            decision,
+            id=DecisionId(stable_id("d", "undo", decision.id)),
+            t_s=view.t_s,
+            policy="person",
+            action=decision.undo,
+            because=f"{choice.user} undid {decision.id}"
+            + (f": {choice.note}" if choice.note else ""),
+            forecasts=(),
+            expects=Expectation(low=0.0, mid=0.0, high=0.0),
+            undo=None,
+        )
+
+    def _rule(self, each: _Open, view: View) -> Iterator[Verdict]:
+        if each.begun:
+            return
+        before = each.verdict
+        verdict = self.guard.judge(each.decision, view, approved=each.approved)
+        each.verdict = verdict
+        if verdict.ruling is Ruling.EXPIRE:
+            self._close(each.decision)
+        if verdict.ruling is Ruling.GO and each.tries == 0:
+            # counted at once: the next decision of this turn must see the budget that is left
+            self.guard.record(each.decision, view.t_s)
+        if before is None or before.ruling is not verdict.ruling:
+            yield verdict
+
+    def _act(self, each: _Open, t_s: float) -> Iterator[Done | Receipt | StewardError]:
+        each.tries += 1
+        each.begun = False
+        try:
+            receipt = self.actuator.carry_out(each.decision, t_s)
+        except TemporaryError as fault:
+            if each.tries < TRIES:
+                yield fault
+                return
+            receipt = _failed(each.decision, t_s, f"given up after {TRIES} tries: {fault}")
+        except PermanentError as fault:
+            receipt = _failed(each.decision, t_s, str(fault))
+        except Exception as fault:  # noqa: BLE001 - a plug's fault must not stop the loop
+            receipt = _failed(each.decision, t_s, f"{type(fault).__name__}: {fault}")
+        self._close(each.decision)
+        if receipt.result == "failed":
+            yield receipt
+        else:
+            yield Done(decision=each.decision, receipt=receipt)
+
+    def _close(self, decision: Decision) -> None:
+        self._open.pop(decision.id, None)
+        self._closed[decision.id] = decision
+        while len(self._closed) > REMEMBERED:
+            self._closed.popitem(last=False)
+
+
+def _failed(decision: Decision, t_s: float, text: str) -> Receipt:
+    return Receipt(decision=decision.id, t_s=t_s, result="failed", gpus=(), text=text)

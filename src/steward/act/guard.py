@@ -1,0 +1,154 @@
+"""Says what may be done now: autonomy, preconditions, cool-down, budgets and a circuit breaker."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from steward.act.preconditions import broken_precondition
+from steward.model.decision import Autonomy, Decision, Lend, Ruling, Verdict
+from steward.model.identity import DecisionId, JobId, TenantId
+from steward.model.outcome import Outcome
+from steward.model.view import View
+
+__all__ = ["Guard", "Limits"]
+
+HOUR_S = 3600.0
+REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much may change. A tenant's autonomy is a ceiling on the site's, never above it."""
+
+    autonomy: Autonomy = Autonomy.ADVISE
+    tenant_autonomy: Mapping[TenantId, Autonomy] = field(default_factory=dict)
+    gpus_per_hour: int = 64
+    gpus_per_tenant_per_hour: int = 32
+    cool_down_s: float = 600.0  # after a loan ended, its owner is left alone this long
+    breaker_outcomes: int = 8  # outcomes needed before the breaker can open
+    breaker_share: float = (
+        0.5  # it opens when they brought less than this part of what was promised
+    )
+    breaker_rest_s: float = 3600.0
+
+    def autonomy_for(self, tenant: TenantId) -> Autonomy:
+        """Return what steward may do with this tenant's GPUs."""
+        ceiling = self.tenant_autonomy.get(tenant, self.autonomy)
+        return min(self.autonomy, ceiling, key=lambda level: level.rank)
+
+
+class Guard:
+    """Judges decisions; remembers what was done and what came of it."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._done: deque[tuple[float, TenantId, int]] = deque()
+        self._on_loan: dict[DecisionId, JobId] = {}
+        self._rests_until_s: dict[JobId, float] = {}
+        self._recent: deque[tuple[float, float]] = deque(maxlen=limits.breaker_outcomes)
+        self._open_until_s = float("-inf")
+        self._open_why = ""
+
+    # -- judging -------------------------------------------------------------------------------
+
+    def judge(self, decision: Decision, view: View, *, approved: bool = False) -> Verdict:
+        """Rule on a decision. A person's approval is above budgets, never above preconditions."""
+        ruling, why = self._rule(decision, view, approved=approved)
+        return Verdict(decision=decision.id, t_s=view.t_s, ruling=ruling, why=why)
+
+    def _rule(self, decision: Decision, view: View, *, approved: bool) -> tuple[Ruling, str]:
+        broken = broken_precondition(decision.action, view)
+        if broken:
+            return Ruling.EXPIRE, broken
+        if decision.returns or approved:
+            why = "giving back is always allowed" if decision.returns else "a person approved it"
+            return Ruling.GO, why
+        if view.t_s > decision.t_s + decision.check_after_s:
+            return Ruling.EXPIRE, f"not carried out within {decision.check_after_s:.0f} s"
+        return self._rule_by_autonomy(decision, view.t_s)
+
+    def _rule_by_autonomy(self, decision: Decision, t_s: float) -> tuple[Ruling, str]:
+        level = self.limits.autonomy_for(decision.tenant)
+        if level.rank <= Autonomy.ADVISE.rank:
+            return Ruling.ADVISE, f"autonomy for {decision.tenant} is '{level.value}'"
+        held = self._held(decision, t_s)
+        if held:
+            return Ruling.HOLD, held
+        if level is Autonomy.APPROVE:
+            return Ruling.ASK, f"autonomy for {decision.tenant} is 'approve': a person decides"
+        return Ruling.GO, "within budgets"
+
+    def _held(self, decision: Decision, t_s: float) -> str:
+        if t_s < self._open_until_s:
+            return self.breaker(t_s)
+        action = decision.action
+        if isinstance(action, Lend):
+            rest_s = self._rests_until_s.get(action.owner, t_s) - t_s
+            if rest_s > 0:
+                return f"{action.owner} is left alone for {rest_s:.0f} s more after its last loan"
+        return self._over_budget(decision, t_s)
+
+    def _over_budget(self, decision: Decision, t_s: float) -> str:
+        while self._done and self._done[0][0] <= t_s - HOUR_S:
+            self._done.popleft()
+        asked = len(decision.action.gpus)
+        spent = sum(gpus for _, _, gpus in self._done)
+        of_tenant = sum(gpus for _, tenant, gpus in self._done if tenant == decision.tenant)
+        limits = self.limits
+        if spent + asked > limits.gpus_per_hour:
+            return f"budget: {spent} of {limits.gpus_per_hour} GPUs an hour are used up"
+        if of_tenant + asked > limits.gpus_per_tenant_per_hour:
+            return (
+                f"budget: {of_tenant} of {limits.gpus_per_tenant_per_hour} GPUs an hour of "
+                f"{decision.tenant} are used up"
+            )
+        return ""
+
+    # -- remembering ---------------------------------------------------------------------------
+
+    def record(self, decision: Decision, t_s: float) -> None:
+        """Take note that a decision was carried out."""
+        if not decision.returns:
+            self._done.append((t_s, decision.tenant, len(decision.action.gpus)))
+
+    def follow(self, view: View) -> None:
+        """Leave those alone for a while whose GPUs were on loan until now."""
+        now = {loan.id: loan.owner for loan in view.loans}
+        for loan, owner in self._on_loan.items():
+            if loan not in now:
+                self._rests_until_s[owner] = view.t_s + self.limits.cool_down_s
+        self._on_loan = now
+        if len(self._rests_until_s) > REMEMBERED:
+            self._rests_until_s = {
+                job: until for job, until in self._rests_until_s.items() if until > view.t_s
+            }
+
+    def learn(self, outcomes: Iterable[Outcome]) -> None:
+        """Open the breaker when decisions keep bringing less than they promised."""
+        for outcome in outcomes:
+            if outcome.expected <= 0:
+                continue
+            self._recent.append((outcome.gained.mid, outcome.expected))
+            self._judge_outcomes(outcome.t_s)
+
+    def _judge_outcomes(self, t_s: float) -> None:
+        limits = self.limits
+        if len(self._recent) < limits.breaker_outcomes or t_s < self._open_until_s:
+            return
+        gained = sum(each for each, _ in self._recent)
+        promised = sum(each for _, each in self._recent)
+        if gained < limits.breaker_share * promised:
+            self._open_until_s = t_s + limits.breaker_rest_s
+            self._open_why = (
+                f"the last {len(self._recent)} outcomes brought {gained / promised:.0%} of what "
+                f"was promised"
+            )
+            self._recent.clear()
+
+    def breaker(self, t_s: float) -> str:
+        """Say how the circuit breaker stands."""
+        if t_s >= self._open_until_s:
+            return "closed"
+        return f"open: {self._open_why}; closes in {self._open_until_s - t_s:.0f} s"

@@ -1,0 +1,50 @@
+"""What must still be true when a decision is carried out: the world moved on since it was made."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import numpy as np
+
+from steward.model.cluster import Health
+from steward.model.decision import Action, CallBack, Lend
+from steward.model.job import JobState
+from steward.model.view import HEALTH_CODES, View
+
+__all__ = ["broken_precondition"]
+
+
+def broken_precondition(action: Action, view: View) -> str:
+    """Return what is no longer so, or nothing when the action can go ahead."""
+    match action:
+        case Lend():
+            return _lend(action, view)
+        case CallBack():
+            on_loan = any(loan.id == action.loan for loan in view.loans)
+            return "" if on_loan else f"the loan {action.loan} has ended"
+        case _:
+            assert_never(action)
+
+
+def _lend(action: Lend, view: View) -> str:
+    borrower = view.details.get(action.borrower)
+    if borrower is None or borrower.state is not JobState.QUEUED:
+        return f"{action.borrower} does not wait any more"
+    rows = np.flatnonzero(np.isin(view.gpus.ids, list(action.gpus)))
+    if len(rows) != len(action.gpus):
+        return "one of the GPUs is not in the cluster any more"
+    owners = {view.job_id(int(row)) if row >= 0 else None for row in view.gpus.owner[rows]}
+    if owners != {action.owner}:
+        return f"{action.owner} does not hold these GPUs any more"
+    return _unfit(action, view, rows)
+
+
+def _unfit(action: Lend, view: View, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
+    gpus = view.gpus
+    if bool((gpus.borrower[rows] >= 0).any()):
+        return "one of the GPUs is lent already"
+    if bool((gpus.health[rows] != HEALTH_CODES[Health.GOOD]).any()):
+        return "one of the GPUs is not healthy"
+    if bool(np.isnan(gpus.quiet_since_s[rows]).any()):
+        return f"{action.owner} uses them again, or nobody can see whether it does"
+    return ""

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from factories import decision, job, loan, node, receipt, view
+from steward.act.actuators.dry_run import DryRun
+from steward.act.desk import Desk, Done
+from steward.act.guard import Guard, Limits
+from steward.errors import PermanentError, StewardError, TemporaryError
+from steward.model.decision import Autonomy, Choice, Decision, Receipt, Ruling, Verdict
+from steward.model.event import Availability
+from steward.model.identity import DecisionId
+from steward.model.outcome import Story
+from steward.model.view import View
+
+GPU = "n1/gpu0"
+
+
+class Hand:
+    """An actuator that does what a test tells it to, and remembers."""
+
+    name = "hand"
+
+    def __init__(self, act: Callable[[Decision, float], Receipt] | None = None) -> None:
+        self.act = act or (lambda made, t_s: receipt(made, t_s=t_s))
+        self.done: list[DecisionId] = []
+
+    def available(self) -> Availability:
+        return Availability(status="ok", reason="always")
+
+    def carry_out(self, made: Decision, t_s: float) -> Receipt:
+        self.done.append(made.id)
+        return self.act(made, t_s)
+
+
+def failing(fault: Exception) -> Hand:
+    def act(made: Decision, t_s: float) -> Receipt:
+        raise fault
+
+    return Hand(act)
+
+
+def desk(hand: Hand | None = None, autonomy: Autonomy = Autonomy.AUTO, budget: int = 64) -> Desk:
+    return Desk(Guard(Limits(autonomy=autonomy, gpus_per_hour=budget)), hand or Hand())
+
+
+def ready(t_s: float = 1000.0) -> View:
+    return view(node(), jobs=[job("j1", on=[GPU]), job("j2")], t_s=t_s)
+
+
+def said(choice: str, name: str = "d-1") -> Choice:
+    return Choice(decision=DecisionId(name), t_s=1000.0, choice=choice, user="ada", note="please")  # type: ignore[arg-type]
+
+
+def rulings(new: list[Decision | Verdict]) -> list[Ruling]:
+    return [each.ruling for each in new if isinstance(each, Verdict)]
+
+
+def test_a_decision_that_may_go_ahead_is_carried_out_once() -> None:
+    hand = Hand()
+    table = desk(hand)
+
+    new = table.receive([decision()], (), ready())
+    (done,) = table.carry_out(1000.0)
+    again = table.receive([decision()], (), ready())
+
+    assert rulings(new) == [Ruling.GO]
+    assert isinstance(done, Done)
+    assert again == []
+    assert list(table.carry_out(1010.0)) == []
+    assert hand.done == ["d-1"]
+
+
+def test_what_waits_for_a_person_is_spoken_for_and_told_once() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+
+    first = table.receive([decision()], (), ready())
+    second = table.receive([], (), ready(1010.0))
+
+    assert rulings(first) == [Ruling.ASK]
+    assert second == []
+    assert table.spoken_for() == ({GPU}, {"j2"})
+    assert list(table.carry_out(1010.0)) == []
+
+
+def test_an_approved_decision_is_carried_out() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+    table.receive([decision()], (), ready())
+
+    new = table.receive([], [said("approve")], ready())
+
+    assert rulings(new) == [Ruling.GO]
+    assert len(list(table.carry_out(1000.0))) == 1
+
+
+def test_a_rejected_decision_is_off_the_desk_and_does_not_come_back() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+    table.receive([decision()], (), ready())
+
+    table.receive([], [said("reject")], ready())
+
+    assert table.spoken_for() == (set(), set())
+    assert table.receive([decision()], (), ready()) == []
+
+
+def test_choices_about_decisions_that_are_not_open_change_nothing() -> None:
+    table = desk()
+
+    new = table.receive([], [said("approve", "x"), said("reject", "x"), said("undo", "x")], ready())
+
+    assert new == []
+
+
+def test_an_undo_makes_a_decision_of_its_own_in_the_name_of_the_person() -> None:
+    table = desk()
+    table.receive([decision()], (), ready())
+    list(table.carry_out(1000.0))
+    lent = view(node(), jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
+
+    made, verdict = table.receive([], [said("undo")], lent)
+
+    assert isinstance(made, Decision)
+    assert made.action == decision().undo
+    assert made.because == "ada undid d-1: please"
+    assert isinstance(verdict, Verdict)
+    assert verdict.ruling is Ruling.GO
+
+
+def test_a_held_decision_goes_ahead_when_there_is_budget_again() -> None:
+    table = desk(budget=0)
+    held = table.receive([decision(t_s=1000.0)], (), ready())
+
+    table.guard.limits = replace(table.guard.limits, gpus_per_hour=64)
+    freed = table.receive([], (), ready(1010.0))
+
+    assert (rulings(held), rulings(freed)) == ([Ruling.HOLD], [Ruling.GO])
+
+
+def test_two_decisions_of_one_turn_share_the_budget() -> None:
+    table = desk(budget=1)
+    seen = view(node(), jobs=[job("j1", on=[GPU, "n1/gpu1"]), job("j2"), job("j3")])
+
+    new = table.receive([decision(), decision("d-2", gpus=("n1/gpu1",), borrower="j3")], (), seen)
+
+    assert rulings(new) == [Ruling.GO, Ruling.HOLD]
+
+
+def test_a_decision_whose_reason_is_gone_expires() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+    table.receive([decision()], (), ready())
+
+    new = table.receive([], (), view(node(), jobs=[job("j1", on=[GPU])]))
+
+    assert rulings(new) == [Ruling.EXPIRE]
+    assert table.spoken_for() == (set(), set())
+
+
+def test_a_fault_that_may_pass_is_tried_three_times_and_then_given_up() -> None:
+    hand = failing(TemporaryError("busy"))
+    table = desk(hand)
+    table.receive([decision()], (), ready())
+
+    results = []
+    for turn in range(3):
+        results += list(table.carry_out(1000.0 + turn))
+        table.receive([], (), ready(1000.0 + turn))
+
+    assert [type(each) for each in results] == [TemporaryError, TemporaryError, Receipt]
+    assert results[-1].result == "failed"
+    assert "given up after 3 tries: busy" in results[-1].text
+    assert table.guard._done[0][2] == 1  # the budget was used once, not three times
+    assert len(table.guard._done) == 1
+
+
+def test_a_fault_for_good_and_a_bug_in_a_plug_both_end_in_a_receipt() -> None:
+    for fault, text in ((PermanentError("no"), "no"), (KeyError("x"), "KeyError: 'x'")):
+        table = desk(failing(fault))
+        table.receive([decision()], (), ready())
+
+        (result,) = table.carry_out(1000.0)
+
+        assert isinstance(result, Receipt)
+        assert (result.result, result.text) == ("failed", text)
+
+
+def test_a_half_success_is_done_with_the_gpus_that_worked() -> None:
+    made = decision(gpus=(GPU, "n1/gpu1"))
+    half = replace(receipt(made), result="partly", gpus=(made.action.gpus[0],))
+    table = desk(Hand(lambda _made, _t_s: half))
+    table.receive([made], (), view(node(), jobs=[job("j1", on=[GPU, "n1/gpu1"]), job("j2")]))
+
+    (done,) = table.carry_out(1000.0)
+
+    assert isinstance(done, Done)
+    assert done.receipt.gpus == (GPU,)
+
+
+def test_a_dry_run_changes_nothing_and_says_what_it_would_do() -> None:
+    table = Desk(Guard(Limits(autonomy=Autonomy.AUTO)), DryRun())
+    table.receive([decision()], (), ready())
+
+    (result,) = table.carry_out(1000.0)
+
+    assert isinstance(result, Receipt)
+    assert result.gpus == ()
+    assert "would lend n1/gpu0" in result.text
+
+
+def test_what_a_crash_left_between_verdict_and_receipt_is_carried_out_after_all() -> None:
+    hand = Hand()
+    table = desk(hand)
+    go = Verdict(decision=decision().id, t_s=1000.0, ruling=Ruling.GO, why="")
+    finished = Story(decision=decision("d-2"), receipts=(receipt(decision("d-2")),))
+
+    table.resume([Story(decision=decision(), verdicts=(go,)), finished])
+    running = view(node(), jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+    assert table.receive([], (), running) == []  # not judged anew: it may be under way
+    results = list(table.carry_out(1000.0))
+
+    assert hand.done == ["d-1"]
+    assert len(results) == 1
+    assert table.receive([decision("d-2")], (), ready()) == []
+
+
+def test_an_approval_outlives_a_restart() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+
+    table.resume([Story(decision=decision(), choices=(said("approve"),))])
+
+    assert rulings(table.receive([], (), ready())) == [Ruling.GO]
+
+
+def test_the_desk_forgets_the_oldest_of_very_many_closed_decisions() -> None:
+    table = desk()
+
+    table.resume(
+        Story(decision=decision(f"d-{i}"), receipts=(receipt(decision(f"d-{i}")),))
+        for i in range(10_005)
+    )
+
+    assert len(table._closed) == 10_000
+
+
+def test_errors_carry_what_where_and_what_next() -> None:
+    fault = StewardError("it broke", where="here", hint="mend it")
+
+    assert str(fault) == "here: it broke"
+    assert fault.as_record() == {"problem": "it broke", "where": "here", "hint": "mend it"}

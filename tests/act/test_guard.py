@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factories import call_back, decision, job, loan, node, outcome, view
+from steward.act.guard import Guard, Limits
+from steward.act.preconditions import broken_precondition
+from steward.model.cluster import Health
+from steward.model.decision import Autonomy, Ruling
+from steward.model.identity import TenantId
+from steward.model.view import HEALTH_CODES, View
+
+GPU, OTHER = "n1/gpu0", "n1/gpu1"
+AUTO = Limits(autonomy=Autonomy.AUTO)
+
+
+def ready(*, t_s: float = 1000.0, gpus: int = 2) -> View:
+    """Return a moment in which j1 holds idle GPUs and j2 waits."""
+    held = [f"n1/gpu{i}" for i in range(gpus)]
+    return view(node("n1", gpus), jobs=[job("j1", on=held), job("j2")], t_s=t_s)
+
+
+def test_within_budgets_an_automatic_site_goes_ahead() -> None:
+    assert Guard(AUTO).judge(decision(), ready()).ruling is Ruling.GO
+
+
+@pytest.mark.parametrize(
+    ("site", "tenant", "ruling"),
+    [
+        (Autonomy.OBSERVE, None, Ruling.ADVISE),
+        (Autonomy.ADVISE, None, Ruling.ADVISE),
+        (Autonomy.APPROVE, None, Ruling.ASK),
+        (Autonomy.AUTO, Autonomy.APPROVE, Ruling.ASK),
+        (Autonomy.AUTO, Autonomy.ADVISE, Ruling.ADVISE),
+        (Autonomy.ADVISE, Autonomy.AUTO, Ruling.ADVISE),
+    ],
+)
+def test_autonomy_is_the_lower_of_the_sites_and_the_tenants(
+    site: Autonomy, tenant: Autonomy | None, ruling: Ruling
+) -> None:
+    ceilings = {} if tenant is None else {TenantId("a"): tenant}
+    guard = Guard(Limits(autonomy=site, tenant_autonomy=ceilings))
+
+    assert guard.judge(decision(), ready()).ruling is ruling
+
+
+def test_a_persons_approval_is_above_autonomy_and_budget_but_not_above_preconditions() -> None:
+    guard = Guard(Limits(gpus_per_hour=0))
+
+    assert guard.judge(decision(), ready(), approved=True).ruling is Ruling.GO
+    gone = view(jobs=[job("j1", on=[GPU])])
+    assert guard.judge(decision(), gone, approved=True).ruling is Ruling.EXPIRE
+
+
+def test_giving_back_is_allowed_whatever_the_budget_and_autonomy() -> None:
+    seen = view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
+    guard = Guard(Limits(autonomy=Autonomy.OBSERVE, gpus_per_hour=0))
+
+    assert guard.judge(call_back(decision()), seen).ruling is Ruling.GO
+
+
+def test_a_decision_that_nobody_carried_out_in_time_expires() -> None:
+    verdict = Guard(AUTO).judge(decision(t_s=0.0), ready(t_s=601.0))
+
+    assert verdict.ruling is Ruling.EXPIRE
+    assert "600 s" in verdict.why
+
+
+# -- budgets ---------------------------------------------------------------------------------------
+
+
+def test_a_used_up_budget_holds_and_comes_back_after_an_hour() -> None:
+    guard = Guard(replace(AUTO, gpus_per_hour=1))
+    guard.record(decision(), 1000.0)
+
+    held = guard.judge(decision("d-2"), ready())
+    later = guard.judge(decision("d-2", t_s=4600.0), ready(t_s=4600.0))
+
+    assert (held.ruling, later.ruling) == (Ruling.HOLD, Ruling.GO)
+    assert "1 of 1 GPUs an hour are used up" in held.why
+
+
+def test_a_tenant_has_a_budget_of_its_own() -> None:
+    guard = Guard(replace(AUTO, gpus_per_tenant_per_hour=1))
+    guard.record(decision(), 1000.0)
+
+    assert "of a are used up" in guard.judge(decision("d-2"), ready()).why
+    assert guard.judge(decision("d-3", tenant=TenantId("b")), ready()).ruling is Ruling.GO
+
+
+def test_giving_back_uses_no_budget() -> None:
+    guard = Guard(replace(AUTO, gpus_per_hour=1))
+
+    guard.record(call_back(decision()), 1000.0)
+
+    assert guard.judge(decision(), ready()).ruling is Ruling.GO
+
+
+@given(
+    asks=st.lists(st.tuples(st.integers(1, 3), st.floats(0.0, 1000.0)), max_size=40),
+    budget=st.integers(0, 20),
+)
+def test_the_budget_holds_in_every_hour_whatever_is_asked(
+    asks: list[tuple[int, float]], budget: int
+) -> None:
+    guard = Guard(replace(AUTO, gpus_per_hour=budget, gpus_per_tenant_per_hour=100))
+    done: list[tuple[float, int]] = []
+    t_s = 1000.0
+    for number, (size, wait_s) in enumerate(asks):
+        t_s += wait_s
+        made = decision(f"d-{number}", t_s=t_s, gpus=tuple(f"n1/gpu{i}" for i in range(size)))
+        if guard.judge(made, ready(t_s=t_s, gpus=3)).ruling is Ruling.GO:
+            guard.record(made, t_s)
+            done.append((t_s, size))
+
+    for at_s, _ in done:
+        assert sum(size for t, size in done if at_s - 3600.0 < t <= at_s) <= budget
+
+
+# -- cool-down -------------------------------------------------------------------------------------
+
+
+def test_after_a_loan_its_owner_is_left_alone_for_a_while() -> None:
+    guard = Guard(AUTO)
+    lent = view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
+    guard.follow(lent)
+    guard.follow(ready(t_s=1000.0))
+
+    soon = guard.judge(decision(t_s=1100.0), ready(t_s=1100.0))
+    later = guard.judge(decision(t_s=1600.0), ready(t_s=1600.0))
+
+    assert (soon.ruling, later.ruling) == (Ruling.HOLD, Ruling.GO)
+    assert "left alone for 500 s more" in soon.why
+
+
+def test_who_rested_long_ago_is_forgotten() -> None:
+    guard = Guard(replace(AUTO, cool_down_s=1.0))
+    quiet = ready()
+    for number in range(10_002):
+        one = replace(quiet, t_s=float(number * 10), loans=(loan("d", owner=f"o{number}"),))
+        guard.follow(one)
+        guard.follow(replace(quiet, t_s=one.t_s + 5.0, loans=()))
+
+    assert len(guard._rests_until_s) < 10
+
+
+# -- breaker ---------------------------------------------------------------------------------------
+
+
+def test_the_breaker_opens_when_outcomes_bring_less_than_half_of_what_was_promised() -> None:
+    guard = Guard(replace(AUTO, breaker_outcomes=4))
+    guard.learn([outcome(f"d-{i}", gained=100.0, expected=300.0, t_s=1000.0) for i in range(4)])
+
+    verdict = guard.judge(decision(), ready())
+
+    assert verdict.ruling is Ruling.HOLD
+    assert "open: the last 4 outcomes brought 33% of what was promised" in verdict.why
+    assert guard.breaker(1000.0).startswith("open")
+    assert guard.breaker(1000.0 + 3600.0) == "closed"
+
+
+def test_the_breaker_stays_closed_for_few_outcomes_and_for_good_ones() -> None:
+    few, good = Guard(replace(AUTO, breaker_outcomes=4)), Guard(replace(AUTO, breaker_outcomes=4))
+
+    few.learn([outcome(gained=0.0) for _ in range(3)])
+    good.learn([outcome(gained=200.0) for _ in range(10)])
+
+    assert few.breaker(1000.0) == good.breaker(1000.0) == "closed"
+
+
+def test_outcomes_that_nothing_was_promised_of_do_not_count() -> None:
+    guard = Guard(replace(AUTO, breaker_outcomes=1))
+
+    guard.learn([outcome(gained=-50.0, expected=0.0)])
+
+    assert guard.breaker(1000.0) == "closed"
+
+
+def test_after_its_rest_the_breaker_needs_fresh_evidence_to_open_again() -> None:
+    guard = Guard(replace(AUTO, breaker_outcomes=2, breaker_rest_s=100.0))
+    guard.learn([outcome(gained=0.0, t_s=1000.0)] * 3)  # the third falls into the rest
+
+    assert guard.breaker(1101.0) == "closed"
+    guard.learn([outcome(gained=300.0, t_s=1101.0)])
+    assert guard.breaker(1101.0) == "closed"
+
+
+# -- preconditions ---------------------------------------------------------------------------------
+
+
+def lent_view() -> View:
+    return view(
+        jobs=[job("j1", on=[GPU]), job("j2"), job("j3", on=[GPU])], loans=[loan(borrower="j3")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "broken"),
+    [
+        (view(jobs=[job("j1", on=[GPU])]), "j2 does not wait any more"),
+        (view(jobs=[job("j1", on=[GPU]), job("j2", on=[OTHER])]), "j2 does not wait any more"),
+        (view(node("n2"), jobs=[job("j2")]), "not in the cluster"),
+        (view(jobs=[job("j1"), job("j2")]), "j1 does not hold these GPUs"),
+        (lent_view(), "lent already"),
+        (view(jobs=[job("j1", on=[GPU]), job("j2")], busy={GPU: 0.9}), "uses them again"),
+        (view(jobs=[job("j1", on=[GPU]), job("j2")]), ""),
+    ],
+)
+def test_a_loan_needs_an_idle_holder_and_a_waiting_borrower(seen: View, broken: str) -> None:
+    found = broken_precondition(decision().action, seen)
+
+    assert broken in found
+    assert bool(found) == bool(broken)
+
+
+def test_a_sick_gpu_is_not_lent() -> None:
+    seen = ready()
+    sick = np.full(len(seen.gpus), HEALTH_CODES[Health.WORN])
+
+    found = broken_precondition(
+        decision().action, replace(seen, gpus=replace(seen.gpus, health=sick))
+    )
+
+    assert found == "one of the GPUs is not healthy"
+
+
+def test_a_loan_that_is_over_cannot_be_called_back() -> None:
+    assert "has ended" in broken_precondition(call_back(decision()).action, ready())

@@ -1,0 +1,107 @@
+"""Builds the loop that the settings describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from steward.act.actuators import ACTUATORS
+from steward.act.desk import Desk
+from steward.act.guard import Guard, Limits
+from steward.act.verify import Verifier
+from steward.clock import Clock
+from steward.config.settings import Settings
+from steward.decide.rules import DETECTORS
+from steward.decide.scheduling import POLICIES
+from steward.errors import StewardError
+from steward.learn.estimators import ESTIMATORS
+from steward.learn.patterns import MINERS
+from steward.loop import Loop, Stages
+from steward.model.event import Observation
+from steward.model.identity import TenantId
+from steward.model.moment import Moment
+from steward.observe.collectors import COLLECTORS
+from steward.observe.watch import Watch
+from steward.ports import Actuator, Collector
+from steward.registry import resolve
+from steward.store.journal import open_journal
+from steward.store.telemetry import Telemetry
+
+__all__ = ["assemble", "limits"]
+
+P = TypeVar("P")
+
+
+def assemble(
+    settings: Settings,
+    *,
+    clock: Clock,
+    collectors: Sequence[Collector] | None = None,
+    actuator: Actuator | None = None,
+) -> Loop:
+    """Return a loop that is ready to run. A simulated world brings both ends with it."""
+    observe = settings.observe
+    make = _Maker(settings.plugs)
+    guard = Guard(limits(settings))
+    stages = Stages(
+        watch=Watch(
+            make.all("collector", observe.collectors, COLLECTORS)
+            if collectors is None
+            else collectors,
+            timeout_s=observe.timeout_s,
+            gap_after_s=observe.stale_after_s,
+        ),
+        moment=Moment(quiet_share=observe.quiet_share, stale_after_s=observe.stale_after_s),
+        miners=make.all("miner", settings.learn.miners, MINERS),
+        estimators=make.all("estimator", settings.learn.estimators, ESTIMATORS),
+        detectors=make.all("detector", settings.decide.detectors, DETECTORS),
+        policies=make.all("policy", settings.decide.policies, POLICIES),
+        desk=Desk(guard, actuator or make.one("actuator", settings.act.actuator, ACTUATORS)),
+        verifier=Verifier(quiet_share=observe.quiet_share, stale_after_s=observe.stale_after_s),
+    )
+    stages.moment.fold(Observation(tenants=settings.tenant_values))
+    store = settings.store
+    return Loop(
+        stages,
+        journal=open_journal(store.journal_url),
+        telemetry=Telemetry(
+            store.telemetry_folder, flush_every_s=store.flush_every_s, keep_days=store.keep_days
+        ),
+        clock=clock,
+        every_s=settings.loop.every_s,
+    )
+
+
+def limits(settings: Settings) -> Limits:
+    """Return what the guard has to hold to."""
+    ceilings = {
+        TenantId(name): tenant.autonomy
+        for name, tenant in settings.tenants.items()
+        if tenant.autonomy is not None
+    }
+    return Limits(
+        autonomy=settings.loop.autonomy, tenant_autonomy=ceilings, **settings.guard.model_dump()
+    )
+
+
+class _Maker:
+    """Makes plugs by name, each with its own options."""
+
+    def __init__(self, options: Mapping[str, Mapping[str, object]]) -> None:
+        self._options = options
+
+    def one(self, kind: str, name: str, table: Mapping[str, Callable[..., P]]) -> P:
+        make = resolve(kind, name, table)
+        try:
+            return make(**self._options.get(name, {}))
+        except TypeError as fault:
+            raise StewardError(
+                f"{kind} '{name}' cannot be made with these options: {fault}",
+                where=f"[plugs.{name}]",
+                hint="`steward config check` names the options that it takes",
+            ) from fault
+
+    def all(
+        self, kind: str, names: Sequence[str], table: Mapping[str, Callable[..., P]]
+    ) -> tuple[P, ...]:
+        return tuple(self.one(kind, name, table) for name in names)

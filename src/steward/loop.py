@@ -1,0 +1,314 @@
+"""The system on one screen: observe -> learn -> decide -> act -> verify."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from steward.act.desk import Desk, Done
+from steward.act.verify import Verifier
+from steward.clock import Clock
+from steward.errors import StewardError
+from steward.model.decision import Autonomy, Choice, Decision, DecisionState, Receipt
+from steward.model.event import Fault, Observation
+from steward.model.finding import Finding, Pattern
+from steward.model.frame import Frame
+from steward.model.moment import Moment
+from steward.model.outcome import Outcome, Story
+from steward.model.view import View
+from steward.observe.watch import Watch
+from steward.ports import Detector, Estimator, Miner, Policy
+from steward.store.journal import Entry, Journal, Record
+from steward.store.telemetry import Telemetry
+
+__all__ = ["Loop", "LoopStatus", "Stages"]
+
+T = TypeVar("T")
+DAY_S = 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """The plugs and parts that a site runs with."""
+
+    watch: Watch
+    moment: Moment
+    miners: Sequence[Miner]
+    estimators: Sequence[Estimator]
+    detectors: Sequence[Detector]
+    policies: Sequence[Policy]
+    desk: Desk
+    verifier: Verifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStatus:
+    """How the loop is doing."""
+
+    turns: int
+    t_s: float
+    last_turn_s: float  # wall time that the last turn took
+    autonomy: Autonomy
+    breaker: str
+    faults: tuple[Fault, ...]  # newest last
+    behind_s: float  # how late the last turn began
+
+
+class Loop:
+    """Goes round. Live and simulated clusters differ only in the two ends."""
+
+    def __init__(
+        self,
+        stages: Stages,
+        *,
+        journal: Journal,
+        telemetry: Telemetry,
+        clock: Clock,
+        every_s: float = 10.0,
+    ) -> None:
+        self.stages = stages
+        self.journal = journal
+        self.telemetry = telemetry
+        self.every_s = every_s
+        self.view: View = stages.moment.view(clock.now_s())
+        self.patterns: tuple[Pattern, ...] = ()
+        self._clock = clock
+        self._t_s = float("-inf")
+        self._turns = 0
+        self._faults: deque[Fault] = deque(maxlen=50)
+        self._found: dict[str, float] = {}  # finding or pattern: when it was last seen
+        self._outcomes: list[Outcome] = []
+        self._unwritten: list[Record] = []
+        self._heard = 0  # choices up to this journal entry are known
+        self._resume(clock.now_s())
+        self.status = self._status(took_s=0.0, behind_s=0.0)
+
+    def turn(self, *, behind_s: float = 0.0) -> None:
+        """Look at one moment and do what it asks for."""
+        began_s = time.perf_counter()
+        t_s = self._next_time()
+        seen = self._observe(t_s)
+        view = self._learn(self.stages.moment.view(t_s))
+        view, decisions = self._decide(view, seen)
+        self._act(view, decisions)
+        self._verify(view)
+        self.view = view
+        self._turns += 1
+        self.status = self._status(took_s=time.perf_counter() - began_s, behind_s=behind_s)
+
+    def run(self, stop: threading.Event) -> None:
+        """Go round every `every_s` seconds by the clock until told to stop."""
+        due_s = self._clock.now_s()
+        while not stop.is_set():
+            now_s = self._clock.now_s()
+            if now_s < due_s - self.every_s:
+                due_s = now_s  # the clock jumped back; do not wait until it has caught up
+            try:
+                self.turn(behind_s=max(0.0, now_s - due_s))
+            except Exception as fault:  # noqa: BLE001 - the last line: a bug of ours costs one turn
+                self._fault(_as_fault(fault, "loop", self._t_s))
+                self.status = self._status(took_s=0.0, behind_s=0.0)
+            now_s = self._clock.now_s()
+            due_s = max(due_s + self.every_s, now_s)
+            self._clock.wait(due_s - now_s, stop)
+
+    def close(self) -> None:
+        """Settle what is open and make everything durable."""
+        if self._turns:
+            self._write(self.stages.verifier.settle(self.view))
+        self._try("telemetry", self.telemetry.flush, None)
+        self.journal.close()
+
+    # -- observe -------------------------------------------------------------------------------
+
+    def _observe(self, t_s: float) -> Observation:
+        seen, faults = self.stages.watch.look(t_s)
+        for fault in faults:
+            self._fault(fault)
+        self._try("telemetry", lambda: self._keep(seen.frame, t_s), None)
+        self.stages.moment.fold(seen)
+        return seen
+
+    def _keep(self, frame: Frame, t_s: float) -> None:
+        if frame.height:
+            self.telemetry.append(frame)
+        self.telemetry.upkeep(t_s)
+
+    def _next_time(self) -> float:
+        """Return a time after the last one, whatever the clock says: machines' clocks jump."""
+        now_s = self._clock.now_s()
+        if now_s <= self._t_s:
+            back_s = self._t_s - now_s
+            now_s = self._t_s + self.every_s
+            if back_s > self.every_s:
+                self._fault(
+                    Fault(
+                        t_s=now_s,
+                        where="clock",
+                        problem=f"it jumped back by {back_s:.0f} s; steward's time goes on",
+                        hint="look at the time synchronisation of this machine",
+                    )
+                )
+        self._t_s = now_s
+        return now_s
+
+    # -- learn ---------------------------------------------------------------------------------
+
+    def _learn(self, view: View) -> View:
+        outcomes, self._outcomes = self._outcomes, []
+        self.stages.desk.guard.follow(view)
+        self.stages.desk.guard.learn(outcomes)
+        for each in self.stages.estimators:
+            self._ask(each.name, partial(each.learn, outcomes=outcomes), view, None)
+            view = view.with_forecasts(self._ask(each.name, each.predict, view, ()))
+        patterns: list[Pattern] = []
+        for miner in self.stages.miners:
+            patterns += self._ask(miner.name, miner.mine, view, ())
+        self.patterns = tuple(patterns)
+        return view
+
+    # -- decide --------------------------------------------------------------------------------
+
+    def _decide(self, view: View, seen: Observation) -> tuple[View, list[Decision]]:
+        stages = self.stages
+        findings: list[Finding] = []
+        for detector in stages.detectors:
+            findings += self._ask(detector.name, detector.detect, view, ())
+        view = view.with_findings(tuple(findings))
+        decisions: list[Decision] = []
+        if stages.desk.guard.limits.autonomy is not Autonomy.OBSERVE:
+            for each in stages.policies:
+                decisions += self._ask(each.name, each.decide, view, ())
+        self._unwritten += [*seen.events, *self._new((*view.findings, *self.patterns), view.t_s)]
+        return view, decisions
+
+    def _new(self, found: Sequence[Finding | Pattern], t_s: float) -> list[Finding | Pattern]:
+        new = [each for each in found if each.id not in self._found]
+        self._found.update({each.id: t_s for each in found})
+        if len(self._found) > 10_000:
+            self._found = {id_: s for id_, s in self._found.items() if s > t_s - DAY_S}
+        return new
+
+    # -- act -----------------------------------------------------------------------------------
+
+    def _act(self, view: View, decisions: Sequence[Decision]) -> None:
+        desk, moment = self.stages.desk, self.stages.moment
+        written = self._write(desk.receive(decisions, self._choices(), view))
+        if written:  # nothing is done that is not in the journal first
+            for result in desk.carry_out(view.t_s):
+                self._take_note(result, view)
+        moment.speak_for(*desk.spoken_for())
+
+    def _take_note(self, result: Done | Receipt | StewardError, view: View) -> None:
+        match result:
+            case Done():
+                self._unwritten.append(result.receipt)
+                loan = self.stages.verifier.begin(result.decision, result.receipt, view)
+                if loan is not None:
+                    self.stages.moment.lend(loan)
+            case Receipt():
+                self._unwritten.append(result)
+            case StewardError():
+                where = f"actuator {self.stages.desk.actuator.name}"
+                self._fault(_as_fault(result, where, view.t_s))
+
+    def _choices(self) -> list[Choice]:
+        said = partial(self.journal.read, after=self._heard, kinds=("choice",))
+        entries: list[Entry] = self._try("journal", said, [])
+        self._heard = max([self._heard, *(entry.seq for entry in entries)])
+        return [entry.value for entry in entries if isinstance(entry.value, Choice)]
+
+    # -- verify --------------------------------------------------------------------------------
+
+    def _verify(self, view: View) -> None:
+        self._outcomes = self.stages.verifier.follow(view)
+        self._write(self._outcomes)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _write(self, records: Sequence[Record]) -> bool:
+        """Make records durable, after those that could not be written before; say if it worked."""
+        self._unwritten += records
+        if not self._unwritten:
+            return True
+        try:
+            self.journal.append(self._unwritten)
+        except StewardError as fault:
+            self._faults.append(_as_fault(fault, "journal", self._t_s))
+            return False
+        self._unwritten = []
+        return True
+
+    def _ask(self, plug: str, call: Callable[[View], T], view: View, otherwise: T) -> T:
+        """Call a plug; its fault costs its own answer and nothing else."""
+        try:
+            return call(view)
+        except Exception as fault:  # noqa: BLE001 - a plug's fault must not stop the loop
+            self._fault(_as_fault(fault, plug, self._t_s))
+            return otherwise
+
+    def _try(self, where: str, call: Callable[[], T], otherwise: T) -> T:
+        try:
+            return call()
+        except StewardError as fault:
+            self._fault(_as_fault(fault, where, self._t_s))
+            return otherwise
+
+    def _fault(self, fault: Fault) -> None:
+        same = any((f.where, f.problem) == (fault.where, fault.problem) for f in self._faults)
+        self._faults.append(fault)
+        if not same:  # a fault that comes back every turn is one entry, not thousands
+            self._unwritten.append(fault.event())
+
+    def _status(self, *, took_s: float, behind_s: float) -> LoopStatus:
+        guard = self.stages.desk.guard
+        return LoopStatus(
+            turns=self._turns,
+            t_s=self.view.t_s,
+            last_turn_s=took_s,
+            autonomy=guard.limits.autonomy,
+            breaker=guard.breaker(self.view.t_s),
+            faults=tuple(self._faults),
+            behind_s=behind_s,
+        )
+
+    def _resume(self, now_s: float) -> None:
+        """Take up what an earlier run left open: decisions, loans, budgets, the breaker."""
+        self._heard = self.journal.newest()
+        stories = self._recent_stories(since_s=now_s - DAY_S)
+        desk, verifier = self.stages.desk, self.stages.verifier
+        over = (DecisionState.EXPIRED, DecisionState.REJECTED)
+        desk.resume(story for story in stories if story.state not in over)
+        for story in stories:
+            desk.guard.learn(story.outcomes)
+            for receipt in story.receipts:
+                if receipt.result != "failed":
+                    desk.guard.record(story.decision, receipt.t_s)
+            loan = verifier.resume(story) if story.state is DecisionState.ACTIVE else None
+            if loan is not None:
+                self.stages.moment.lend(loan)
+        for entry in self.journal.read(kinds=("finding",), newest_first=True, limit=1000):
+            self._found[entry.id] = entry.t_s
+        self.stages.moment.speak_for(*desk.spoken_for())
+
+    def _recent_stories(self, *, since_s: float) -> list[Story]:
+        """Return the stories of the last day, oldest first."""
+        found: list[Story] = []
+        before: int | None = None
+        while page := self.journal.stories(before=before, limit=200):
+            found += [story for _, story in page if story.decision.t_s >= since_s]
+            before = page[-1][0]
+            if page[-1][1].decision.t_s < since_s:
+                break
+        return found[::-1]
+
+
+def _as_fault(fault: Exception, where: str, t_s: float) -> Fault:
+    if isinstance(fault, StewardError):
+        return Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)
+    return Fault(t_s=t_s, where=where, problem=f"{type(fault).__name__}: {fault}")

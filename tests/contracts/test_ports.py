@@ -1,0 +1,256 @@
+"""Every plug in every table runs every check of its port: a new plug is tested for free."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from factories import (
+    believing,
+    call_back,
+    decision,
+    finding,
+    gpu_row,
+    job,
+    loan,
+    node,
+    outcome,
+    view,
+)
+from steward.act.actuators import ACTUATORS
+from steward.decide.rules import DETECTORS
+from steward.decide.scheduling import POLICIES
+from steward.errors import PermanentError, TemporaryError
+from steward.learn.estimators import ESTIMATORS
+from steward.learn.patterns import MINERS
+from steward.model.forecast import About
+from steward.model.frame import check_frame
+from steward.model.metric import VOCABULARIES
+from steward.model.moment import Moment
+from steward.model.view import View
+from steward.observe.collectors import COLLECTORS
+from steward.sim.scenario import demo
+from steward.sim.world import World
+
+GPU, OTHER = "n1/gpu0", "n1/gpu1"
+
+
+def world() -> World:
+    return World(demo(), seed=1, start_s=1_000_000.0)
+
+
+ALL_COLLECTORS: dict[str, Any] = {**COLLECTORS, "simulated": world}
+ALL_ACTUATORS: dict[str, Any] = {**ACTUATORS, "simulated": world}
+TABLES = {
+    "collectors": COLLECTORS,
+    "estimators": ESTIMATORS,
+    "patterns": MINERS,
+    "rules": DETECTORS,
+    "scheduling": POLICIES,
+    "actuators": ACTUATORS,
+}
+
+
+def views() -> dict[str, View]:
+    idle = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2"), job("j3", tenant="nobody")])
+    believed = believing(idle, idle_s={GPU: 900.0}).with_findings((finding("j1", GPU),))
+    lent = view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
+    return {
+        "empty": Moment().view(0.0),
+        "no samples yet": view(node(), jobs=[job(on=[GPU])], busy={GPU: None, OTHER: None}),
+        "idle": idle,
+        "idle, with beliefs": believed,
+        "on loan": lent,
+        "owner woke": believing(
+            view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()], busy={GPU: 0.9})
+        ),
+    }
+
+
+VIEWS = views()
+
+
+def arrays(seen: View) -> dict[str, bytes]:
+    return {
+        f"{table}.{name}": np.asarray(getattr(getattr(seen, table), name)).tobytes()
+        for table in ("gpus", "jobs", "nodes", "tenants")
+        for name in getattr(seen, table).__slots__
+        if name != "ids"
+    }
+
+
+@pytest.mark.parametrize("room", TABLES)
+def test_one_name_in_four_places(room: str) -> None:
+    """The file, the class, the table and the plug itself agree on what it is called."""
+    for name, make in TABLES[room].items():
+        assert make.__name__ == "".join(part.title() for part in name.split("-"))
+        assert make.__module__.endswith(f"{room}.{name.replace('-', '_')}")
+        assert make().name == name
+        assert make.__doc__
+        assert re.match(r"^[A-Z].*[.:]", make.__doc__, re.DOTALL)
+
+
+@pytest.mark.parametrize("room", TABLES)
+def test_every_plug_has_a_test_of_its_own(room: str) -> None:
+    sources = "\n".join(file.read_text() for file in Path(__file__).parents[1].rglob("test_*.py"))
+    for make in TABLES[room].values():
+        assert re.search(rf"\bimport .*\b{make.__name__}\b", sources), make.__name__
+
+
+# -- collectors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL_COLLECTORS)
+def test_a_collector_says_whether_it_can_work_here(name: str) -> None:
+    said = ALL_COLLECTORS[name]().available()
+
+    assert said.status in ("ok", "limited", "missing")
+    assert said.reason
+    assert said.hint or said.status == "ok"
+
+
+@pytest.mark.parametrize("name", ALL_COLLECTORS)
+def test_a_collector_that_is_there_gives_frames_of_the_right_shape(name: str) -> None:
+    collector = ALL_COLLECTORS[name]()
+    if collector.available().status == "missing":
+        return  # what a missing one does is tested where its source is played back
+    seen = [collector.collect(t_s) for t_s in (1_000_000.0, 1_000_010.0)]
+
+    assert collector.vocabulary in VOCABULARIES
+    assert seen[0].cluster is not None
+    for each in seen:
+        check_frame(each.frame, where=name)
+
+
+# -- estimators ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", VIEWS)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_predicts_before_it_has_learned_anything(name: str, case: str) -> None:
+    sizes = {About.GPUS: len(VIEWS[case].gpus), About.JOBS: len(VIEWS[case].jobs), About.WHOLE: 1}
+
+    columns = ESTIMATORS[name]().predict(VIEWS[case])
+
+    assert columns
+    for column in columns:
+        assert len(column.mid) == sizes[column.about]
+        assert column.basis.startswith(name)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_survives_every_moment_and_being_put_away(name: str) -> None:
+    made = ESTIMATORS[name]()
+    for seen in VIEWS.values():
+        made.learn(seen, [outcome()])
+
+    again = pickle.loads(pickle.dumps(made))  # noqa: S301 - our own bytes
+
+    for seen in VIEWS.values():
+        for a, b in zip(made.predict(seen), again.predict(seen), strict=True):
+            np.testing.assert_array_equal(a.mid, b.mid)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_does_not_grow_for_ever(name: str) -> None:
+    made = ESTIMATORS[name]()
+    on, off = believing(VIEWS["idle"], idle_s={GPU: 900.0}), believing(VIEWS["idle"], idle_s={})
+
+    def live(turns: int) -> int:
+        for _ in range(turns):
+            made.learn(on, [outcome()])
+            made.learn(off, [outcome()])
+        return len(pickle.dumps(made))
+
+    grown = live(2100)
+    assert live(500) <= grown * 1.02
+
+
+# -- miners ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", VIEWS)
+@pytest.mark.parametrize("name", MINERS)
+def test_a_miner_counts_what_it_says(name: str, case: str) -> None:
+    made = MINERS[name]()
+
+    for pattern in made.mine(VIEWS[case]):
+        assert 0 <= pattern.hits <= pattern.cases
+        assert pattern.low_share <= pattern.hits / pattern.cases <= pattern.high_share
+        assert pattern.miner == name
+
+
+# -- detectors and policies ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", VIEWS)
+@pytest.mark.parametrize("name", [*DETECTORS, *POLICIES])
+def test_detecting_and_deciding_are_pure(name: str, case: str) -> None:
+    seen = VIEWS[case]
+    before = arrays(seen)
+
+    def answer() -> Any:
+        if name in DETECTORS:
+            return DETECTORS[name]().detect(seen)
+        return POLICIES[name]().decide(seen)
+
+    assert answer() == answer()
+    assert arrays(seen) == before
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_finding_has_its_samples_and_its_place(name: str) -> None:
+    found = [each for seen in VIEWS.values() for each in DETECTORS[name]().detect(seen)]
+
+    assert found
+    for each in found:
+        assert each.rule == name
+        assert each.evidence
+        assert all(part.from_s <= part.to_s for part in each.evidence)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_decision_explains_itself_and_can_be_undone(name: str) -> None:
+    made = [each for seen in VIEWS.values() for each in POLICIES[name]().decide(seen)]
+
+    assert made
+    for each in made:
+        assert each.policy == name
+        assert len(each.because.split()) > 4
+        assert each.returns or each.undo is not None
+        assert each.expects.low <= each.expects.mid <= each.expects.high
+        assert each.check_after_s > 0
+
+
+# -- actuators -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL_ACTUATORS)
+def test_an_actuator_says_whether_it_can_work_here(name: str) -> None:
+    said = ALL_ACTUATORS[name]().available()
+
+    assert said.status in ("ok", "limited", "missing")
+    assert said.reason
+
+
+@pytest.mark.parametrize("name", ALL_ACTUATORS)
+@pytest.mark.parametrize("made", [decision(), call_back(decision())], ids=["lend", "call back"])
+def test_what_an_actuator_cannot_do_is_refused_in_words(name: str, made: Any) -> None:
+    actuator = ALL_ACTUATORS[name]()
+    try:
+        said = actuator.carry_out(made, 1_000_000.0)
+    except (PermanentError, TemporaryError) as fault:
+        assert fault.problem
+    else:
+        assert said.result == "failed"
+        assert said.text
+
+
+def test_the_rows_of_these_views_are_what_they_say() -> None:
+    assert gpu_row(0.5)["gpu.busy_share"] == 0.5
+    assert len(VIEWS["idle"].gpus) == 2

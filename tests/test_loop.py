@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from steward.clock import ManualClock
+from steward.errors import StewardError
+from steward.loop import Loop
+from steward.model.decision import Autonomy, CallBack, DecisionState, Lend
+from steward.model.finding import Finding, Pattern
+from steward.model.identity import DecisionId
+from steward.model.outcome import Outcome, Story
+from steward.model.view import View
+from steward.store.choices import choose
+from steward.store.explain import explain
+from tiny_world import GPU, TinyWorld, tiny_loop, turn_until
+
+START_S = 1_700_000_000.0
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(START_S)
+
+
+@pytest.fixture
+def world() -> TinyWorld:
+    return TinyWorld()
+
+
+def stories(loop: Loop) -> list[Story]:
+    """Return all decisions, oldest first."""
+    return [story for _, story in loop.journal.stories()][::-1]
+
+
+def values(loop: Loop, kind: str) -> list[object]:
+    return [entry.value for entry in loop.journal.read(kinds=(kind,))]
+
+
+def test_an_idle_gpu_is_found_lent_called_back_and_its_worth_is_measured(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    turn_until(loop, clock, START_S + 300)
+    assert stories(loop) == []
+
+    turn_until(loop, clock, START_S + 1000)
+    (lent,) = stories(loop)
+    assert isinstance(lent.decision.action, Lend)
+    assert lent.state is DecisionState.ACTIVE
+    assert [outcome.final for outcome in lent.outcomes] == [False]
+
+    world.owner_busy = 0.5
+    turn_until(loop, clock, START_S + 1100)
+    lent, back = stories(loop)
+    assert isinstance(back.decision.action, CallBack)
+    assert lent.state is DecisionState.DONE
+    seconds = lent.outcomes[-1].to_s - lent.receipts[0].t_s
+    overlap_s, restore_s = 10.0, 30.0
+    assert lent.gained == pytest.approx(0.8 * (seconds - overlap_s) - restore_s, rel=0.01)
+
+
+def test_from_any_decision_the_way_leads_back_to_its_samples(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    turn_until(loop, clock, START_S + 400)
+
+    told = explain(loop.journal, loop.telemetry, stories(loop)[0].decision.id)
+
+    assert told.findings[0].id == told.story.decision.findings[0]
+    samples = told.samples[f"{GPU} gpu.busy_share"]
+    assert samples["gpu.busy_share"].max() == 0.0
+    assert samples["t_s"].min() == START_S
+    assert samples.height >= 30
+
+
+def test_a_finding_is_written_once_however_often_it_is_seen(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock, autonomy=Autonomy.OBSERVE)
+
+    turn_until(loop, clock, START_S + 900)
+
+    (found,) = values(loop, "finding")
+    assert isinstance(found, Finding)
+    assert found.gpus == (GPU,)
+
+
+def test_a_site_that_only_observes_decides_nothing(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock, autonomy=Autonomy.OBSERVE)
+
+    turn_until(loop, clock, START_S + 600)
+
+    assert stories(loop) == []
+    assert world.carried_out == []
+
+
+def test_advice_is_given_and_not_carried_out(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock, autonomy=Autonomy.ADVISE)
+
+    turn_until(loop, clock, START_S + 600)
+
+    assert [story.state for story in stories(loop)] == [DecisionState.ADVISED]
+    assert world.carried_out == []
+
+
+def test_a_person_approves_and_undoes_through_the_journal(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock, autonomy=Autonomy.APPROVE)
+    turn_until(loop, clock, START_S + 400)
+    (waiting,) = stories(loop)
+    id_ = waiting.decision.id
+    assert waiting.state is DecisionState.WAITING
+
+    choose(loop.journal, id_, "approve", user="ada", t_s=clock.now_s())
+    turn_until(loop, clock, START_S + 450)
+    assert stories(loop)[0].state is DecisionState.ACTIVE
+
+    choose(loop.journal, id_, "undo", user="ada", t_s=clock.now_s(), note="mine")
+    turn_until(loop, clock, START_S + 500)
+    first, undo = stories(loop)[:2]
+    assert first.state is DecisionState.UNDONE
+    assert undo.decision.because == f"ada undid {id_}: mine"
+    assert world.jobs["j2"].gpus == ()
+    assert [choice.user for choice in first.choices] == ["ada", "ada"]
+
+
+def test_a_rejected_decision_is_not_carried_out(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock, autonomy=Autonomy.APPROVE)
+    turn_until(loop, clock, START_S + 400)
+
+    choose(loop.journal, stories(loop)[0].decision.id, "reject", user="ada", t_s=clock.now_s())
+    turn_until(loop, clock, START_S + 420)
+
+    assert stories(loop)[0].state is DecisionState.REJECTED
+    assert world.carried_out == []
+
+
+def test_patterns_are_kept_and_written_when_they_change(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock, autonomy=Autonomy.OBSERVE)
+
+    turn_until(loop, clock, START_S + 1300)
+
+    written = values(loop, "pattern")
+    assert len(loop.patterns) == 1
+    assert isinstance(written[-1], Pattern)
+    assert written[-1].id == loop.patterns[0].id
+
+
+# -- when things go wrong --------------------------------------------------------------------------
+
+
+def test_a_collector_that_throws_is_a_fault_and_the_loop_goes_on(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    world.collect_fault = RuntimeError("no sensor")
+    turn_until(loop, clock, START_S + 100)
+
+    world.collect_fault = None
+    turn_until(loop, clock, START_S + 500)
+
+    assert loop.status.turns == 50
+    faults = [e for e in values(loop, "event") if getattr(e, "kind", "") == "steward.fault"]
+    assert len(faults) == 1  # the same fault every turn is one entry
+    assert len(stories(loop)) == 1
+
+
+def test_a_policy_that_throws_costs_only_its_own_answer(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    class Broken:
+        name = "broken"
+
+        def decide(self, view: View) -> tuple[()]:
+            raise ZeroDivisionError(view.t_s)
+
+    loop = tiny_loop(tmp_path, world, clock)
+    object.__setattr__(loop.stages, "policies", [Broken(), *loop.stages.policies])
+
+    turn_until(loop, clock, START_S + 400)
+
+    assert world.carried_out
+    assert loop.status.faults[-1].where == "broken"
+
+
+def test_an_actuator_that_is_busy_is_tried_again(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    world.busy_engine = True
+    turn_until(loop, clock, START_S + 320)
+    assert "the engine is busy" in loop.status.faults[-1].problem
+
+    world.busy_engine = False
+    turn_until(loop, clock, START_S + 360)
+
+    assert stories(loop)[0].state is DecisionState.ACTIVE
+    assert len(world.carried_out) == 1
+
+
+def test_nothing_is_carried_out_that_could_not_be_written_down_first(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    journal = loop.journal
+
+    class Full:
+        """The same journal on a full disk."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(journal, name)
+
+        def append(self, _values: object) -> None:
+            raise StewardError("no space left", hint="make room")
+
+    loop.journal = Full()  # type: ignore[assignment]
+    turn_until(loop, clock, START_S + 350)
+    assert world.carried_out == []
+    assert loop.status.faults[-1].problem == "no space left"
+
+    loop.journal = journal
+    turn_until(loop, clock, START_S + 370)
+
+    assert len(world.carried_out) == 1
+    assert len(values(loop, "finding")) == 1  # what could not be written then is written now
+
+
+def test_time_goes_on_when_the_clock_jumps_back(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    turn_until(loop, clock, START_S + 200)
+
+    clock.set(START_S - 5000.0)
+    times = []
+    for _ in range(30):
+        loop.turn()
+        times.append(loop.view.t_s)
+        clock.set(clock.now_s() + 10.0)
+
+    assert times == sorted(set(times))
+    assert times[0] > START_S + 190
+    assert "jumped back" in loop.status.faults[-1].problem
+    assert len(world.carried_out) == 1  # five idle minutes are still five minutes
+
+
+def test_running_goes_round_until_it_is_told_to_stop_and_survives_a_bug(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    stop = threading.Event()
+    stages = loop.stages
+    turns = 0
+
+    class Counting:
+        def __getattr__(self, name: str) -> object:
+            return getattr(stages.watch, name)
+
+        def look(self, t_s: float) -> object:
+            nonlocal turns
+            turns += 1
+            if turns == 2:
+                raise ValueError("a bug of ours")
+            if turns == 5:
+                stop.set()
+            return stages.watch.look(t_s)
+
+    loop.stages = type(stages)(
+        **{name: getattr(stages, name) for name in stages.__slots__} | {"watch": Counting()}
+    )
+    loop.run(stop)
+
+    assert turns == 5
+    assert loop.status.turns == 4
+    assert any("a bug of ours" in fault.problem for fault in loop.status.faults)
+    assert clock.now_s() == START_S + 40.0
+
+
+# -- stopping and starting -------------------------------------------------------------------------
+
+
+def test_after_a_restart_open_loans_are_followed_on_and_nothing_is_lost(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    first = tiny_loop(tmp_path, world, clock)
+    turn_until(first, clock, START_S + 450)
+    first.close()
+    clock.set(START_S + 500)
+
+    world.changed = set(world.jobs)
+    world._first = True
+    second = tiny_loop(tmp_path, world, clock)
+    turn_until(second, clock, START_S + 700)
+    world.owner_busy = 0.9
+    turn_until(second, clock, START_S + 800)
+
+    (lent, _back) = stories(second)
+    assert lent.state is DecisionState.DONE
+    parts = [(outcome.from_s, outcome.to_s) for outcome in lent.outcomes]
+    assert all(a[1] == b[0] for a, b in pairwise(parts))
+    assert len(world.carried_out) == 2
+    assert len(values(second, "finding")) == 1
+
+
+def test_a_decision_that_a_crash_left_without_a_receipt_is_carried_out_again(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    first = tiny_loop(tmp_path, world, clock, autonomy=Autonomy.APPROVE)
+    turn_until(first, clock, START_S + 400)
+    (story,) = stories(first)
+    choose(first.journal, story.decision.id, "approve", user="ada", t_s=clock.now_s())
+    desk = first.stages.desk
+    choices = first._choices()
+    first.journal.append(desk.receive((), choices, first.view))  # and here the power went
+    first.journal.close()
+
+    world.changed = set(world.jobs)
+    world._first = True
+    second = tiny_loop(tmp_path, world, clock, autonomy=Autonomy.APPROVE)
+    turn_until(second, clock, START_S + 450)
+
+    assert world.carried_out == [story.decision.id]
+    assert stories(second)[0].state is DecisionState.ACTIVE
+
+
+def test_closing_writes_down_what_open_loans_brought(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    turn_until(loop, clock, START_S + 400)
+    loop.close()
+
+    again = tiny_loop(tmp_path, TinyWorld(), clock)
+    (outcome,) = values(again, "outcome")
+
+    assert isinstance(outcome, Outcome)
+    assert outcome.gained.mid > 0
+    assert not outcome.final
+
+
+def test_the_budget_and_the_breaker_outlive_a_restart(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    first = tiny_loop(tmp_path, world, clock)
+    turn_until(first, clock, START_S + 400)
+    first.close()
+
+    second = tiny_loop(tmp_path, TinyWorld(), clock)
+
+    assert [gpus for _, _, gpus in second.stages.desk.guard._done] == [1]
+    assert len(second.stages.desk.guard._recent) == 1
+
+
+def test_a_closed_loop_without_turns_writes_nothing(tmp_path: Path, clock: ManualClock) -> None:
+    tiny_loop(tmp_path, TinyWorld(), clock).close()
+
+    again = tiny_loop(tmp_path, TinyWorld(), clock)
+
+    assert again.journal.newest() == 0
+    assert again.status.turns == 0
+    assert DecisionId("x") not in again.stages.desk._closed

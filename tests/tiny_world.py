@@ -1,0 +1,122 @@
+"""One node, two GPUs, one idle holder, one job that waits: the smallest world to go round in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from factories import cluster, gpu_row, host_row, job, node, samples, tenants
+from steward.act.desk import Desk
+from steward.act.guard import Guard, Limits
+from steward.act.verify import Verifier
+from steward.clock import ManualClock
+from steward.decide.rules.gpu_idle_while_allocated import GpuIdleWhileAllocated
+from steward.decide.scheduling.lend_idle import LendIdle
+from steward.errors import TemporaryError
+from steward.learn.estimators.idle_spells import IdleSpells
+from steward.learn.estimators.quiet_phases import QuietPhases
+from steward.learn.patterns.idle_habits import IdleHabits
+from steward.loop import Loop, Stages
+from steward.model.decision import Autonomy, Decision, Lend, Receipt
+from steward.model.event import Availability, Observation
+from steward.model.frame import job_entity, share_entity
+from steward.model.identity import GpuId, JobId
+from steward.model.job import Job, JobState
+from steward.model.moment import Moment
+from steward.observe.watch import Watch
+from steward.store.journal import open_journal
+from steward.store.telemetry import Telemetry
+
+GPU = GpuId("n1/gpu0")
+
+
+class TinyWorld:
+    """A collector and an actuator. `owner_busy` wakes the holder; faults can be switched on."""
+
+    name = "tiny"
+    vocabulary = "canonical"
+
+    def __init__(self) -> None:
+        self.owner_busy = 0.0
+        self.collect_fault: Exception | None = None
+        self.busy_engine = False
+        self.jobs: dict[str, Job] = {
+            "j1": job("j1", on=[GPU]),
+            "j2": job("j2", tenant="b", submit_s=10.0),
+            "j3": job("j3", on=["n1/gpu1"]),
+        }
+        self.changed: set[str] = set(self.jobs)
+        self.carried_out: list[str] = []
+        self._first = True
+
+    def available(self) -> Availability:
+        return Availability(status="ok", reason="a test")
+
+    def collect(self, t_s: float) -> Observation:
+        if self.collect_fault is not None:
+            raise self.collect_fault
+        first, self._first = self._first, False
+        changed, self.changed = self.changed, set()
+        return Observation(
+            frame=samples(t_s, self._rows()),
+            jobs=tuple(self.jobs[name] for name in sorted(changed)),
+            cluster=cluster(node("n1", 2)) if first else None,
+            tenants=tenants() if first else None,
+        )
+
+    def _rows(self) -> dict[str, Any]:
+        lent = bool(self.jobs["j2"].gpus)
+        rows: dict[str, Any] = {
+            GPU: gpu_row(0.8 if lent else self.owner_busy),
+            "n1/gpu1": gpu_row(0.9),
+            job_entity(JobId("j1")): host_row(0.05),
+            job_entity(JobId("j3")): host_row(1.2),
+        }
+        if lent:
+            rows[share_entity(GPU, JobId("j1"))] = {"share.busy_share": self.owner_busy}
+            rows[share_entity(GPU, JobId("j2"))] = {"share.busy_share": 0.8}
+        return rows
+
+    def carry_out(self, decision: Decision, t_s: float) -> Receipt:
+        if self.busy_engine:
+            raise TemporaryError("the engine is busy")
+        self.carried_out.append(decision.id)
+        borrower = self.jobs["j2"]
+        if isinstance(decision.action, Lend):
+            moved = replace(borrower, gpus=decision.action.gpus, start_s=t_s)
+            self.jobs["j2"] = moved.changed(t_s, JobState.RUNNING, "lent")
+        else:
+            moved = replace(borrower, gpus=(), start_s=None)
+            self.jobs["j2"] = moved.changed(t_s, JobState.QUEUED, "called back")
+        self.changed.add("j2")
+        return Receipt(
+            decision=decision.id, t_s=t_s, result="done", gpus=decision.action.gpus, text="done"
+        )
+
+
+def tiny_loop(
+    folder: Path, world: TinyWorld, clock: ManualClock, *, autonomy: Autonomy = Autonomy.AUTO
+) -> Loop:
+    stages = Stages(
+        watch=Watch([world]),
+        moment=Moment(),
+        miners=[IdleHabits(fewest=1)],
+        estimators=[QuietPhases(), IdleSpells()],
+        detectors=[GpuIdleWhileAllocated()],
+        policies=[LendIdle()],
+        desk=Desk(Guard(Limits(autonomy=autonomy)), world),
+        verifier=Verifier(),
+    )
+    return Loop(
+        stages,
+        journal=open_journal(f"sqlite:///{folder / 'journal.sqlite3'}"),
+        telemetry=Telemetry(folder / "telemetry"),
+        clock=clock,
+    )
+
+
+def turn_until(loop: Loop, clock: ManualClock, t_s: float, *, every_s: float = 10.0) -> None:
+    while clock.now_s() < t_s:
+        loop.turn()
+        clock.set(clock.now_s() + every_s)

@@ -1,0 +1,69 @@
+"""From any decision back to its samples: what was done, what was noticed, what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from steward.model.finding import Finding
+from steward.model.frame import Frame
+from steward.model.identity import DecisionId
+from steward.model.outcome import Story
+from steward.store.journal import Journal
+from steward.store.telemetry import Telemetry
+
+__all__ = ["Explanation", "explain"]
+
+_MAX_ROWS = 500  # of one series: more than a screen shows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Explanation:
+    """A decision's story with the findings it was based on and the samples behind those.
+
+    `samples` are by "ENTITY METRIC". A finding or sample that retention or damage has removed is
+    not there; the decision still says in words why it was made.
+    """
+
+    story: Story
+    findings: tuple[Finding, ...]
+    samples: Mapping[str, Frame]
+
+
+def explain(journal: Journal, telemetry: Telemetry, decision: DecisionId) -> Explanation:
+    """Collect all that is known about why a decision was made and what came of it."""
+    story = journal.story(decision)
+    findings = _findings(journal, story)
+    return Explanation(story=story, findings=findings, samples=_samples(telemetry, findings))
+
+
+def _findings(journal: Journal, story: Story) -> tuple[Finding, ...]:
+    wanted = story.decision.findings
+    if not wanted:
+        return ()
+    entries = journal.read(kinds=("finding",), ids=wanted, newest_first=True)
+    found = {entry.id: entry.value for entry in entries}  # the first report of each comes last
+    values = [found.get(id_) for id_ in wanted]
+    return tuple(value for value in values if isinstance(value, Finding))
+
+
+def _samples(telemetry: Telemetry, findings: tuple[Finding, ...]) -> Mapping[str, Frame]:
+    spans: dict[tuple[str, str], tuple[float, float]] = {}
+    for piece in (piece for finding in findings for piece in finding.evidence):
+        series = (piece.entity, piece.metric)
+        from_s, to_s = spans.get(series, (piece.from_s, piece.to_s))
+        spans[series] = (min(from_s, piece.from_s), max(to_s, piece.to_s))
+    return MappingProxyType(
+        {
+            f"{entity} {metric}": _thinned(
+                telemetry.read(entities=[entity], metrics=[metric], from_s=from_s, to_s=to_s)
+            )
+            for (entity, metric), (from_s, to_s) in spans.items()
+        }
+    )
+
+
+def _thinned(frame: Frame) -> Frame:
+    """Return every n-th row, so that at most `_MAX_ROWS` remain."""
+    return frame.gather_every(max(1, -(-frame.height // _MAX_ROWS)))

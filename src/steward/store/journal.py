@@ -1,0 +1,203 @@
+"""The journal: append-only, durable, and joining every cause to its effects.
+
+Readers page with `after` and `before`: numbers grow in the order of commits, so a reader that has
+seen number n never misses an entry below it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+
+from steward.errors import StewardError, did_you_mean
+from steward.model.decision import Choice, Decision, Receipt, Verdict
+from steward.model.identity import DecisionId
+from steward.model.outcome import Outcome, Story
+from steward.store.database import Database, open_database
+from steward.store.records import (
+    ENTRIES,
+    META,
+    Entry,
+    Record,
+    Row,
+    UnreadableEntryError,
+    from_row,
+    to_row,
+)
+
+__all__ = ["Entry", "Journal", "Record", "open_journal"]
+
+_PAGE_ROWS = 1000
+_NAMED_DAMAGES = 20
+_SEQ = ENTRIES.c.seq
+
+
+def open_journal(url: str) -> Journal:
+    """Open the journal at a URL, make it where there is none, and repair it if it is damaged."""
+    return Journal(open_database(url))
+
+
+class Journal:
+    """What happened and why, oldest first. Safe to use from several threads and processes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._unreadable: dict[int, str] = {}
+        query = sa.select(META.c.value).where(META.c.name == "numbers_given")
+        with database.reading() as connection:
+            self._floor = int(connection.execute(query).scalar() or 0)
+
+    def append(self, values: Sequence[Record]) -> tuple[int, ...]:
+        """Write values in one transaction and return their numbers; durable when it returns."""
+        if not values:
+            return ()
+        with self._database.writing() as connection:
+            newest = connection.exec_driver_sql("SELECT max(seq) FROM entries").scalar() or 0
+            # Numbers of entries that were lost to damage are not given again.
+            first = max(newest, self._floor) + 1
+            rows = [to_row(value, seq=seq) for seq, value in enumerate(values, first)]
+            self._database.insert(connection, rows)
+        return tuple(row.seq for row in rows)
+
+    def read(  # noqa: PLR0913 - the journal's one question, asked in many ways
+        self,
+        *,
+        after: int = 0,
+        kinds: Sequence[str] = (),
+        causes: Sequence[str] = (),
+        ids: Sequence[str] = (),
+        limit: int = 1000,
+        newest_first: bool = False,
+        before: int | None = None,
+    ) -> list[Entry]:
+        """Return up to `limit` entries with `after < seq < before`; empty filters let all pass.
+
+        Entries that cannot be used are skipped, not counted against the limit, and named in
+        `damage()`: fewer than `limit` entries always means that there are no more.
+        """
+        wanted = _Wanted(kinds=kinds, causes=causes, ids=ids, newest_first=newest_first)
+        entries = self._entries(wanted, after=after, before=before, page_rows=limit)
+        return list(islice(entries, max(0, limit)))
+
+    def newest(self) -> int:
+        """Return the highest number in the journal, 0 when it is empty."""
+        with self._database.reading() as connection:
+            return connection.execute(sa.select(sa.func.max(_SEQ))).scalar() or 0
+
+    def stories(
+        self, *, before: int | None = None, limit: int = 50, ids: Sequence[str] = ()
+    ) -> list[tuple[int, Story]]:
+        """Return decisions with all that came of them, newest first, with each one's number."""
+        found = self.read(
+            kinds=("decision",), ids=ids, before=before, limit=limit, newest_first=True
+        )
+        came_of: dict[str, list[Record]] = defaultdict(list)
+        for start in range(0, len(found), _PAGE_ROWS):
+            causes = [entry.id for entry in found[start : start + _PAGE_ROWS]]
+            wanted = _Wanted(causes=causes)
+            for entry in self._entries(wanted, after=0, before=None, page_rows=_PAGE_ROWS):
+                came_of[entry.cause].append(entry.value)
+        return [
+            (entry.seq, _story(entry.value, came_of[entry.id]))
+            for entry in found
+            if isinstance(entry.value, Decision)
+        ]
+
+    def story(self, decision: DecisionId) -> Story:
+        """Return one decision's story, or raise an error that names the nearest known id."""
+        found = self.stories(ids=(decision,), limit=1)
+        if found:
+            return found[0][1]
+        query = sa.select(ENTRIES.c.id).where(ENTRIES.c.kind == "decision")
+        with self._database.reading() as connection:
+            known = connection.scalars(query.order_by(_SEQ.desc()).limit(_PAGE_ROWS)).all()
+        raise StewardError(
+            f"there is no decision '{decision}' in the journal",
+            where=self._database.where,
+            hint=did_you_mean(decision, known) or "`steward decisions list` shows their ids",
+        )
+
+    def damage(self) -> tuple[str, ...]:
+        """Say what was found broken, at opening and while reading, and what was done about it."""
+        bad = sorted(self._unreadable.items())
+        if not bad:
+            return self._database.damage
+        named = "; ".join(f"seq {seq}: {why}" for seq, why in bad[:_NAMED_DAMAGES])
+        more = f"; and {len(bad) - _NAMED_DAMAGES} more" if len(bad) > _NAMED_DAMAGES else ""
+        said = f"{self._database.where}: {len(bad)} entries were skipped ({named}{more})"
+        return (*self._database.damage, said)
+
+    def close(self) -> None:
+        """Let go of the database; the journal cannot be used afterwards."""
+        self._database.close()
+
+    def _entries(
+        self, wanted: _Wanted, *, after: int, before: int | None, page_rows: int
+    ) -> Iterator[Entry]:
+        page_rows = min(page_rows, _PAGE_ROWS)
+        while page_rows > 0:
+            with self._database.reading() as connection:
+                rows = wanted.rows(connection, after=after, before=before, limit=page_rows)
+            for row in rows:
+                try:
+                    yield from_row(row)
+                except UnreadableEntryError as fault:
+                    self._unreadable[row.seq] = str(fault)
+            if len(rows) < page_rows:
+                return
+            after, before = (after, rows[-1].seq) if wanted.newest_first else (rows[-1].seq, before)
+
+
+class _Wanted:
+    """Which rows, as statements that each use one index, whatever the database's planner thinks."""
+
+    def __init__(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        causes: Sequence[str] = (),
+        ids: Sequence[str] = (),
+        newest_first: bool = False,
+    ) -> None:
+        self.newest_first = newest_first
+        filters: list[list[sa.ColumnElement[bool]]]
+        if ids or causes:
+            # These two are selective. Adding '' keeps planners from walking along `kind` instead.
+            columns: list[tuple[sa.ColumnElement[str], Sequence[str]]]
+            columns = [(ENTRIES.c.id, ids), (ENTRIES.c.cause, causes), (ENTRIES.c.kind + "", kinds)]
+            filters = [[column.in_(names) for column, names in columns if names]]
+        else:
+            # One statement per kind, merged here: each stops after `limit` rows of its index.
+            filters = [[ENTRIES.c.kind == kind] for kind in dict.fromkeys(kinds)] or [[]]
+        order = _SEQ.desc() if newest_first else _SEQ.asc()
+        self._statements = [sa.select(ENTRIES).where(*each).order_by(order) for each in filters]
+
+    def rows(
+        self, connection: sa.Connection, *, after: int, before: int | None, limit: int
+    ) -> list[Row]:
+        bounds: list[sa.ColumnElement[bool]] = [after < _SEQ]
+        if before is not None:
+            bounds.append(before > _SEQ)
+        found: list[Row] = []
+        for statement in self._statements:
+            result = connection.execute(statement.where(*bounds).limit(limit))
+            found += [Row(*line) for line in result]
+        found.sort(reverse=self.newest_first)
+        return found[:limit]
+
+
+def _story(decision: Decision, came_of: Sequence[Record]) -> Story:
+    def of(kind: type[Any]) -> tuple[Any, ...]:
+        return tuple(value for value in came_of if isinstance(value, kind))
+
+    return Story(
+        decision=decision,
+        verdicts=of(Verdict),
+        choices=of(Choice),
+        receipts=of(Receipt),
+        outcomes=of(Outcome),
+    )

@@ -1,0 +1,168 @@
+"""Who may come in from outside. Only a hash of each token is kept: the file gives nobody access."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from steward.clock import Clock, WallClock
+from steward.errors import StewardError, unknown_name
+from steward.store.salvage import sync_folder
+
+__all__ = ["Role", "Token", "Tokens"]
+
+_PREFIX = "stw_"
+_RANDOM_BYTES = 32
+
+
+class Role(Enum):
+    """What a token allows: a viewer reads, an operator also decides."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token as one may show it: everything but its secret."""
+
+    name: str
+    role: Role
+    made_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line(Token):
+    sha256: str
+
+
+_LINES = TypeAdapter(tuple[_Line, ...])
+
+
+class Tokens:
+    """The tokens in one file, which only its owner can read. Processes may share it."""
+
+    def __init__(self, file: Path, *, clock: Clock | None = None) -> None:
+        self._file = file
+        self._clock = clock or WallClock()
+        self._stamp: tuple[int, ...] = ()
+        self._lines: tuple[_Line, ...] = ()
+
+    def make(self, name: str, role: Role) -> str:
+        """Make a token and return it. This is the only time that it can be seen."""
+        if not name.strip():
+            raise StewardError(
+                "a token needs a name",
+                where=str(self._file),
+                hint="name who will use it: approvals are written down under that name",
+            )
+        secret = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+        line = _Line(name=name, role=role, made_s=self._clock.now_s(), sha256=_hash(secret))
+        with self._changing() as lines:
+            if any(old.name == name for old in lines):
+                raise StewardError(
+                    f"there is already a token called '{name}'",
+                    where=str(self._file),
+                    hint="revoke it first, or choose another name",
+                )
+            self._write((*lines, line))
+        return secret
+
+    def find(self, token: str) -> Token | None:
+        """Return what a secret stands for, in a time that tells nothing about the others."""
+        sha256 = _hash(token)
+        found: Token | None = None
+        for line in self._read():
+            if hmac.compare_digest(line.sha256, sha256):
+                found = _shown(line)
+        return found
+
+    def list(self) -> tuple[Token, ...]:
+        """Return all tokens, oldest first."""
+        return tuple(_shown(line) for line in self._read())
+
+    def revoke(self, name: str) -> None:
+        """Make a token worthless from now on."""
+        with self._changing() as lines:
+            names = [line.name for line in lines]
+            if name not in names:
+                raise unknown_name("token", name, names, where=str(self._file))
+            self._write(tuple(line for line in lines if line.name != name))
+
+    def _read(self) -> tuple[_Line, ...]:
+        """Return the file's lines; each request asks, so it is read again only when it changed."""
+        try:
+            state = self._file.stat()
+            stamp = (state.st_ino, state.st_size, state.st_mtime_ns)
+            if stamp != self._stamp:
+                self._lines = _LINES.validate_json(self._file.read_bytes())
+                self._stamp = stamp
+        except FileNotFoundError:
+            return ()
+        except OSError as fault:
+            raise self._refused(fault) from fault
+        except ValidationError as fault:
+            faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in fault.errors()]
+            raise StewardError(
+                "; ".join(faults),
+                where=str(self._file),
+                hint="only `steward token` writes this file: restore it, or remove it and make "
+                "new tokens",
+            ) from fault
+        return self._lines
+
+    @contextmanager
+    def _changing(self) -> Iterator[tuple[_Line, ...]]:
+        """Hold the lock under which the file is read and written again."""
+        lock = self._file.with_name(self._file.name + ".lock")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as fault:
+            raise self._refused(fault) from fault
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield self._read()
+        finally:
+            os.close(handle)
+
+    def _write(self, lines: tuple[_Line, ...]) -> None:
+        tmp = self._file.with_name(self._file.name + ".tmp")
+        try:
+            tmp.unlink(missing_ok=True)
+            handle = os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(_LINES.dump_json(lines, indent=1))
+                file.flush()
+                os.fsync(handle)
+            tmp.rename(self._file)
+            sync_folder(self._file.parent)
+        except OSError as fault:
+            with suppress(OSError):
+                tmp.unlink(missing_ok=True)
+            raise self._refused(fault) from fault
+
+    def _refused(self, fault: OSError) -> StewardError:
+        return StewardError(
+            f"tokens cannot be kept here: {fault.strerror}",
+            where=str(self._file),
+            hint="the user that runs steward needs access to this file, and room on its disk",
+        )
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def _shown(line: _Line) -> Token:
+    return Token(name=line.name, role=line.role, made_s=line.made_s)

@@ -1,0 +1,107 @@
+"""People may say only what can still be done, and it is written down with their name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factories import call_back, decision, outcome, receipt
+from steward.errors import StewardError
+from steward.model.decision import Choice, Ruling, Verdict
+from steward.model.identity import DecisionId
+from steward.store.choices import choose, possible
+from steward.store.journal import Journal, Record, open_journal
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with closing(open_journal(f"sqlite:///{tmp_path}/journal.sqlite3")) as opened:
+        yield opened
+
+
+def ruled(ruling: Ruling) -> Verdict:
+    return Verdict(decision=DecisionId("d-1"), t_s=1001.0, ruling=ruling, why="")
+
+
+def said(choice: Any) -> Choice:
+    return Choice(decision=DecisionId("d-1"), t_s=1002.0, choice=choice, user="ada")
+
+
+MADE = decision()
+STATES: dict[str, tuple[Sequence[Record], tuple[str, ...]]] = {
+    "waiting": ([MADE, ruled(Ruling.ASK)], ("approve", "reject")),
+    "advised": ([MADE, ruled(Ruling.ADVISE)], ("approve",)),
+    "held": ([MADE, ruled(Ruling.HOLD)], ("approve",)),
+    "active": ([MADE, ruled(Ruling.GO), receipt(MADE)], ("undo",)),
+    "approved": ([MADE, ruled(Ruling.ASK), said("approve")], ()),
+    "rejected": ([MADE, ruled(Ruling.ASK), said("reject")], ()),
+    "failed": ([MADE, ruled(Ruling.GO), receipt(MADE, result="failed")], ()),
+    "done": ([MADE, receipt(MADE), outcome(final=True)], ()),
+    "expired": ([MADE, ruled(Ruling.ASK), ruled(Ruling.EXPIRE)], ()),
+    "undone": ([MADE, receipt(MADE), said("undo")], ()),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_only_what_can_still_be_done_may_be_said(journal: Journal, state: str) -> None:
+    entries, allowed = STATES[state]
+    journal.append(entries)
+    before = journal.newest()
+
+    assert journal.story(MADE.id).state.value == state
+    assert possible(journal.story(MADE.id)) == allowed
+    for choice in {"approve", "reject", "undo"} - set(allowed):
+        with pytest.raises(StewardError, match=f"it is {state}, so one cannot {choice} it"):
+            choose(journal, "d-1", choice, user="ada", t_s=1010.0)
+    assert journal.newest() == before
+
+
+@pytest.mark.parametrize("state", ["waiting", "advised", "held", "active"])
+def test_what_is_said_is_in_the_journal_with_its_user(journal: Journal, state: str) -> None:
+    entries, (first, *_) = STATES[state]
+    journal.append(entries)
+
+    made = choose(journal, "d-1", first, user="ada", t_s=1010.0, note="fine")
+
+    (entry,) = journal.read(kinds=["choice"])
+    assert entry.value == made
+    assert (made.user, made.choice, made.note, made.t_s) == ("ada", first, "fine", 1010.0)
+    assert entry.cause == "d-1"
+
+
+def test_nobody_can_say_the_same_thing_twice(journal: Journal) -> None:
+    journal.append(STATES["waiting"][0])
+    choose(journal, "d-1", "reject", user="ada", t_s=1010.0)
+
+    with pytest.raises(StewardError, match="it is rejected") as caught:
+        choose(journal, "d-1", "approve", user="bob", t_s=1011.0)
+
+    assert caught.value.hint == "nothing is left to choose about it"
+
+
+def test_a_way_back_cannot_be_undone(journal: Journal) -> None:
+    back = decision("d-1", undo=None)
+    journal.append([back, receipt(back)])
+
+    with pytest.raises(StewardError, match="itself a way back"):
+        choose(journal, "d-1", "undo", user="ada", t_s=1010.0)
+
+    assert possible(journal.story(call_back(MADE, "d-1").id)) == ()
+
+
+def test_an_unknown_word_is_answered_with_the_known_ones(journal: Journal) -> None:
+    journal.append(STATES["waiting"][0])
+
+    with pytest.raises(StewardError, match="known: approve, reject, undo") as caught:
+        choose(journal, "d-1", "aprove", user="ada", t_s=1010.0)
+
+    assert caught.value.hint == "did you mean 'approve'?"
+
+
+def test_an_unknown_decision_is_named(journal: Journal) -> None:
+    with pytest.raises(StewardError, match="there is no decision 'd-1'"):
+        choose(journal, "d-1", "approve", user="ada", t_s=1010.0)

@@ -1,0 +1,170 @@
+"""The simulated cluster as steward meets it: a collector and an actuator, in one.
+
+Time is what the caller says. The world moves on by exact events, whenever it is asked about a
+later time, and hands out samples at fixed instants: how time is cut into calls changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import assert_never
+
+from steward.errors import PermanentError, unknown_name
+from steward.model.decision import CallBack, Decision, Lend, Receipt
+from steward.model.event import Availability, Observation
+from steward.model.identity import DecisionId, GpuId
+from steward.model.metric import CANONICAL
+from steward.sim.engine import Engine
+from steward.sim.frames import Sampler
+from steward.sim.meter import Truth
+from steward.sim.scenario import Scenario
+from steward.sim.workload import Script, Workload
+
+__all__ = ["Truth", "World"]
+
+
+class World:
+    """A cluster that is not there. Its methods may be called from any thread, one at a time."""
+
+    name = "simulated"
+    vocabulary = CANONICAL
+
+    def __init__(
+        self, scenario: Scenario, *, seed: int = 0, start_s: float, script: Script | None = None
+    ) -> None:
+        """Begin `warm_up_s` before `start_s`. Who comes is generated, unless a script tells it."""
+        self.scenario = scenario
+        begin_s = start_s - scenario.warm_up_s
+        script = script or Workload(scenario, seed=seed, begin_s=begin_s)
+        self._engine = Engine(scenario, script, seed=seed, begin_s=begin_s)
+        self._engine.run_until(start_s)
+        self._engine.news()  # what happened before anybody looked
+        self._engine.meter.begin(start_s)
+        self._sampler = Sampler(self._engine.meter, self._engine.ledger, begin_s=start_s)
+        every_s = scenario.sample_every_s
+        self._instant = math.floor(start_s / every_s)  # the last one, as a count
+        self._instant += (self._instant + 1) * every_s <= start_s  # where the division was unkind
+        self._introduced = False
+        self._receipts: dict[DecisionId, Receipt] = {}
+        self._lock = threading.RLock()
+
+    def available(self) -> Availability:
+        return Availability(status="ok", reason="a simulated cluster is always there")
+
+    # -- collector -----------------------------------------------------------------------------
+
+    def collect(self, t_s: float) -> Observation:
+        """Move on to `t_s` and return what is new. An earlier time changes and returns nothing."""
+        with self._lock:
+            if t_s < self._engine.now_s:
+                return Observation()
+            self._move_to(t_s)
+            if not self._introduced:
+                self._introduced = True
+                return self._introduction()
+            news = self._engine.news()
+            return Observation(
+                frame=self._sampler.drain(), events=news.events, jobs=news.jobs, health=news.health
+            )
+
+    def _move_to(self, t_s: float) -> None:
+        every_s = self.scenario.sample_every_s
+        while (self._instant + 1) * every_s <= t_s:
+            self._instant += 1
+            self._engine.run_until(self._instant * every_s)
+            self._sampler.take(self._instant * every_s)
+        self._engine.run_until(t_s)
+
+    def _introduction(self) -> Observation:
+        """Return the whole world: who looks for the first time knows nothing of it."""
+        engine = self._engine
+        news = engine.news(everybody=True)
+        rows = enumerate(engine.cluster.ids)
+        return Observation(
+            frame=self._sampler.drain(),
+            events=news.events,
+            jobs=news.jobs,
+            cluster=engine.cluster.cluster,
+            tenants=tuple(group.tenant for group in self.scenario.groups),
+            health={gpu: engine.cluster.health_of(row) for row, gpu in rows},
+        )
+
+    # -- actuator ------------------------------------------------------------------------------
+
+    def carry_out(self, decision: Decision, t_s: float) -> Receipt:
+        """Lend or call back. The same decision again returns the same receipt and does nothing."""
+        with self._lock:
+            known = self._receipts.get(decision.id)
+            if known is not None:
+                return known
+            self._move_to(max(t_s, self._engine.now_s))
+            gpus, text = self._act(decision)
+            self._engine.run_until(self._engine.now_s)  # what the action itself set in motion
+            receipt = Receipt(
+                decision=decision.id, t_s=self._engine.now_s, result="done", gpus=gpus, text=text
+            )
+            self._receipts[decision.id] = receipt
+            return receipt
+
+    def _act(self, decision: Decision) -> tuple[tuple[GpuId, ...], str]:
+        match decision.action:
+            case Lend() as lend:
+                self._engine.lend(decision.id, lend.gpus, lend.owner, lend.borrower)
+                return lend.gpus, f"job {lend.borrower} runs beside job {lend.owner}"
+            case CallBack() as back:
+                return self._call_back(decision.id, back)
+            case other:
+                assert_never(other)
+
+    def _call_back(self, id_: DecisionId, back: CallBack) -> tuple[tuple[GpuId, ...], str]:
+        ledger = self._engine.ledger
+        loan = ledger.open.get(back.loan)
+        if loan is not None:
+            self._engine.call_back(loan)
+            return back.gpus, f"job {back.borrower} saves itself and leaves"
+        if back.loan in ledger.gained:
+            return (), "the loan had ended already"
+        raise PermanentError(
+            f"there is no loan {back.loan}",
+            where=f"decision {id_}",
+            hint="a call-back names the decision that lent",
+        )
+
+    # -- truth ---------------------------------------------------------------------------------
+
+    def truth(self) -> Truth:
+        """Return the world's own exact account, up to the time it has been moved to."""
+        with self._lock:
+            engine, ledger = self._engine, self._engine.ledger
+            sums = engine.meter.sums(engine.now_s)
+            account = sum(ledger.accounts(sums).values(), start=ledger.closed)
+            return Truth(
+                t_s=engine.now_s,
+                loans=ledger.made,
+                gained_gpu_s=account.gained,
+                gross_gpu_s=account.gross,
+                owner_loss_gpu_s=account.owner_loss,
+                redo_gpu_s=account.redo,
+                restore_gpu_s=account.restore,
+                busy_gpu_s=sums.busy,
+                held_gpu_s=sums.held,
+                held_idle_gpu_s=sums.idle,
+                capacity_gpu_s=sums.capacity,
+                submitted=engine.submitted,
+                queued=engine.queued,
+                running=len(engine.lives) - engine.queued,
+                ended=engine.ended,
+                completed=engine.completed,
+                turned_away=engine.turned_away,
+            )
+
+    def gained_by(self, decision: DecisionId) -> float:
+        """Return the GPU-seconds that one loan, open or over, has gained so far."""
+        with self._lock:
+            engine, ledger = self._engine, self._engine.ledger
+            if decision in ledger.open:
+                return ledger.accounts(engine.meter.sums(engine.now_s))[decision].gained
+            if decision in ledger.gained:
+                return ledger.gained[decision]
+            raise unknown_name("loan", decision, (*ledger.open, *ledger.gained))

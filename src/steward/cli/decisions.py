@@ -1,0 +1,161 @@
+"""`steward decisions`: what was decided and why, and a person's word on it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from steward.cli.options import (
+    Config,
+    Data,
+    DecisionArgument,
+    Json,
+    Limit,
+    Store,
+    login_name,
+    now_s,
+    open_store,
+)
+from steward.cli.output import print_json, print_lines, print_note, print_table, print_warnings
+
+__all__ = ["STATES", "app"]
+
+app = typer.Typer(
+    help="List and explain decisions; approve, reject or undo them.", rich_markup_mode=None
+)
+
+STATES = (
+    "advised",
+    "waiting",
+    "approved",
+    "rejected",
+    "held",
+    "active",
+    "done",
+    "failed",
+    "undone",
+    "expired",
+)
+State = Annotated[
+    str | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help=f"Only those in this state: {', '.join(STATES)}.",
+        autocompletion=lambda: list(STATES),
+    ),
+]
+Note = Annotated[str, typer.Option("--note", help="Why; it is kept in the journal.")]
+
+
+@app.command(name="list")
+def list_(
+    *,
+    state: State = None,
+    limit: Limit = 50,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """List decisions, newest first."""
+    from steward.cli.views.stories import COLUMNS, find_stories, record, row
+    from steward.errors import unknown_name
+
+    if state is not None and state not in STATES:
+        raise unknown_name("state", state, STATES, where="--state")
+    with open_store(config, data) as store:
+        found = find_stories(store.journal, state=state, limit=limit + 1)
+        present_s = now_s(store.journal)
+    if as_json:
+        print_json([record(seq, story) for seq, story in found[:limit]])
+        return
+    rows = [row(story, present_s) for _, story in found[:limit]]
+    print_table(COLUMNS, rows, empty="no decisions" + (f" are {state}" if state else " yet"))
+    if len(found) > limit:
+        print_note(f"only the newest {limit} are shown; --limit shows more")
+
+
+@app.command()
+def explain(
+    decision: DecisionArgument,
+    *,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Tell a decision's whole story, from the samples behind it to what it was worth."""
+    from steward.cli.views.explanation import lines_of, record_of
+    from steward.model.identity import DecisionId
+    from steward.store.explain import explain as explain_decision
+
+    with open_store(config, data) as store:
+        telemetry = store.telemetry()
+        told = explain_decision(store.journal, telemetry, DecisionId(decision))
+        present_s = now_s(store.journal)
+        print_warnings(telemetry.damage())
+    if as_json:
+        print_json(record_of(told))
+    else:
+        print_lines(lines_of(told, present_s))
+
+
+@app.command()
+def approve(
+    decision: DecisionArgument,
+    *,
+    note: Note = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Let a decision be carried out."""
+    with open_store(config, data) as store:
+        _choose(store, decision, "approve", note=note, as_json=as_json)
+
+
+@app.command()
+def reject(
+    decision: DecisionArgument,
+    *,
+    note: Note = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Refuse a decision that waits for approval."""
+    with open_store(config, data) as store:
+        _choose(store, decision, "reject", note=note, as_json=as_json)
+
+
+@app.command()
+def undo(
+    decision: DecisionArgument,
+    *,
+    note: Note = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Take back a decision that was carried out."""
+    with open_store(config, data) as store:
+        _choose(store, decision, "undo", note=note, as_json=as_json)
+
+
+def _choose(
+    store: Store,
+    decision: str,
+    choice: Literal["approve", "reject", "undo"],
+    *,
+    note: str,
+    as_json: bool,
+) -> None:
+    from steward.store.choices import choose
+
+    t_s = now_s(store.journal)
+    said = choose(store.journal, decision, choice, user=login_name(), t_s=t_s, note=note)
+    if as_json:
+        print_json(said)
+        return
+    print_lines([f"{said.user} said {said.choice} to {said.decision}"])
+    print_note("it is in the journal; a running steward takes it up in its next turn")

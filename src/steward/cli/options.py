@@ -1,0 +1,153 @@
+"""What every command takes, and the doors it opens with that: settings and the store."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steward.cli.output import print_warnings
+from steward.errors import StewardError
+
+if TYPE_CHECKING:
+    from steward.config import Draft, Settings
+    from steward.store.journal import Journal
+    from steward.store.telemetry import Telemetry
+
+__all__ = [
+    "Config",
+    "Data",
+    "DecisionArgument",
+    "Json",
+    "Limit",
+    "Store",
+    "login_name",
+    "now_s",
+    "open_store",
+    "read_draft",
+    "read_settings",
+    "with_folder",
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="The store folder, instead of store.folder."),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The configuration file. Without it: $STEWARD_CONFIG, ./steward.toml, "
+        "~/.config/steward/steward.toml.",
+    ),
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Show at most so many.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """What steward remembers, open for one command."""
+
+    settings: Settings
+    journal: Journal
+
+    def telemetry(self) -> Telemetry:
+        """Open the samples, which few commands need."""
+        from steward.store.telemetry import Telemetry
+
+        store = self.settings.store
+        return Telemetry(
+            store.telemetry_folder, flush_every_s=store.flush_every_s, keep_days=store.keep_days
+        )
+
+
+def read_draft(config: Path | None, data: Path | None) -> Draft:
+    """Read the settings and what is wrong with them; `data` wins over the store folder."""
+    from steward.config import draft_settings, find_file
+
+    return with_folder(draft_settings(find_file(config, os.environ), os.environ), data)
+
+
+def with_folder(draft: Draft, data: Path | None) -> Draft:
+    """Return the draft with another store folder, if one is given."""
+    if data is None:
+        return draft
+    store = draft.settings.store.model_copy(update={"folder": str(data)})
+    return replace(draft, settings=draft.settings.model_copy(update={"store": store}))
+
+
+def read_settings(config: Path | None, data: Path | None) -> Settings:
+    """Read the settings, or raise all mistakes in them."""
+    return read_draft(config, data).settled()
+
+
+@contextmanager
+def open_store(config: Path | None, data: Path | None) -> Iterator[Store]:
+    """Open the store that is there; a command that only asks makes none."""
+    from steward.store.journal import open_journal
+
+    settings = read_settings(config, data)
+    store = settings.store
+    if not _is_there(store.journal_url):
+        raise StewardError(
+            "there is no journal here yet",
+            where=str(store.path),
+            hint="`steward up` makes one; --data names another folder",
+        )
+    journal = open_journal(store.journal_url)
+    try:
+        yield Store(settings=settings, journal=journal)
+        print_warnings(journal.damage())
+    finally:
+        journal.close()
+
+
+def login_name() -> str:
+    """Return who is typing, as the machine knows them."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return f"user {os.getuid()}"
+
+
+def now_s(journal: Journal) -> float:
+    """Return the present of a journal: that of a demo runs ahead of the machine's clock."""
+    newest = journal.read(newest_first=True, limit=1)
+    return max([time.time(), *(entry.t_s for entry in newest)])
+
+
+def _is_there(journal_url: str) -> bool:
+    scheme, _, path = journal_url.partition(":///")
+    return scheme != "sqlite" or Path(path).exists()
+
+
+def _complete_decision(ctx: typer.Context, incomplete: str) -> Sequence[tuple[str, str]]:
+    try:
+        with open_store(ctx.params.get("config"), ctx.params.get("data")) as store:
+            stories = [story for _, story in store.journal.stories(limit=100)]
+    except (StewardError, OSError):
+        return []  # a shell that completes must not be disturbed
+    return [
+        (story.decision.id, f"{story.state.value}: {story.decision.because}")
+        for story in stories
+        if story.decision.id.startswith(incomplete)
+    ]
+
+
+DecisionArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The decision; `steward decisions list` shows their ids.",
+        autocompletion=_complete_decision,
+    ),
+]

@@ -1,0 +1,325 @@
+"""`steward up`: the whole loop with its dashboard, on this machine or on a simulated cluster."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steward.cli.options import Config, Data, Json, now_s, read_draft
+from steward.cli.output import print_lines, print_note, print_warnings, waiting
+from steward.errors import StewardError, unknown_name
+
+if TYPE_CHECKING:
+    from steward.config import Draft, Settings
+    from steward.loop import Loop
+    from steward.model.decision import Autonomy
+    from steward.sim.world import World
+
+__all__ = ["up"]
+
+DEMO_SPEED = 60.0
+HOUR_S = 3600.0
+AUTONOMIES = ("observe", "advise", "approve", "auto")
+
+Demo = Annotated[bool, typer.Option("--demo", help="Watch a simulated cluster, not this machine.")]
+Speed = Annotated[
+    float | None,
+    typer.Option("--speed", metavar="N", help="With --demo: N times faster than life [60]."),
+]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="With --demo: which simulated history [0].")
+]
+Host = Annotated[
+    str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen [127.0.0.1].")
+]
+Port = Annotated[
+    int | None,
+    typer.Option("--port", min=0, max=65535, help="0 takes any free port [8787]."),
+]
+AutonomyName = Annotated[
+    str | None,
+    typer.Option(
+        "--autonomy",
+        metavar="LEVEL",
+        help=f"How much steward may do by itself: {', '.join(AUTONOMIES)}.",
+        autocompletion=lambda: list(AUTONOMIES),
+    ),
+]
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open the dashboard.")]
+For = Annotated[
+    float | None,
+    typer.Option("--for", metavar="SECONDS", min=0, help="Stop after so many seconds."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What will run: settled before anything is opened."""
+
+    settings: Settings
+    speed: float
+    demo: bool
+    seed: int
+
+    @property
+    def folder(self) -> Path:
+        return self.settings.store.path
+
+
+def up(  # noqa: PLR0913 - a command's options are its parameters
+    *,
+    demo: Demo = False,
+    speed: Speed = None,
+    seed: Seed = None,
+    host: Host = None,
+    port: Port = None,
+    autonomy: AutonomyName = None,
+    stop_after_s: For = None,
+    no_browser: NoBrowser = False,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Run the loop and its dashboard until stopped.
+
+    Without --demo it watches this machine with the collectors that the configuration names.
+    """
+    service = {"host": host, "port": port}
+    draft = read_draft(config, data)
+    plan = _Plan(
+        settings=_settings(draft, service, demo=demo, autonomy=autonomy, data=data),
+        speed=_speed(speed, demo=demo),
+        demo=demo,
+        seed=_seed(seed, demo=demo),
+    )
+    _check_address(plan.settings)
+    with _alone(plan.folder):
+        _run(plan, stop_after_s=stop_after_s, open_browser=not no_browser, as_json=as_json)
+
+
+def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json: bool) -> None:
+    with waiting("starting"):
+        from steward.service import serve
+
+        world, loop = _assembled(plan)
+    print_warnings((*loop.journal.damage(), *loop.telemetry.damage()))
+    try:
+        serve(
+            loop,
+            plan.settings,
+            truth=None if world is None else (lambda: world.truth().gained_gpu_s / HOUR_S),
+            speed=plan.speed,
+            open_browser=open_browser and _has_screen(),
+            stop_after_s=stop_after_s,
+            announce=_announcing(plan, as_json=as_json),
+        )
+    except StewardError:  # it never began to serve, so it has not closed the loop either
+        loop.close()
+        raise
+    print_note(f"stopped after {loop.status.turns} turns; the data is in {plan.folder}")
+
+
+# -- what to run -------------------------------------------------------------------------------
+
+
+def _settings(
+    draft: Draft,
+    service: Mapping[str, object],
+    *,
+    demo: bool,
+    autonomy: str | None,
+    data: Path | None,
+) -> Settings:
+    """Return the settings with what the command line says; plugs are checked here, all at once."""
+    from steward.config import SettingsError
+    from steward.config.plugs import wrong_plugs
+
+    mistakes = (*draft.mistakes, *map(draft.mistake, wrong_plugs(draft.settings)))
+    if mistakes:
+        raise SettingsError(mistakes, where=draft.where)
+    settings = draft.settings
+    level = _autonomy(autonomy, draft, demo=demo)
+    store: dict[str, Any] = {}
+    if demo:  # never beside real data, and never into a real site's database
+        store = {"folder": str(data or _demo_folder(settings.store.path)), "journal": ""}
+    return settings.model_copy(
+        update={
+            "loop": settings.loop.model_copy(update={"autonomy": level}),
+            "store": settings.store.model_copy(update=store),
+            "service": settings.service.model_copy(
+                update={key: value for key, value in service.items() if value is not None}
+            ),
+        }
+    )
+
+
+def _autonomy(given: str | None, draft: Draft, *, demo: bool) -> Autonomy:
+    from steward.model.decision import Autonomy
+
+    if given is not None:
+        if given not in AUTONOMIES:
+            raise unknown_name("autonomy level", given, AUTONOMIES, where="--autonomy")
+        return Autonomy(given)
+    unset = draft.origin(("loop", "autonomy")) == "default"
+    return Autonomy.AUTO if demo and unset else draft.settings.loop.autonomy
+
+
+def _demo_folder(store: Path) -> Path:
+    """Name a new folder: two simulated histories in one journal would be nobody's history."""
+    return store / "demo" / datetime.now(tz=UTC).astimezone().strftime("%Y%m%d-%H%M%S")
+
+
+def _speed(given: float | None, *, demo: bool) -> float:
+    if given is None:
+        return DEMO_SPEED if demo else 1.0
+    if not demo:
+        raise StewardError(
+            "only a simulated cluster can run faster than life",
+            where="--speed",
+            hint="add --demo, or leave --speed out",
+        )
+    if not 0 < given <= 100_000:
+        raise StewardError(
+            f"the speed is {given:g}", where="--speed", hint="use a number from above 0 to 100000"
+        )
+    return given
+
+
+def _seed(given: int | None, *, demo: bool) -> int:
+    if given is not None and not demo:
+        problem = "only a simulated cluster has another history"
+        raise StewardError(problem, where="--seed", hint="add --demo, or leave --seed out")
+    if given is not None and given < 0:
+        raise StewardError(f"the seed is {given}", where="--seed", hint="use 0 or more")
+    return given or 0
+
+
+# -- what has to be there first ----------------------------------------------------------------
+
+
+def _check_address(settings: Settings) -> None:
+    from steward.config.doctor import address_taken
+
+    host, port = settings.service.host, settings.service.port
+    taken = address_taken(host, port)
+    if taken:
+        raise StewardError(
+            f"cannot listen there: {taken}",
+            where=f"{host}:{port}",
+            hint="perhaps steward runs already; choose another port with --port (0: any free one)",
+        )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder: two loops on one store would each act without knowing of the other."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "steward.lock").open("a+", encoding="utf-8")
+    except OSError as fault:
+        raise StewardError(
+            f"the store folder cannot be used: {(fault.strerror or str(fault)).lower()}",
+            where=str(folder),
+            hint="name a folder that you may write to with --data or store.folder",
+        ) from fault
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as fault:
+            lock.seek(0)
+            raise StewardError(
+                f"steward runs on this folder already (process {lock.read().strip() or 'unknown'})",
+                where=str(folder),
+                hint="stop that one, or name another folder with --data",
+            ) from fault
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
+
+
+def _assembled(plan: _Plan) -> tuple[World | None, Loop]:
+    from steward.clock import ScaledClock, WallClock
+    from steward.config.assemble import assemble
+
+    if not plan.demo:
+        return None, assemble(plan.settings, clock=WallClock())
+    from steward.sim.scenario import demo
+    from steward.sim.world import World
+
+    start_s = _demo_start_s(plan)
+    world = World(demo(), seed=plan.seed, start_s=start_s)
+    clock = ScaledClock(start_s=start_s, speed=plan.speed)  # last: making a world takes a while
+    return world, assemble(plan.settings, clock=clock, collectors=(world,), actuator=world)
+
+
+def _demo_start_s(plan: _Plan) -> float:
+    """Start now, or after what the folder holds already: an earlier demo ran ahead of life."""
+    from steward.store.journal import open_journal
+
+    journal = open_journal(plan.settings.store.journal_url)
+    try:
+        present_s = now_s(journal)
+    finally:
+        journal.close()
+    ahead = present_s > time.time()
+    return present_s + (plan.settings.loop.every_s if ahead else 0.0)
+
+
+# -- what to say -------------------------------------------------------------------------------
+
+
+def _announcing(plan: _Plan, *, as_json: bool) -> Callable[[str], None]:
+    settings = plan.settings
+
+    def announce(address: str) -> None:
+        if as_json:
+            _print_line(
+                {
+                    "address": address,
+                    "data": str(plan.folder),
+                    "autonomy": settings.loop.autonomy.value,
+                    "demo": plan.demo,
+                    "speed": plan.speed,
+                    "pid": os.getpid(),
+                }
+            )
+            return
+        watched = "a simulated cluster" if plan.demo else "this machine"
+        faster = f", {plan.speed:g} times faster than life" if plan.demo else ""
+        print_lines(
+            [
+                f"steward watches {watched}{faster}",
+                f"  dashboard  {address}",
+                f"  data       {plan.folder}",
+                f"  autonomy   {settings.loop.autonomy.value}",
+                f"  decisions  steward decisions list --data {plan.folder}",
+                "  stop       Ctrl-C",
+            ]
+        )
+        sys.stdout.flush()
+
+    return announce
+
+
+def _print_line(value: Mapping[str, object]) -> None:
+    import json
+
+    typer.echo(json.dumps(value))
+    sys.stdout.flush()
+
+
+def _has_screen() -> bool:
+    """Open a browser only for a person with a screen: a text browser would take the terminal."""
+    screen = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return sys.stdout.isatty() and screen

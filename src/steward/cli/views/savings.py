@@ -1,0 +1,103 @@
+"""What was saved, as rows, lines and a record; the figures come from the journal's outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from steward.cli.output import plain
+from steward.cli.words import number
+from steward.config.settings import Settings
+from steward.model.decision import DecisionState
+from steward.model.finding import Finding, Severity
+from steward.model.outcome import Interval, Savings
+from steward.service.ledger import Ledger, Point
+from steward.store.journal import Journal
+
+__all__ = ["SAVINGS_COLUMNS", "Account", "account_of", "lines_of", "record_of", "rows_of"]
+
+SAVINGS_COLUMNS = ("saved", "amount", "from", "to", "unit")
+TOP_FINDINGS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """All that a report says."""
+
+    site: str
+    made_s: float
+    savings: Savings
+    curve: tuple[Point, ...]
+    states: dict[DecisionState, int]
+    findings: tuple[Finding, ...]
+
+
+def account_of(journal: Journal, settings: Settings, made_s: float) -> Account:
+    """Read the journal once and add up what it says."""
+    ledger = Ledger(journal, settings.savings.assumptions)
+    ledger.catch_up()
+    return Account(
+        site=settings.site.name,
+        made_s=made_s,
+        savings=ledger.savings,
+        curve=ledger.curve.points,
+        states={state: count for state, count in ledger.states.items() if count},
+        findings=_top(ledger.findings()),
+    )
+
+
+def rows_of(account: Account) -> Iterator[tuple[str, ...]]:
+    """Return a row of `SAVINGS_COLUMNS` per figure."""
+    savings = account.savings
+    yield _row("GPU time", savings.gpu_hours, "GPU-hours")
+    yield _row("money", savings.cost, savings.assumptions.currency)
+    yield _row("energy", savings.energy_kwh, "kWh")
+    yield _row("carbon", savings.co2_kg, "kg CO2")
+
+
+def lines_of(account: Account) -> Iterator[str]:
+    """Say what the figures rest on, and what became of the decisions."""
+    savings = account.savings
+    assumed = savings.assumptions
+    yield ""
+    yield "measured"
+    yield f"  {savings.outcomes} outcomes of {savings.decisions} decisions; ranges hold with 95 %"
+    yield "assumed"
+    yield f"  a GPU-hour costs {number(assumed.price_per_gpu_hour)} {assumed.currency}"
+    yield f"  a GPU keeps {number(assumed.host_watts_per_gpu)} W of its host powered"
+    yield f"  the building draws {number(assumed.power_usage_effectiveness)} times that"
+    yield f"  a kWh emits {number(assumed.co2_kg_per_kwh)} kg of CO2"
+    yield "decisions"
+    yield from (f"  {count} {state.value}" for state, count in account.states.items())
+    if not account.states:
+        yield "  none yet"
+
+
+def record_of(account: Account) -> dict[str, Any]:
+    """Return the report as JSON shows it, in the API's words."""
+    savings = account.savings
+    return {
+        "site": account.site,
+        "made_s": account.made_s,
+        "gpu_hours": plain(savings.gpu_hours),
+        "cost": plain(savings.cost),
+        "energy_kwh": plain(savings.energy_kwh),
+        "co2_kg": plain(savings.co2_kg),
+        "outcomes": savings.outcomes,
+        "decisions": savings.decisions,
+        "assumptions": plain(savings.assumptions),
+        "states": {state.value: count for state, count in account.states.items()},
+        "findings": plain(account.findings),
+    }
+
+
+def _row(name: str, interval: Interval, unit: str) -> tuple[str, ...]:
+    return name, number(interval.mid), number(interval.low), number(interval.high), unit
+
+
+def _top(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Put what matters most first, and of that the newest."""
+    ranks = list(Severity)
+    ordered = sorted(findings, key=lambda each: (ranks.index(each.severity), each.t_s))
+    return tuple(reversed(ordered[-TOP_FINDINGS:]))

@@ -1,0 +1,93 @@
+"""Decisions and findings as rows, and as records for programs."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from steward.cli.output import plain
+from steward.cli.words import ago, gpu_hours, moment, moment_ago
+from steward.model.decision import Action, CallBack, Lend
+from steward.model.finding import Finding
+from steward.model.outcome import Story
+from steward.store.journal import Journal
+
+__all__ = [
+    "COLUMNS",
+    "FINDING_COLUMNS",
+    "find_stories",
+    "finding_row",
+    "record",
+    "row",
+    "what",
+]
+
+COLUMNS = ("id", "decided", "state", "what", "gained", "because")
+FINDING_COLUMNS = ("id", "noticed", "severity", "subject", "title")
+_PAGE = 200
+
+
+def find_stories(journal: Journal, *, state: str | None, limit: int) -> list[tuple[int, Story]]:
+    """Return the newest stories in a state, with the number of each decision."""
+    found: list[tuple[int, Story]] = []
+    before: int | None = None
+    size = _PAGE if state else min(limit, _PAGE)
+    while len(found) < limit:
+        page = journal.stories(before=before, limit=size)
+        found += [each for each in page if state is None or each[1].state.value == state]
+        if len(page) < size:
+            break
+        before = page[-1][0]
+    return found[:limit]
+
+
+def what(action: Action) -> str:
+    """Say in words what an action does."""
+    gpus = ", ".join(action.gpus)
+    match action:
+        case Lend():
+            return f"lend {gpus} of {action.owner} to {action.borrower}"
+        case CallBack():
+            return f"call {gpus} back from {action.borrower} for {action.owner}"
+    assert_never(action)
+
+
+def row(story: Story, now_s: float) -> tuple[str, ...]:
+    """Return a decision as a row of `COLUMNS`."""
+    decision = story.decision
+    return (
+        decision.id,
+        f"{moment(decision.t_s)}, {ago(decision.t_s, now_s)}",
+        story.state.value,
+        what(decision.action),
+        gpu_hours(story.gained) if story.outcomes else "-",
+        decision.because,
+    )
+
+
+def record(seq: int, story: Story) -> dict[str, Any]:
+    """Return a decision as JSON shows it in a list."""
+    decision = story.decision
+    return {
+        "seq": seq,
+        "id": decision.id,
+        "t_s": decision.t_s,
+        "state": story.state.value,
+        "what": what(decision.action),
+        "because": decision.because,
+        "policy": decision.policy,
+        "tenant": decision.tenant,
+        "action": plain(decision.action),
+        "expects_gpu_seconds": plain(decision.expects),
+        "gained_gpu_seconds": story.gained,
+    }
+
+
+def finding_row(finding: Finding, now_s: float) -> tuple[str, ...]:
+    """Return a finding as a row of `FINDING_COLUMNS`."""
+    return (
+        finding.id,
+        moment_ago(finding.t_s, now_s),
+        finding.severity.value,
+        finding.subject,
+        finding.title,
+    )

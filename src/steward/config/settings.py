@@ -1,0 +1,303 @@
+"""Everything that a site can set, with its default and what it means. One TOML table per section.
+
+The descriptions here are the reference: `scripts/make_reference.py` prints them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from steward.model.decision import Autonomy
+from steward.model.identity import TenantId
+from steward.model.job import Tenant
+from steward.model.outcome import Assumptions
+
+__all__ = [
+    "JOURNAL_SCHEMES",
+    "MASK",
+    "ActSettings",
+    "DecideSettings",
+    "GuardSettings",
+    "LearnSettings",
+    "LoopSettings",
+    "ObserveSettings",
+    "SavingsSettings",
+    "ServiceSettings",
+    "Settings",
+    "SiteSettings",
+    "StoreSettings",
+    "TenantSettings",
+    "masked_url",
+]
+
+JOURNAL_SCHEMES = ("sqlite", "postgresql", "postgresql+psycopg")
+MASK = "***"
+
+
+def masked_url(url: str) -> str:
+    """Return a URL that can be shown: its password, if any, is covered.
+
+    >>> masked_url("postgresql://me:secret@db.example.org:5432/steward")
+    'postgresql://me:***@db.example.org:5432/steward'
+    """
+    try:
+        parts = urlsplit(url)
+        password = parts.password
+    except ValueError:  # not a URL at all: show nothing that might be a secret
+        return MASK if "@" in url else url
+    if password is None:
+        return url
+    user, _, host = parts.netloc.rpartition("@")
+    covered = f"{user.partition(':')[0]}:{MASK}@{host}"
+    return urlunsplit((parts.scheme, covered, parts.path, parts.query, parts.fragment))
+
+
+def _wrong(problem: str, hint: str) -> PydanticCustomError:
+    return PydanticCustomError("steward", "{problem}", {"problem": problem, "hint": hint})
+
+
+def _named_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise _wrong(f"names {', '.join(repeated)} more than once", "name each plug once")
+    return names
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise _wrong("is empty", "write a name, or leave the key out for its default")
+    return text
+
+
+def _folder(text: str) -> str:
+    try:
+        Path(_not_blank(text)).expanduser()
+    except RuntimeError:
+        raise _wrong(
+            f"is '{text}', but that home folder is not known", "write an absolute path"
+        ) from None
+    return text
+
+
+def _journal_url(url: str) -> str:
+    scheme = url.partition("://")[0]
+    if url and ("://" not in url or scheme not in JOURNAL_SCHEMES):
+        raise _wrong(
+            f"is '{masked_url(url)}', whose scheme is not one of {', '.join(JOURNAL_SCHEMES)}",
+            "leave it empty for SQLite in the store folder, "
+            "or write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
+        )
+    return url
+
+
+Plugs = Annotated[tuple[str, ...], AfterValidator(_named_once)]
+Name = Annotated[str, AfterValidator(_not_blank)]
+
+
+class _Section(BaseModel):
+    """Frozen, and nothing in it that is not known. Numbers are numbers, text is text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class SiteSettings(_Section):
+    """What this installation is called."""
+
+    name: Name = Field("this-machine", description="shown on pages and in reports")
+
+
+class LoopSettings(_Section):
+    """How often steward looks, and how much it may do by itself."""
+
+    every_s: float = Field(10.0, gt=0, description="seconds from one turn to the next")
+    autonomy: Autonomy = Field(
+        Autonomy.ADVISE,
+        strict=False,
+        description="what may be done without a person: nothing (`observe`), advice (`advise`), "
+        "what a person approves (`approve`), or anything within the guard's budgets (`auto`)",
+    )
+
+
+class ObserveSettings(_Section):
+    """What is looked at, and when silence counts."""
+
+    collectors: Plugs = Field(
+        ("host", "nvml"), strict=False, description="the sources that are read every turn"
+    )
+    timeout_s: float = Field(
+        5.0, gt=0, description="a collector that takes longer is left behind for this turn"
+    )
+    quiet_share: float = Field(
+        0.05, ge=0, le=1, description="below this busy share, a GPU's owner does not use it"
+    )
+    stale_after_s: float = Field(
+        120.0, gt=0, description="a sensor silent for longer is unknown; at least `loop.every_s`"
+    )
+
+
+class LearnSettings(_Section):
+    """Who learns from what is seen."""
+
+    miners: Plugs = Field(("idle-habits",), strict=False, description="find what keeps happening")
+    estimators: Plugs = Field(
+        ("quiet-phases", "idle-spells"),
+        strict=False,
+        description="believe something about what cannot be seen",
+    )
+
+
+class DecideSettings(_Section):
+    """Who notices, and who decides."""
+
+    detectors: Plugs = Field(
+        ("gpu-idle-while-allocated",), strict=False, description="turn a moment into findings"
+    )
+    policies: Plugs = Field(
+        ("lend-idle",), strict=False, description="turn findings and forecasts into decisions"
+    )
+
+
+class ActSettings(_Section):
+    """Who carries decisions out."""
+
+    actuator: Name = Field("dry-run", description="the engine that decisions are carried out on")
+
+
+class GuardSettings(_Section):
+    """How much may change per time, and when to stop by itself."""
+
+    gpus_per_hour: int = Field(64, ge=0, description="GPUs that decisions may touch in an hour")
+    gpus_per_tenant_per_hour: int = Field(32, ge=0, description="the same, for any one tenant")
+    cool_down_s: float = Field(
+        600.0, ge=0, description="how long a job is left alone after a loan of its GPUs ended"
+    )
+    breaker_outcomes: int = Field(
+        20,
+        ge=2,
+        description="how many of the newest outcomes the circuit breaker looks at; a third will do",
+    )
+    breaker_share: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="it opens when they surely (by two standard errors) brought less than this "
+        "part of what was promised",
+    )
+    breaker_rest_s: float = Field(3600.0, ge=0, description="how long it then stays open")
+
+
+class TenantSettings(_Section):
+    """One group that shares the cluster."""
+
+    weight: float = Field(1.0, gt=0, description="its part of what is not guaranteed to anybody")
+    guaranteed_gpus: int = Field(0, ge=0, description="GPUs that are its own")
+    autonomy: Autonomy | None = Field(
+        None,
+        strict=False,
+        description="a ceiling for what may be done to this tenant's GPUs; unset means "
+        "`loop.autonomy`",
+    )
+
+
+class StoreSettings(_Section):
+    """Where steward remembers, and for how long."""
+
+    folder: Annotated[str, AfterValidator(_folder)] = Field(
+        "~/.local/share/steward",
+        description="journal, telemetry and tokens are kept here; a relative path starts at the "
+        "folder that steward was started in",
+    )
+    journal: Annotated[str, AfterValidator(_journal_url)] = Field(
+        "",
+        description="where the journal is; empty means SQLite in the folder, "
+        "`postgresql://USER:PASSWORD@HOST:PORT/DATABASE` a PostgreSQL server",
+    )
+    keep_days: float = Field(30.0, gt=0, description="telemetry older than this is removed")
+    flush_every_s: float = Field(
+        30.0, gt=0, description="samples are on disk at the latest after this time"
+    )
+
+    @property
+    def path(self) -> Path:
+        """The folder, with `~` resolved."""
+        return Path(self.folder).expanduser()
+
+    @property
+    def journal_url(self) -> str:
+        """Where the journal is, whether or not it was set."""
+        return self.journal or f"sqlite:///{self.path.absolute() / 'journal.sqlite3'}"
+
+    @property
+    def telemetry_folder(self) -> Path:
+        """Where the samples are."""
+        return self.path / "telemetry"
+
+    @property
+    def tokens_file(self) -> Path:
+        """Where the hashes of the access tokens are."""
+        return self.path / "tokens.json"
+
+
+class ServiceSettings(_Section):
+    """The address of the dashboard and the API."""
+
+    host: Name = Field(
+        "127.0.0.1", description="the address to listen on; any but loopback needs access tokens"
+    )
+    port: int = Field(8787, ge=0, le=65535, description="0 takes any free port")
+    requests_per_minute: int = Field(600, ge=1, description="per client; more are answered 429")
+    body_limit_bytes: int = Field(65536, ge=1, description="larger requests are answered 413")
+
+
+class SavingsSettings(_Section):
+    """What turns GPU-hours into money, energy and carbon."""
+
+    price_per_gpu_hour: float = Field(2.5, ge=0, description="what a GPU costs per hour")
+    currency: Name = Field("USD", description="of that price")
+    host_watts_per_gpu: float = Field(
+        150.0, ge=0, description="the part of a host that one GPU keeps powered"
+    )
+    power_usage_effectiveness: float = Field(
+        1.4, ge=1, description="power drawn by the building per power drawn by the machines"
+    )
+    co2_kg_per_kwh: float = Field(0.4, ge=0, description="of the electricity that is used")
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """The same figures, as the model knows them."""
+        return Assumptions(**self.model_dump())
+
+
+class Settings(_Section):
+    """All sections. A key that is not set has the default shown here."""
+
+    site: SiteSettings = SiteSettings()
+    loop: LoopSettings = LoopSettings()
+    observe: ObserveSettings = ObserveSettings()
+    learn: LearnSettings = LearnSettings()
+    decide: DecideSettings = DecideSettings()
+    act: ActSettings = ActSettings()
+    guard: GuardSettings = GuardSettings()
+    tenants: dict[Name, TenantSettings] = Field(
+        default_factory=dict, description="one table per tenant: `[tenants.NAME]`"
+    )
+    store: StoreSettings = StoreSettings()
+    service: ServiceSettings = ServiceSettings()
+    savings: SavingsSettings = SavingsSettings()
+    plugs: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict, description="options of one plug by its name: `[plugs.NAME]`"
+    )
+
+    @property
+    def tenant_values(self) -> tuple[Tenant, ...]:
+        """The tenants, as the model knows them."""
+        return tuple(
+            Tenant(id=TenantId(name), weight=each.weight, guaranteed_gpus=each.guaranteed_gpus)
+            for name, each in self.tenants.items()
+        )

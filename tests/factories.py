@@ -17,6 +17,7 @@ from steward.model.forecast import (
     REMAINING_S,
     UNEXPLAINED_S,
     About,
+    Forecast,
     ForecastColumn,
 )
 from steward.model.frame import ENTITY, T_S, Frame, job_entity, share_entity
@@ -198,13 +199,19 @@ def decision(name: str = "d-1", **changes: Any) -> Decision:
         "action": Lend(gpus=gpus, owner=owner, borrower=borrower),
         "because": "it is idle",
         "findings": (FindingId(f"f-{owner}"),),
-        "forecasts": (),
+        "forecasts": tuple(idle_for(gpu, 1800.0) for gpu in gpus),
         "expects": Expectation(low=100.0, mid=300.0, high=500.0),
         "check_after_s": 600.0,
         "undo": CallBack(loan=id_, gpus=gpus, owner=owner, borrower=borrower),
         "tenant": TenantId("a"),
     }
     return Decision(**{**values, **changes})
+
+
+def idle_for(gpu: str, seconds: float) -> Forecast:
+    return Forecast(
+        subject=gpu, quantity=REMAINING_S, low=seconds, mid=seconds, high=seconds, basis="test"
+    )
 
 
 def call_back(of: Decision, name: str = "d-back") -> Decision:
@@ -226,6 +233,7 @@ def outcome(name: str = "d-1", *, gained: float = 300.0, **changes: Any) -> Outc
         "to_s": 1600.0,
         "gained": Interval(low=gained - 30, mid=gained, high=gained + 30),
         "lent": 600.0,
+        "counted_on": 600.0,
         "expected": 300.0,
         "counterfactual": 0.0,
         "idle_watts": 80.0,

@@ -121,7 +121,7 @@ class Loop:
         """Settle what is open and make everything durable."""
         if self._turns:
             self._write(self.stages.verifier.settle(self.view))
-        self._try("telemetry", self.telemetry.flush, None)
+        self._try("telemetry", self.telemetry.close, None)
         self.journal.close()
 
     # -- observe -------------------------------------------------------------------------------

@@ -8,14 +8,23 @@ from typing import TypeVar, cast
 
 from steward.errors import StewardError, unknown_name
 
-__all__ = ["known", "resolve"]
+__all__ = ["group_of", "known", "resolve"]
 
 P = TypeVar("P")
 Make = Callable[..., P]
 
 
+def group_of(kind: str) -> str:
+    """Return the entry point group for a kind of plug.
+
+    >>> group_of("collector"), group_of("policy")
+    ('steward.collectors', 'steward.policies')
+    """
+    return f"steward.{kind[:-1]}ies" if kind.endswith("y") else f"steward.{kind}s"
+
+
 def _outside(kind: str) -> dict[str, Callable[[], object]]:
-    return {point.name: point.load for point in entry_points(group=f"steward.{kind}s")}
+    return {point.name: point.load for point in entry_points(group=group_of(kind))}
 
 
 def known(kind: str, table: Mapping[str, Make[P]]) -> tuple[str, ...]:
@@ -38,6 +47,6 @@ def resolve(kind: str, name: str, table: Mapping[str, Make[P]]) -> Make[P]:
     except Exception as fault:
         raise StewardError(
             f"the installed {kind} '{name}' cannot be imported: {fault}",
-            where=f"entry point steward.{kind}s",
+            where=f"entry point {group_of(kind)}",
             hint="reinstall or remove the package that provides it",
         ) from fault

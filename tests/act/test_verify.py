@@ -66,6 +66,7 @@ def test_an_outcome_is_written_at_the_check_time_from_what_the_borrower_used() -
     assert (found.from_s, found.to_s, found.final) == (1000.0, 1600.0, False)
     assert found.lent == 600.0
     assert found.expected == 300.0
+    assert found.counted_on == 600.0
     assert found.idle_watts == 90.0
 
 
@@ -126,12 +127,14 @@ def test_an_owner_that_lets_go_without_ending_ends_the_loan_too() -> None:
 
 def test_while_the_owner_is_awake_the_loan_gains_nothing() -> None:
     scene = Scene()
-    scene.look(1010.0, borrower=0.5, owner=0.5)
+    scene.look(1010.0, borrower=0.8)
+    scene.look(1020.0, borrower=0.5, owner=0.5)  # woke in between: half of it was still a gain
+    scene.look(1030.0, borrower=0.5, owner=0.5)
 
-    (found,) = scene.verifier.settle(scene.made.view(1010.0))
+    (found,) = scene.verifier.settle(scene.made.view(1030.0))
 
-    assert found.gained.mid == 0.0
-    assert found.counterfactual == pytest.approx(5.0)
+    assert found.gained.mid == pytest.approx(8.0 + 4.0)
+    assert found.counterfactual == pytest.approx(2.5 + 5.0)
 
 
 def test_from_the_time_on_that_there_is_room_elsewhere_the_loan_gains_nothing() -> None:

@@ -173,7 +173,7 @@ def test_the_yield_of_loans_follows_their_outcomes() -> None:
     before = learner.predict(seen)[1]
 
     for _ in range(200):
-        learner.learn(seen, [outcome(gained=60.0, lent=600.0)])
+        learner.learn(seen, [outcome(gained=60.0, counted_on=600.0)])
     after = learner.predict(seen)[1]
 
     assert before.about is About.WHOLE

@@ -191,6 +191,15 @@ def test_a_loan_whose_borrower_has_not_started_yet_is_given_time() -> None:
     assert made.view(121.0).loans == ()
 
 
+def test_a_loan_whose_borrower_ended_before_it_was_seen_to_run_is_over_at_once() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2")])
+    made.lend(loan())
+
+    made.fold(Observation(jobs=(job("j2", on=[GPU]).changed(1.0, JobState.COMPLETED, ""),)))
+
+    assert made.view(5.0).loans == ()
+
+
 def test_open_decisions_mark_their_gpus_and_jobs() -> None:
     made = moment(jobs=[job("j1", on=[GPU]), job("j2")])
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import sqrt
+from statistics import fmean, stdev
 
 from steward.act.preconditions import broken_precondition
 from steward.model.decision import Autonomy, Decision, Lend, Ruling, Verdict
@@ -27,10 +29,8 @@ class Limits:
     gpus_per_hour: int = 64
     gpus_per_tenant_per_hour: int = 32
     cool_down_s: float = 600.0  # after a loan ended, its owner is left alone this long
-    breaker_outcomes: int = 8  # outcomes needed before the breaker can open
-    breaker_share: float = (
-        0.5  # it opens when they brought less than this part of what was promised
-    )
+    breaker_outcomes: int = 20  # the breaker judges by so many outcomes, and needs a third of them
+    breaker_share: float = 0.5  # it opens when they surely brought less of what was promised
     breaker_rest_s: float = 3600.0
 
     def autonomy_for(self, tenant: TenantId) -> Autonomy:
@@ -135,11 +135,11 @@ class Guard:
 
     def _judge_outcomes(self, t_s: float) -> None:
         limits = self.limits
-        if len(self._recent) < limits.breaker_outcomes or t_s < self._open_until_s:
+        if len(self._recent) < max(2, limits.breaker_outcomes // 3) or t_s < self._open_until_s:
             return
         gained = sum(each for each, _ in self._recent)
         promised = sum(each for _, each in self._recent)
-        if gained < limits.breaker_share * promised:
+        if _surely_negative([g - limits.breaker_share * p for g, p in self._recent]):
             self._open_until_s = t_s + limits.breaker_rest_s
             self._open_why = (
                 f"the last {len(self._recent)} outcomes brought {gained / promised:.0%} of what "
@@ -152,3 +152,12 @@ class Guard:
         if t_s >= self._open_until_s:
             return "closed"
         return f"open: {self._open_why}; closes in {self._open_until_s - t_s:.0f} s"
+
+
+def _surely_negative(values: Sequence[float]) -> bool:
+    """Whether the mean is below zero by more than chance explains (two standard errors).
+
+    Single outcomes scatter widely, since many loans end soon and some last for hours: a plain
+    comparison of sums would open the breaker on bad luck.
+    """
+    return fmean(values) + 2.0 * stdev(values) / sqrt(len(values)) < 0.0

@@ -30,7 +30,7 @@ def _lend(action: Lend, view: View) -> str:
     borrower = view.details.get(action.borrower)
     if borrower is None or borrower.state is not JobState.QUEUED:
         return f"{action.borrower} does not wait any more"
-    rows = np.flatnonzero(np.isin(view.gpus.ids, list(action.gpus)))
+    rows = [view.gpu_row[gpu] for gpu in action.gpus if gpu in view.gpu_row]
     if len(rows) != len(action.gpus):
         return "one of the GPUs is not in the cluster any more"
     owners = {view.job_id(int(row)) if row >= 0 else None for row in view.gpus.owner[rows]}
@@ -39,7 +39,7 @@ def _lend(action: Lend, view: View) -> str:
     return _unfit(action, view, rows)
 
 
-def _unfit(action: Lend, view: View, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
+def _unfit(action: Lend, view: View, rows: list[int]) -> str:
     gpus = view.gpus
     if bool((gpus.borrower[rows] >= 0).any()):
         return "one of the GPUs is lent already"

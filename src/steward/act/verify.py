@@ -8,19 +8,23 @@ the restore after a call-back are taken off.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steward.model.decision import Decision, Lend, Receipt
+from steward.model.forecast import REMAINING_S
 from steward.model.identity import DecisionId, GpuId, JobId
 from steward.model.job import Job, JobState
 from steward.model.outcome import Interval, Outcome, Story
 from steward.model.view import Loan, View
 
 __all__ = ["Verifier"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +54,8 @@ class _Case:
     first: bool = True
     had_room: bool = False  # somewhere else, at some time since the loan began
     idle_watts: float = float("nan")
-    busy: float = 0.0  # the borrower's share at the last look, per GPU
+    shares: Floats = field(default_factory=lambda: np.empty(0))  # the borrower's, at the last look
+    awake: Bools = field(default_factory=lambda: np.empty(0, bool))  # the owner, at the last look
     sums: _Sums = field(default_factory=_Sums)
 
 
@@ -132,22 +137,20 @@ class Verifier:
         case.had_room = case.had_room or _has_room(view, case.action.borrower)
         seen = ~np.isnan(busy) if elapsed_s <= self.stale_after_s else np.zeros(len(rows), bool)
         awake = owner >= self.quiet_share  # unknown is not awake: the policy ends such loans
-        self._add(case, elapsed_s, busy[seen & ~awake], overlap=busy[seen & awake])
+        self._add(case, elapsed_s, np.where(seen, busy, 0.0), awake=awake)
         case.sums.lent += elapsed_s * len(case.gpus)
         case.sums.unseen += elapsed_s * (len(case.gpus) - int(seen.sum()))
         case.seen_s = until_s
 
-    def _add(
-        self,
-        case: _Case,
-        elapsed_s: float,
-        busy: Iterable[float],
-        *,
-        overlap: Iterable[float] = (),
-    ) -> None:
-        sums = case.sums
-        alone, beside = float(np.sum(list(busy))), float(np.sum(list(overlap)))
-        case.busy = (alone + beside) / max(1, len(case.gpus))
+    def _add(self, case: _Case, elapsed_s: float, busy: Floats, *, awake: Bools) -> None:
+        """Add one stretch. An owner that woke in it did so, for all we know, in its middle."""
+        sums, size = case.sums, len(busy)
+        was_awake = case.awake if len(case.awake) == size else np.zeros(size, bool)
+        before = case.shares if len(case.shares) == size else busy
+        woke = awake & ~was_awake
+        alone_part = 1.0 - 0.5 * (awake.astype(float) + was_awake)
+        alone = float(np.sum(alone_part * np.where(woke, before, busy)))
+        beside = float(np.sum((1.0 - alone_part) * busy))
         if case.had_room:
             sums.otherwise += (alone + beside) * elapsed_s
         else:
@@ -157,6 +160,7 @@ class Verifier:
         sums.shares += alone
         sums.squares += alone * alone
         sums.step_s = max(sums.step_s, elapsed_s)
+        case.awake, case.shares = awake, busy
 
     # -- ends ----------------------------------------------------------------------------------
 
@@ -166,11 +170,10 @@ class Verifier:
         ended_s, why, lost_s, called_back = _how_it_ended(case, borrower, gone, view.t_s)
         stretch_s = min(max(0.0, ended_s - case.seen_s), max(0.0, view.t_s - case.seen_s))
         if stretch_s > 0:
-            size = len(case.gpus)
-            self._add(case, stretch_s, [case.busy] * size)
-            case.sums.lent += stretch_s * size
+            self._add(case, stretch_s, case.shares, awake=case.awake)
+            case.sums.lent += stretch_s * len(case.gpus)
             case.seen_s += stretch_s
-        cost = lost_s * case.busy * len(case.gpus)
+        cost = lost_s * float(np.sum(case.shares))
         if called_back and borrower is not None:
             cost += borrower.checkpointing.restore_s * len(case.gpus)
         del self._cases[case.decision.id]
@@ -184,9 +187,8 @@ class Verifier:
         imputed = sums.gained / seen * sums.unseen if sums.lent > sums.unseen else 0.0
         mid = sums.gained + imputed - cost
         half = _sampling_error(case)
-        promised = decision.expects.mid
-        if not case.first:
-            promised *= (case.seen_s - case.from_s) / decision.check_after_s
+        # what was promised by the first check is owed in full, also by a loan that ends before it
+        part = 1.0 if case.first else (case.seen_s - case.from_s) / decision.check_after_s
         outcome = Outcome(
             decision=decision.id,
             t_s=view.t_s,
@@ -196,7 +198,8 @@ class Verifier:
                 low=mid - half - imputed, mid=mid, high=mid + half + (sums.unseen - imputed)
             ),
             lent=sums.lent,
-            expected=promised,
+            counted_on=part * _counted_on(decision),
+            expected=part * decision.expects.mid,
             counterfactual=sums.otherwise,
             idle_watts=case.idle_watts,
             final=final,
@@ -207,6 +210,15 @@ class Verifier:
         return outcome
 
 
+def _counted_on(decision: Decision) -> float:
+    """Return the idle GPU-seconds by the first check that the decision's forecasts spoke of."""
+    return sum(
+        min(each.mid, decision.check_after_s)
+        for each in decision.forecasts
+        if each.quantity == REMAINING_S
+    )
+
+
 def _sampling_error(case: _Case) -> float:
     """Return half the 95 % range: few looks at a changing share, and ends between looks."""
     sums = case.sums
@@ -215,7 +227,7 @@ def _sampling_error(case: _Case) -> float:
     mean = sums.shares / sums.looks
     variance = max(0.0, sums.squares / sums.looks - mean * mean)
     seconds = sums.lent / len(case.gpus)
-    edge = case.busy * sums.step_s * len(case.gpus) / sqrt(6)  # two ends, each uniform in a step
+    edge = float(np.sum(case.shares)) * sums.step_s / sqrt(6)  # two ends, each uniform in a step
     return 1.96 * sqrt(seconds * seconds * variance / sums.looks + edge * edge)
 
 
@@ -229,8 +241,8 @@ def _loan(case: _Case, since_s: float) -> Loan:
     )
 
 
-def _rows(view: View, gpus: tuple[GpuId, ...]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.flatnonzero(np.isin(view.gpus.ids, list(gpus)))
+def _rows(view: View, gpus: tuple[GpuId, ...]) -> list[int]:
+    return [view.gpu_row[gpu] for gpu in gpus if gpu in view.gpu_row]
 
 
 def _has_room(view: View, borrower: JobId) -> bool:

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 # Quantities that one room predicts and another relies on.
 UNEXPLAINED_S = "quiet.unexplained_s"  # for how long a GPU's owner has not used it without a reason
 REMAINING_S = "idle.remaining_s"  # for how much longer it will not
-LOAN_YIELD = "loan.yield_share"  # what part of the time that GPUs are lent is put to work
+LOAN_YIELD = "loan.yield_share"  # what part of the idle time that is counted on is put to work
 
 
 class About(Enum):

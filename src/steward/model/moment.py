@@ -132,6 +132,7 @@ class Moment:
             jobs=jobs,
             nodes=self._node_columns(),
             tenants=self._tenant_columns(gpus, jobs),
+            gpu_row=self._gpu_row_view,
             details=MappingProxyType(dict(self._jobs)),
             ended=ended,
             loans=tuple(self._loans.values()),
@@ -146,6 +147,7 @@ class Moment:
         self._cluster = cluster
         self._models = tuple(sorted({gpu.model.name for gpu in cluster.gpus}))
         self._gpu_row = {gpu.id: row for row, gpu in enumerate(cluster.gpus)}
+        self._gpu_row_view = MappingProxyType(self._gpu_row)
         size = len(cluster.gpus)
         model_row = {name: row for row, name in enumerate(self._models)}
         node_row = {node.id: row for row, node in enumerate(cluster.nodes)}
@@ -368,9 +370,10 @@ class Moment:
             rows = [self._gpu_row[gpu] for gpu in loan.gpus if gpu in self._gpu_row]
             held = owner is not None and all(self._owner[row] == owner for row in rows)
             used = borrower is not None and all(self._borrower[row] == borrower for row in rows)
+            late = loan.id in self._begun or t_s - loan.since_s > self.stale_after_s
             if rows and held and used:
                 self._begun.add(loan.id)
-            elif loan.id in self._begun or t_s - loan.since_s > self.stale_after_s:
+            elif not (rows and held) or borrower is None or late:
                 del self._loans[loan.id]
                 self._begun.discard(loan.id)
 

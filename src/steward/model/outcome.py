@@ -42,6 +42,7 @@ class Outcome:
     to_s: float
     gained: Interval
     lent: float  # GPU-seconds that were lent in this part
+    counted_on: float  # GPU-seconds of idleness that the decision had counted on for this part
     expected: float  # GPU-seconds that the decision had promised for this part
     counterfactual: float  # GPU-seconds that would have been worked in any case
     idle_watts: float  # of the GPUs while nobody used them, measured before the decision

@@ -143,6 +143,7 @@ class View:
     jobs: JobColumns
     nodes: NodeColumns
     tenants: TenantColumns
+    gpu_row: Mapping[GpuId, int]  # where each GPU is in `gpus`
     details: Mapping[JobId, Job]  # what the columns leave out: names, users, history
     ended: tuple[Job, ...] = ()  # since the view before this one
     loans: tuple[Loan, ...] = ()

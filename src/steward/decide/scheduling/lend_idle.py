@@ -43,11 +43,8 @@ class LendIdle:
     # -- calling back --------------------------------------------------------------------------
 
     def _call_backs(self, view: View) -> Iterator[Decision]:
-        if not view.loans:
-            return
-        row_of = {id_: row for row, id_ in enumerate(view.gpus.ids)}
         for loan in view.loans:
-            rows = [row_of[gpu] for gpu in loan.gpus if gpu in row_of]
+            rows = [view.gpu_row[gpu] for gpu in loan.gpus if gpu in view.gpu_row]
             reason = self._why_back(view, loan, rows)
             if reason and not bool(view.gpus.spoken_for[rows].any()):
                 yield self._call_back(view, loan, reason)
@@ -88,25 +85,31 @@ class LendIdle:
         if remaining is None:
             return
         pools = self._pools(view, remaining.mid)
+        hopeless = _Hopeless()
         for job in _most_deserving(view):
             if not pools:
                 return
-            pool = self._best_pool(view, job, pools, remaining)
-            if pool is not None:
-                yield self._lend(view, job, pool, remaining)
-                pool.rows = pool.rows[int(view.jobs.gpus[job]) :]
-                pools = [each for each in pools if each.rows]
+            need = _need(view, job)
+            if hopeless.covers(need):
+                continue
+            pool = self._best_pool(view, need, pools, remaining)
+            if pool is None:
+                hopeless.add(need)
+                continue
+            yield self._lend(view, job, pool, remaining)
+            pool.rows = pool.rows[need.gpus :]
+            if not pool.rows:
+                pools.remove(pool)
 
     def _pools(self, view: View, remaining_s: Floats) -> list[_Pool]:
         """Gather idle GPUs by holder and node; those that stay idle longest come first."""
         gpus = view.gpus
-        row_of = {id_: row for row, id_ in enumerate(gpus.ids)}
         free = gpus.memory_bytes * (1 - self.memory_reserve_share) - gpus.memory_used_bytes
         pools = []
         for finding in view.findings:
             by_node: dict[int, list[int]] = {}
             for gpu in finding.gpus:
-                row = row_of[gpu]
+                row = view.gpu_row[gpu]
                 if self._lendable(view, row):
                     by_node.setdefault(int(gpus.node[row]), []).append(row)
             for rows in by_node.values():
@@ -124,19 +127,17 @@ class LendIdle:
         )
 
     def _best_pool(
-        self, view: View, job: int, pools: list[_Pool], remaining: ForecastColumn
+        self, view: View, need: _Need, pools: list[_Pool], remaining: ForecastColumn
     ) -> _Pool | None:
         """Choose the pool with the fewest GPUs to spare; among those, the longest idle."""
-        jobs = view.jobs
-        need = int(jobs.gpus[job])
-        cost_s = float(jobs.save_s[job] + jobs.restore_s[job])
+        share = _yield(view)
         fitting = [
             pool
             for pool in pools
-            if len(pool.rows) >= need
-            and bool((jobs.model_mask[job] >> view.gpus.model[pool.rows[0]]) & 1)
-            and float(np.min(pool.free_bytes[pool.rows[:need]])) >= jobs.gpu_memory_bytes[job]
-            and float(np.min(remaining.mid[pool.rows[:need]])) * _yield(view) > cost_s
+            if len(pool.rows) >= need.gpus
+            and (need.models >> int(view.gpus.model[pool.rows[0]])) & 1
+            and min(pool.free_bytes[row] for row in pool.rows[: need.gpus]) >= need.bytes
+            and min(remaining.mid[row] for row in pool.rows[: need.gpus]) * share > need.cost_s
         ]
         return min(
             fitting,
@@ -184,7 +185,39 @@ class LendIdle:
         return Expectation(low=min(low - restore, mid), mid=mid, high=high)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Need:
+    """What a waiting job asks of a loan."""
+
+    gpus: int
+    bytes: float
+    models: int  # bit mask
+    cost_s: float  # of saving and restoring: the loan must be worth more
+
+    def at_least(self, other: _Need) -> bool:
+        """Whether this asks for all that `other` asks for, or more."""
+        return (
+            self.models == other.models
+            and self.gpus >= other.gpus
+            and self.bytes >= other.bytes
+            and self.cost_s >= other.cost_s
+        )
+
+
+class _Hopeless:
+    """Needs that no pool meets this turn. Pools only shrink, so who asks for more need not try."""
+
+    def __init__(self) -> None:
+        self._needs: list[_Need] = []
+
+    def covers(self, need: _Need) -> bool:
+        return any(need.at_least(each) for each in self._needs)
+
+    def add(self, need: _Need) -> None:
+        self._needs = [each for each in self._needs if not each.at_least(need)] + [need]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Pool:
     """Idle GPUs of one holder on one node that can still be lent this turn."""
 
@@ -196,6 +229,16 @@ class _Pool:
 def _holder(finding: Finding) -> JobId:
     assert finding.job is not None  # noqa: S101 - only findings about jobs have GPUs
     return finding.job
+
+
+def _need(view: View, job: int) -> _Need:
+    jobs = view.jobs
+    return _Need(
+        gpus=int(jobs.gpus[job]),
+        bytes=float(jobs.gpu_memory_bytes[job]),
+        models=int(jobs.model_mask[job]),
+        cost_s=float(jobs.save_s[job] + jobs.restore_s[job]),
+    )
 
 
 def _yield(view: View) -> float:

@@ -1,4 +1,4 @@
-"""How long will an idle GPU stay idle, and how much of what is lent is put to work?"""
+"""How long will an idle GPU stay idle, and how much of that time does a loan put to work?"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class IdleSpells:
         self.shortest_s = shortest_s
         self._spells: deque[float] = deque(maxlen=memory)
         self._ages: dict[str, float] = {}
-        self._lent_s, self._gained_s = 3600.0, 0.6 * 3600.0  # a weak belief: one GPU-hour at 60 %
+        self._offered_s, self._gained_s = 3600.0, 0.6 * 3600.0  # a weak belief: an hour at 60 %
         self._times: Floats = np.empty(0)
         self._lasting: Floats = np.empty(0)
 
@@ -52,7 +52,7 @@ class IdleSpells:
                 self._spells.append(age)
         self._ages = now
         for outcome in outcomes:
-            self._lent_s = 0.99 * self._lent_s + outcome.lent
+            self._offered_s = 0.99 * self._offered_s + outcome.counted_on
             self._gained_s = 0.99 * self._gained_s + outcome.gained.mid
         self._times, self._lasting = _kaplan_meier(
             np.fromiter(self._spells, dtype=np.float64), np.fromiter(now.values(), dtype=np.float64)
@@ -60,7 +60,7 @@ class IdleSpells:
 
     def predict(self, view: View) -> tuple[ForecastColumn, ...]:
         ages = _ages(view)
-        share = min(1.0, max(0.0, self._gained_s / self._lent_s))
+        share = min(1.0, max(0.0, self._gained_s / self._offered_s))
         return (
             ForecastColumn(
                 about=About.GPUS,
@@ -76,7 +76,7 @@ class IdleSpells:
                 low=np.array([share * 0.5]),
                 mid=np.array([share]),
                 high=np.array([min(1.0, share * 1.5)]),
-                basis=f"{self.name}, {self._lent_s / 3600:.0f} GPU-hours lent",
+                basis=f"{self.name}, {self._offered_s / 3600:.0f} GPU-hours of loans",
             ),
         )
 

@@ -33,6 +33,7 @@ TRAINING = {
     "throttle": 0,
 }
 TOTAL_BYTES = 143_771 * MIB
+RESERVED_BYTES = 615 * MIB  # of the driver: `used` in the first form of the call, not in the second
 
 
 class RecordedNvml:
@@ -51,6 +52,7 @@ class RecordedNvml:
         self.utilisation: dict[int, list[SimpleNamespace]] = {}
         self.links: dict[int, list[tuple[int, str]]] = {}  # per GPU: kind of far end, its bus id
         self.inits = 0
+        self.old_driver = False
 
     def __getattribute__(self, name: str) -> Any:
         """Refuse a call before it is made, as the driver does."""
@@ -92,8 +94,10 @@ class RecordedNvml:
     def nvmlDeviceGetPowerManagementDefaultLimit(self, handle: Any) -> Any:  # noqa: N802
         return self._answer(handle, 700_000)
 
-    def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any:  # noqa: N802
-        used = self.values[handle.index]["used"]
+    def nvmlDeviceGetMemoryInfo(self, handle: Any, version: int | None = None) -> Any:  # noqa: N802
+        if version is not None and self.old_driver:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        used = self.values[handle.index]["used"] - (0 if version is None else RESERVED_BYTES)
         memory = SimpleNamespace(total=TOTAL_BYTES, used=used, free=TOTAL_BYTES - used)
         return self._answer(handle, memory)
 

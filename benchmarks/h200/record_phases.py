@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 COLUMNS = (
@@ -41,7 +42,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 class Work:
     """A small model, and the things that jobs do around one."""
 
-    def __init__(self, torch: Any, folder: Path) -> None:
+    def __init__(self, torch: ModuleType, folder: Path) -> None:
         self.torch = torch
         self.folder = folder
         self.count = 0

@@ -77,6 +77,7 @@ class Loop:
         self.every_s = every_s
         self.view: View = stages.moment.view(clock.now_s())
         self.patterns: tuple[Pattern, ...] = ()
+        self.unsettled: tuple[Outcome, ...] = ()  # what open loans brought since their last check
         self._clock = clock
         self._t_s = float("-inf")
         self._turns = 0
@@ -228,6 +229,7 @@ class Loop:
     def _verify(self, view: View) -> None:
         self._outcomes = self.stages.verifier.follow(view)
         self._write(self._outcomes)
+        self.unsettled = self.stages.verifier.so_far(view)
 
     # -- inside --------------------------------------------------------------------------------
 

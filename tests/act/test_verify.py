@@ -176,6 +176,19 @@ def test_a_loan_of_which_nothing_was_seen_gains_nothing_and_says_so() -> None:
     assert found.gained.high >= 60.0
 
 
+def test_looking_at_what_a_loan_brought_so_far_settles_nothing() -> None:
+    scene = Scene()
+    scene.look(1100.0, borrower=0.5)
+    seen = scene.made.view(1100.0)
+
+    (first,), (second,) = scene.verifier.so_far(seen), scene.verifier.so_far(seen)
+    (settled,) = scene.verifier.settle(seen)
+
+    assert first == second
+    assert first.gained == settled.gained
+    assert first.gained.mid == pytest.approx(50.0)
+
+
 def test_settling_right_after_a_check_writes_nothing_twice() -> None:
     scene = Scene()
     for t_s in range(1010, 1610, 10):

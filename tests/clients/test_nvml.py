@@ -30,7 +30,7 @@ def test_a_reading_has_the_drivers_units() -> None:
     reading = Driver(library).reading(0)
 
     assert reading.busy_percent == 95.0
-    assert reading.memory_used_bytes == 9381.0 * MIB
+    assert reading.memory_used_bytes == (9381.0 - 615.0) * MIB  # as nvidia-smi shows it
     assert reading.power_milliwatts == 399_506.0
     assert reading.energy_millijoules == 79_250_822.0
     assert reading.temperature_celsius == 44.0
@@ -223,3 +223,11 @@ def test_links_name_their_far_ends() -> None:
 
     assert driver.device(0).peers == (bus_id(1).lower(), SWITCH)
     assert driver.device(1).peers == ()
+
+
+def test_an_old_driver_is_asked_for_memory_in_the_old_way() -> None:
+    library = RecordedNvml(1)
+    library.values[0] = dict(TRAINING)
+    library.old_driver = True
+
+    assert Driver(library).reading(0).memory_used_bytes == 9381.0 * MIB

@@ -8,7 +8,7 @@ the restore after a call-back are taken off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 
 import numpy as np
@@ -118,8 +118,16 @@ class Verifier:
                 outcomes.append(self._end(case, view, gone))
         return outcomes
 
+    def so_far(self, view: View) -> tuple[Outcome, ...]:
+        """Return what open loans have brought since their last check; nothing is settled by it."""
+        return tuple(
+            self._outcome(replace(case), view, "the loan goes on", final=False)
+            for case in self._cases.values()
+            if case.seen_s > case.from_s
+        )
+
     def settle(self, view: View) -> list[Outcome]:
-        """Write down what open loans brought so far: steward is about to stop."""
+        """Close the accounts of open loans up to now: steward is about to stop."""
         return [
             self._outcome(case, view, "steward stopped; the loan goes on", final=False)
             for case in self._cases.values()

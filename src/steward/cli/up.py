@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,7 @@ __all__ = ["up"]
 
 DEMO_SPEED = 60.0
 HOUR_S = 3600.0
+ASKS_FIRST = "chem"  # the demo's tenant whose GPUs are lent only when a person approves
 AUTONOMIES = ("observe", "advise", "approve", "auto")
 
 Demo = Annotated[bool, typer.Option("--demo", help="Watch a simulated cluster, not this machine.")]
@@ -150,10 +152,13 @@ def _settings(
     settings = draft.settings
     level = _autonomy(autonomy, draft, demo=demo)
     store: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     if demo:  # never beside real data, and never into a real site's database
         store = {"folder": str(data or _demo_folder(settings.store.path)), "journal": ""}
+        more = _demo_site(draft)
     return settings.model_copy(
         update={
+            **more,
             "loop": settings.loop.model_copy(update={"autonomy": level}),
             "store": settings.store.model_copy(update=store),
             "service": settings.service.model_copy(
@@ -172,6 +177,19 @@ def _autonomy(given: str | None, draft: Draft, *, demo: bool) -> Autonomy:
         return Autonomy(given)
     unset = draft.origin(("loop", "autonomy")) == "default"
     return Autonomy.AUTO if demo and unset else draft.settings.loop.autonomy
+
+
+def _demo_site(draft: Draft) -> dict[str, Any]:
+    """Name the simulated site, and let one tenant want to be asked: people see both ways."""
+    from steward.config.settings import SiteSettings, TenantSettings
+    from steward.model.decision import Autonomy
+
+    chosen: dict[str, Any] = {}
+    if draft.origin(("site", "name")) == "default":
+        chosen["site"] = SiteSettings(name="demo")
+    if not draft.settings.tenants:
+        chosen["tenants"] = {ASKS_FIRST: TenantSettings(autonomy=Autonomy.APPROVE)}
+    return chosen
 
 
 def _demo_folder(store: Path) -> Path:
@@ -272,8 +290,9 @@ def _demo_start_s(plan: _Plan) -> float:
         present_s = now_s(journal)
     finally:
         journal.close()
-    ahead = present_s > time.time()
-    return present_s + (plan.settings.loop.every_s if ahead else 0.0)
+    every_s = plan.settings.loop.every_s
+    start_s = present_s + (every_s if present_s > time.time() else 0.0)
+    return every_s * ceil(start_s / every_s)  # in step with the samples
 
 
 # -- what to say -------------------------------------------------------------------------------
@@ -302,7 +321,7 @@ def _announcing(plan: _Plan, *, as_json: bool) -> Callable[[str], None]:
                 f"steward watches {watched}{faster}",
                 f"  dashboard  {address}",
                 f"  data       {plan.folder}",
-                f"  autonomy   {settings.loop.autonomy.value}",
+                f"  autonomy   {settings.loop.autonomy.value}{_exceptions(settings)}",
                 f"  decisions  steward decisions list --data {plan.folder}",
                 "  stop       Ctrl-C",
             ]
@@ -310,6 +329,14 @@ def _announcing(plan: _Plan, *, as_json: bool) -> Callable[[str], None]:
         sys.stdout.flush()
 
     return announce
+
+
+def _exceptions(settings: Settings) -> str:
+    """Name the tenants for whom less is allowed."""
+    asked = [
+        f"{name}: {each.autonomy.value}" for name, each in settings.tenants.items() if each.autonomy
+    ]
+    return f" ({', '.join(asked)})" if asked else ""
 
 
 def _print_line(value: Mapping[str, object]) -> None:

@@ -39,6 +39,7 @@ GENERATIONS = {
     13: "rubin",
 }
 _NOT_FOUND = 6
+_MEMORY_V2 = 0x02000028  # nvmlMemory_v2: the version and the size of the struct that is filled
 _LOST = (15, 16, 28)  # is lost, requires a reset, not found
 _HINTS = {
     9: "load the driver (`modprobe nvidia`), or pass the devices into this container",
@@ -121,7 +122,7 @@ class Driver:
     def device(self, index: int) -> Device:
         """Return what does not change about a GPU."""
         handle = self._handle(index)
-        memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
+        memory = self._memory(handle)
         limit = self._ask("nvmlDeviceGetPowerManagementDefaultLimit", handle) or self._ask(
             "nvmlDeviceGetEnforcedPowerLimit", handle
         )
@@ -141,7 +142,7 @@ class Driver:
         """Look at one GPU."""
         handle = self._handle(index)
         busy = self._ask("nvmlDeviceGetUtilizationRates", handle)
-        memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
+        memory = self._memory(handle)
         return GpuReading(
             busy_percent=_field(busy, "gpu"),
             copy_percent=_field(busy, "memory"),
@@ -171,6 +172,11 @@ class Driver:
             )
             for pid in sorted({*memory, *(busy or {})})
         )
+
+    def _memory(self, handle: object) -> Any:  # noqa: ANN401 - a struct of NVML
+        """Ask for memory as nvidia-smi shows it: what the driver keeps for itself is not `used`."""
+        second = self._ask("nvmlDeviceGetMemoryInfo", handle, _MEMORY_V2)
+        return second if second is not None else self._ask("nvmlDeviceGetMemoryInfo", handle)
 
     # -- calls ---------------------------------------------------------------------------------
 

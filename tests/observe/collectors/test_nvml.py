@@ -71,7 +71,7 @@ def test_what_was_read_arrives_in_our_units() -> None:
     assert events == ()
     assert row["gpu.busy_share"] == pytest.approx(0.95)
     assert row["gpu.power_watts"] == pytest.approx(399.506)
-    assert row["gpu.memory.used_bytes"] == 9381.0 * MIB
+    assert row["gpu.memory.used_bytes"] == (9381.0 - 615.0) * MIB
     assert row["gpu.clock.sm_hz"] == 1.98e9
     assert row["gpu.energy.mean_watts"] == pytest.approx(400.0)
 

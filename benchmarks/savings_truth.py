@@ -1,0 +1,127 @@
+"""Does the report tell the truth, and what is lending idle GPUs worth?
+
+The simulated cluster keeps an exact account of what every loan gained. The loop knows nothing of
+it: it measures from samples, every ten seconds. For several seeds, the sum of its outcomes is
+compared with that account; and the same history is lived through once more by a steward that only
+observes, to see what the cluster as a whole gained.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from dataclasses import dataclass
+from math import sqrt
+
+from report import bar, finish, progress, quick
+from steward.clock import ManualClock
+from steward.config.assemble import assemble
+from steward.config.settings import Settings
+from steward.model.outcome import Assumptions, Outcome, Savings, savings_of
+from steward.sim.meter import Truth
+from steward.sim.scenario import demo
+from steward.sim.world import World
+
+START_S = 1_800_000_000.0
+HOUR_S = 3600.0
+T_95 = {2: 12.71, 3: 4.30, 5: 2.78, 8: 2.36}  # Student's t for so many seeds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What steward said of one history, and what was so."""
+
+    said: Savings
+    truth: Truth
+
+    @property
+    def error_share(self) -> float:
+        """Return how far off the report is."""
+        return self.said.gpu_hours.mid / (self.truth.gained_gpu_s / HOUR_S) - 1
+
+    @property
+    def covered(self) -> bool:
+        """Whether the truth lies in the reported range."""
+        hours = self.truth.gained_gpu_s / HOUR_S
+        return self.said.gpu_hours.low <= hours <= self.said.gpu_hours.high
+
+
+def live(seed: int, hours: float, autonomy: str) -> Run:
+    """Go through one history."""
+    world = World(demo(), seed=seed, start_s=START_S)
+    clock = ManualClock(START_S)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings.model_validate(
+            {"loop": {"autonomy": autonomy}, "store": {"folder": folder}}
+        )
+        loop = assemble(settings, clock=clock, collectors=[world], actuator=world)
+        while clock.now_s() <= START_S + hours * HOUR_S:
+            loop.turn()
+            clock.set(clock.now_s() + settings.loop.every_s)
+        entries = loop.journal.read(kinds=("outcome",), limit=1_000_000)
+        outcomes = [entry.value for entry in entries if isinstance(entry.value, Outcome)]
+        said = savings_of([*outcomes, *loop.unsettled], Assumptions())
+        loop.close()
+    return Run(said=said, truth=world.truth())
+
+
+def interval(values: list[float]) -> dict[str, float]:
+    """Return the mean with its 95 % range over seeds."""
+    mean = statistics.fmean(values)
+    half = T_95[len(values)] * statistics.stdev(values) / sqrt(len(values))
+    return {"mean": round(mean, 4), "low": round(mean - half, 4), "high": round(mean + half, 4)}
+
+
+def main() -> None:
+    """Compare report and truth, and the cluster with and without steward."""
+    seeds, hours = (range(2), 3.0) if quick() else (range(5), 10.0)
+    acting, watching = [], []
+    for seed in seeds:
+        acting.append(live(seed, hours, "auto"))
+        watching.append(live(seed, hours, "observe"))
+        one = acting[-1]
+        progress(
+            f"seed {seed}: reported {one.said.gpu_hours.mid:.2f} GPU-hours, "
+            f"true {one.truth.gained_gpu_s / HOUR_S:.2f} ({one.error_share:+.2%})"
+        )
+    said = sum(run.said.gpu_hours.mid for run in acting)
+    true = sum(run.truth.gained_gpu_s for run in acting) / HOUR_S
+    error = abs(said / true - 1)
+    more_busy = [
+        a.truth.busy_gpu_s / w.truth.busy_gpu_s - 1 for a, w in zip(acting, watching, strict=True)
+    ]
+    finish(
+        "savings_truth",
+        {
+            "seeds": len(acting),
+            "hours": hours,
+            "reported_gpu_hours": round(said, 2),
+            "true_gpu_hours": round(true, 2),
+            "error_share_by_seed": [round(run.error_share, 5) for run in acting],
+            "truth_in_range": sum(run.covered for run in acting),
+            "busy_share_watching": interval(
+                [run.truth.busy_gpu_s / run.truth.capacity_gpu_s for run in watching]
+            ),
+            "busy_share_acting": interval(
+                [run.truth.busy_gpu_s / run.truth.capacity_gpu_s for run in acting]
+            ),
+            "idle_share_of_held_watching": interval(
+                [run.truth.held_idle_gpu_s / run.truth.held_gpu_s for run in watching]
+            ),
+            "idle_share_of_held_acting": interval(
+                [run.truth.held_idle_gpu_s / run.truth.held_gpu_s for run in acting]
+            ),
+            "more_busy_share": interval(more_busy),
+            "owner_loss_share_of_gain": round(
+                sum(run.truth.owner_loss_gpu_s for run in acting) / HOUR_S / true, 5
+            ),
+        },
+        [
+            bar("error of the reported GPU-hours", round(error, 5), "<=", 0.01),
+            bar("work that the cluster does more", round(min(more_busy), 4), ">", 0.0),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -63,6 +63,19 @@ def test_an_idle_gpu_is_found_lent_called_back_and_its_worth_is_measured(
     assert lent.gained == pytest.approx(0.8 * (seconds - overlap_s) - restore_s, rel=0.01)
 
 
+def test_a_loan_between_two_samples_is_followed_from_its_first_sample_on(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    collect = world.collect
+    world.collect = lambda t_s: collect(t_s - 4.0)  # type: ignore[method-assign]  # samples lag
+
+    turn_until(loop, clock, START_S + 400)
+
+    (lent,) = stories(loop)
+    assert lent.state is DecisionState.ACTIVE
+
+
 def test_from_any_decision_the_way_leads_back_to_its_samples(
     tmp_path: Path, clock: ManualClock, world: TinyWorld
 ) -> None:

@@ -228,8 +228,8 @@ class Loop:
 
     def _verify(self, view: View) -> None:
         self._outcomes = self.stages.verifier.follow(view)
+        self.unsettled = self.stages.verifier.so_far(view)  # before they are written: none twice
         self._write(self._outcomes)
-        self.unsettled = self.stages.verifier.so_far(view)
 
     # -- inside --------------------------------------------------------------------------------
 

@@ -70,6 +70,21 @@ def test_an_outcome_is_written_at_the_check_time_from_what_the_borrower_used() -
     assert found.idle_watts == 90.0
 
 
+def test_a_sample_speaks_of_its_whole_period_also_where_the_loan_began_in_it() -> None:
+    scene = Scene()  # the last sample before the loan was at 1000; it is carried out at 1004
+    case = scene.verifier._cases[decision().id]
+    case.from_s = 1004.0
+    scene.look(1010.0, borrower=0.6)  # a mean over 1000..1010: fully busy since 1004
+    scene.say(1020.0, borrower=1.0)
+    scene.look(1023.0)  # turned late: the sample is still of 1020
+
+    (found,) = scene.verifier.settle(scene.made.view(1023.0))
+
+    assert found.gained.mid == pytest.approx(16.0)
+    assert found.lent == pytest.approx(16.0)
+    assert (found.from_s, found.to_s) == (1004.0, 1020.0)
+
+
 def test_a_loan_that_goes_on_is_checked_again_and_parts_do_not_overlap() -> None:
     scene = Scene()
     found = [each for t in range(1010, 2210, 10) for each in scene.look(float(t), borrower=0.5)]
@@ -154,7 +169,7 @@ def test_from_the_time_on_that_there_is_room_elsewhere_the_loan_gains_nothing() 
 def test_what_nobody_saw_widens_the_range_and_is_filled_with_the_mean() -> None:
     scene = Scene()
     scene.look(1060.0, borrower=0.6)
-    scene.made.fold(Observation(frame=samples(1100.0, {GPU: gpu_row(0.6)})))  # no rows of the jobs
+    scene.made.fold(Observation(frame=samples(1120.0, {GPU: gpu_row(0.6)})))  # no rows of the jobs
     scene.look(1120.0)
 
     (found,) = scene.verifier.settle(scene.made.view(1120.0))

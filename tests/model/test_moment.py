@@ -222,6 +222,37 @@ def test_what_is_known_of_a_gpu_survives_a_change_of_the_cluster() -> None:
     assert seen.job_id(seen.gpus.owner[2]) == "j1"
 
 
+def test_a_job_lets_go_of_a_gpu_that_left_the_cluster() -> None:
+    made = moment(node("n1"), node("n2"), jobs=[job(on=[GPU, "n2/gpu0"])])
+
+    made.fold(Observation(cluster=cluster(node("n1"))))
+    made.fold(Observation(jobs=(job(on=[GPU, "n2/gpu0"]).changed(1.0, JobState.FAILED, ""),)))
+
+    assert made.view(1.0).gpus.owner.tolist() == [-1, -1]
+
+
+def test_sensors_that_give_only_some_metrics_are_folded_too() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+
+    made.fold(
+        Observation(
+            frame=samples(
+                5.0,
+                {
+                    GPU: {"gpu.busy_share": 0.3},
+                    job_entity(JobId("j1")): {"job.cpu.busy_cores": 1.0},
+                },
+            )
+        )
+    )
+    seen = made.view(5.0)
+
+    assert seen.gpus.busy_share[0] == 0.3
+    assert np.isnan(seen.gpus.power_watts[0])
+    assert seen.jobs.cpu_busy_cores[0] == 1.0
+    assert np.isnan(seen.jobs.read_bytes_per_s[0])
+
+
 def test_jobs_of_tenants_that_become_known_later_are_theirs() -> None:
     made = moment(jobs=[job(tenant="late")])
     assert made.view(0.0).jobs.tenant.tolist() == [-1]

@@ -9,7 +9,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from steward.act.preconditions import broken_precondition
-from steward.model.decision import Autonomy, Decision, Lend, Ruling, Verdict
+from steward.model.decision import Autonomy, Decision, Ruling, Verdict
 from steward.model.identity import DecisionId, JobId, TenantId
 from steward.model.outcome import Outcome
 from steward.model.view import View
@@ -83,11 +83,10 @@ class Guard:
     def _held(self, decision: Decision, t_s: float) -> str:
         if t_s < self._open_until_s:
             return self.breaker(t_s)
-        action = decision.action
-        if isinstance(action, Lend):
-            rest_s = self._rests_until_s.get(action.owner, t_s) - t_s
-            if rest_s > 0:
-                return f"{action.owner} is left alone for {rest_s:.0f} s more after its last loan"
+        owner = decision.action.owner
+        rest_s = self._rests_until_s.get(owner, t_s) - t_s
+        if rest_s > 0:
+            return f"{owner} is left alone for {rest_s:.0f} s more after its last loan"
         return self._over_budget(decision, t_s)
 
     def _over_budget(self, decision: Decision, t_s: float) -> str:

@@ -71,15 +71,16 @@ class Verifier:
         """Start to follow a loan that was just carried out."""
         if not isinstance(decision.action, Lend):
             return None
+        rows = _rows(view, receipt.gpus)
         self._cases[decision.id] = case = _Case(
             decision=decision,
             action=decision.action,
             gpus=receipt.gpus,
             from_s=receipt.t_s,
-            seen_s=receipt.t_s,
+            seen_s=min(receipt.t_s, _newest(view, rows) or receipt.t_s),
             check_s=receipt.t_s + decision.check_after_s,
         )
-        watts = view.gpus.quiet_watts[_rows(view, receipt.gpus)]
+        watts = view.gpus.quiet_watts[rows]
         case.idle_watts = float(np.nanmean(watts)) if not np.isnan(watts).all() else 0.0
         return _loan(case, receipt.t_s)
 
@@ -111,10 +112,10 @@ class Verifier:
         outcomes = []
         for case in list(self._cases.values()):
             if case.decision.id in on_loan:
-                self._look(case, view, until_s=view.t_s)
+                self._look(case, view)
                 if view.t_s >= case.check_s:
                     outcomes.append(self._outcome(case, view, "checked", final=False))
-            elif case.seen_s < view.t_s:  # a loan of this very turn is in the next view
+            elif case.from_s < view.t_s:  # a loan of this very turn is in the next view
                 outcomes.append(self._end(case, view, gone))
         return outcomes
 
@@ -136,18 +137,27 @@ class Verifier:
 
     # -- one look ------------------------------------------------------------------------------
 
-    def _look(self, case: _Case, view: View, *, until_s: float) -> None:
+    def _look(self, case: _Case, view: View) -> None:
+        """Take in the newest sample.
+
+        It speaks of the time since the sample before it, also where the loan began in between: a
+        busy share is a mean over that time.
+        """
+        rows = _rows(view, case.gpus)
+        until_s = _newest(view, rows) or case.seen_s
+        if view.t_s - max(until_s, case.seen_s) > self.stale_after_s:
+            until_s = view.t_s  # silence for so long is not a late sample, it is a gap
         elapsed_s = until_s - case.seen_s
         if elapsed_s <= 0:
             return
-        rows = _rows(view, case.gpus)
         busy, owner = view.gpus.borrower_busy_share[rows], view.gpus.owner_busy_share[rows]
         case.had_room = case.had_room or _has_room(view, case.action.borrower)
         seen = ~np.isnan(busy) if elapsed_s <= self.stale_after_s else np.zeros(len(rows), bool)
         awake = owner >= self.quiet_share  # unknown is not awake: the policy ends such loans
         self._add(case, elapsed_s, np.where(seen, busy, 0.0), awake=awake)
-        case.sums.lent += elapsed_s * len(case.gpus)
-        case.sums.unseen += elapsed_s * (len(case.gpus) - int(seen.sum()))
+        lent_s = until_s - max(case.seen_s, case.from_s)
+        case.sums.lent += lent_s * len(case.gpus)
+        case.sums.unseen += lent_s * (len(case.gpus) - int(seen.sum()))
         case.seen_s = until_s
 
     def _add(self, case: _Case, elapsed_s: float, busy: Floats, *, awake: Bools) -> None:
@@ -251,6 +261,12 @@ def _loan(case: _Case, since_s: float) -> Loan:
 
 def _rows(view: View, gpus: tuple[GpuId, ...]) -> list[int]:
     return [view.gpu_row[gpu] for gpu in gpus if gpu in view.gpu_row]
+
+
+def _newest(view: View, rows: list[int]) -> float | None:
+    """Return the time of the newest sample of any of these GPUs, if there was one."""
+    times = view.gpus.seen_s[rows]
+    return None if np.isnan(times).all() else float(np.nanmax(times))
 
 
 def _has_room(view: View, borrower: JobId) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from steward.model.cluster import Cluster, Health
 from steward.model.finding import Finding
 from steward.model.forecast import About, ForecastColumn
-from steward.model.identity import DecisionId, GpuId, JobId, NodeId, TenantId
+from steward.model.identity import DecisionId, GpuId, JobId, TenantId
 from steward.model.job import Job
 
 __all__ = [
@@ -172,10 +172,6 @@ class View:
     def gpu_id(self, row: int) -> GpuId:
         """Name the GPU of a row of `gpus`."""
         return GpuId(str(self.gpus.ids[row]))
-
-    def node_id(self, row: int) -> NodeId:
-        """Name the node of a row of `nodes`."""
-        return NodeId(str(self.nodes.ids[row]))
 
     def tenant_id(self, row: int) -> TenantId:
         """Name the tenant of a row of `tenants`."""

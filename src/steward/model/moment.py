@@ -17,10 +17,10 @@ from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.identity import DecisionId, GpuId, JobId, TenantId
 from steward.model.job import Job, JobState, Tenant
+from steward.model.job_rows import JobRows
 from steward.model.view import (
     HEALTH_CODES,
     QUEUED,
-    RUNNING,
     GpuColumns,
     JobColumns,
     Loan,
@@ -44,22 +44,6 @@ _GPU_FLOATS = (
     "seen_s",
     "quiet_since_s",
 )
-_JOB_LEVELS = {
-    "job.cpu.busy_cores": "cpu_busy_cores",
-    "job.disk.read_bytes_per_s": "read_bytes_per_s",
-    "job.disk.write_bytes_per_s": "write_bytes_per_s",
-}
-_JOB_FLOATS = (
-    "gpu_memory_bytes",
-    "submit_s",
-    "start_s",
-    "deadline_s",
-    "save_s",
-    "restore_s",
-    *_JOB_LEVELS.values(),
-    "seen_s",
-)
-_JOB_INTS = ("tenant", "state", "gpus", "model_mask", "priority")
 
 
 class Moment:
@@ -69,19 +53,12 @@ class Moment:
         self.quiet_share = quiet_share
         self.stale_after_s = stale_after_s
         self._tenants: dict[TenantId, Tenant] = {}
-        self._jobs: dict[JobId, Job] = {}
-        self._slot: dict[JobId, int] = {}
-        self._free_slots: list[int] = []
+        self._jobs = JobRows()
         self._ended: list[Job] = []
         self._loans: dict[DecisionId, Loan] = {}
         self._begun: set[DecisionId] = set()  # loans whose borrower was seen to run
         self._spoken_gpus: frozenset[GpuId] = frozenset()
         self._spoken_jobs: frozenset[JobId] = frozenset()
-        self._job_ids = np.empty(0, dtype=object)
-        self._job: dict[str, NDArray[np.float64]] = {name: np.empty(0) for name in _JOB_FLOATS}
-        self._job_int = {name: np.empty(0, dtype=np.int64) for name in _JOB_INTS}
-        self._checkpointable = np.empty(0, dtype=bool)
-        self._live = np.empty(0, dtype=bool)
         self._set_cluster(Cluster(id="empty"))
 
     # -- what comes in -------------------------------------------------------------------------
@@ -90,7 +67,7 @@ class Moment:
         """Take in one observation."""
         if seen.tenants is not None:
             self._tenants = {tenant.id: tenant for tenant in sorted(seen.tenants, key=_tenant_name)}
-            self._retenant()
+            self._jobs.retenant(self._tenant_row)
         if seen.cluster is not None:
             self._set_cluster(seen.cluster)
         for gpu, health in seen.health.items():
@@ -118,11 +95,8 @@ class Moment:
         for name in ("busy_share", "owner_busy_share", "borrower_busy_share", "quiet_since_s"):
             self._gpu[name][stale] = np.nan
         self._close_loans(t_s)
-        slots = np.flatnonzero(self._live)
-        row_of = np.full(len(self._live) + 1, NONE, dtype=np.int64)  # the last one is for NONE
-        row_of[slots] = np.arange(len(slots))
         ended, self._ended = tuple(self._ended), []
-        jobs = self._job_columns(slots)
+        jobs, row_of = self._jobs.columns(self._spoken_jobs)
         gpus = self._gpu_columns(row_of, jobs)
         return View(
             t_s=t_s,
@@ -133,7 +107,7 @@ class Moment:
             nodes=self._node_columns(),
             tenants=self._tenant_columns(gpus, jobs),
             gpu_row=self._gpu_row_view,
-            details=MappingProxyType(dict(self._jobs)),
+            details=MappingProxyType(dict(self._jobs.jobs)),
             ended=ended,
             loans=tuple(self._loans.values()),
         )
@@ -168,46 +142,24 @@ class Moment:
                 for name in _GPU_FLOATS:
                     self._gpu[name][row] = old[name][before[gpu]]
                 self._health[row] = old_health[before[gpu]]
-        for job in self._jobs.values():
+        for job in self._jobs:
             self._put(job)
 
     # -- jobs ----------------------------------------------------------------------------------
 
     def _put(self, job: Job) -> None:
-        before = self._jobs.get(job.id)
-        if before is not None and before.gpus != job.gpus:
+        before = self._jobs.jobs.get(job.id)
+        if before is not None and (before.gpus != job.gpus or job.state.ended):
             self._let_go(before)
         if job.state.ended:
             if before is not None:
-                self._let_go(before)
-                self._forget(job.id)
+                self._jobs.forget(job.id)
             self._ended.append(job)
             return
-        self._jobs[job.id] = job
-        slot = self._slot.get(job.id)
-        if slot is None:
-            slot = self._new_slot()
-            self._slot[job.id] = slot
-        self._write(slot, job)
+        tenant = self._tenant_row.get(job.tenant, NONE)
+        slot = self._jobs.put(job, tenant=tenant, model_mask=self._mask(job.shape.gpu_models))
         if job.state is JobState.RUNNING:
             self._take(slot, job)
-
-    def _write(self, slot: int, job: Job) -> None:
-        floats, ints = self._job, self._job_int
-        self._job_ids[slot] = job.id
-        self._live[slot] = True
-        self._checkpointable[slot] = job.checkpointing.able
-        ints["tenant"][slot] = self._tenant_row.get(job.tenant, NONE)
-        ints["state"][slot] = RUNNING if job.state is JobState.RUNNING else QUEUED
-        ints["gpus"][slot] = job.shape.gpus
-        ints["model_mask"][slot] = self._mask(job.shape.gpu_models)
-        ints["priority"][slot] = job.priority
-        floats["gpu_memory_bytes"][slot] = job.shape.gpu_memory_bytes
-        floats["submit_s"][slot] = job.submit_s
-        floats["start_s"][slot] = np.nan if job.start_s is None else job.start_s
-        floats["deadline_s"][slot] = np.nan if job.deadline_s is None else job.deadline_s
-        floats["save_s"][slot] = job.checkpointing.save_s
-        floats["restore_s"][slot] = job.checkpointing.restore_s
 
     def _mask(self, models: tuple[str, ...]) -> int:
         wanted = [i for i, name in enumerate(self._models) if not models or name in models]
@@ -226,7 +178,7 @@ class Moment:
 
     def _let_go(self, job: Job) -> None:
         """Free a job's GPUs; a borrower that outstays the owner holds them from then on."""
-        slot = self._slot[job.id]
+        slot = self._jobs.slot(job.id)
         for gpu in job.gpus:
             row = self._gpu_row.get(gpu)
             if row is None:
@@ -240,44 +192,11 @@ class Moment:
                 self._gpu["borrower_busy_share"][row] = np.nan
                 self._gpu["quiet_since_s"][row] = np.nan
 
-    def _forget(self, job: JobId) -> None:
-        slot = self._slot.pop(job)
-        del self._jobs[job]
-        self._live[slot] = False
-        self._free_slots.append(slot)
-
-    def _new_slot(self) -> int:
-        if not self._free_slots:
-            self._grow()
-        slot = self._free_slots.pop()
-        for values in self._job.values():
-            values[slot] = np.nan
-        return slot
-
-    def _grow(self) -> None:
-        size = len(self._live)
-        more = max(256, size)
-        pad = np.full(more, np.nan)
-        self._job = {name: np.concatenate([values, pad]) for name, values in self._job.items()}
-        self._job_int = {
-            name: np.concatenate([values, np.full(more, NONE, dtype=np.int64)])
-            for name, values in self._job_int.items()
-        }
-        self._job_ids = np.concatenate([self._job_ids, np.full(more, "", dtype=object)])
-        self._checkpointable = np.concatenate([self._checkpointable, np.zeros(more, dtype=bool)])
-        self._live = np.concatenate([self._live, np.zeros(more, dtype=bool)])
-        self._free_slots.extend(range(size + more - 1, size - 1, -1))
-
     # -- tenants -------------------------------------------------------------------------------
 
     @property
     def _tenant_row(self) -> Mapping[TenantId, int]:
         return {tenant: row for row, tenant in enumerate(self._tenants)}
-
-    def _retenant(self) -> None:
-        rows = self._tenant_row
-        for id_, slot in self._slot.items():
-            self._job_int["tenant"][slot] = rows.get(self._jobs[id_].tenant, NONE)
 
     # -- samples -------------------------------------------------------------------------------
 
@@ -291,21 +210,8 @@ class Moment:
         columns = {
             name: frame[name].to_numpy() for name in frame.columns if name not in (T_S, ENTITY)
         }
-        self._fold_jobs(names, columns, t_s)
+        self._jobs.hear(names, columns, t_s)
         self._fold_gpus(names, columns, t_s)
-
-    def _fold_jobs(self, names: list[str], columns: Mapping[str, Floats], t_s: float) -> None:
-        if not any(name in columns for name in _JOB_LEVELS):
-            return
-        slots = self._slot
-        slot = np.array(
-            [slots.get(JobId(name[4:]), NONE) if name[:4] == "job:" else NONE for name in names]
-        )
-        at = np.flatnonzero(slot >= 0)
-        for metric, column in _JOB_LEVELS.items():
-            if metric in columns:
-                self._job[column][slot[at]] = columns[metric][at]
-        self._job["seen_s"][slot[at]] = t_s
 
     def _fold_gpus(self, names: list[str], columns: Mapping[str, Floats], t_s: float) -> None:
         if "gpu.busy_share" not in columns:
@@ -342,7 +248,7 @@ class Moment:
         for i, name in enumerate(names):
             gpu, at, job = name.partition("@")
             row = self._gpu_row.get(GpuId(gpu), NONE) if at else NONE
-            slot = self._slot.get(JobId(job), NONE) if at else NONE
+            slot = self._jobs.slot(JobId(job)) if at else NONE
             if row < 0 or slot < 0:
                 continue
             if self._owner[row] == slot:
@@ -366,14 +272,14 @@ class Moment:
     def _close_loans(self, t_s: float) -> None:
         """Forget loans that are over; engines take a while to start a borrower, so be patient."""
         for loan in list(self._loans.values()):
-            owner, borrower = self._slot.get(loan.owner), self._slot.get(loan.borrower)
+            owner, borrower = self._jobs.slot(loan.owner), self._jobs.slot(loan.borrower)
             rows = [self._gpu_row[gpu] for gpu in loan.gpus if gpu in self._gpu_row]
-            held = owner is not None and all(self._owner[row] == owner for row in rows)
-            used = borrower is not None and all(self._borrower[row] == borrower for row in rows)
+            held = owner != NONE and all(self._owner[row] == owner for row in rows)
+            used = borrower != NONE and all(self._borrower[row] == borrower for row in rows)
             late = loan.id in self._begun or t_s - loan.since_s > self.stale_after_s
             if rows and held and used:
                 self._begun.add(loan.id)
-            elif not (rows and held) or borrower is None or late:
+            elif not (rows and held) or borrower == NONE or late:
                 del self._loans[loan.id]
                 self._begun.discard(loan.id)
 
@@ -400,17 +306,6 @@ class Moment:
             quiet_watts=frozen(quiet_watts),
             spoken_for=frozen(spoken),
             **{name: frozen(self._gpu[name]) for name in _GPU_FLOATS},
-        )
-
-    def _job_columns(self, slots: NDArray[np.int64]) -> JobColumns:
-        ids = self._job_ids[slots]
-        spoken = np.array([id_ in self._spoken_jobs for id_ in ids], dtype=bool)
-        return JobColumns(
-            ids=frozen(ids),
-            checkpointable=frozen(self._checkpointable[slots]),
-            spoken_for=frozen(spoken),
-            **{name: frozen(values[slots]) for name, values in self._job_int.items()},
-            **{name: frozen(values[slots]) for name, values in self._job.items()},
         )
 
     def _node_columns(self) -> NodeColumns:

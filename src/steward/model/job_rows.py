@@ -1,0 +1,144 @@
+"""The rows of jobs behind a view: one slot per job that waits or runs, reused when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.model.identity import JobId, TenantId
+from steward.model.job import Job, JobState
+from steward.model.view import QUEUED, RUNNING, JobColumns, frozen
+
+__all__ = ["JOB_LEVELS", "JobRows"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+NONE = -1
+# what the host side of a job says, and the column that it goes to
+JOB_LEVELS = {
+    "job.cpu.busy_cores": "cpu_busy_cores",
+    "job.disk.read_bytes_per_s": "read_bytes_per_s",
+    "job.disk.write_bytes_per_s": "write_bytes_per_s",
+}
+_FLOATS = (
+    "gpu_memory_bytes",
+    "submit_s",
+    "start_s",
+    "deadline_s",
+    "save_s",
+    "restore_s",
+    *JOB_LEVELS.values(),
+    "seen_s",
+)
+_INTS = ("tenant", "state", "gpus", "model_mask", "priority")
+
+
+class JobRows:
+    """Columns with room to grow. Writing a job costs the same however many there are."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[JobId, Job] = {}
+        self._slot: dict[JobId, int] = {}
+        self._free: list[int] = []
+        self._ids = np.empty(0, dtype=object)
+        self._floats = {name: np.empty(0) for name in _FLOATS}
+        self._ints = {name: np.empty(0, dtype=np.int64) for name in _INTS}
+        self._checkpointable = np.empty(0, dtype=bool)
+        self._live = np.empty(0, dtype=bool)
+
+    def slot(self, job: JobId) -> int:
+        """Return where a job's row is, NONE when there is none."""
+        return self._slot.get(job, NONE)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(list(self.jobs.values()))
+
+    def put(self, job: Job, *, tenant: int, model_mask: int) -> int:
+        """Write a job's row, new or not, and return its slot."""
+        self.jobs[job.id] = job
+        slot = self._slot.get(job.id)
+        if slot is None:
+            slot = self._slot[job.id] = self._new_slot()
+        floats, ints = self._floats, self._ints
+        self._ids[slot] = job.id
+        self._live[slot] = True
+        self._checkpointable[slot] = job.checkpointing.able
+        ints["tenant"][slot] = tenant
+        ints["state"][slot] = RUNNING if job.state is JobState.RUNNING else QUEUED
+        ints["gpus"][slot] = job.shape.gpus
+        ints["model_mask"][slot] = model_mask
+        ints["priority"][slot] = job.priority
+        floats["gpu_memory_bytes"][slot] = job.shape.gpu_memory_bytes
+        floats["submit_s"][slot] = job.submit_s
+        floats["start_s"][slot] = np.nan if job.start_s is None else job.start_s
+        floats["deadline_s"][slot] = np.nan if job.deadline_s is None else job.deadline_s
+        floats["save_s"][slot] = job.checkpointing.save_s
+        floats["restore_s"][slot] = job.checkpointing.restore_s
+        return slot
+
+    def forget(self, job: JobId) -> None:
+        """Free the row of a job that ended."""
+        slot = self._slot.pop(job)
+        del self.jobs[job]
+        self._live[slot] = False
+        self._free.append(slot)
+
+    def retenant(self, rows: Mapping[TenantId, int]) -> None:
+        """Point all jobs to their tenants' rows, after those have changed."""
+        for id_, slot in self._slot.items():
+            self._ints["tenant"][slot] = rows.get(self.jobs[id_].tenant, NONE)
+
+    def hear(self, names: list[str], samples: Mapping[str, Floats], t_s: float) -> None:
+        """Take in what the host sides of jobs say (entities `job:ID`)."""
+        if not any(name in samples for name in JOB_LEVELS):
+            return
+        slots = self._slot
+        slot = np.array(
+            [slots.get(JobId(name[4:]), NONE) if name[:4] == "job:" else NONE for name in names]
+        )
+        at = np.flatnonzero(slot >= 0)
+        for metric, column in JOB_LEVELS.items():
+            if metric in samples:
+                self._floats[column][slot[at]] = samples[metric][at]
+        self._floats["seen_s"][slot[at]] = t_s
+
+    def columns(self, spoken_for: frozenset[JobId]) -> tuple[JobColumns, Ints]:
+        """Return read-only columns, and for each slot its row in them (the last entry is NONE)."""
+        slots = np.flatnonzero(self._live)
+        row_of = np.full(len(self._live) + 1, NONE, dtype=np.int64)
+        row_of[slots] = np.arange(len(slots))
+        ids = self._ids[slots]
+        columns = JobColumns(
+            ids=frozen(ids),
+            checkpointable=frozen(self._checkpointable[slots]),
+            spoken_for=frozen(np.array([id_ in spoken_for for id_ in ids], dtype=bool)),
+            **{name: frozen(values[slots]) for name, values in self._ints.items()},
+            **{name: frozen(values[slots]) for name, values in self._floats.items()},
+        )
+        return columns, row_of
+
+    def _new_slot(self) -> int:
+        if not self._free:
+            self._grow()
+        slot = self._free.pop()
+        for values in self._floats.values():
+            values[slot] = np.nan
+        return slot
+
+    def _grow(self) -> None:
+        size = len(self._live)
+        more = max(256, size)
+        self._floats = {
+            name: np.concatenate([values, np.full(more, np.nan)])
+            for name, values in self._floats.items()
+        }
+        self._ints = {
+            name: np.concatenate([values, np.full(more, NONE, dtype=np.int64)])
+            for name, values in self._ints.items()
+        }
+        self._ids = np.concatenate([self._ids, np.full(more, "", dtype=object)])
+        self._checkpointable = np.concatenate([self._checkpointable, np.zeros(more, dtype=bool)])
+        self._live = np.concatenate([self._live, np.zeros(more, dtype=bool)])
+        self._free.extend(range(size + more - 1, size - 1, -1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
@@ -45,6 +45,7 @@ class Guard:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._done: deque[tuple[float, TenantId, int]] = deque()
+        self._spent: Counter[TenantId] = Counter()  # GPUs in `_done`, kept up to date
         self._on_loan: dict[DecisionId, JobId] = {}
         self._rests_until_s: dict[JobId, float] = {}
         self._recent: deque[tuple[float, float]] = deque(maxlen=limits.breaker_outcomes)
@@ -91,10 +92,10 @@ class Guard:
 
     def _over_budget(self, decision: Decision, t_s: float) -> str:
         while self._done and self._done[0][0] <= t_s - HOUR_S:
-            self._done.popleft()
+            _, tenant, gpus = self._done.popleft()
+            self._spent[tenant] -= gpus
         asked = len(decision.action.gpus)
-        spent = sum(gpus for _, _, gpus in self._done)
-        of_tenant = sum(gpus for _, tenant, gpus in self._done if tenant == decision.tenant)
+        spent, of_tenant = self._spent.total(), self._spent[decision.tenant]
         limits = self.limits
         if spent + asked > limits.gpus_per_hour:
             return f"budget: {spent} of {limits.gpus_per_hour} GPUs an hour are used up"
@@ -111,6 +112,7 @@ class Guard:
         """Take note that a decision was carried out."""
         if not decision.returns:
             self._done.append((t_s, decision.tenant, len(decision.action.gpus)))
+            self._spent[decision.tenant] += len(decision.action.gpus)
 
     def follow(self, view: View) -> None:
         """Leave those alone for a while whose GPUs were on loan until now."""

@@ -245,10 +245,9 @@ class Moment:
         if "share.busy_share" not in columns:
             return
         busy = columns["share.busy_share"]
-        for i, name in enumerate(names):
-            gpu, at, job = name.partition("@")
-            row = self._gpu_row.get(GpuId(gpu), NONE) if at else NONE
-            slot = self._jobs.slot(JobId(job)) if at else NONE
+        for i in [i for i, name in enumerate(names) if "@" in name]:
+            gpu, _, job = names[i].partition("@")
+            row, slot = self._gpu_row.get(GpuId(gpu), NONE), self._jobs.slot(JobId(job))
             if row < 0 or slot < 0:
                 continue
             if self._owner[row] == slot:

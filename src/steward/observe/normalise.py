@@ -52,9 +52,8 @@ class Normaliser:
     def _gaps(self, frame: Frame) -> list[Event]:
         found = []
         last = self._seen_s
-        for entity, t_s in zip(frame[ENTITY].to_list(), frame[T_S].to_list(), strict=True):
-            if ":" in entity or "@" in entity:
-                continue  # jobs come and go; only nodes and GPUs owe us samples
+        owing = frame.filter(~pl.col(ENTITY).str.contains("[:@]"))  # jobs come and go
+        for entity, t_s in zip(owing[ENTITY].to_list(), owing[T_S].to_list(), strict=True):
             silent_s = t_s - last.get(entity, t_s)
             if silent_s > self.gap_after_s:
                 found.append(

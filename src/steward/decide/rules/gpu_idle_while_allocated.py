@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from steward.model.finding import Evidence, Finding, Severity
 from steward.model.forecast import UNEXPLAINED_S, About
@@ -35,16 +34,14 @@ class GpuIdleWhileAllocated:
         with np.errstate(invalid="ignore"):
             rows = np.flatnonzero((column.mid >= self.idle_after_s) & (view.gpus.owner >= 0))
         by_owner: dict[int, list[int]] = {}
-        for row in rows:
-            by_owner.setdefault(int(view.gpus.owner[row]), []).append(int(row))
+        for row, owner in zip(rows.tolist(), view.gpus.owner[rows].tolist(), strict=True):
+            by_owner.setdefault(owner, []).append(row)
         return tuple(
-            self._finding(view, owner, gpus, column.mid) for owner, gpus in by_owner.items()
+            self._finding(view, owner, gpus, longest_s=float(column.mid[gpus].max()))
+            for owner, gpus in by_owner.items()
         )
 
-    def _finding(
-        self, view: View, owner: int, rows: list[int], idle_s: NDArray[np.float64]
-    ) -> Finding:
-        longest_s = float(max(idle_s[rows]))
+    def _finding(self, view: View, owner: int, rows: list[int], *, longest_s: float) -> Finding:
         since_s = view.t_s - longest_s
         job = view.job_id(owner)
         gpus = tuple(view.gpu_id(row) for row in rows)

@@ -86,10 +86,9 @@ class LendIdle:
             return
         pools = self._pools(view, remaining.mid)
         hopeless = _Hopeless()
-        for job in _most_deserving(view):
+        for job, need in _most_deserving(view) if pools else ():
             if not pools:
                 return
-            need = _need(view, job)
             if hopeless.covers(need):
                 continue
             pool = self._best_pool(view, need, pools, remaining)
@@ -104,27 +103,24 @@ class LendIdle:
     def _pools(self, view: View, remaining_s: Floats) -> list[_Pool]:
         """Gather idle GPUs by holder and node; those that stay idle longest come first."""
         gpus = view.gpus
+        lendable = (
+            (gpus.borrower < 0)
+            & ~gpus.spoken_for
+            & (gpus.health == HEALTH_CODES[Health.GOOD])
+            & ~np.isnan(gpus.memory_used_bytes)
+        ).tolist()
         free = gpus.memory_bytes * (1 - self.memory_reserve_share) - gpus.memory_used_bytes
         pools = []
         for finding in view.findings:
             by_node: dict[int, list[int]] = {}
             for gpu in finding.gpus:
                 row = view.gpu_row[gpu]
-                if self._lendable(view, row):
+                if lendable[row]:
                     by_node.setdefault(int(gpus.node[row]), []).append(row)
             for rows in by_node.values():
                 rows.sort(key=lambda row: (-remaining_s[row], row))
                 pools.append(_Pool(finding=finding, rows=rows, free_bytes=free))
         return pools
-
-    def _lendable(self, view: View, row: int) -> bool:
-        gpus = view.gpus
-        return bool(
-            gpus.borrower[row] < 0
-            and not gpus.spoken_for[row]
-            and gpus.health[row] == HEALTH_CODES[Health.GOOD]
-            and not np.isnan(gpus.memory_used_bytes[row])
-        )
 
     def _best_pool(
         self, view: View, need: _Need, pools: list[_Pool], remaining: ForecastColumn
@@ -231,23 +227,13 @@ def _holder(finding: Finding) -> JobId:
     return finding.job
 
 
-def _need(view: View, job: int) -> _Need:
-    jobs = view.jobs
-    return _Need(
-        gpus=int(jobs.gpus[job]),
-        bytes=float(jobs.gpu_memory_bytes[job]),
-        models=int(jobs.model_mask[job]),
-        cost_s=float(jobs.save_s[job] + jobs.restore_s[job]),
-    )
-
-
 def _yield(view: View) -> float:
     column = view.forecast(About.WHOLE, LOAN_YIELD)
     return 0.5 if column is None else float(column.mid[0])
 
 
-def _most_deserving(view: View) -> list[int]:
-    """Return waiting jobs that can be stopped again: by priority, then tenant's use, then wait."""
+def _most_deserving(view: View) -> Iterator[tuple[int, _Need]]:
+    """Yield waiting jobs that can be stopped again: by priority, then tenant's use, then wait."""
     jobs, tenants = view.jobs, view.tenants
     waiting = np.flatnonzero(
         (jobs.state == QUEUED) & jobs.checkpointable & ~jobs.spoken_for & (jobs.tenant >= 0)
@@ -256,4 +242,9 @@ def _most_deserving(view: View) -> list[int]:
     order = np.lexsort(
         (waiting, jobs.submit_s[waiting], use[jobs.tenant[waiting]], -jobs.priority[waiting])
     )
-    return [int(row) for row in waiting[order]]
+    rows = waiting[order]
+    cost_s = jobs.save_s[rows] + jobs.restore_s[rows]
+    columns = (jobs.gpus[rows], jobs.gpu_memory_bytes[rows], jobs.model_mask[rows], cost_s)
+    wanted = zip(*(column.tolist() for column in columns), strict=True)
+    for row, (gpus, bytes_, models, cost) in zip(rows.tolist(), wanted, strict=True):
+        yield row, _Need(gpus=gpus, bytes=bytes_, models=models, cost_s=cost)

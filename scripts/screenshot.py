@@ -1,0 +1,140 @@
+"""Takes the pictures in docs/images: starts a demo, waits until it has something to show, looks.
+
+Run: python scripts/screenshot.py [--chromium /usr/bin/chromium]
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import Browser, Page, sync_playwright
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+SPEED = "120"
+WITHIN_S = 120.0
+ENOUGH = 30  # outcomes, for a curve that can be seen
+SETTLE_MS = 4000  # charts draw and curves arrive
+LENT = "document.querySelectorAll('.st-cells .st-gpu-lent').length >= 3"
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shot:
+    """One picture. `open_first` opens the newest decision that was measured."""
+
+    name: str
+    path: str
+    width: int = 1280
+    height: int = 900
+    dark: bool = False
+    open_first: bool = False
+
+
+SHOTS = (
+    Shot(name="cluster", path="/"),
+    Shot(name="decisions", path="/decisions", open_first=True),
+    Shot(name="savings", path="/savings"),
+    Shot(name="cluster-dark", path="/", dark=True),
+    Shot(name="cluster-phone", path="/", width=375, height=812),
+)
+
+
+def main() -> None:
+    """Start the demo, wait, and take every picture."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chromium", default="/usr/bin/chromium")
+    chromium = parser.parse_args().chromium
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, demo(Path(folder)) as address:
+        wait_for_figures(address)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+            for shot in SHOTS:
+                take(browser, address, shot)
+                print(IMAGES / f"{shot.name}.png")
+            browser.close()
+
+
+@contextmanager
+def demo(folder: Path) -> Iterator[str]:
+    """Run `steward up --demo` on a free port and give its address."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    steward = Path(sys.executable).with_name("steward")
+    options = ["--speed", SPEED, "--port", str(port), "--data", str(folder), "--no-browser"]
+    program = subprocess.Popen([steward, "up", "--demo", *options], stdout=subprocess.DEVNULL)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        program.terminate()
+        program.wait(timeout=60)
+
+
+def wait_for_figures(address: str) -> None:
+    """Wait until there are findings, decisions in effect and savings for sure."""
+    end_s = time.monotonic() + WITHIN_S
+    while time.monotonic() < end_s:
+        try:
+            found = httpx.get(f"{address}/api/v1/findings").json()["items"]
+            decided = httpx.get(f"{address}/api/v1/decisions?state=active").json()["items"]
+            savings = httpx.get(f"{address}/api/v1/savings").json()
+        except httpx.TransportError:
+            found, decided, savings = [], [], {"outcomes": 0}
+        if found and decided and savings["outcomes"] >= ENOUGH and savings["gpu_hours"]["low"] > 0:
+            return
+        time.sleep(1)
+    sys.exit(f"the demo at {address} showed no savings within {WITHIN_S:.0f} s")
+
+
+def take(browser: Browser, address: str, shot: Shot) -> None:
+    """Open a page as somebody would, and keep what is seen."""
+    context = browser.new_context(
+        viewport={"width": shot.width, "height": shot.height},
+        color_scheme="dark" if shot.dark else "light",
+        device_scale_factor=2 if shot.width < 500 else 1,
+    )
+    page = context.new_page()
+    page.goto(address + shot.path)
+    page.wait_for_timeout(SETTLE_MS)
+    if shot.open_first:
+        open_measured(page)
+    if shot.path == "/":
+        page.wait_for_function(LENT, timeout=60_000)
+        page.wait_for_timeout(500)
+    page.screenshot(path=IMAGES / f"{shot.name}.png")
+    context.close()
+
+
+def open_measured(page: Page) -> None:
+    """Open the newest decision that was measured, and bring it to the top."""
+    measured = page.locator(".st-decision", has_text=re.compile(r"0\.[1-9]\d* GPU-h measured"))
+    name = measured.first.locator("code").inner_text()
+    row = page.locator(".st-decision", has=page.get_by_text(name, exact=True))
+    row.locator(".st-decision-line").click()
+    page.wait_for_timeout(SETTLE_MS)
+    row.evaluate("row => scrollTo(0, scrollY + row.getBoundingClientRect().top - 180)")
+    page.wait_for_timeout(500)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The HTTP API. Belongs here: shapes of answers and how they are filled. Nothing is decided."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from steward.service.api.cluster import cluster_routes
+from steward.service.api.decisions import decision_routes
+from steward.service.api.findings import finding_routes
+from steward.service.api.health import health_routes
+from steward.service.api.journal import journal_routes
+from steward.service.api.metrics import metric_routes
+from steward.service.api.savings import savings_routes
+from steward.service.board import Board
+
+__all__ = ["PREFIX", "api_routes"]
+
+PREFIX = "/api/v1"
+
+
+def api_routes(board: Board) -> APIRouter:
+    """Return all routes that programs use."""
+    routes = APIRouter()
+    for part in (
+        cluster_routes(board),
+        finding_routes(board),
+        decision_routes(board),
+        savings_routes(board),
+        journal_routes(board),
+    ):
+        routes.include_router(part, prefix=PREFIX)
+    routes.include_router(health_routes(board))
+    routes.include_router(metric_routes(board))
+    return routes

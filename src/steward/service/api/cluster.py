@@ -1,0 +1,128 @@
+"""`GET /api/v1/cluster`: every GPU, the queue, tenants against their share, and the loop."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from steward.model.cluster import Health
+from steward.model.decision import Autonomy
+from steward.service.api.replies import Number, Reply, failures
+from steward.service.board import Board
+from steward.service.snapshot import GpuState
+
+__all__ = ["ClusterReply", "cluster_routes"]
+
+
+class GpuReply(Reply):
+    """One GPU. `tenant` is the owner's; null means nobody, or not known."""
+
+    id: str
+    model: str
+    state: GpuState
+    health: Health
+    busy_share: Number
+    owner: str | None
+    borrower: str | None
+    tenant: str | None
+    borrower_tenant: str | None
+    idle_s: Number = Field(description="how long its owner has not used it; null while it does")
+    power_watts: Number
+    memory_used_bytes: Number
+    memory_bytes: Number
+    loan: str | None = Field(description="the decision by which it is lent")
+
+
+class NodeReply(Reply):
+    """One node."""
+
+    id: str
+    gpus: list[GpuReply]
+
+
+class QueuedReply(Reply):
+    """One job that waits."""
+
+    id: str
+    name: str
+    user: str
+    tenant: str | None
+    gpus: int
+    priority: int
+    waiting_s: Number
+    deadline_s: Number
+
+
+class TenantReply(Reply):
+    """One tenant. All but `weight` are GPUs."""
+
+    id: str
+    weight: Number
+    guaranteed: int
+    held: int
+    borrowed: int
+    waiting: int
+    fair_share: Number = Field(description="its guarantee, and its weight's part of the rest")
+
+
+class FaultReply(Reply):
+    """Something that went wrong in the loop without stopping it."""
+
+    t_s: Number
+    where: str
+    problem: str
+    hint: str
+
+
+class StatusReply(Reply):
+    """How the loop is doing."""
+
+    turns: int
+    t_s: float
+    last_turn_s: float
+    autonomy: Autonomy
+    breaker: str
+    faults: list[FaultReply] = Field(description="the newest ones, newest last")
+    behind_s: float
+
+
+class ClusterReply(Reply):
+    """The cluster at `t_s`."""
+
+    site: str
+    t_s: float
+    simulated: bool
+    nodes: list[NodeReply]
+    queue: list[QueuedReply] = Field(description="who waits longest comes first")
+    queue_length: int
+    tenants: list[TenantReply]
+    status: StatusReply
+
+
+def cluster_routes(board: Board) -> APIRouter:
+    """Return the routes about the cluster as a whole."""
+    routes = APIRouter(tags=["cluster"])
+
+    @routes.get("/cluster", responses=failures())
+    def cluster(
+        queue_limit: Annotated[
+            int, Query(ge=0, le=10_000, description="how many waiting jobs to list")
+        ] = 500,
+    ) -> ClusterReply:
+        """Show what every GPU does now and for whom."""
+        picture = board.look()
+        shown = picture.snapshot
+        return ClusterReply(
+            site=board.settings.site.name,
+            t_s=shown.t_s,
+            simulated=board.simulated,
+            nodes=[NodeReply.model_validate(node) for node in shown.nodes],
+            queue=[QueuedReply.model_validate(job) for job in shown.queue[:queue_limit]],
+            queue_length=len(shown.queue),
+            tenants=[TenantReply.model_validate(tenant) for tenant in shown.tenants],
+            status=StatusReply.model_validate(picture.status),
+        )
+
+    return routes

@@ -1,0 +1,153 @@
+"""`/api/v1/decisions`: list, explain, approve, reject, undo."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from steward.model.decision import Choice, DecisionState
+from steward.model.frame import T_S, Frame
+from steward.model.identity import DecisionId
+from steward.service.access import User
+from steward.service.api.paging import Cursor, Limit, cursor_at, place_of
+from steward.service.api.replies import (
+    ChoiceReply,
+    FindingReply,
+    Number,
+    Reply,
+    StoryReply,
+    failures,
+)
+from steward.service.board import Board, Say
+from steward.store.explain import Explanation
+
+__all__ = ["decision_routes"]
+
+MOST_SCANNED = 2000  # stories per request: a rare state must not make one request read everything
+
+Id = Annotated[
+    str,
+    Path(max_length=100, pattern="^[!-~]+$", description="a decision's id, e.g. `d-0123456789ab`"),
+]
+
+
+class StoryItem(StoryReply):
+    """A decision in a list."""
+
+    seq: int
+
+
+class StoryPage(Reply):
+    """Decisions, newest first."""
+
+    items: list[StoryItem]
+    next_cursor: str | None = Field(
+        description="null at the end of the list; a page that was filtered can be short before it"
+    )
+
+
+class SamplesReply(Reply):
+    """One series behind a decision; as many times as values."""
+
+    entity: str
+    metric: str
+    t_s: list[float]
+    values: list[Number]
+
+
+class ExplanationReply(Reply):
+    """From a decision back to the samples that it rests on."""
+
+    story: StoryReply
+    findings: list[FindingReply]
+    samples: list[SamplesReply]
+
+
+class Note(BaseModel):
+    """What may be said beside a choice."""
+
+    model_config = ConfigDict(extra="forbid")
+    note: str = Field("", max_length=2000, description="kept in the journal beside the choice")
+
+
+def decision_routes(board: Board) -> APIRouter:
+    """Return the routes about decisions."""
+    routes = APIRouter(tags=["decisions"])
+
+    @routes.get("/decisions", responses=failures())
+    def decisions(
+        limit: Limit = 50,
+        cursor: Cursor = None,
+        state: Annotated[
+            list[DecisionState] | None, Query(description="only these states; may be repeated")
+        ] = None,
+    ) -> StoryPage:
+        """List decisions, newest first."""
+        return _page(board, limit, before=place_of(cursor), states=frozenset(state or ()))
+
+    @routes.get("/decisions/{decision}", responses=failures(404))
+    def explanation(decision: Id) -> ExplanationReply:
+        """Explain one decision: its story, its findings, its samples."""
+        return _explained(board.explain(DecisionId(decision)))
+
+    _add_choices(routes, board)
+    return routes
+
+
+def _add_choices(routes: APIRouter, board: Board) -> None:
+    def said(request: Request, decision: str, say: Say, note: Note | None) -> Choice:
+        user: User = request.state.user
+        text = note.note if note else ""
+        return board.choose(DecisionId(decision), say, user=user, note=text)
+
+    replies = failures(404, 409)
+
+    @routes.post("/decisions/{decision}/approve", status_code=202, responses=replies)
+    def approve(request: Request, decision: Id, note: Note | None = None) -> ChoiceReply:
+        """Let a decision be carried out. The loop does so in its next turn."""
+        return ChoiceReply.model_validate(said(request, decision, "approve", note))
+
+    @routes.post("/decisions/{decision}/reject", status_code=202, responses=replies)
+    def reject(request: Request, decision: Id, note: Note | None = None) -> ChoiceReply:
+        """Refuse a decision that waits."""
+        return ChoiceReply.model_validate(said(request, decision, "reject", note))
+
+    @routes.post("/decisions/{decision}/undo", status_code=202, responses=replies)
+    def undo(request: Request, decision: Id, note: Note | None = None) -> ChoiceReply:
+        """Take back what a decision did. The loop does so in its next turn."""
+        return ChoiceReply.model_validate(said(request, decision, "undo", note))
+
+
+def _page(
+    board: Board, limit: int, *, before: int | None, states: frozenset[DecisionState]
+) -> StoryPage:
+    items: list[StoryItem] = []
+    scanned = 0
+    while scanned < MOST_SCANNED:
+        told = board.loop.journal.stories(before=before, limit=limit)
+        scanned += len(told)
+        for seq, story in told:
+            before = seq
+            if not states or story.state in states:
+                items.append(StoryItem(seq=seq, **StoryReply.model_validate(story).model_dump()))
+            if len(items) == limit:
+                return StoryPage(items=items, next_cursor=cursor_at(seq))
+        if len(told) < limit:
+            return StoryPage(items=items, next_cursor=None)
+    return StoryPage(items=items, next_cursor=cursor_at(before or 0))
+
+
+def _explained(found: Explanation) -> ExplanationReply:
+    return ExplanationReply(
+        story=StoryReply.model_validate(found.story),
+        findings=[FindingReply.model_validate(finding) for finding in found.findings],
+        samples=[_samples(name, frame) for name, frame in found.samples.items()],
+    )
+
+
+def _samples(name: str, frame: Frame) -> SamplesReply:
+    entity, _, metric = name.rpartition(" ")
+    values = frame[metric].to_list() if metric in frame.columns else [None] * frame.height
+    return SamplesReply(entity=entity, metric=metric, t_s=frame[T_S].to_list(), values=values)

@@ -1,0 +1,50 @@
+"""`/healthz` and `/readyz`: is it alive, and can it be relied on?"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter
+
+from steward.service.api.replies import Reply, failures
+from steward.service.board import Board
+from steward.service.failures import RefusedError
+
+__all__ = ["health_routes"]
+
+
+class AliveReply(Reply):
+    """The loop's thread runs."""
+
+    status: Literal["alive"] = "alive"
+
+
+class ReadyReply(Reply):
+    """The loop turns and what it decides can be written down."""
+
+    status: Literal["ready"] = "ready"
+    turns: int
+
+
+def health_routes(board: Board) -> APIRouter:
+    """Return the two routes that supervisors ask. They need no token."""
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/healthz", responses=failures())
+    def alive() -> AliveReply:
+        """Say whether the loop is alive; if not, restart steward."""
+        if not board.alive():
+            hint = "restart steward; its log says why the loop ended"
+            raise RefusedError(503, "the loop has stopped", where="loop", hint=hint)
+        return AliveReply()
+
+    @routes.get("/readyz", responses=failures())
+    def ready() -> ReadyReply:
+        """Say whether the loop has turned lately and the journal can be written."""
+        reasons = board.unready()
+        if reasons:
+            hint = "GET /api/v1/cluster shows the loop's faults"
+            raise RefusedError(503, "; ".join(reasons), where="loop", hint=hint)
+        return ReadyReply(turns=board.picture.status.turns)
+
+    return routes

@@ -1,0 +1,117 @@
+"""`/metrics` for Prometheus: the loop's own figures and the newest sample of every GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from steward.service.api.replies import failures
+from steward.service.board import Board, Picture
+from steward.service.snapshot import GpuState
+
+__all__ = ["BoardMetrics", "metric_routes"]
+
+HOUR_S = 3600.0  # Prometheus counts in base units
+JOULES_PER_KWH = 3.6e6
+
+
+class BoardMetrics(Collector):
+    """Makes metric families out of the newest picture, when they are asked for."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def collect(self) -> Iterator[Metric]:
+        picture = self._board.look()
+        yield from _loop(picture)
+        yield from _worth(picture)
+        yield from _gpus(picture)
+
+
+def metric_routes(board: Board) -> APIRouter:
+    """Return the route that Prometheus scrapes."""
+    routes = APIRouter(tags=["health"])
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(BoardMetrics(board))
+
+    @routes.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}}, **failures()},
+    )
+    def metrics() -> Response:
+        """Give all metrics in Prometheus' text format."""
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+def _loop(picture: Picture) -> Iterator[Metric]:
+    status = picture.status
+    yield CounterMetricFamily("steward_turns", "Turns of the loop.", value=status.turns)
+    yield CounterMetricFamily(
+        "steward_faults", "Faults that the loop got over.", value=picture.faults
+    )
+    yield GaugeMetricFamily(
+        "steward_turn_last_seconds", "Wall time of the last turn.", value=status.last_turn_s
+    )
+    yield GaugeMetricFamily(
+        "steward_behind_seconds", "How late the last turn began.", value=status.behind_s
+    )
+    yield GaugeMetricFamily(
+        "steward_breaker_open",
+        "1 while the circuit breaker lets nothing through.",
+        value=float(status.breaker != "closed"),
+    )
+
+
+def _worth(picture: Picture) -> Iterator[Metric]:
+    decisions = GaugeMetricFamily(
+        "steward_decisions", "Decisions by their present state.", labels=["state"]
+    )
+    for state, count in picture.states.items():
+        decisions.add_metric([state.value], count)
+    yield decisions
+    savings = picture.savings
+    for name, unit, interval in (
+        ("gpu_seconds", "GPU-seconds put to work", savings.gpu_hours.times(HOUR_S)),
+        ("cost", f"money ({savings.assumptions.currency})", savings.cost),
+        ("energy_joules", "joules", savings.energy_kwh.times(JOULES_PER_KWH)),
+        ("co2_grams", "grams of CO2", savings.co2_kg.times(1000.0)),
+    ):
+        family = GaugeMetricFamily(
+            f"steward_saved_{name}", f"Measured savings: {unit}, 95 % interval.", labels=["bound"]
+        )
+        for bound in ("low", "mid", "high"):
+            family.add_metric([bound], getattr(interval, bound))
+        yield family
+
+
+def _gpus(picture: Picture) -> Iterator[Metric]:
+    shown = picture.snapshot
+    yield GaugeMetricFamily("steward_queue_jobs", "Jobs that wait.", value=len(shown.queue))
+    states = GaugeMetricFamily("steward_gpus", "GPUs by what they do now.", labels=["state"])
+    for state in GpuState:
+        states.add_metric([state.value], shown.states.get(state, 0))
+    yield states
+    labels = ["gpu", "node", "tenant"]
+    busy = GaugeMetricFamily("steward_gpu_busy_share", "Busy share of a GPU, 0..1.", labels=labels)
+    watts = GaugeMetricFamily("steward_gpu_power_watts", "Power of a GPU.", labels=labels)
+    used = GaugeMetricFamily(
+        "steward_gpu_memory_used_bytes", "Memory in use on a GPU.", labels=labels
+    )
+    for gpu in shown.gpus:
+        names = [gpu.id, gpu.node, gpu.tenant or ""]
+        for family, value in (
+            (busy, gpu.busy_share),
+            (watts, gpu.power_watts),
+            (used, gpu.memory_used_bytes),
+        ):
+            if value is not None:  # an unknown value is an absent series, never a zero
+                family.add_metric(names, value)
+    yield from (busy, watts, used)

@@ -1,0 +1,250 @@
+"""The shapes of answers, and so of the OpenAPI document. Numbers nobody knows are null, never NaN.
+
+Names are those of the model; a shape here is filled straight from the value of that name.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from steward.model.decision import DecisionState, Ruling
+from steward.model.finding import Severity
+
+__all__ = [
+    "ChoiceReply",
+    "DecisionReply",
+    "ErrorReply",
+    "EventReply",
+    "FindingReply",
+    "IntervalReply",
+    "Number",
+    "OutcomeReply",
+    "PatternReply",
+    "RecordReply",
+    "Reply",
+    "StoryReply",
+    "failures",
+]
+
+
+def _known(value: object) -> object:
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+Number = Annotated[float | None, BeforeValidator(_known)]
+Text = Annotated[str, Field(description="for people")]
+
+
+class Reply(BaseModel):
+    """Filled from a value by its attributes; frozen."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+class ErrorRecord(Reply):
+    """What is wrong, where, and what to do next."""
+
+    problem: str
+    where: str
+    hint: str
+
+
+class ErrorReply(Reply):
+    """Every answer that is not a success has this shape."""
+
+    error: ErrorRecord
+
+
+class IntervalReply(Reply):
+    """A figure and the range it lies in with 95 % confidence."""
+
+    low: Number
+    mid: Number
+    high: Number
+
+
+class EventReply(Reply):
+    """Something that happened."""
+
+    t_s: float
+    kind: str
+    subject: str
+    text: Text
+    source: str
+
+
+class EvidenceReply(Reply):
+    """Where the samples are that a finding rests on."""
+
+    entity: str
+    metric: str
+    from_s: Number
+    to_s: Number
+    says: Text
+
+
+class FindingReply(Reply):
+    """Something worth knowing."""
+
+    id: str
+    t_s: float
+    rule: str
+    subject: str
+    title: Text
+    severity: Severity
+    since_s: Number
+    evidence: list[EvidenceReply]
+    job: str | None
+    tenant: str | None
+    gpus: list[str]
+
+
+class PatternReply(Reply):
+    """Something that keeps happening: `hits` of `cases`."""
+
+    id: str
+    t_s: float
+    miner: str
+    statement: Text
+    hits: int
+    cases: int
+    low_share: Number
+    high_share: Number
+
+
+class LendReply(Reply):
+    """Let `borrower` run on GPUs that `owner` holds but does not use."""
+
+    type: Literal["lend"]
+    gpus: list[str]
+    owner: str
+    borrower: str
+
+
+class CallBackReply(Reply):
+    """Give lent GPUs back to their owner."""
+
+    type: Literal["call-back"]
+    loan: str
+    gpus: list[str]
+    owner: str
+    borrower: str
+
+
+class ForecastReply(Reply):
+    """What `basis` believed when the decision was made."""
+
+    subject: str
+    quantity: str
+    low: Number
+    mid: Number
+    high: Number
+    basis: str
+
+
+class DecisionReply(Reply):
+    """One thing to do and why. `expects` is in GPU-seconds."""
+
+    id: str
+    t_s: float
+    policy: str
+    action: Annotated[LendReply | CallBackReply, Field(discriminator="type")]
+    because: Text
+    findings: list[str]
+    forecasts: list[ForecastReply]
+    expects: IntervalReply
+    check_after_s: Number
+    undo: Annotated[LendReply | CallBackReply, Field(discriminator="type")] | None
+    tenant: str
+
+
+class VerdictReply(Reply):
+    """What the guard said."""
+
+    decision: str
+    t_s: float
+    ruling: Ruling
+    why: Text
+
+
+class ChoiceReply(Reply):
+    """What a person said."""
+
+    decision: str
+    t_s: float
+    choice: Literal["approve", "reject", "undo"]
+    user: str
+    note: str
+
+
+class ReceiptReply(Reply):
+    """What was really done."""
+
+    decision: str
+    t_s: float
+    result: Literal["done", "partly", "failed"]
+    gpus: list[str]
+    text: Text
+
+
+class OutcomeReply(Reply):
+    """What it was worth between `from_s` and `to_s`, in GPU-seconds."""
+
+    decision: str
+    t_s: float
+    from_s: Number
+    to_s: Number
+    gained: IntervalReply
+    lent: Number
+    expected: Number
+    counterfactual: Number
+    idle_watts: Number
+    final: bool
+    text: Text
+
+
+class StoryReply(Reply):
+    """A decision with all that came of it, oldest first. `gained` is in GPU-seconds."""
+
+    state: DecisionState
+    decision: DecisionReply
+    verdicts: list[VerdictReply]
+    choices: list[ChoiceReply]
+    receipts: list[ReceiptReply]
+    outcomes: list[OutcomeReply]
+    gained: Number
+
+
+RecordReply = (
+    OutcomeReply
+    | DecisionReply
+    | FindingReply
+    | PatternReply
+    | VerdictReply
+    | ChoiceReply
+    | ReceiptReply
+    | EventReply
+)
+
+_MEANINGS = {
+    400: "Malformed, or for another host",
+    401: "No valid token",
+    403: "Not allowed, or from another site's page",
+    404: "There is no such thing",
+    405: "Not with this method",
+    408: "The request did not arrive in time",
+    409: "Makes no sense in the decision's present state",
+    413: "The request is too large",
+    422: "A parameter is not what it should be",
+    429: "Too many requests",
+    503: "Storage or the loop cannot be relied on now",
+}
+
+
+def failures(*more: int) -> dict[int | str, dict[str, Any]]:
+    """Describe how a request can fail: in the ways that all can, and in `more`."""
+    statuses = sorted({400, 401, 403, 408, 413, 422, 429, 503, *more})
+    return {each: {"model": ErrorReply, "description": _MEANINGS[each]} for each in statuses}

@@ -1,0 +1,70 @@
+"""`GET /api/v1/savings`: what all decisions together were worth."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from steward.service.api.replies import IntervalReply, Number, Reply, failures
+from steward.service.board import Board
+
+__all__ = ["savings_routes"]
+
+
+class AssumptionsReply(Reply):
+    """What turns GPU-hours into money, energy and carbon; set in `[savings]`."""
+
+    price_per_gpu_hour: float
+    currency: str
+    host_watts_per_gpu: float
+    power_usage_effectiveness: float
+    co2_kg_per_kwh: float
+
+
+class PointReply(Reply):
+    """GPU-hours saved up to a time."""
+
+    t_s: Number
+    low: Number
+    mid: Number
+    high: Number
+
+
+class SavingsReply(Reply):
+    """The sum of all measured outcomes. Expectations never count."""
+
+    gpu_hours: IntervalReply
+    cost: IntervalReply
+    energy_kwh: IntervalReply
+    co2_kg: IntervalReply
+    outcomes: int
+    decisions: int
+    assumptions: AssumptionsReply
+    simulated_truth_gpu_hours: Number = Field(
+        description="the simulator's own account, in a demo; null elsewhere"
+    )
+    series: list[PointReply] = Field(description="GPU-hours over time, at most 512 points")
+
+
+def savings_routes(board: Board) -> APIRouter:
+    """Return the route about savings."""
+    routes = APIRouter(tags=["savings"])
+
+    @routes.get("/savings", responses=failures())
+    def savings() -> SavingsReply:
+        """Say what was gained, each figure with its 95 % interval."""
+        picture = board.look()
+        sums = picture.savings
+        return SavingsReply(
+            gpu_hours=IntervalReply.model_validate(sums.gpu_hours),
+            cost=IntervalReply.model_validate(sums.cost),
+            energy_kwh=IntervalReply.model_validate(sums.energy_kwh),
+            co2_kg=IntervalReply.model_validate(sums.co2_kg),
+            outcomes=sums.outcomes,
+            decisions=sums.decisions,
+            assumptions=AssumptionsReply.model_validate(sums.assumptions),
+            simulated_truth_gpu_hours=picture.truth,
+            series=[PointReply.model_validate(point) for point in picture.curve],
+        )
+
+    return routes

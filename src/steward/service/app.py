@@ -1,0 +1,167 @@
+"""Puts the service together: the API, the pages, and the door in front of both."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Mount, Route
+from starlette.types import Receive, Scope, Send
+
+from steward import __version__
+from steward.config.settings import Settings
+from steward.loop import Loop
+from steward.service.access import Access, is_loopback
+from steward.service.api import PREFIX, api_routes
+from steward.service.board import Board
+from steward.service.door import OPEN, Door
+from steward.service.failures import handle_failures
+from steward.service.limits import BodyLimit, RateLimit
+from steward.service.login import login_routes
+from steward.store.tokens import Tokens
+
+__all__ = ["create_api", "create_app"]
+
+log = logging.getLogger(__name__)
+
+PULSE_S = 1.0
+SPARKS = 50  # findings whose samples are drawn
+METHODS = ("GET", "POST")
+STATIC = Path(__file__).parent / "static"
+
+
+def create_app(
+    loop: Loop,
+    settings: Settings,
+    *,
+    truth: Callable[[], float] | None = None,
+    tokens: Tokens,
+    speed: float = 1.0,
+    alive: Callable[[], bool] = lambda: True,
+) -> FastAPI:
+    """Return the whole service. The page framework allows one per process.
+
+    For a demo, `truth` is the simulator's own account of GPU-hours and `speed` how much faster than
+    life it runs. `alive` says whether the loop's thread is.
+    """
+    from steward.service.pages import add_pages  # noqa: PLC0415 - heavy, and not for API tests
+
+    board = Board(loop, settings, truth=truth, speed=speed, alive=alive)
+    access = _access(settings, tokens)
+    app = create_api(board, access)
+    add_pages(app, board, access)
+    return app
+
+
+def create_api(board: Board, access: Access) -> FastAPI:
+    """Return the service without its pages."""
+    settings = board.settings.service
+    app = _Service(
+        title="steward",
+        version=__version__,
+        summary="An autonomous steward for machine-learning infrastructure",
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,  # it would load its scripts from elsewhere
+        redoc_url=None,
+        lifespan=_pulse_of(board),
+    )
+    app.state.board = board
+    app.tokens_required = access.required
+    app.include_router(api_routes(board))
+    app.include_router(login_routes(access, board.settings.site.name))
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics", "/login", "/logout"):
+        app.router.routes.append(Route(path, _Nothing(app), include_in_schema=False))
+    handle_failures(app)
+    app.add_middleware(
+        Door,
+        access=access,
+        rate=RateLimit(settings.requests_per_minute),
+        body=BodyLimit(settings.body_limit_bytes),
+        loopback_only=not access.required,
+    )
+    return app
+
+
+def _access(settings: Settings, tokens: Tokens) -> Access:
+    service = settings.service
+    # Browsers share cookies between ports: two stewards on one machine must not log each other out.
+    return Access(tokens, required=not is_loopback(service.host), cookie=f"steward_{service.port}")
+
+
+class _Service(FastAPI):
+    """Says in the OpenAPI document where a token is needed; the door asks for it, not FastAPI."""
+
+    tokens_required = False
+
+    def openapi(self) -> dict[str, Any]:
+        known = self.openapi_schema is not None
+        document = super().openapi()
+        if known:
+            return document
+        document["components"]["securitySchemes"] = {
+            "token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "made by `steward token new`; not needed on a loopback address",
+            }
+        }
+        without: list[dict[str, list[str]]] = [] if self.tokens_required else [{}]
+        for path, operations in document["paths"].items():
+            for operation in operations.values():
+                if not path.startswith(OPEN):
+                    operation["security"] = [{"token": []}, *without]
+        return document
+
+
+class _Nothing:
+    """Answers API addresses and methods that do not exist, before the pages get to see them."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, _receive: Receive, _send: Send) -> None:
+        allowed = [method for method in METHODS if self._answers(scope, method)]
+        if allowed:
+            raise HTTPException(405, headers={"Allow": ", ".join(allowed)})
+        raise HTTPException(404)
+
+    def _answers(self, scope: Scope, method: str) -> bool:
+        asked = {**scope, "method": method}
+        others = (route for route in self._app.router.routes if not _is_nothing(route))
+        return any(route.matches(asked)[0] is Match.FULL for route in others)
+
+
+def _is_nothing(route: BaseRoute) -> bool:
+    return isinstance(route, Mount) or isinstance(getattr(route, "app", None), _Nothing)
+
+
+def _pulse_of(board: Board) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        pulse = asyncio.create_task(_pulse(board))
+        yield
+        board.closing.set()
+        pulse.cancel()
+        with suppress(asyncio.CancelledError):
+            await pulse
+
+    return lifespan
+
+
+async def _pulse(board: Board) -> None:
+    """Keep the picture new, so that pages find it ready and never wait for a disk."""
+    while True:
+        try:
+            picture = await asyncio.to_thread(board.look)
+            await asyncio.to_thread(board.sparks.catch_up, picture.findings[:SPARKS])
+        except Exception:
+            log.exception("the pages keep their last picture")  # and /readyz says what is wrong
+        await asyncio.sleep(PULSE_S)

@@ -1,0 +1,211 @@
+"""What every request and every page reads: one picture per turn, made once, shared by all.
+
+Reading is all that happens here. What people say goes into the journal, and the loop picks it up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from steward.config.settings import Settings
+from steward.errors import StewardError
+from steward.loop import Loop, LoopStatus
+from steward.model.decision import Choice, DecisionState
+from steward.model.finding import Finding, Pattern
+from steward.model.frame import Frame
+from steward.model.identity import DecisionId, FindingId
+from steward.model.outcome import Savings, Story
+from steward.service.access import User
+from steward.service.failures import RefusedError
+from steward.service.ledger import Curve, Ledger, Point, Told
+from steward.service.snapshot import GpuState, Snapshot, snapshot_of
+from steward.service.sparks import Sparks, samples_around
+from steward.store.choices import choose, possible
+from steward.store.explain import Explanation, explain
+
+__all__ = ["Board", "Picture", "Say", "Use"]
+
+Say = Literal["approve", "reject", "undo"]
+SILENT_AFTER_S = 30.0
+MOST_SERIES, SAMPLES = 8, 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What the GPUs were used for at one time."""
+
+    t_s: float
+    states: Mapping[GpuState, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """All there is to show. A larger `version` is newer."""
+
+    version: int
+    snapshot: Snapshot
+    status: LoopStatus
+    faults: int  # since the service started
+    patterns: tuple[Pattern, ...]
+    findings: tuple[Finding, ...]  # newest first
+    open_findings: frozenset[FindingId]  # those that hold at this moment
+    stories: tuple[Told, ...]  # newest first
+    states: Mapping[DecisionState, int]
+    savings: Savings
+    curve: tuple[Point, ...]
+    truth: float | None  # the simulator's own GPU-hours
+    truth_curve: tuple[Point, ...]
+    history: tuple[Use, ...]  # oldest first
+
+
+class Board:
+    """Looks at the loop and the journal, and remembers the newest picture."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        settings: Settings,
+        *,
+        truth: Callable[[], float] | None = None,
+        speed: float = 1.0,
+        alive: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.loop = loop
+        self.settings = settings
+        self.simulated = truth is not None
+        self.speed = speed
+        self.alive = alive
+        self.closing = threading.Event()
+        self.sparks = Sparks(loop.telemetry)
+        self._truth = truth
+        self._truth_curve: Curve[Point] = Curve()
+        self._history: Curve[Use] = Curve(160)
+        self._ledger = Ledger(loop.journal, settings.savings.assumptions)
+        self._lock = threading.Lock()
+        self._turned_s = time.monotonic()
+        self._faults = 0
+        self.picture = self._draw(loop.status, version=0)
+
+    def look(self) -> Picture:
+        """Return the picture as of now; cheap when nothing happened since the last time."""
+        with self._lock:
+            news = self._ledger.catch_up()
+            status = self.loop.status
+            before = self.picture
+            if status.turns != before.status.turns:
+                self._turned_s = time.monotonic()
+                self._faults += _new_faults(before.status, status)
+            if news or status is not before.status:
+                self.picture = self._draw(status, version=before.version + 1)
+            return self.picture
+
+    def story(self, decision: DecisionId) -> Story:
+        """Return a decision with all that came of it; 404 when there is none of that id."""
+        journal = self.loop.journal
+        for _, story in journal.stories(ids=(decision,), limit=1):
+            return story
+        try:
+            return journal.story(decision)  # says which ids are near
+        except StewardError as fault:
+            raise RefusedError(404, fault.problem, where="journal", hint=fault.hint) from fault
+
+    def explain(self, decision: DecisionId) -> Explanation:
+        """Go back from a decision to its samples."""
+        self.story(decision)
+        return explain(self.loop.journal, self.loop.telemetry, decision)
+
+    def samples(self, found: Explanation) -> dict[str, dict[str, Frame]]:
+        """Return what a decision's evidence did before and after, by metric and entity."""
+        decision = found.story.decision
+        until_s = decision.t_s + decision.check_after_s
+        series: dict[str, dict[str, Frame]] = {}
+        for piece in (piece for finding in found.findings for piece in finding.evidence):
+            of_metric = series.setdefault(piece.metric, {})
+            if piece.entity not in of_metric and len(of_metric) < MOST_SERIES:
+                of_metric[piece.entity] = samples_around(
+                    self.loop.telemetry, piece, points=SAMPLES, until_s=until_s
+                )
+        return series
+
+    def choose(self, decision: DecisionId, say: Say, *, user: User, note: str = "") -> Choice:
+        """Write down what a person said. Refuses who may not, and what makes no sense now."""
+        if not user.may_decide:
+            raise RefusedError(
+                403,
+                f"{user.name} is a viewer and may not {say} decisions",
+                where=f"decision {decision}",
+                hint="ask somebody with an operator token",
+            )
+        self.story(decision)
+        t_s = self.loop.view.t_s
+        try:
+            return choose(self.loop.journal, decision, say, user=user.name, t_s=t_s, note=note)
+        except StewardError as fault:
+            if say in possible(self.story(decision)):
+                raise  # it could be said, so it could not be written
+            raise RefusedError(409, fault.problem, where=fault.where, hint=fault.hint) from fault
+
+    @property
+    def silent_s(self) -> float:
+        """How long the loop has not turned, by this machine's clock."""
+        return time.monotonic() - self._turned_s
+
+    @property
+    def silent(self) -> bool:
+        """Whether that is longer than can be explained."""
+        return self.silent_s > max(SILENT_AFTER_S, 3 * self.settings.loop.every_s)
+
+    def unready(self) -> list[str]:
+        """Say why the service should not be relied on now; nothing when it can be."""
+        status = self.look().status
+        reasons = []
+        if not self.alive():
+            reasons.append("the loop has stopped")
+        if status.turns == 0:
+            reasons.append("the loop has not made its first turn yet")
+        elif self.silent:
+            reasons.append(f"the loop has not turned for {self.silent_s:.0f} s")
+        reasons += [
+            f"the journal cannot be written: {fault.problem}"
+            for fault in status.faults
+            if fault.where == "journal" and fault.t_s >= status.t_s
+        ]
+        return reasons
+
+    def _draw(self, status: LoopStatus, *, version: int) -> Picture:
+        view, ledger = self.loop.view, self._ledger
+        snapshot = snapshot_of(view)
+        if snapshot.states:
+            self._history.add(Use(t_s=view.t_s, states=snapshot.states))
+        savings = ledger.savings_with(self.loop.unsettled)
+        if savings.outcomes:
+            ledger.note(view.t_s, savings)
+        truth = self._truth() if self._truth else None
+        if truth is not None:
+            self._truth_curve.add(Point(t_s=view.t_s, low=truth, mid=truth, high=truth))
+        return Picture(
+            version=version,
+            snapshot=snapshot,
+            status=status,
+            faults=self._faults,
+            patterns=self.loop.patterns,
+            findings=tuple(ledger.findings()),
+            open_findings=frozenset(finding.id for finding in view.findings),
+            stories=tuple(ledger.stories()),
+            states=MappingProxyType(ledger.states),
+            savings=savings,
+            curve=ledger.curve.points,
+            truth=truth,
+            truth_curve=self._truth_curve.points,
+            history=self._history.points,
+        )
+
+
+def _new_faults(before: LoopStatus, now: LoopStatus) -> int:
+    known = {id(fault) for fault in before.faults}
+    return sum(id(fault) not in known for fault in now.faults)

@@ -1,0 +1,212 @@
+"""Keeps the accounts: reads each journal entry once and adds it to what is known.
+
+Memory is bounded: decisions that are over are forgotten once there are newer ones, their figures
+are not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import hypot
+from typing import Generic, Protocol, TypeVar
+
+from steward.model.decision import Choice, Decision, DecisionState, Receipt, Verdict
+from steward.model.finding import Finding
+from steward.model.identity import DecisionId
+from steward.model.outcome import Assumptions, Interval, Outcome, Savings, Story, savings_of
+from steward.store.journal import Entry, Journal
+
+__all__ = ["Curve", "Ledger", "Point", "Told"]
+
+READ_AT_ONCE = 1000
+OVER = frozenset(
+    {
+        DecisionState.DONE,
+        DecisionState.EXPIRED,
+        DecisionState.FAILED,
+        DecisionState.REJECTED,
+        DecisionState.UNDONE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A decision's story so far; `seq` is the newest entry that belongs to it."""
+
+    seq: int
+    story: Story
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A figure at one time, with its range."""
+
+    t_s: float
+    low: float
+    mid: float
+    high: float
+
+
+class Timed(Protocol):
+    """Anything that has a time."""
+
+    @property
+    def t_s(self) -> float: ...
+
+
+P = TypeVar("P", bound=Timed)
+
+
+class Curve(Generic[P]):
+    """At most `size` points of a line that grows to the right; when full, every other one goes."""
+
+    def __init__(self, size: int = 512) -> None:
+        self._size = size
+        self._points: list[P] = []
+
+    @property
+    def points(self) -> tuple[P, ...]:
+        return tuple(self._points)
+
+    def add(self, point: P) -> None:
+        """Add a point in place of those that are not earlier: time never goes back."""
+        while self._points and point.t_s <= self._points[-1].t_s:
+            self._points.pop()
+        if len(self._points) >= self._size:
+            self._points = self._points[::2]
+        self._points.append(point)
+
+
+class Ledger:
+    """What the journal says, summed up. Not safe for threads: the board holds a lock around it."""
+
+    def __init__(self, journal: Journal, assumptions: Assumptions, *, keep: int = 2000) -> None:
+        self._journal = journal
+        self._assumptions = assumptions
+        self._keep = keep
+        self._stories: OrderedDict[DecisionId, Told] = OrderedDict()
+        self._findings: deque[Finding] = deque(maxlen=200)
+        self._in_memory: Counter[DecisionState] = Counter()
+        self._forgotten: Counter[DecisionState] = Counter()
+        self.seq = 0
+        self.savings = savings_of((), assumptions)
+        self.curve: Curve[Point] = Curve()
+        self._all_history = False
+
+    def catch_up(self) -> bool:
+        """Read what is new. Say whether there was anything."""
+        before = self.seq
+        while entries := self._journal.read(after=self.seq, limit=READ_AT_ONCE):
+            for entry in entries:
+                self._fold(entry)
+                if isinstance(entry.value, Outcome):
+                    self._add(entry.value)
+            self.seq = entries[-1].seq
+        self._forget()
+        self._all_history = True
+        return self.seq != before
+
+    @property
+    def states(self) -> dict[DecisionState, int]:
+        """How many decisions are in each state, forgotten ones too."""
+        return {state: self._in_memory[state] + self._forgotten[state] for state in DecisionState}
+
+    def savings_with(self, unsettled: Sequence[Outcome]) -> Savings:
+        """Return what was saved, with what open loans have brought since their last check."""
+        told = {each.decision: self._stories.get(each.decision) for each in unsettled}
+        first = sum(each is None or not each.story.outcomes for each in told.values())
+        return _sum(self.savings, savings_of(unsettled, self._assumptions), decisions=first)
+
+    def stories(self) -> list[Told]:
+        """Return the decisions in memory, newest first."""
+        return list(reversed(self._stories.values()))
+
+    def story(self, decision: DecisionId) -> Told | None:
+        """Return one decision, if it is still in memory."""
+        return self._stories.get(decision)
+
+    def findings(self) -> list[Finding]:
+        """Return the newest findings, newest first."""
+        return list(reversed(self._findings))
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _fold(self, entry: Entry) -> None:
+        match entry.value:
+            case Decision() as decision:
+                if decision.id not in self._stories:
+                    self._put(decision.id, Told(seq=entry.seq, story=Story(decision=decision)))
+            case Finding() as finding:
+                self._findings.append(finding)
+            case Verdict() | Choice() | Receipt() | Outcome() as value:
+                told = self._stories.get(value.decision)
+                if told is not None:
+                    self._put(
+                        value.decision, Told(seq=entry.seq, story=_continued(told.story, value))
+                    )
+
+    def _put(self, decision: DecisionId, told: Told) -> None:
+        before = self._stories.get(decision)
+        if before is not None:
+            self._in_memory[before.story.state] -= 1
+        self._in_memory[told.story.state] += 1
+        self._stories[decision] = told
+
+    def _forget(self) -> None:
+        spare = len(self._stories) - self._keep
+        if spare <= 0:
+            return
+        over = [id_ for id_, told in self._stories.items() if told.story.state in OVER]
+        for id_ in over[:spare]:
+            state = self._stories.pop(id_).story.state
+            self._in_memory[state] -= 1
+            self._forgotten[state] += 1
+
+    # -- adding up -----------------------------------------------------------------------------
+
+    def _add(self, outcome: Outcome) -> None:
+        told = self._stories.get(outcome.decision)
+        first = told is None or len(told.story.outcomes) == 1
+        more = savings_of((outcome,), self._assumptions)
+        self.savings = _sum(self.savings, more, decisions=int(first))
+        if not self._all_history:
+            self.note(outcome.t_s, self.savings)
+
+    def note(self, t_s: float, savings: Savings) -> None:
+        """Add to the curve. What happened before we looked is noted by itself, from outcomes."""
+        hours = savings.gpu_hours
+        self.curve.add(Point(t_s=t_s, low=hours.low, mid=hours.mid, high=hours.high))
+
+
+def _continued(story: Story, value: Verdict | Choice | Receipt | Outcome) -> Story:
+    match value:
+        case Verdict():
+            return replace(story, verdicts=(*story.verdicts, value))
+        case Choice():
+            return replace(story, choices=(*story.choices, value))
+        case Receipt():
+            return replace(story, receipts=(*story.receipts, value))
+        case Outcome():
+            return replace(story, outcomes=(*story.outcomes, value))
+
+
+def _sum(one: Savings, other: Savings, *, decisions: int) -> Savings:
+    return Savings(
+        gpu_hours=_plus(one.gpu_hours, other.gpu_hours),
+        cost=_plus(one.cost, other.cost),
+        energy_kwh=_plus(one.energy_kwh, other.energy_kwh),
+        co2_kg=_plus(one.co2_kg, other.co2_kg),
+        outcomes=one.outcomes + other.outcomes,
+        decisions=one.decisions + decisions,
+        assumptions=one.assumptions,
+    )
+
+
+def _plus(one: Interval, other: Interval) -> Interval:
+    """Add two figures whose errors are independent: squares of half-widths add."""
+    mid = one.mid + other.mid
+    half = hypot((one.high - one.low) / 2, (other.high - other.low) / 2)
+    return Interval(low=mid - half, mid=mid, high=mid + half)

@@ -1,0 +1,104 @@
+"""`/`: what the cluster does now."""
+
+from __future__ import annotations
+
+from nicegui import ui
+
+from steward.model.decision import Autonomy
+from steward.service.board import Picture
+from steward.service.pages.charts import use_chart, use_series
+from steward.service.pages.drawings import faults, news, queue_table, tenant_bars
+from steward.service.pages.frame import Show, Visit, card
+from steward.service.pages.heat_map import HeatMap
+from steward.service.pages.markup import Markup, join, tag
+from steward.service.pages.rows import Chart, Html
+from steward.service.pages.wording import amount, interval, plural
+from steward.service.snapshot import GpuState
+
+__all__ = ["cluster_page", "key_figures"]
+
+CHART_EVERY_S = 5.0
+AUTONOMY = {
+    Autonomy.OBSERVE: "looks, says nothing",
+    Autonomy.ADVISE: "advises, does nothing",
+    Autonomy.APPROVE: "does what you approve",
+    Autonomy.AUTO: "acts within its budgets",
+}
+
+
+def cluster_page(_visit: Visit) -> Show:
+    """Build the page and return what keeps it up to date."""
+    notice = Html()
+    figures = Html(classes="st-figures")
+    with ui.element("div").classes("st-columns"):
+        with ui.element("div"):
+            heat_map = HeatMap()
+            with card("What GPUs are used for"):
+                chart = Chart(use_chart(), every_s=CHART_EVERY_S)
+            with card("Newest decisions"):
+                newest = Html()
+        with ui.element("div"):
+            with card("Tenants and their shares"):
+                tenants = Html()
+                Html(_BAR_KEY, classes="st-legend")
+            with card("Queue"):
+                queue = Html()
+
+    def show(picture: Picture) -> None:
+        notice.show(faults(picture))
+        figures.show(key_figures(picture))
+        heat_map.show(picture.snapshot)
+        chart.show(lambda: use_series(picture.history))
+        tenants.show(tenant_bars(picture.snapshot))
+        queue.show(queue_table(picture.snapshot))
+        newest.show(news(picture))
+
+    return show
+
+
+_BAR_KEY = join(
+    tag("span", tag("i", class_="st-key st-held"), "held"),
+    tag("span", tag("i", class_="st-key st-borrowed"), "borrowed"),
+    tag("span", tag("i", class_="st-key st-fair"), "fair share"),
+    tag("span", tag("i", class_="st-key st-guaranteed"), "guaranteed"),
+)
+
+
+def key_figures(picture: Picture) -> Markup:
+    """Show the few figures that say how things are."""
+    shown, status, saved = picture.snapshot, picture.status, picture.savings.gpu_hours
+    count = shown.states
+    total = sum(count.values())
+    in_use = count.get(GpuState.BUSY, 0) + count.get(GpuState.LENT, 0)
+    dark = count.get(GpuState.UNKNOWN, 0) + count.get(GpuState.FAILED, 0)
+    asked = sum(job.gpus for job in shown.queue)
+    closed = status.breaker == "closed"
+    return join(
+        _figure("GPUs busy", f"{in_use:,}", f"of {total:,}" + (f", {dark} dark" if dark else "")),
+        _figure("Held but idle", f"{count.get(GpuState.IDLE, 0):,}", "by jobs that rest", "waste"),
+        _figure("Lent now", f"{count.get(GpuState.LENT, 0):,}", plural(_loans(picture), "loan")),
+        _figure("Waiting jobs", f"{len(shown.queue):,}", f"for {plural(asked, 'GPU')}"),
+        _figure("GPU-hours saved", amount(saved.mid), f"95 %: {interval(saved)}", "good"),
+        _figure("Autonomy", status.autonomy.value, AUTONOMY[status.autonomy]),
+        _figure(
+            "Breaker",
+            "closed" if closed else "open",
+            "outcomes are as promised" if closed else status.breaker.partition(": ")[2],
+            "" if closed else "bad",
+        ),
+    )
+
+
+def _loans(picture: Picture) -> int:
+    return len({gpu.loan for gpu in picture.snapshot.gpus if gpu.loan})
+
+
+def _figure(name: str, value: str, beside: str, kind: str = "") -> Markup:
+    return tag(
+        "div",
+        tag("span", name, class_="st-quiet"),
+        tag("b", value, class_="st-number"),
+        tag("small", beside, class_="st-quiet"),
+        class_=f"st-figure st-is-{kind}" if kind else "st-figure",
+        title=beside,
+    )

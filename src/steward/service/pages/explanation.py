@@ -1,0 +1,143 @@
+"""Why a decision was made and what came of it, as a page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from nicegui import ui
+
+from steward.model.decision import CallBack, Decision, Ruling
+from steward.model.forecast import Forecast
+from steward.model.frame import Frame
+from steward.model.metric import METRICS
+from steward.model.outcome import Story
+from steward.service.pages.charts import sample_chart
+from steward.service.pages.markup import Markup, join, tag
+from steward.service.pages.rows import Chart, Html
+from steward.service.pages.wording import (
+    amount,
+    clock,
+    duration,
+    evidence_text,
+    gpu_hours,
+    gpus_text,
+    quantity_text,
+)
+from steward.store.explain import Explanation
+
+__all__ = ["draw_explanation", "promised_and_measured", "timeline"]
+
+RULINGS = {
+    Ruling.GO: "The guard let it pass",
+    Ruling.ASK: "The guard asks a person",
+    Ruling.ADVISE: "Said as advice",
+    Ruling.HOLD: "The guard held it back",
+    Ruling.EXPIRE: "It expired",
+}
+SAID = {"approve": "approved", "reject": "rejected", "undo": "undid"}
+MEANINGS = {metric.name: metric.meaning for metric in METRICS}
+
+
+def draw_explanation(found: Explanation, samples: Mapping[str, Mapping[str, Frame]]) -> None:
+    """Draw the whole explanation into the present element."""
+    story = found.story
+    decision = story.decision
+    with ui.element("div").classes("st-pair"):
+        with ui.element("div"):
+            Html(join(tag("h3", "What happened"), timeline(story)))
+        with ui.element("div"):
+            if not decision.returns:
+                Html(join(tag("h3", "Promised and measured"), promised_and_measured(story)))
+            Html(join(tag("h3", "What it rests on"), _basis(found)))
+    for metric, series in samples.items():
+        if any(frame.height for frame in series.values()):
+            meaning = MEANINGS.get(metric, "")
+            Html(tag("h3", metric, tag("span", f" {meaning}" if meaning else None)))
+            Chart(sample_chart(metric, series, decided_s=decision.t_s))
+
+
+def timeline(story: Story) -> Markup:
+    """Tell everything in the order in which it happened."""
+    steps = (
+        tag("li", tag("time", clock(t_s)), what, said, class_=f"st-step st-step-{kind}")
+        for t_s, kind, what, said in sorted(_lines(story), key=lambda line: line[0])
+    )
+    return tag("ol", join(*steps), class_="st-timeline")
+
+
+def _lines(story: Story) -> Iterator[tuple[float, str, Markup, str]]:
+    decision = story.decision
+    yield decision.t_s, "decided", tag("b", "Decided"), f" by the policy {decision.policy}"
+    for verdict in story.verdicts:
+        yield verdict.t_s, "ruled", tag("b", RULINGS[verdict.ruling]), f": {verdict.why}"
+    for choice in story.choices:
+        note = f": {choice.note}" if choice.note else ""
+        yield choice.t_s, "chosen", tag("b", choice.user), f" {SAID[choice.choice]} it{note}"
+    for receipt in story.receipts:
+        done = {"done": "Carried out", "partly": "Carried out in part", "failed": "Failed"}
+        yield receipt.t_s, receipt.result, tag("b", done[receipt.result]), f": {receipt.text}"
+    for outcome in story.outcomes:
+        worth = f"{gpu_hours(outcome.gained.mid)} gained"
+        yield outcome.t_s, "measured", tag("b", worth), f": {outcome.text}"
+
+
+def promised_and_measured(story: Story) -> Markup:
+    """Compare what was promised with what came, in GPU-hours."""
+    expects = story.decision.expects
+    rows = [("Promised by the first check", expects.mid, expects.low, expects.high)]
+    if story.outcomes:
+        expected = sum(outcome.expected for outcome in story.outcomes)
+        rows.append(("Promised so far", expected, expected, expected))
+        low = sum(outcome.gained.low for outcome in story.outcomes)
+        high = sum(outcome.gained.high for outcome in story.outcomes)
+        rows.append(("Measured so far", story.gained, low, high))
+    most = max(1.0, *(max(0.0, high) for *_, high in rows))
+    bars = join(*(_bar(name, mid, low, high, most=most) for name, mid, low, high in rows))
+    wait = f"First check {duration(story.decision.check_after_s)} after it was carried out."
+    return join(bars, tag("p", wait, class_="st-quiet") if not story.outcomes else None)
+
+
+def _bar(name: str, mid: float, low: float, high: float, *, most: float) -> Markup:
+    width = f"width:{100 * max(0.0, mid) / most:.1f}%"
+    span = "" if low == high else f" ({amount(low / 3600)} to {amount(high / 3600)})"
+    kind = "st-measured" if name.startswith("Measured") else "st-promised"
+    return tag(
+        "div",
+        tag(
+            "div",
+            tag("span", name),
+            tag("span", gpu_hours(mid), tag("small", span, class_="st-quiet"), class_="st-number"),
+            class_="st-split",
+        ),
+        tag("div", tag("i", class_=kind, style=width), class_="st-bar st-thin"),
+    )
+
+
+def _basis(found: Explanation) -> Markup:
+    decision = found.story.decision
+    findings = (
+        tag("li", tag("b", each.title), f": {evidence_text(each)}") for each in found.findings
+    )
+    forecasts = _beliefs(decision.forecasts)
+    gpus = tag("li", f"GPUs: {gpus_text(decision.action.gpus)}", class_="st-quiet")
+    return tag("ul", join(*findings, *forecasts, gpus, _loan(decision)), class_="st-basis")
+
+
+def _loan(decision: Decision) -> Markup | None:
+    if not isinstance(decision.action, CallBack):
+        return None
+    loan = decision.action.loan
+    return tag("li", "It ends the loan ", tag("a", loan, href=f"/decisions/{loan}"))
+
+
+def _beliefs(forecasts: tuple[Forecast, ...]) -> Iterator[Markup]:
+    """Say each belief once: what holds for several subjects alike stands in one line."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for each in forecasts:
+        low, mid, high = (quantity_text(each.quantity, x) for x in (each.low, each.mid, each.high))
+        alike.setdefault((each.quantity, f"{mid} ({low} to {high})", each.basis), []).append(
+            each.subject
+        )
+    for (quantity, figures, basis), subjects in alike.items():
+        said = f"{quantity} of {gpus_text(tuple(subjects))}: {figures}, {basis}"
+        yield tag("li", said, class_="st-quiet")

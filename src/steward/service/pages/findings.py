@@ -1,0 +1,133 @@
+"""`/findings`: what was noticed, each with the samples it rests on, and what keeps happening."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nicegui import ui
+from nicegui.element import Element
+
+from steward.model.finding import Finding, Pattern
+from steward.model.identity import FindingId
+from steward.service.board import Picture
+from steward.service.pages.drawings import empty, moment, severity_chip, sparkline
+from steward.service.pages.frame import Show, Visit, card
+from steward.service.pages.markup import Markup, join, tag
+from steward.service.pages.rows import Html, Rows
+from steward.service.pages.wording import about, evidence_text, gpus_text, share
+from steward.service.sparks import Spark
+
+__all__ = ["findings_page", "pattern_list"]
+
+SHOWN = 50
+NOTHING = empty(
+    "Nothing noticed yet",
+    "GPUs that are held but idle for five minutes, outside compilation, data loading and "
+    "checkpoints, will be listed here with their samples.",
+)
+
+
+def findings_page(visit: Visit) -> Show:
+    """Build the page and return what keeps it up to date."""
+    with card("What keeps happening") as patterns_card:
+        patterns = Html()
+    with card("Findings"):
+        nothing = Html()
+        with ui.element("div").classes("st-list") as parent:
+            rows: Rows[FindingId, Markup] = Rows(parent, _make)
+
+    def show(picture: Picture) -> None:
+        patterns_card.set_visibility(bool(picture.patterns))
+        patterns.show(pattern_list(picture.patterns))
+        newest = picture.findings[:SHOWN]
+        nothing.show(Markup("") if newest else NOTHING)
+        decided = _decided(picture)
+        rows.show(
+            [
+                (each.id, _row(each, picture, visit.board.sparks[each.id], decided.get(each.id)))
+                for each in newest
+            ]
+        )
+
+    return show
+
+
+def _make(markup: Markup) -> tuple[Element, Callable[[Markup], None]]:
+    row = Html(markup, tag="article", classes="st-finding")
+    return row, row.show
+
+
+def _decided(picture: Picture) -> dict[FindingId, str]:
+    return {
+        finding: told.story.decision.id
+        for told in reversed(picture.stories)
+        for finding in told.story.decision.findings
+    }
+
+
+def _row(finding: Finding, picture: Picture, spark: Spark, decision: str | None) -> Markup:
+    now_s = picture.snapshot.t_s
+    holds = finding.id in picture.open_findings
+    says = evidence_text(finding)
+    whose = " · ".join(
+        part
+        for part in (
+            gpus_text(finding.gpus) or finding.subject,
+            f"job {finding.job}" if finding.job else "",
+            finding.tenant or "",
+        )
+        if part
+    )
+    lasted = f"for {about(now_s - finding.since_s)} now" if holds else "over"
+    link = tag("a", "Decision", href=f"/decisions/{decision}") if decision else None
+    return join(
+        tag(
+            "div",
+            tag(
+                "div",
+                severity_chip(finding),
+                tag("span", "holds now", class_="st-chip st-chip-active") if holds else None,
+                tag("span", moment(finding.t_s, now_s), ", ", lasted, class_="st-quiet"),
+                class_="st-line",
+            ),
+            tag("b", finding.title),
+            tag("p", whose, class_="st-quiet"),
+            tag("p", says),
+            tag(
+                "p",
+                tag("span", "Rule ", tag("code", finding.rule), class_="st-quiet"),
+                " ",
+                link,
+                class_="st-line",
+            ),
+        ),
+        tag("figure", sparkline(spark, says), tag("figcaption", _caption(finding))),
+    )
+
+
+def _caption(finding: Finding) -> str:
+    first = finding.evidence[0] if finding.evidence else None
+    return f"{first.metric} of {first.entity}" if first else ""
+
+
+def pattern_list(patterns: tuple[Pattern, ...]) -> Markup:
+    """List patterns with how often they held."""
+    return tag(
+        "ul",
+        join(
+            *(
+                tag(
+                    "li",
+                    each.statement,
+                    tag(
+                        "span",
+                        f" {each.hits:,} of {each.cases:,} times, so "
+                        f"{share(each.low_share)} to {share(each.high_share)}",
+                        class_="st-quiet",
+                    ),
+                )
+                for each in patterns
+            )
+        ),
+        class_="st-patterns",
+    )

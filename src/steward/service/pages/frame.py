@@ -1,0 +1,161 @@
+"""What surrounds every page: navigation, the light switch, who you are, and the footer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nicegui import ui
+from nicegui.element import Element
+
+from steward import __version__
+from steward.service.access import Access, User
+from steward.service.board import Board, Picture
+from steward.service.pages.markup import Markup, join, tag
+from steward.service.pages.rows import Html
+from steward.service.pages.wording import clock
+
+__all__ = ["LOOKS", "LOOK_COOKIE", "Show", "Visit", "card", "frame"]
+
+TICK_S = 1.0
+LOOKS: dict[str, bool | None] = {"auto": None, "light": False, "dark": True}
+LOOK_COOKIE = "steward_look"
+LOOK_FOR = "path=/; max-age=31536000"
+PAGES = (
+    ("/", "Cluster", "grid_view"),
+    ("/findings", "Findings", "search"),
+    ("/decisions", "Decisions", "rule"),
+    ("/savings", "Savings", "savings"),
+)
+
+Show = Callable[[Picture], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Visit:
+    """One open page: who looks at it, and what it looks at."""
+
+    board: Board
+    access: Access
+    user: User
+    look: str = "auto"
+
+    def current_user(self) -> User | None:
+        """Return the user, if they still may be here: sessions end and tokens are revoked."""
+        return self.access.still(self.user)
+
+
+def frame(visit: Visit, *, at: str, title: str, build: Callable[[Visit], Show]) -> None:
+    """Draw a page and keep it up to date until it is closed."""
+    ui.page_title(f"{title} · steward")
+    dark = ui.dark_mode(value=LOOKS[visit.look])
+    with ui.element("header").classes("st-top"):
+        badge = _navigation(at, "st-nav")
+        live = Html(tag="span", classes="st-live").props('role="status"')
+        _light_switch(visit, dark)
+        _whoami(visit)
+    with ui.element("main").classes("st-main"):
+        show = build(visit)
+    foot = Html(tag="footer", classes="st-foot")
+    tabs_badge = _navigation(at, "st-tabs")
+    seen = -1
+
+    def tick() -> None:
+        nonlocal seen
+        if visit.current_user() is None:
+            ui.navigate.to("/login")
+            return
+        picture = visit.board.picture
+        live.show(_live(visit.board))
+        if picture.version != seen:
+            seen = picture.version
+            waiting = _waiting(picture)
+            badge.show(waiting)
+            tabs_badge.show(waiting)
+            foot.show(_foot(visit.board, picture))
+            show(picture)
+
+    tick()
+    ui.timer(TICK_S, tick)
+
+
+def _navigation(at: str, classes: str) -> Html:
+    with ui.element("nav").classes(classes).props('aria-label="Pages"'):
+        if classes == "st-nav":
+            mark = tag("img", src="/static/steward.svg", alt="", width="24", height="24")
+            Html(tag("a", mark, tag("b", "steward"), href="/", class_="st-brand"))
+        badge = None
+        for path, name, icon in PAGES:
+            with ui.link(target=path).classes("st-link") as link:
+                ui.icon(icon).props("aria-hidden=true")
+                ui.label(name)
+                if path == "/decisions":
+                    badge = Html(tag="span")
+            if path == at:
+                link.classes("st-here").props('aria-current="page"')
+    assert badge is not None  # noqa: S101 - the decisions page is one of PAGES
+    return badge
+
+
+def _waiting(picture: Picture) -> Markup:
+    count = sum(told.story.state.value == "waiting" for told in picture.stories)
+    if not count:
+        return Markup("")
+    return tag("span", str(count), class_="st-badge", aria_label=f"{count} wait for approval")
+
+
+def _light_switch(visit: Visit, dark: ui.dark_mode) -> None:
+    icons = {"auto": "brightness_auto", "light": "light_mode", "dark": "dark_mode"}
+
+    def turn() -> None:
+        names = list(LOOKS)
+        visit.look = names[(names.index(visit.look) + 1) % len(names)]
+        dark.set_value(LOOKS[visit.look])
+        button.props(f'icon={icons[visit.look]} aria-label="{_look_label(visit.look)}"')
+        ui.run_javascript(
+            f"document.cookie = '{LOOK_COOKIE}={visit.look}; {LOOK_FOR}; samesite=strict'"
+        )
+
+    button = ui.button(color=None, on_click=turn).props(
+        f'icon={icons[visit.look]} flat round dense aria-label="{_look_label(visit.look)}"'
+    )
+
+
+def _look_label(look: str) -> str:
+    return f"Colours: {look}. Change"
+
+
+def _whoami(visit: Visit) -> None:
+    role = visit.user.role.value
+    with ui.element("div").classes("st-who"):
+        Html(tag("span", visit.user.name, title=role), tag="span")
+        if visit.user.session:
+            form = ui.element("form").props('method="post" action="/logout"')
+            with form:
+                Html(tag("button", "Log out", type="submit", class_="st-plain-button"), tag="span")
+
+
+def _live(board: Board) -> Markup:
+    well = board.alive() and not board.silent
+    word = "live" if well else "stalled"
+    return join(tag("i", class_=f"st-pulse st-{word}"), word)
+
+
+def _foot(board: Board, picture: Picture) -> Markup:
+    faster = f", {board.speed:g}\N{MULTIPLICATION SIGN} faster" if board.speed != 1 else ""
+    kind = f" (simulated{faster})" if board.simulated else ""
+    parts = (
+        f"steward {__version__}",
+        board.settings.site.name,
+        f"{clock(picture.snapshot.t_s)} UTC{kind}",
+        f"turn {picture.status.turns:,}",
+    )
+    return join(*(tag("span", part) for part in parts))
+
+
+def card(title: str, *, classes: str = "") -> Element:
+    """Open a card with a heading; use it with `with`."""
+    section = ui.element("section").classes(f"st-card {classes}")
+    with section:
+        Html(tag("h2", title))
+    return section

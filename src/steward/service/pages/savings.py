@@ -1,0 +1,118 @@
+"""`/savings`: what it was worth, how sure that is, and what it rests on."""
+
+from __future__ import annotations
+
+from steward.model.outcome import Assumptions, Interval
+from steward.service.board import Picture
+from steward.service.pages.charts import savings_chart, savings_series
+from steward.service.pages.drawings import empty
+from steward.service.pages.frame import Show, Visit, card
+from steward.service.pages.markup import Markup, join, tag
+from steward.service.pages.rows import Chart, Html
+from steward.service.pages.wording import amount, interval, plural
+
+__all__ = ["assumption_table", "saved_figures", "savings_page"]
+
+NOTHING = empty(
+    "Nothing measured yet",
+    "Savings are measured, never promised: the first figure appears with the first loan.",
+)
+
+
+def savings_page(_visit: Visit) -> Show:
+    """Build the page and return what keeps it up to date."""
+    figures = Html(classes="st-figures st-large")
+    truth = Html()
+    with card("GPU-hours put to work that would have been idle"):
+        nothing = Html()
+        chart = Chart(savings_chart(), classes="st-chart")
+    with card("What this rests on"):
+        table = Html()
+
+    def show(picture: Picture) -> None:
+        figures.show(saved_figures(picture))
+        truth.show(_truth(picture))
+        table.show(assumption_table(picture.savings.assumptions))
+        nothing.show(Markup("") if picture.curve else NOTHING)
+        chart.element.set_visibility(bool(picture.curve))
+        if picture.curve:
+            chart.show(lambda: savings_series(picture))
+
+    return show
+
+
+def saved_figures(picture: Picture) -> Markup:
+    """Show the four figures with their intervals."""
+    saved = picture.savings
+    return join(
+        _figure("GPU-hours", saved.gpu_hours, "GPU-h"),
+        _figure("Money", saved.cost, saved.assumptions.currency),
+        _figure("Energy", saved.energy_kwh, "kWh"),
+        _figure("Carbon", saved.co2_kg, "kg CO₂"),
+    )
+
+
+def _figure(name: str, figure: Interval, unit: str) -> Markup:
+    return tag(
+        "div",
+        tag("span", name, class_="st-quiet"),
+        tag("b", amount(figure.mid), " ", tag("small", unit), class_="st-number"),
+        tag("small", f"95 %: {interval(figure)}", class_="st-quiet st-number"),
+        class_="st-figure",
+    )
+
+
+def _truth(picture: Picture) -> Markup:
+    saved = picture.savings
+    measured = (
+        f"Measured from {plural(saved.outcomes, 'outcome')} of "
+        f"{plural(saved.decisions, 'decision')}."
+    )
+    if picture.truth is None:
+        return tag("p", measured, class_="st-quiet")
+    exact = f" The simulator's own account is {amount(picture.truth)} GPU-h"
+    off = _off(saved.gpu_hours.mid, picture.truth)
+    return tag("p", measured, exact, off, ".", class_="st-quiet")
+
+
+def _off(measured: float, truth: float) -> str:
+    if truth <= 0 or measured <= 0:
+        return ""
+    return f", {100 * abs(measured - truth) / truth:.1f} % from what was measured"
+
+
+def assumption_table(assumptions: Assumptions) -> Markup:
+    """Show what turns GPU-hours into the rest, and where to change it."""
+    lines = (
+        ("price_per_gpu_hour", f"{assumptions.price_per_gpu_hour:g}", "what a GPU costs per hour"),
+        ("currency", assumptions.currency, "of that price"),
+        ("host_watts_per_gpu", f"{assumptions.host_watts_per_gpu:g} W", "of a host, per GPU"),
+        (
+            "power_usage_effectiveness",
+            f"{assumptions.power_usage_effectiveness:g}",
+            "power of the building per power of the machines",
+        ),
+        ("co2_kg_per_kwh", f"{assumptions.co2_kg_per_kwh:g} kg", "of the electricity used"),
+    )
+    rows = join(
+        *(
+            tag(
+                "tr",
+                tag("td", tag("code", key)),
+                tag("td", value, class_="st-number"),
+                tag("td", meaning, class_="st-quiet"),
+            )
+            for key, value, meaning in lines
+        )
+    )
+    where = tag(
+        "p",
+        "Change them in the table ",
+        tag("code", "[savings]"),
+        " of the configuration file; ",
+        tag("code", "steward config show"),
+        " says where it is. Energy counts what an idle GPU and its part of the host would have "
+        "burnt for nothing, not the work itself.",
+        class_="st-quiet",
+    )
+    return join(tag("table", tag("tbody", rows), class_="st-table"), where)

@@ -1,0 +1,157 @@
+"""Runs the service: the loop in a thread of its own, the web server around it, one clean end."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import signal
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from steward.config.settings import Settings
+from steward.errors import StewardError
+from steward.loop import Loop
+from steward.service.access import is_loopback
+from steward.service.app import create_app
+from steward.store.tokens import Tokens
+
+__all__ = ["serve"]
+
+LOOP_ENDS_WITHIN_S = 60.0
+
+
+def serve(  # noqa: PLR0913 - what a command line may say about it
+    loop: Loop,
+    settings: Settings,
+    *,
+    truth: Callable[[], float] | None = None,
+    speed: float = 1.0,
+    open_browser: bool = False,
+    stop_after_s: float | None = None,
+    announce: Callable[[str], None] = lambda _address: None,
+) -> None:
+    """Run until a signal comes, or for `stop_after_s`. Calls `announce` with the address once.
+
+    Raises `StewardError` when it cannot listen, before the loop has started.
+    """
+    tokens = Tokens(settings.store.tokens_file)
+    _refuse_strangers(settings, tokens)
+    listener = _listen(settings.service.host, settings.service.port)
+    port = listener.getsockname()[1]
+    service = settings.service.model_copy(update={"port": port})
+    settings = settings.model_copy(update={"service": service})
+    stop = threading.Event()
+    runner = threading.Thread(target=loop.run, args=(stop,), name="loop", daemon=True)
+    app = create_app(loop, settings, truth=truth, speed=speed, tokens=tokens, alive=runner.is_alive)
+    address = f"http://{_shown(settings.service.host)}:{port}"
+
+    def listening() -> None:
+        announce(address)
+        if open_browser:
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    runner.start()
+    try:
+        _Server(app, listening=listening, stop_after_s=stop_after_s).run(sockets=[listener])
+    finally:
+        stop.set()
+        runner.join(LOOP_ENDS_WITHIN_S)
+        listener.close()
+        loop.close()
+
+
+def _refuse_strangers(settings: Settings, tokens: Tokens) -> None:
+    host = settings.service.host
+    if not is_loopback(host) and not tokens.list():
+        raise StewardError(
+            f"'{host}' can be reached from other machines, and there is no access token yet",
+            where="service.host",
+            hint="make one with `steward token new NAME --role operator`, or use 127.0.0.1",
+        )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    where = f"{_shown(host)}:{port}"
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=128)
+    except socket.gaierror as fault:
+        raise StewardError(
+            f"'{host}' is not an address of this machine: {fault.strerror}",
+            where="service.host",
+            hint="use 127.0.0.1 for this machine alone, 0.0.0.0 for all its addresses",
+        ) from fault
+    except OSError as fault:
+        raise StewardError(
+            _REASONS.get(fault.errno or 0, f"cannot listen here: {fault.strerror}"),
+            where=where,
+            hint="choose another port with --port (0 takes a free one) or set service.host",
+        ) from fault
+
+
+_REASONS = {
+    errno.EADDRINUSE: "this port is in use by another program",
+    errno.EACCES: "this port may only be used by the administrator",
+    errno.EADDRNOTAVAIL: "this machine does not have this address",
+}
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn that says when it listens, lets streams end, and keeps signals to itself."""
+
+    def __init__(
+        self, app: FastAPI, *, listening: Callable[[], None], stop_after_s: float | None
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=3,
+            )
+        )
+        self._app = app
+        self._listening = listening
+        self._stop_after_s = stop_after_s
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._listening()
+            if self._stop_after_s is not None:
+                timer = threading.Timer(self._stop_after_s, self._end)
+                timer.daemon = True
+                timer.start()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {each: signal.signal(each, self.handle_exit) for each in signals}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._app.state.board.closing.set()
+
+    def _end(self) -> None:
+        self._app.state.board.closing.set()
+        self.should_exit = True

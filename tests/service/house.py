@@ -1,0 +1,112 @@
+"""The smallest world with the real loop, and the service in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from steward.clock import ManualClock
+from steward.config.settings import Settings
+from steward.loop import Loop
+from steward.model.decision import Autonomy
+from steward.model.identity import DecisionId
+from steward.service.access import Access, is_loopback
+from steward.service.app import create_api
+from steward.service.board import Board
+from steward.store.tokens import Role, Tokens
+from tiny_world import TinyWorld, tiny_loop, turn_until
+
+START_S = 1_700_000_000.0
+LONG_ENOUGH_S = 400.0  # for a finding and a decision
+AND_CHECKED_S = 1100.0  # for an outcome as well
+
+
+class Client:
+    """Speaks to an application without a network, like a browser that keeps its cookies."""
+
+    def __init__(self, app: FastAPI, base_url: str) -> None:
+        self.app = app
+        self.cookies = httpx.Cookies()
+        self._base_url = base_url
+
+    def request(self, method: str, path: str, **rest: Any) -> httpx.Response:
+        return asyncio.run(self._request(method, path, **rest))
+
+    def get(self, path: str, **rest: Any) -> httpx.Response:
+        return self.request("GET", path, **rest)
+
+    def post(self, path: str, **rest: Any) -> httpx.Response:
+        return self.request("POST", path, **rest)
+
+    async def _request(self, method: str, path: str, **rest: Any) -> httpx.Response:
+        transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(
+            transport=transport, base_url=self._base_url, cookies=self.cookies
+        ) as client:
+            answer = await client.request(method, path, **rest)
+            self.cookies = client.cookies
+            return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """Everything that a test of the service may want to touch."""
+
+    loop: Loop
+    clock: ManualClock
+    world: TinyWorld
+    tokens: Tokens
+    board: Board
+    access: Access
+    client: Client
+
+    def turn(self, seconds: float) -> None:
+        """Let the loop go round for so long."""
+        turn_until(self.loop, self.clock, self.clock.now_s() + seconds)
+
+    def only_decision(self) -> DecisionId:
+        """Return the id of the decision that the tiny world leads to."""
+        (told,) = self.loop.journal.stories()
+        return told[1].decision.id
+
+    def bearer(self, name: str, role: Role) -> dict[str, str]:
+        """Make a token and return the header that shows it."""
+        return {"Authorization": f"Bearer {self.tokens.make(name, role)}"}
+
+
+MakeHouse = Callable[..., House]
+
+
+def build_house(
+    folder: Path,
+    *,
+    run_s: float = 0.0,
+    autonomy: Autonomy = Autonomy.APPROVE,
+    truth: Callable[[], float] | None = None,
+    alive: Callable[[], bool] = lambda: True,
+    **service: object,
+) -> House:
+    """Return a house whose loop has run for `run_s`; `service` are its settings."""
+    clock, world = ManualClock(START_S), TinyWorld()
+    loop = tiny_loop(folder, world, clock, autonomy=autonomy)
+    settings = Settings.model_validate({"store": {"folder": str(folder)}, "service": service})
+    tokens = Tokens(settings.store.tokens_file)
+    board = Board(loop, settings, truth=truth, alive=alive)
+    host = settings.service.host
+    access = Access(tokens, required=not is_loopback(host), cookie="steward_test")
+    turn_until(loop, clock, START_S + run_s)
+    return House(
+        loop=loop,
+        clock=clock,
+        world=world,
+        tokens=tokens,
+        board=board,
+        access=access,
+        client=Client(create_api(board, access), f"http://{host}:8787"),
+    )

@@ -1,0 +1,343 @@
+"""Every page in a real Chromium, with the real service and the real loop behind it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from service.running import Running, running
+from steward.store.tokens import Role, Tokens
+
+pytestmark = pytest.mark.real
+
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PAGES = {"/": "GPUs", "/findings": "Findings", "/decisions": "Decisions", "/savings": "rests on"}
+PHONE = {"width": 375, "height": 812}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service that tests only look at; it lends by itself."""
+    with running(tmp_path_factory.mktemp("auto"), autonomy="auto") as service:
+        yield service
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Iterator[Running]:
+    """A service of its own for one test, with a decision that waits for a person."""
+    with running(tmp_path) as service:
+        yield service
+
+
+@contextmanager
+def opened(browser: Browser, address: str, **context: Any) -> Iterator[Page]:
+    """Give a page that fails the test if anything breaks in it or comes from elsewhere."""
+    made = browser.new_context(**context)
+    page = made.new_page()
+    page.set_default_timeout(15_000)
+    broken: list[str] = []
+    page.on("pageerror", lambda error: broken.append(str(error)))
+    page.on("console", lambda said: broken.append(said.text) if said.type == "error" else None)
+    made.on("request", lambda request: broken.extend(_outside(request.url, address)))
+    yield page
+    made.close()
+    assert [each for each in broken if "401" not in each and "404" not in each] == []
+
+
+def _outside(url: str, address: str) -> list[str]:
+    ours = url.startswith((address, "data:", "blob:", address.replace("http", "ws")))
+    return [] if ours else [f"asked {url}"]
+
+
+def only_decision(service: Running) -> Any:
+    items = httpx.get(f"{service.address}/api/v1/decisions").json()["items"]
+    return next(item for item in reversed(items))
+
+
+# -- every page --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("path", "heading"), PAGES.items())
+def test_a_page_shows_itself_and_marks_where_one_is(
+    browser: Browser, watched: Running, path: str, heading: str
+) -> None:
+    with opened(browser, watched.address) as page:
+        page.goto(watched.address + path)
+
+        expect(page.get_by_role("heading", name=heading).first).to_be_visible()
+        expect(page.locator(".st-nav [aria-current=page]")).to_have_count(1)
+        expect(page.locator(".st-foot")).to_contain_text("simulated, 20× faster")  # noqa: RUF001
+
+
+def test_the_cluster_shows_lent_gpus_by_use_and_by_owner(
+    browser: Browser, watched: Running
+) -> None:
+    with opened(browser, watched.address) as page:
+        page.goto(watched.address)
+        lent = page.get_by_label(re.compile(r"n1/gpu0: lent, a, used by b"))
+        expect(lent).to_contain_text("⇄")
+
+        page.get_by_role("button", name="Owner").click()
+        expect(page.get_by_label(re.compile("n1/gpu1: .* busy, a"))).to_have_text("A")
+
+        lent.click()
+        expect(page.get_by_role("status").last).to_contain_text("lent to job j2")
+        page.get_by_role("link", name="the decision").click()
+        expect(page.get_by_text("What happened")).to_be_visible()
+
+
+def test_savings_show_four_figures_and_the_simulators_account(
+    browser: Browser, watched: Running
+) -> None:
+    with opened(browser, watched.address) as page:
+        page.goto(f"{watched.address}/savings")
+
+        expect(page.locator(".st-figure")).to_have_count(4)
+        expect(page.get_by_text("The simulator's own account")).to_be_visible()
+        expect(page.locator(".st-chart canvas")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("price_per_gpu_hour")).to_be_visible()
+
+
+def test_a_finding_shows_its_samples_and_leads_to_its_decision(
+    browser: Browser, watched: Running
+) -> None:
+    with opened(browser, watched.address) as page:
+        page.goto(f"{watched.address}/findings")
+        expect(page.locator(".st-spark polyline").first).to_be_attached()
+
+        page.get_by_role("link", name="Decision", exact=True).first.click()
+
+        expect(page.get_by_text("Promised and measured")).to_be_visible()
+        expect(page.locator(".st-chart canvas").first).to_be_visible()
+
+
+def test_an_address_that_leads_nowhere_says_so(browser: Browser, watched: Running) -> None:
+    with opened(browser, watched.address) as page:
+        page.goto(f"{watched.address}/nowhere")
+        expect(page.get_by_role("heading", name="There is no page here")).to_be_visible()
+
+        page.goto(f"{watched.address}/decisions/d-nothing")
+        expect(page.get_by_text("There is no such decision")).to_be_visible()
+
+
+# -- deciding ----------------------------------------------------------------------------------
+
+
+def test_a_decision_is_approved_carried_out_and_undone_without_a_reload(
+    browser: Browser, asking: Running
+) -> None:
+    with opened(browser, asking.address) as page:
+        page.goto(f"{asking.address}/decisions")
+        page.evaluate("window.sameDocument = true")
+        row = page.locator(".st-decision", has_text=only_decision(asking)["decision"]["id"]).last
+        expect(page.locator(".st-nav .st-badge")).to_have_text("1")
+
+        row.get_by_role("button", name="Approve: Lend 1 GPU of job j1 to job j2").click()
+        expect(page.get_by_text("Approved. It is carried out")).to_be_visible()
+        expect(row).to_contain_text("in effect")
+
+        row.get_by_role("button", name=re.compile("^in effect")).click()
+        expect(row).to_contain_text("local approved it")
+
+        row.get_by_role("button", name=re.compile("^Undo")).click()
+        expect(row).to_contain_text("local undid it")
+        expect(row.locator(".st-chip").first).to_have_text("undone")
+        expect(row.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
+        assert page.evaluate("window.sameDocument") is True
+
+
+def test_a_decision_is_rejected(browser: Browser, asking: Running) -> None:
+    with opened(browser, asking.address) as page:
+        page.goto(f"{asking.address}/decisions?show=Waiting")
+        id_ = only_decision(asking)["decision"]["id"]
+        row = page.locator(".st-decision", has_text=id_)
+
+        row.get_by_role("button", name=re.compile("^Reject")).click()
+        expect(page.get_by_text("Rejected.")).to_be_visible()
+        page.get_by_role("button", name=re.compile("^Refused")).click()
+
+        expect(row).to_contain_text("rejected")
+        assert only_decision(asking)["choices"][0]["user"] == "local"
+
+
+def test_what_somebody_else_decided_first_is_explained(browser: Browser, asking: Running) -> None:
+    with opened(browser, asking.address) as page:
+        page.goto(f"{asking.address}/decisions?show=Waiting")
+        id_ = only_decision(asking)["decision"]["id"]
+        reject = page.get_by_role("button", name=re.compile("^Reject"))
+        expect(reject).to_be_visible()
+
+        httpx.post(f"{asking.address}/api/v1/decisions/{id_}/approve").raise_for_status()
+        reject.dispatch_event("click")
+
+        expect(page.get_by_text(re.compile("cannot reject it"))).to_be_visible()
+
+
+# -- logging in --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[tuple[Running, dict[Role, str]]]:
+    """A service that other machines could reach, and a token of each role."""
+    tokens = Tokens(tmp_path / "tokens.json")
+    secrets = {role: tokens.make(role.value, role) for role in Role}
+    with running(tmp_path, host="0.0.0.0") as service:  # noqa: S104 - that is what is tested
+        yield service, secrets
+
+
+def log_in(page: Page, token: str) -> None:
+    page.get_by_label("Access token").fill(token)
+    page.get_by_role("button", name="Log in").click()
+
+
+def test_a_wrong_token_is_refused_and_a_viewer_cannot_decide(
+    browser: Browser, guarded: tuple[Running, dict[Role, str]]
+) -> None:
+    service, secrets = guarded
+    with opened(browser, service.address) as page:
+        page.goto(f"{service.address}/decisions")
+        log_in(page, "stw_wrong")
+        expect(page.get_by_role("alert")).to_contain_text("not a valid token")
+
+        log_in(page, secrets[Role.VIEWER])
+        expect(page.locator(".st-decision").first).to_contain_text("waits for you")
+        expect(page.get_by_role("button", name=re.compile("^(Approve|Reject)"))).to_have_count(0)
+
+
+def test_an_operator_decides_under_their_own_name_and_logs_out(
+    browser: Browser, guarded: tuple[Running, dict[Role, str]]
+) -> None:
+    service, secrets = guarded
+    with opened(browser, service.address) as page:
+        page.goto(f"{service.address}/decisions")
+        log_in(page, secrets[Role.OPERATOR])
+        page.get_by_role("button", name=re.compile("^Approve")).click()
+        page.get_by_role("button", name=re.compile("^(approved|in effect)")).click()
+        expect(page.get_by_text("operator approved it")).to_be_visible()
+
+        page.get_by_role("button", name="Log out").click()
+        page.goto(f"{service.address}/savings")
+        expect(page.get_by_label("Access token")).to_be_visible()
+
+
+def test_an_open_page_is_sent_away_when_its_token_is_revoked(
+    browser: Browser, guarded: tuple[Running, dict[Role, str]], tmp_path: Path
+) -> None:
+    service, secrets = guarded
+    with opened(browser, service.address) as page:
+        page.goto(service.address)
+        log_in(page, secrets[Role.VIEWER])
+        expect(page.get_by_role("heading", name="GPUs", exact=True)).to_be_visible()
+
+        Tokens(tmp_path / "tokens.json").revoke("viewer")
+
+        expect(page.get_by_label("Access token")).to_be_visible()
+
+
+# -- how it looks and feels --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/login"])
+def test_nothing_is_wider_than_a_phone(browser: Browser, watched: Running, path: str) -> None:
+    with opened(browser, watched.address, viewport=PHONE) as page:
+        page.goto(watched.address + path)
+        page.wait_for_timeout(1500)
+
+        widths = page.evaluate(
+            "[document.documentElement.scrollWidth, document.body.scrollWidth, innerWidth]"
+        )
+
+        assert max(widths[:2]) <= widths[2] == 375
+
+
+def test_an_open_explanation_fits_a_phone_too(browser: Browser, watched: Running) -> None:
+    id_ = only_decision(watched)["decision"]["id"]
+    with opened(browser, watched.address, viewport=PHONE) as page:
+        page.goto(f"{watched.address}/decisions/{id_}")
+        expect(page.get_by_text("What happened")).to_be_visible()
+
+        assert page.evaluate("document.documentElement.scrollWidth") == 375
+
+
+def test_colours_follow_the_system_until_somebody_chooses(
+    browser: Browser, watched: Running
+) -> None:
+    def ground(page: Page) -> list[int]:
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return [int(part) for part in re.findall(r"\d+", colour)[:3]]
+
+    with opened(browser, watched.address, color_scheme="dark") as page:
+        page.goto(watched.address)
+        expect(page.locator("body.body--dark")).to_be_attached()
+        assert max(ground(page)) < 60
+
+        page.get_by_role("button", name="Colours: auto. Change").click()
+        expect(page.get_by_role("button", name="Colours: light. Change")).to_be_visible()
+        expect(page.locator("body.body--light")).to_be_attached()
+        assert min(ground(page)) > 200
+
+        page.goto(f"{watched.address}/savings")
+        expect(page.locator("body.body--light")).to_be_attached()
+
+
+def test_a_page_lives_without_reload_and_keeps_what_is_open(
+    browser: Browser, watched: Running
+) -> None:
+    def turns(page: Page) -> int:
+        found = re.search(r"turn ([\d,]+)", page.locator(".st-foot").inner_text())
+        return int(found[1].replace(",", "")) if found else -1
+
+    with opened(browser, watched.address, viewport={"width": 900, "height": 300}) as page:
+        page.goto(f"{watched.address}/decisions")
+        page.evaluate("window.sameDocument = true")
+        page.locator(".st-decision-line").first.click()
+        expect(page.get_by_text("What happened")).to_be_visible()
+        page.evaluate("scrollTo(0, 120)")
+        before, scrolled = turns(page), page.evaluate("scrollY")
+
+        page.wait_for_function(
+            "n => +document.querySelector('.st-foot').innerText.match(/turn (\\d+)/)[1] > n + 3",
+            arg=before,
+        )
+
+        expect(page.get_by_text("What happened")).to_be_visible()
+        assert scrolled == 120
+        assert page.evaluate("[window.sameDocument, scrollY]") == [True, scrolled]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_everything_that_can_be_pressed_has_a_name(
+    browser: Browser, watched: Running, path: str
+) -> None:
+    nameless = """[...document.querySelectorAll('button, [role=button], a')].filter(
+        (each) => !(each.ariaLabel || each.innerText.trim())).map((each) => each.outerHTML)"""
+    with opened(browser, watched.address) as page:
+        page.goto(watched.address + path)
+        page.wait_for_timeout(1500)
+
+        assert page.evaluate(nameless) == []

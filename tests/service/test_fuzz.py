@@ -1,0 +1,108 @@
+"""Everything that the API says it takes, and much that it does not: it never breaks.
+
+The stream never ends by itself, so it is left out here; `test_server.py` follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from factories import decision, outcome, receipt
+from service.house import LONG_ENOUGH_S, House, build_house
+
+CHECKS = [
+    not_a_server_error,
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+]
+STREAM = ("GET", "/api/v1/stream")
+OPERATIONS = [
+    ("GET", "/api/v1/cluster"),
+    ("GET", "/api/v1/decisions"),
+    ("GET", "/api/v1/decisions/{decision}"),
+    ("POST", "/api/v1/decisions/{decision}/approve"),
+    ("POST", "/api/v1/decisions/{decision}/reject"),
+    ("POST", "/api/v1/decisions/{decision}/undo"),
+    ("GET", "/api/v1/findings"),
+    ("GET", "/api/v1/journal"),
+    ("GET", "/api/v1/patterns"),
+    ("GET", "/api/v1/savings"),
+    ("GET", "/healthz"),
+    ("GET", "/metrics"),
+    ("GET", "/readyz"),
+]
+Api = tuple[schemathesis.BaseSchema, House]
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    folder = tmp_path_factory.mktemp("fuzz")
+    house = build_house(folder, run_s=LONG_ENOUGH_S, requests_per_minute=10**9)
+    done = decision("d-done")
+    dark = outcome(done.id, idle_watts=float("nan"))
+    house.loop.journal.append([done, receipt(done), dark])
+    made = schemathesis.openapi.from_dict(house.client.app.openapi())
+    made.app = house.client.app
+    yield made, house
+    house.loop.close()
+
+
+def fuzz(api: Api, method: str, path: str, *, examples: int) -> None:
+    schema, house = api
+    house.turn(10)  # a loop that stands still is not ready
+    known = house.loop.journal.stories(limit=1)[0][1].decision.id
+    for mode in GenerationMode:
+        cases = schema[path][method].as_strategy(generation_mode=mode)
+        reachable = mode is GenerationMode.POSITIVE and "{decision}" in path
+        ids: list[dict[str, str]] = [{}, {"decision": known}] if reachable else [{}]
+
+        @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(case=cases, real=st.sampled_from(ids))
+        def ask(case: schemathesis.Case, real: dict[str, str]) -> None:
+            case.path_parameters = {**(case.path_parameters or {}), **real}
+            case.call_and_validate(checks=CHECKS, base_url="http://localhost")
+
+        with suppress(Unsatisfiable):  # nothing about an operation without parameters can be wrong
+            ask()
+
+
+def test_every_operation_of_the_api_is_fuzzed(api: Api) -> None:
+    described = {
+        (method.upper(), path)
+        for path, operations in api[0].raw_schema["paths"].items()
+        for method in operations
+    }
+
+    assert described == {*OPERATIONS, STREAM}
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_no_request_breaks_it_and_every_answer_is_as_described(
+    api: Api, method: str, path: str
+) -> None:
+    fuzz(api, method, path, examples=40)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_hundreds_of_requests_do_not_break_it_either(api: Api, method: str, path: str) -> None:
+    fuzz(api, method, path, examples=400)

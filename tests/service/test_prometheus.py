@@ -1,0 +1,97 @@
+"""A real Prometheus scrapes a real steward."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.running import running
+
+pytestmark = pytest.mark.real
+PATIENCE_S = 60.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def prometheus(folder: Path, target: str) -> Iterator[str]:
+    """Run a Prometheus that scrapes `target` every second."""
+    program = shutil.which("prometheus")
+    assert program, "prometheus is not installed: run scripts/install-real-parts"
+    (folder / "prometheus.yml").write_text(
+        "global: {scrape_interval: 1s}\n"
+        "scrape_configs:\n"
+        f"  - {{job_name: steward, static_configs: [{{targets: ['{target}']}}]}}\n"
+    )
+    port = free_port()
+    started = subprocess.Popen(
+        [
+            program,
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'tsdb'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        started.kill()
+        started.wait()
+
+
+def ask(address: str, query: str) -> list[dict[str, dict[str, str]]]:
+    """Ask until there is an answer."""
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
+        try:
+            said = httpx.get(f"{address}/api/v1/query", params={"query": query}, timeout=5)
+        except httpx.TransportError:
+            time.sleep(0.3)
+            continue
+        found: list[dict[str, dict[str, str]]] = said.json()["data"]["result"]
+        if found:
+            return found
+        time.sleep(0.3)
+    pytest.fail(f"Prometheus has no answer to {query}")
+
+
+def test_prometheus_scrapes_the_loop_and_every_gpu(tmp_path: Path) -> None:
+    (tmp_path / "prometheus").mkdir()
+    (tmp_path / "steward").mkdir()
+    with (
+        running(tmp_path / "steward") as steward,
+        prometheus(tmp_path / "prometheus", steward.address.removeprefix("http://")) as address,
+    ):
+        up = ask(address, "up{job='steward'} == 1")
+        turns = ask(address, "steward_turns_total > 0")
+        gpus = ask(address, "steward_gpu_busy_share")
+
+    assert up
+    assert turns
+    assert {each["metric"]["gpu"] for each in gpus} == {"n1/gpu0", "n1/gpu1"}
+
+
+def test_promtool_finds_no_fault_in_the_metrics(tmp_path: Path) -> None:
+    program = shutil.which("promtool")
+    assert program, "promtool is not installed: run scripts/install-real-parts"
+    with running(tmp_path) as steward:
+        metrics = httpx.get(f"{steward.address}/metrics", timeout=10).text
+
+    checked = subprocess.run(
+        [program, "check", "metrics"], input=metrics, capture_output=True, text=True, check=False
+    )
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr

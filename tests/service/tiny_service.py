@@ -1,0 +1,59 @@
+"""Serves the tiny world, as `steward up` would: python tiny_service.py FOLDER HOST AUTONOMY."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+from steward.config.settings import Settings
+from steward.model.decision import Autonomy
+from steward.service import serve
+from tiny_world import TinyWorld, tiny_loop
+
+START_S = 1_700_000_000.0
+LEAD_S = 400.0  # enough for the first decision
+SPEED = 20.0
+
+
+class HeadStart:
+    """A clock that jumps over the first `LEAD_S` seconds and then runs faster than life."""
+
+    def __init__(self) -> None:
+        self._t_s = START_S
+        self._began_s: float | None = None
+
+    def now_s(self) -> float:
+        if self._began_s is None:
+            return self._t_s
+        return self._t_s + (time.monotonic() - self._began_s) * SPEED
+
+    def wait(self, seconds: float, stop: threading.Event) -> None:
+        if self._began_s is not None:
+            stop.wait(seconds / SPEED)
+            return
+        self._t_s += seconds
+        if self._t_s >= START_S + LEAD_S:
+            self._began_s = time.monotonic()
+
+
+def main(folder: str, host: str, autonomy: str) -> None:
+    loop = tiny_loop(Path(folder), TinyWorld(), HeadStart(), autonomy=Autonomy(autonomy))
+    settings = Settings.model_validate(
+        {
+            "site": {"name": "tiny"},
+            "store": {"folder": folder},
+            "service": {"host": host, "port": 0, "requests_per_minute": 100_000},
+        }
+    )
+    serve(loop, settings, truth=lambda: 0.0, speed=SPEED, announce=_say)
+
+
+def _say(address: str) -> None:
+    sys.stdout.write(f"{address}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -33,7 +33,7 @@ demo: .venv/.run ## one minute of a simulated cluster in the terminal, then what
 test: .venv/.setup ## the tests that need nothing but Python
 	$(BIN)/python -m pytest -n 2
 
-test-data: .venv/.setup ## the tests on real traces, from $$STEWARD_DATA or ../shared/data
+test-data: .venv/.setup ## the tests on real traces, from STEWARD_DATA or ../shared/data
 	$(BIN)/python -m pytest -m data
 
 test-real: .venv/.setup ## the tests with real servers and a real browser (installs them)

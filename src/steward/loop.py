@@ -203,7 +203,7 @@ class Loop:
         if written:  # nothing is done that is not in the journal first
             for result in desk.carry_out(view.t_s):
                 self._take_note(result, view)
-        moment.speak_for(*desk.spoken_for())
+        moment.speak_for(*desk.spoken_for(view))
 
     def _take_note(self, result: Done | Receipt | StewardError, view: View) -> None:
         match result:
@@ -296,7 +296,7 @@ class Loop:
                 self.stages.moment.lend(loan)
         for entry in self.journal.read(kinds=("finding",), newest_first=True, limit=1000):
             self._found[entry.id] = entry.t_s
-        self.stages.moment.speak_for(*desk.spoken_for())
+        self.stages.moment.speak_for(*desk.spoken_for(self.view))
 
     def _recent_stories(self, *, since_s: float) -> list[Story]:
         """Return the stories of the last day, oldest first."""

@@ -80,8 +80,20 @@ def test_what_waits_for_a_person_is_spoken_for_and_told_once() -> None:
 
     assert rulings(first) == [Ruling.ASK]
     assert second == []
-    assert table.spoken_for() == ({GPU}, {"j2"})
+    assert table.spoken_for(ready()) == ({GPU}, {"j2"})
     assert list(table.carry_out(1010.0)) == []
+
+
+def test_gpus_of_an_owner_that_is_left_alone_are_spoken_for() -> None:
+    table = desk()
+    lent = view(node(), jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
+    gone = view(node(), jobs=[job("j9", on=[GPU])])
+    table.guard.follow(lent)
+    table.guard.follow(ready())
+
+    assert table.spoken_for(ready()) == ({GPU}, set())
+    assert table.spoken_for(gone) == (set(), set())
+    assert table.spoken_for(ready(1601.0)) == (set(), set())
 
 
 def test_an_approved_decision_is_carried_out() -> None:
@@ -100,7 +112,7 @@ def test_a_rejected_decision_is_off_the_desk_and_does_not_come_back() -> None:
 
     table.receive([], [said("reject")], ready())
 
-    assert table.spoken_for() == (set(), set())
+    assert table.spoken_for(ready()) == (set(), set())
     assert table.receive([decision()], (), ready()) == []
 
 
@@ -153,7 +165,7 @@ def test_a_decision_whose_reason_is_gone_expires() -> None:
     new = table.receive([], (), view(node(), jobs=[job("j1", on=[GPU])]))
 
     assert rulings(new) == [Ruling.EXPIRE]
-    assert table.spoken_for() == (set(), set())
+    assert table.spoken_for(ready()) == (set(), set())
 
 
 def test_a_fault_that_may_pass_is_tried_three_times_and_then_given_up() -> None:

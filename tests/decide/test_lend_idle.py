@@ -170,11 +170,14 @@ def test_a_gpu_is_called_back_when_nobody_can_see_its_owner_for_a_while() -> Non
     assert "nobody can see" in made.because
 
 
-def test_a_call_back_that_is_under_way_is_not_decided_again() -> None:
-    seen = believing(on_loan(0.7))
+def test_a_call_back_is_the_same_decision_in_every_turn_and_nothing_silences_it() -> None:
+    first, later = believing(on_loan(0.7)), believing(on_loan(0.7, t_s=1010.0))
     spoken = np.array([True, False])
 
-    assert LendIdle().decide(replace(seen, gpus=replace(seen.gpus, spoken_for=spoken))) == ()
+    (made,) = LendIdle().decide(first)
+    (again,) = LendIdle().decide(replace(later, gpus=replace(later.gpus, spoken_for=spoken)))
+
+    assert made.id == again.id
 
 
 def test_a_loan_of_gpus_that_left_the_cluster_is_not_called_back() -> None:

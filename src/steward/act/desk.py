@@ -73,9 +73,14 @@ class Desk:
                 begun=verdict is not None and verdict.ruling is Ruling.GO,
             )
 
-    def spoken_for(self) -> tuple[set[GpuId], set[JobId]]:
-        """Return the GPUs and borrowers that open decisions are about."""
+    def spoken_for(self, view: View) -> tuple[set[GpuId], set[JobId]]:
+        """Return the GPUs and borrowers about which nothing new should be decided.
+
+        Open decisions are about them, or their owner is left alone for a while.
+        """
         gpus = {gpu for each in self._open.values() for gpu in each.decision.action.gpus}
+        for owner in self.guard.resting(view.t_s):
+            gpus.update(view.details[owner].gpus if owner in view.details else ())
         jobs = {each.decision.action.borrower for each in self._open.values()}
         return gpus, jobs
 

@@ -126,6 +126,10 @@ class Guard:
                 job: until for job, until in self._rests_until_s.items() if until > view.t_s
             }
 
+    def resting(self, t_s: float) -> list[JobId]:
+        """Return the jobs that are left alone now, so that nobody decides about them in vain."""
+        return [job for job, until_s in self._rests_until_s.items() if until_s > t_s]
+
     def learn(self, outcomes: Iterable[Outcome]) -> None:
         """Open the breaker when decisions keep bringing less than they promised."""
         for outcome in outcomes:

@@ -83,7 +83,7 @@ class Moment:
         self._loans[loan.id] = loan
 
     def speak_for(self, gpus: Iterable[GpuId], jobs: Iterable[JobId]) -> None:
-        """Say which GPUs and jobs open decisions are about, so that no policy decides twice."""
+        """Say about which GPUs and jobs nothing new should be decided now."""
         self._spoken_gpus = frozenset(gpus)
         self._spoken_jobs = frozenset(jobs)
 

@@ -46,7 +46,7 @@ class LendIdle:
         for loan in view.loans:
             rows = [view.gpu_row[gpu] for gpu in loan.gpus if gpu in view.gpu_row]
             reason = self._why_back(view, loan, rows)
-            if reason and not bool(view.gpus.spoken_for[rows].any()):
+            if reason:  # said every turn until it is done; its id is that of the loan
                 yield self._call_back(view, loan, reason)
 
     def _why_back(self, view: View, loan: Loan, rows: list[int]) -> str:

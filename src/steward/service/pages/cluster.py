@@ -33,14 +33,14 @@ def cluster_page(_visit: Visit) -> Show:
     with ui.element("div").classes("st-columns"):
         with ui.element("div"):
             heat_map = HeatMap()
-            with card("What GPUs are used for"):
+            with card("What GPUs are used for") as used:
                 chart = Chart(use_chart(), every_s=CHART_EVERY_S)
             with card("Newest decisions"):
                 newest = Html()
         with ui.element("div"):
             with card("Tenants and their shares"):
                 tenants = Html()
-                Html(_BAR_KEY, classes="st-legend")
+                key = Html(classes="st-legend")
             with card("Queue"):
                 queue = Html()
 
@@ -48,6 +48,8 @@ def cluster_page(_visit: Visit) -> Show:
         notice.show(faults(picture))
         figures.show(key_figures(picture))
         heat_map.show(picture.snapshot)
+        used.set_visibility(bool(picture.history))
+        key.show(_BAR_KEY if picture.snapshot.tenants else Markup(""))
         chart.show(lambda: use_series(picture.history))
         tenants.show(tenant_bars(picture.snapshot))
         queue.show(queue_table(picture.snapshot))

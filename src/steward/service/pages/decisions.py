@@ -137,7 +137,7 @@ _MISSING = empty("There is no such decision", "The address may be cut off. The l
 
 def _nothing(name: str) -> Markup:
     if name == "Waiting":
-        return empty("Nothing waits for you", "Decisions stand here when autonomy is `approve`.")
+        return empty("Nothing waits for you", "Decisions that need a person's yes stand here.")
     return empty(
         "No decisions here yet",
         "When a finding and waiting work fit together, steward decides, and says why.",

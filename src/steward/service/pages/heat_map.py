@@ -25,6 +25,7 @@ __all__ = ["HeatMap", "cells_of", "gpu_detail", "legend"]
 Cell = tuple[str, int, int, int]
 _SWITCH = 'role=group aria-label="Colour GPUs by"'
 GIB = 2**30
+DENSE = 256  # GPUs: with more, cells are drawn smaller
 SCRIPT = Path(__file__).parents[1] / "static" / "node_row.js"
 
 
@@ -103,8 +104,11 @@ class HeatMap:
         self._rows.show([(node.id, node) for node in shown.nodes if node.gpus])
         longest = max((len(node.id) for node in shown.nodes), default=0)
         self._map.style(f"--st-name: {min(14, longest) + 0.5}ch")
-        self._legend.show(legend(list(self._places)))
-        self._empty.show(Markup("") if any(node.gpus for node in shown.nodes) else _NO_GPUS)
+        count = sum(shown.states.values())
+        dense = ("st-dense", "") if count > DENSE else ("", "st-dense")
+        self._map.classes(add=dense[0], remove=dense[1])
+        self._legend.show(legend(list(self._places)) if count else Markup(""))
+        self._empty.show(Markup("") if count else _NO_GPUS)
         self._tell()
 
     def _make(self, node: NodeRow) -> tuple[Element, Callable[[NodeRow], None]]:
@@ -138,7 +142,7 @@ class HeatMap:
 
 _NO_GPUS = empty(
     "No GPUs yet",
-    "They appear with the first turn that finds some; `steward doctor` says what can be seen here.",
+    "They appear with the first turn that finds some. Run steward doctor to learn what it sees.",
 )
 
 

@@ -171,6 +171,21 @@ def test_a_decision_is_approved_carried_out_and_undone_without_a_reload(
         assert page.evaluate("window.sameDocument") is True
 
 
+def test_what_somebody_reads_stays_when_it_no_longer_fits_the_filter(
+    browser: Browser, asking: Running
+) -> None:
+    with opened(browser, asking.address) as page:
+        page.goto(f"{asking.address}/decisions?show=Waiting")
+        row = page.locator(".st-decision", has_text=only_decision(asking)["decision"]["id"])
+        row.get_by_role("button", name=re.compile("^waits for you")).press("Space")
+        expect(row).to_contain_text("What happened")
+
+        row.get_by_role("button", name=re.compile("^Approve")).click()
+
+        expect(row).to_contain_text("in effect")
+        expect(row).to_contain_text("local approved it")
+
+
 def test_a_decision_is_rejected(browser: Browser, asking: Running) -> None:
     with opened(browser, asking.address) as page:
         page.goto(f"{asking.address}/decisions?show=Waiting")

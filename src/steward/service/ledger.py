@@ -38,6 +38,12 @@ class Told:
 
     seq: int
     story: Story
+    state: DecisionState  # of the story, worked out once
+
+    @classmethod
+    def of(cls, story: Story, *, seq: int) -> Told:
+        """Tell a story as of entry `seq`."""
+        return cls(seq=seq, story=story, state=story.state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,30 +144,29 @@ class Ledger:
         match entry.value:
             case Decision() as decision:
                 if decision.id not in self._stories:
-                    self._put(decision.id, Told(seq=entry.seq, story=Story(decision=decision)))
+                    self._put(decision.id, Told.of(Story(decision=decision), seq=entry.seq))
             case Finding() as finding:
                 self._findings.append(finding)
             case Verdict() | Choice() | Receipt() | Outcome() as value:
                 told = self._stories.get(value.decision)
                 if told is not None:
-                    self._put(
-                        value.decision, Told(seq=entry.seq, story=_continued(told.story, value))
-                    )
+                    more = Told.of(_continued(told.story, value), seq=entry.seq)
+                    self._put(value.decision, more)
 
     def _put(self, decision: DecisionId, told: Told) -> None:
         before = self._stories.get(decision)
         if before is not None:
-            self._in_memory[before.story.state] -= 1
-        self._in_memory[told.story.state] += 1
+            self._in_memory[before.state] -= 1
+        self._in_memory[told.state] += 1
         self._stories[decision] = told
 
     def _forget(self) -> None:
         spare = len(self._stories) - self._keep
         if spare <= 0:
             return
-        over = [id_ for id_, told in self._stories.items() if told.story.state in OVER]
+        over = [id_ for id_, told in self._stories.items() if told.state in OVER]
         for id_ in over[:spare]:
-            state = self._stories.pop(id_).story.state
+            state = self._stories.pop(id_).state
             self._in_memory[state] -= 1
             self._forgotten[state] += 1
 

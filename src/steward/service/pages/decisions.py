@@ -62,24 +62,27 @@ class _List:
         self._visit = visit
         self._chosen = chosen
         self._most = AT_ONCE
+        self._opened: set[DecisionId] = set()
         with card("Decisions"):
             with ui.element("div").classes("st-filters").props('role=group aria-label="Show"'):
                 self._filters = {name: self._filter(name) for name in FILTERS}
             self._nothing = Html()
             with ui.element("div").classes("st-list") as parent:
                 self._rows: Rows[DecisionId, Told] = Rows(
-                    parent, lambda told: _Row(visit, told).parts
+                    parent, lambda told: _Row(visit, told, opened=self._opened).parts
                 )
             self._more = ui.button("Show more", color=None, on_click=self._show_more)
             self._more.props("flat no-caps").classes("st-filter")
 
     def show(self, picture: Picture) -> None:
-        """Bring the list up to date."""
-        states = FILTERS[self._chosen]
-        wanted = [told for told in picture.stories if told.story.state in states]
-        self._rows.show([(told.story.decision.id, told) for told in wanted[: self._most]])
+        """Bring the list up to date. What somebody reads stays, though newer ones come."""
+        wanted = [told for told in picture.stories if told.state in FILTERS[self._chosen]]
+        newest = {told.story.decision.id for told in wanted[: self._most]}
+        kept = newest | self._opened
+        shown = [(told.story.decision.id, told) for told in picture.stories]
+        self._rows.show([(id_, told) for id_, told in shown if id_ in kept])
         self._more.set_visibility(len(wanted) > self._most)
-        self._nothing.show(Markup("") if wanted else _nothing(self._chosen))
+        self._nothing.show(Markup("") if len(self._rows) else _nothing(self._chosen))
         for name, button in self._filters.items():
             count = sum(picture.states[each] for each in FILTERS[name])
             button.set_text(f"{name} {count:,}")
@@ -91,6 +94,7 @@ class _List:
 
     def _choose(self, name: str) -> None:
         self._chosen, self._most = name, AT_ONCE
+        self._opened.clear()
         self.show(self._visit.board.picture)
 
     def _show_more(self) -> None:
@@ -115,7 +119,7 @@ def decision_page(visit: Visit, decision: DecisionId) -> Show:
             return
         if row is None:
             with place:
-                row = _Row(visit, told, opened=True)
+                row = _Row(visit, told, opened={decision})
         else:
             row.show(told)
 
@@ -128,7 +132,7 @@ def _told(picture: Picture, decision: DecisionId) -> Told | None:
 
 def _from_journal(visit: Visit, decision: DecisionId) -> Told | None:
     for seq, story in visit.board.loop.journal.stories(ids=(decision,), limit=1):
-        return Told(seq=seq, story=story)
+        return Told.of(story, seq=seq)
     return None
 
 
@@ -145,12 +149,15 @@ def _nothing(name: str) -> Markup:
 
 
 class _Row:
-    """One decision: a line, buttons for what may be said, and the explanation when opened."""
+    """One decision: a line, buttons for what may be said, and the explanation when opened.
 
-    def __init__(self, visit: Visit, told: Told, *, opened: bool = False) -> None:
+    `opened` is what all rows of a page share: the decisions that are open.
+    """
+
+    def __init__(self, visit: Visit, told: Told, *, opened: set[DecisionId]) -> None:
         self._visit = visit
         self._told = told
-        self._opened = opened
+        self._all_opened = opened
         self._explained = 0  # up to which journal entry
         with ui.element("article").classes("st-decision") as self.element:
             with ui.element("div").classes("st-decision-head"):
@@ -182,8 +189,12 @@ class _Row:
             self._explained = told.seq
             ui.timer(0, self._explain, once=True)
 
+    @property
+    def _opened(self) -> bool:
+        return self._told.story.decision.id in self._all_opened
+
     def _toggle(self) -> None:
-        self._opened = not self._opened
+        self._all_opened.symmetric_difference_update({self._told.story.decision.id})
         self.show(self._told)
 
     async def _explain(self) -> None:

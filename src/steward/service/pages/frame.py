@@ -9,6 +9,7 @@ from nicegui import ui
 from nicegui.element import Element
 
 from steward import __version__
+from steward.model.decision import DecisionState
 from steward.service.access import Access, User
 from steward.service.board import Board, Picture
 from steward.service.pages.markup import Markup, join, tag
@@ -98,7 +99,7 @@ def _navigation(at: str, classes: str) -> Html:
 
 
 def _waiting(picture: Picture) -> Markup:
-    count = sum(told.story.state.value == "waiting" for told in picture.stories)
+    count = picture.states[DecisionState.WAITING]
     if not count:
         return Markup("")
     return tag("span", str(count), class_="st-badge", aria_label=f"{count} wait for approval")

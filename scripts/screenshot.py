@@ -52,7 +52,7 @@ class Shot:
 
 SHOTS = (
     Shot(name="cluster", path="/"),
-    Shot(name="decisions", path="/decisions", open_first=True),
+    Shot(name="decisions", path="/decisions?show=Done", open_first=True),
     Shot(name="savings", path="/savings"),
     Shot(name="cluster-dark", path="/", dark=True),
     Shot(name="cluster-phone", path="/", width=375, height=812),
@@ -127,7 +127,7 @@ def take(browser: Browser, address: str, shot: Shot) -> None:
 
 def open_measured(page: Page) -> None:
     """Open the newest decision that was measured, and bring it to the top."""
-    measured = page.locator(".st-decision", has_text=re.compile(r"0\.[1-9]\d* GPU-h measured"))
+    measured = page.locator(".st-decision", has_text=re.compile(r"0\.\d[1-9] GPU-h measured"))
     name = measured.first.locator("code").inner_text()
     row = page.locator(".st-decision", has=page.get_by_text(name, exact=True))
     row.locator(".st-decision-line").click()

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from factories import job
 from steward.clock import ManualClock
 from steward.errors import StewardError
 from steward.loop import Loop
 from steward.model.decision import Autonomy, CallBack, DecisionState, Lend
 from steward.model.finding import Finding, Pattern
-from steward.model.identity import DecisionId
+from steward.model.identity import DecisionId, GpuId
+from steward.model.job import JobShape
 from steward.model.outcome import Outcome, Story
 from steward.model.view import View
 from steward.store.choices import choose
@@ -223,6 +225,55 @@ def test_an_actuator_that_is_busy_is_tried_again(
 
     assert stories(loop)[0].state is DecisionState.ACTIVE
     assert len(world.carried_out) == 1
+
+
+def test_an_actuator_that_half_succeeds_is_followed_on_what_it_did(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    both = (GPU, GpuId("n1/gpu1"))
+    world.jobs["j1"] = job("j1", on=both)
+    world.jobs["j2"] = job("j2", tenant="b", shape=JobShape(gpus=2))
+    del world.jobs["j3"]
+    world.changed = {"j1", "j2"}
+    world.second_busy = 0.0
+    world.works_on = 1
+    loop = tiny_loop(tmp_path, world, clock)
+
+    turn_until(loop, clock, START_S + 1000)
+
+    (lent,) = stories(loop)
+    assert lent.decision.action.gpus == both
+    assert lent.receipts[0].result == "partly"
+    assert [each.gpus for each in loop.view.loans] == [(GPU,)]
+    assert lent.gained == pytest.approx(0.8 * 600, rel=0.02)  # of one GPU, not of two
+
+
+def test_samples_that_cannot_be_stored_are_a_fault_and_the_loop_goes_on(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    telemetry = loop.telemetry
+
+    class Full:
+        """The same telemetry on a full disk."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(telemetry, name)
+
+        def upkeep(self, _now_s: float) -> None:
+            raise StewardError("no space left for samples", hint="make room")
+
+    loop.telemetry = Full()  # type: ignore[assignment]
+    turn_until(loop, clock, START_S + 400)
+    full = loop.status.faults[-1]
+
+    loop.telemetry = telemetry
+    loop.telemetry.flush()
+
+    assert full.problem == "no space left for samples"
+    assert len(world.carried_out) == 1
+    kept = telemetry.read(entities=[GPU], from_s=START_S, to_s=START_S + 400)
+    assert kept.height == 40  # nothing that was seen meanwhile is lost
 
 
 def test_nothing_is_carried_out_that_could_not_be_written_down_first(

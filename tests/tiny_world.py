@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from factories import cluster, gpu_row, host_row, job, node, samples, tenants
 from steward.act.desk import Desk
@@ -41,6 +41,8 @@ class TinyWorld:
         self.owner_busy = 0.0
         self.collect_fault: Exception | None = None
         self.busy_engine = False
+        self.second_busy = 0.9  # of the other GPU
+        self.works_on: int | None = None  # how many of the GPUs it is asked for, if not all
         self.jobs: dict[str, Job] = {
             "j1": job("j1", on=[GPU]),
             "j2": job("j2", tenant="b", submit_s=10.0),
@@ -69,7 +71,7 @@ class TinyWorld:
         lent = bool(self.jobs["j2"].gpus)
         rows: dict[str, Any] = {
             GPU: gpu_row(0.8 if lent else self.owner_busy),
-            "n1/gpu1": gpu_row(0.9),
+            "n1/gpu1": gpu_row(self.second_busy),
             job_entity(JobId("j1")): host_row(0.05),
             job_entity(JobId("j3")): host_row(1.2),
         }
@@ -82,17 +84,17 @@ class TinyWorld:
         if self.busy_engine:
             raise TemporaryError("the engine is busy")
         self.carried_out.append(decision.id)
+        gpus = decision.action.gpus[: self.works_on]
         borrower = self.jobs["j2"]
         if isinstance(decision.action, Lend):
-            moved = replace(borrower, gpus=decision.action.gpus, start_s=t_s)
+            moved = replace(borrower, gpus=gpus, start_s=t_s)
             self.jobs["j2"] = moved.changed(t_s, JobState.RUNNING, "lent")
         else:
             moved = replace(borrower, gpus=(), start_s=None)
             self.jobs["j2"] = moved.changed(t_s, JobState.QUEUED, "called back")
         self.changed.add("j2")
-        return Receipt(
-            decision=decision.id, t_s=t_s, result="done", gpus=decision.action.gpus, text="done"
-        )
+        result: Literal["done", "partly"] = "done" if gpus == decision.action.gpus else "partly"
+        return Receipt(decision=decision.id, t_s=t_s, result=result, gpus=gpus, text=result)
 
 
 def tiny_loop(

@@ -23,6 +23,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SPEED = "120"
 WITHIN_S = 120.0
+WORTH_IT = re.compile("(?<!\N{MINUS SIGN})0\\.(0[3-9]|[1-9][0-9]) GPU-h measured")
 ENOUGH = 30  # outcomes, for a curve that can be seen
 SETTLE_MS = 4000  # charts draw and curves arrive
 LENT = "document.querySelectorAll('.st-cells .st-gpu-lent').length >= 3"
@@ -127,7 +128,12 @@ def take(browser: Browser, address: str, shot: Shot) -> None:
 
 def open_measured(page: Page) -> None:
     """Open the newest decision that was measured, and bring it to the top."""
-    measured = page.locator(".st-decision", has_text=re.compile(r"0\.\d[1-9] GPU-h measured"))
+    more = page.get_by_role("button", name="Show more")
+    for _ in range(3):
+        if more.is_visible():
+            more.click()
+            page.wait_for_timeout(500)
+    measured = page.locator(".st-decision", has_text=WORTH_IT)
     name = measured.first.locator("code").inner_text()
     row = page.locator(".st-decision", has=page.get_by_text(name, exact=True))
     row.locator(".st-decision-line").click()

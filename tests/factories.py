@@ -235,6 +235,7 @@ def outcome(name: str = "d-1", *, gained: float = 300.0, **changes: Any) -> Outc
         "lent": 600.0,
         "counted_on": 600.0,
         "expected": 300.0,
+        "due_s": 1600.0,
         "counterfactual": 0.0,
         "idle_watts": 80.0,
         "final": False,

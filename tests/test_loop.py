@@ -426,6 +426,8 @@ def test_the_budget_and_the_breaker_outlive_a_restart(
     second = tiny_loop(tmp_path, TinyWorld(), clock)
 
     assert [gpus for _, _, gpus in second.stages.desk.guard._done] == [1]
+    assert len(second.stages.desk.guard._recent) == 0  # not before the loan's check is due
+    turn_until(second, clock, START_S + 1000)
     assert len(second.stages.desk.guard._recent) == 1
 
 

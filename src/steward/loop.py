@@ -83,7 +83,7 @@ class Loop:
         self._turns = 0
         self._faults: deque[Fault] = deque(maxlen=50)
         self._found: dict[str, float] = {}  # finding or pattern: when it was last seen
-        self._outcomes: list[Outcome] = []
+        self._untold: list[Outcome] = []  # outcomes that nobody has learned from yet
         self._unwritten: list[Record] = []
         self._heard = 0  # choices up to this journal entry are known
         self._resume(clock.now_s())
@@ -161,7 +161,7 @@ class Loop:
     # -- learn ---------------------------------------------------------------------------------
 
     def _learn(self, view: View) -> View:
-        outcomes, self._outcomes = self._outcomes, []
+        outcomes = self._due(view.t_s)
         self.stages.desk.guard.follow(view)
         self.stages.desk.guard.learn(outcomes)
         for each in self.stages.estimators:
@@ -172,6 +172,15 @@ class Loop:
             patterns += self._ask(miner.name, miner.mine, view, ())
         self.patterns = tuple(patterns)
         return view
+
+    def _due(self, t_s: float) -> list[Outcome]:
+        """Return the outcomes that can be judged fairly now.
+
+        Bad loans end early. Judged as they end, the first to be heard of would all be bad.
+        """
+        due = [outcome for outcome in self._untold if outcome.due_s <= t_s]
+        self._untold = [outcome for outcome in self._untold if outcome.due_s > t_s]
+        return due
 
     # -- decide --------------------------------------------------------------------------------
 
@@ -227,9 +236,10 @@ class Loop:
     # -- verify --------------------------------------------------------------------------------
 
     def _verify(self, view: View) -> None:
-        self._outcomes = self.stages.verifier.follow(view)
+        outcomes = self.stages.verifier.follow(view)
         self.unsettled = self.stages.verifier.so_far(view)  # before they are written: none twice
-        self._write(self._outcomes)
+        self._untold += outcomes
+        self._write(outcomes)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -287,7 +297,7 @@ class Loop:
         over = (DecisionState.EXPIRED, DecisionState.REJECTED)
         desk.resume(story for story in stories if story.state not in over)
         for story in stories:
-            desk.guard.learn(story.outcomes)
+            self._untold += story.outcomes
             for receipt in story.receipts:
                 if receipt.result != "failed":
                     desk.guard.record(story.decision, receipt.t_s)
@@ -296,6 +306,7 @@ class Loop:
                 self.stages.moment.lend(loan)
         for entry in self.journal.read(kinds=("finding",), newest_first=True, limit=1000):
             self._found[entry.id] = entry.t_s
+        desk.guard.learn(self._due(now_s))
         self.stages.moment.speak_for(*desk.spoken_for(self.view))
 
     def _recent_stories(self, *, since_s: float) -> list[Story]:

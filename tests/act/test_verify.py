@@ -2,14 +2,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from factories import decision, gpu_row, job, loan, moment, node, outcome, receipt, samples, view
 from steward.act.verify import Verifier
-from steward.model.decision import Expectation
 from steward.model.event import Observation
 from steward.model.frame import share_entity
 from steward.model.identity import GpuId, JobId
@@ -90,7 +88,7 @@ def test_a_loan_that_goes_on_is_checked_again_and_parts_do_not_overlap() -> None
     found = [each for t in range(1010, 2210, 10) for each in scene.look(float(t), borrower=0.5)]
 
     assert [(each.from_s, each.to_s) for each in found] == [(1000.0, 1600.0), (1600.0, 2200.0)]
-    assert found[1].expected == pytest.approx(300.0)
+    assert [each.expected for each in found] == [300.0, 0.0]  # it promised for its first check
 
 
 def test_a_borrower_that_ends_between_two_looks_is_counted_to_its_end() -> None:
@@ -104,6 +102,7 @@ def test_a_borrower_that_ends_between_two_looks_is_counted_to_its_end() -> None:
     assert found.final
     assert found.gained.mid == pytest.approx(14.0)
     assert found.expected == 300.0  # a loan that ends early still owes what it promised
+    assert found.due_s == 1600.0  # and is judged with those that did not
     assert "completed" in found.text
 
 
@@ -291,18 +290,3 @@ def test_the_gain_is_the_sum_of_shares_times_seconds_over_all_parts(
     assert sum(each.gained.mid for each in found) == pytest.approx(sum(shares) * step_s * gpus)
     assert all(each.gained.low <= each.gained.mid <= each.gained.high for each in found)
     assert found[-1].to_s == seen.t_s
-
-
-def test_what_was_promised_for_later_parts_is_in_proportion_to_their_length() -> None:
-    scene = Scene()
-    scene.verifier._cases[decision().id].decision = decision(
-        expects=Expectation(low=0.0, mid=600.0, high=900.0)
-    )
-    for t_s in range(1010, 1610, 10):
-        scene.look(float(t_s), borrower=0.8)
-    scene.look(1700.0, borrower=0.8)
-
-    (found,) = scene.verifier.settle(scene.made.view(1700.0))
-
-    assert found.expected == pytest.approx(100.0)
-    assert not np.isnan(found.gained.mid)

@@ -29,9 +29,9 @@ class Limits:
     gpus_per_hour: int = 64
     gpus_per_tenant_per_hour: int = 32
     cool_down_s: float = 600.0  # after a loan ended, its owner is left alone this long
-    breaker_outcomes: int = 20  # the breaker judges by so many outcomes, and needs a third of them
-    breaker_share: float = 0.5  # it opens when they surely brought less of what was promised
-    breaker_rest_s: float = 3600.0
+    breaker_outcomes: int = 20  # the breaker judges by so many outcomes, and needs half of them
+    breaker_share: float = 0.25  # it opens when they surely brought less of what was promised
+    breaker_rest_s: float = 1800.0
 
     def autonomy_for(self, tenant: TenantId) -> Autonomy:
         """Return what steward may do with this tenant's GPUs."""
@@ -136,11 +136,11 @@ class Guard:
             if outcome.expected <= 0:
                 continue
             self._recent.append((outcome.gained.mid, outcome.expected))
-            self._judge_outcomes(outcome.t_s)
+            self._judge_outcomes(outcome.due_s)
 
     def _judge_outcomes(self, t_s: float) -> None:
         limits = self.limits
-        if len(self._recent) < max(2, limits.breaker_outcomes // 3) or t_s < self._open_until_s:
+        if len(self._recent) < max(2, limits.breaker_outcomes // 2) or t_s < self._open_until_s:
             return
         gained = sum(each for each, _ in self._recent)
         promised = sum(each for _, each in self._recent)

@@ -205,8 +205,8 @@ class Verifier:
         imputed = sums.gained / seen * sums.unseen if sums.lent > sums.unseen else 0.0
         mid = sums.gained + imputed - cost
         half = _sampling_error(case)
-        # what was promised by the first check is owed in full, also by a loan that ends before it
-        part = 1.0 if case.first else (case.seen_s - case.from_s) / decision.check_after_s
+        # A decision promises for its first check, in full also where the loan ends before it.
+        promises = 1.0 if case.first else 0.0
         outcome = Outcome(
             decision=decision.id,
             t_s=view.t_s,
@@ -216,8 +216,9 @@ class Verifier:
                 low=mid - half - imputed, mid=mid, high=mid + half + (sums.unseen - imputed)
             ),
             lent=sums.lent,
-            counted_on=part * _counted_on(decision),
-            expected=part * decision.expects.mid,
+            counted_on=promises * _counted_on(decision),
+            expected=promises * decision.expects.mid,
+            due_s=max(view.t_s, case.check_s) if case.first else view.t_s,
             counterfactual=sums.otherwise,
             idle_watts=case.idle_watts,
             final=final,

@@ -180,16 +180,16 @@ class GuardSettings(_Section):
     breaker_outcomes: int = Field(
         20,
         ge=2,
-        description="how many of the newest outcomes the circuit breaker looks at; a third will do",
+        description="how many of the newest outcomes the circuit breaker looks at; half will do",
     )
     breaker_share: float = Field(
-        0.5,
+        0.25,
         ge=0,
         le=1,
         description="it opens when they surely (by two standard errors) brought less than this "
         "part of what was promised",
     )
-    breaker_rest_s: float = Field(3600.0, ge=0, description="how long it then stays open")
+    breaker_rest_s: float = Field(1800.0, ge=0, description="how long it then stays open")
 
 
 class TenantSettings(_Section):

@@ -42,8 +42,9 @@ class Outcome:
     to_s: float
     gained: Interval
     lent: float  # GPU-seconds that were lent in this part
-    counted_on: float  # GPU-seconds of idleness that the decision had counted on for this part
-    expected: float  # GPU-seconds that the decision had promised for this part
+    counted_on: float  # GPU-seconds of idleness that the decision counted on by its first check
+    expected: float  # GPU-seconds that it promised by then; 0 in later parts, as nothing was
+    due_s: float  # when that is to be judged; a loan that ended early is not judged early
     counterfactual: float  # GPU-seconds that would have been worked in any case
     idle_watts: float  # of the GPUs while nobody used them, measured before the decision
     final: bool

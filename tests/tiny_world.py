@@ -12,6 +12,7 @@ from steward.act.guard import Guard, Limits
 from steward.act.verify import Verifier
 from steward.clock import ManualClock
 from steward.decide.rules.gpu_idle_while_allocated import GpuIdleWhileAllocated
+from steward.decide.scheduling.give_back import GiveBack
 from steward.decide.scheduling.lend_idle import LendIdle
 from steward.errors import TemporaryError
 from steward.learn.estimators.idle_spells import IdleSpells
@@ -106,7 +107,7 @@ def tiny_loop(
         miners=[IdleHabits(fewest=1)],
         estimators=[QuietPhases(), IdleSpells()],
         detectors=[GpuIdleWhileAllocated()],
-        policies=[LendIdle()],
+        policies=[GiveBack(), LendIdle()],
         desk=Desk(Guard(Limits(autonomy=autonomy)), world),
         verifier=Verifier(),
     )

@@ -14,7 +14,7 @@ from steward.act.desk import Desk, Done
 from steward.act.verify import Verifier
 from steward.clock import Clock
 from steward.errors import StewardError
-from steward.model.decision import Autonomy, Choice, Decision, DecisionState, Receipt
+from steward.model.decision import Autonomy, CallBack, Choice, Decision, DecisionState, Receipt
 from steward.model.event import Fault, Observation
 from steward.model.finding import Finding, Pattern
 from steward.model.frame import Frame
@@ -24,12 +24,14 @@ from steward.model.view import View
 from steward.observe.watch import Watch
 from steward.ports import Detector, Estimator, Miner, Policy
 from steward.store.journal import Entry, Journal, Record
+from steward.store.records import to_row
 from steward.store.telemetry import Telemetry
 
 __all__ = ["Loop", "LoopStatus", "Stages"]
 
 T = TypeVar("T")
 DAY_S = 86400.0
+RESUMED_S = 14 * DAY_S  # open decisions and loans of this time are taken up again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ class Loop:
         self._untold: list[Outcome] = []  # outcomes that nobody has learned from yet
         self._unwritten: list[Record] = []
         self._heard = 0  # choices up to this journal entry are known
+        self._missed: list[Choice] = []  # an earlier run did not get round to these
         self._resume(clock.now_s())
         self.status = self._status(took_s=0.0, behind_s=0.0)
 
@@ -191,9 +194,10 @@ class Loop:
             findings += self._ask(detector.name, detector.detect, view, ())
         view = view.with_findings(tuple(findings))
         decisions: list[Decision] = []
-        if stages.desk.guard.limits.autonomy is not Autonomy.OBSERVE:
-            for each in stages.policies:
-                decisions += self._ask(each.name, each.decide, view, ())
+        for each in stages.policies:
+            decisions += self._ask(each.name, each.decide, view, ())
+        if stages.desk.guard.limits.autonomy is Autonomy.OBSERVE:
+            decisions = [decision for decision in decisions if decision.returns]
         self._unwritten += [*seen.events, *self._new((*view.findings, *self.patterns), view.t_s)]
         return view, decisions
 
@@ -209,9 +213,9 @@ class Loop:
     def _act(self, view: View, decisions: Sequence[Decision]) -> None:
         desk, moment = self.stages.desk, self.stages.moment
         written = self._write(desk.receive(decisions, self._choices(), view))
-        if written:  # nothing is done that is not in the journal first
-            for result in desk.carry_out(view.t_s):
-                self._take_note(result, view)
+        # Nothing is done that is not in the journal first, except giving back.
+        for result in desk.carry_out(view.t_s, only_returns=not written):
+            self._take_note(result, view)
         moment.speak_for(*desk.spoken_for(view))
 
     def _take_note(self, result: Done | Receipt | StewardError, view: View) -> None:
@@ -221,6 +225,8 @@ class Loop:
                 loan = self.stages.verifier.begin(result.decision, result.receipt, view)
                 if loan is not None:
                     self.stages.moment.lend(loan)
+                if isinstance(result.decision.action, CallBack):
+                    self.stages.moment.give_back(result.decision.action.loan)
             case Receipt():
                 self._unwritten.append(result)
             case StewardError():
@@ -231,7 +237,8 @@ class Loop:
         said = partial(self.journal.read, after=self._heard, kinds=("choice",))
         entries: list[Entry] = self._try("journal", said, [])
         self._heard = max([self._heard, *(entry.seq for entry in entries)])
-        return [entry.value for entry in entries if isinstance(entry.value, Choice)]
+        missed, self._missed = self._missed, []
+        return missed + [entry.value for entry in entries if isinstance(entry.value, Choice)]
 
     # -- verify --------------------------------------------------------------------------------
 
@@ -252,8 +259,18 @@ class Loop:
             self.journal.append(self._unwritten)
         except StewardError as fault:
             self._faults.append(_as_fault(fault, "journal", self._t_s))
+            self._unwritten = [each for each in self._unwritten if self._can_be_written(each)]
             return False
         self._unwritten = []
+        return True
+
+    def _can_be_written(self, record: Record) -> bool:
+        """Leave out what no journal can hold, and say so: one bad line must not block the rest."""
+        try:
+            to_row(record, seq=0)
+        except StewardError as fault:
+            self._faults.append(_as_fault(fault, "journal", self._t_s))
+            return False
         return True
 
     def _ask(self, plug: str, call: Callable[[View], T], view: View, otherwise: T) -> T:
@@ -292,7 +309,7 @@ class Loop:
     def _resume(self, now_s: float) -> None:
         """Take up what an earlier run left open: decisions, loans, budgets, the breaker."""
         self._heard = self.journal.newest()
-        stories = self._recent_stories(since_s=now_s - DAY_S)
+        stories = self._recent_stories(since_s=now_s - RESUMED_S)
         desk, verifier = self.stages.desk, self.stages.verifier
         over = (DecisionState.EXPIRED, DecisionState.REJECTED)
         desk.resume(story for story in stories if story.state not in over)
@@ -304,13 +321,14 @@ class Loop:
             loan = verifier.resume(story) if story.state is DecisionState.ACTIVE else None
             if loan is not None:
                 self.stages.moment.lend(loan)
+                self._missed += [each for each in story.choices if each.choice == "undo"]
         for entry in self.journal.read(kinds=("finding",), newest_first=True, limit=1000):
             self._found[entry.id] = entry.t_s
         desk.guard.learn(self._due(now_s))
         self.stages.moment.speak_for(*desk.spoken_for(self.view))
 
     def _recent_stories(self, *, since_s: float) -> list[Story]:
-        """Return the stories of the last day, oldest first."""
+        """Return the stories since then, oldest first."""
         found: list[Story] = []
         before: int | None = None
         while page := self.journal.stories(before=before, limit=200):

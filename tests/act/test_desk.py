@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from factories import decision, job, loan, node, receipt, view
+from factories import call_back, decision, job, loan, node, receipt, view
 from steward.act.actuators.dry_run import DryRun
 from steward.act.desk import Desk, Done
 from steward.act.guard import Guard, Limits
@@ -11,6 +11,7 @@ from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.decision import Autonomy, Choice, Decision, Receipt, Ruling, Verdict
 from steward.model.event import Availability
 from steward.model.identity import DecisionId
+from steward.model.job import JobShape
 from steward.model.outcome import Story
 from steward.model.view import View
 
@@ -112,7 +113,8 @@ def test_a_rejected_decision_is_off_the_desk_and_does_not_come_back() -> None:
 
     table.receive([], [said("reject")], ready())
 
-    assert table.spoken_for(ready()) == (set(), set())
+    assert table.spoken_for(ready()) == ({GPU}, set())  # and its owner is left alone for a while
+    assert table.spoken_for(ready(1601.0)) == (set(), set())
     assert table.receive([decision()], (), ready()) == []
 
 
@@ -200,12 +202,79 @@ def test_a_half_success_is_done_with_the_gpus_that_worked() -> None:
     made = decision(gpus=(GPU, "n1/gpu1"))
     half = replace(receipt(made), result="partly", gpus=(made.action.gpus[0],))
     table = desk(Hand(lambda _made, _t_s: half))
-    table.receive([made], (), view(node(), jobs=[job("j1", on=[GPU, "n1/gpu1"]), job("j2")]))
+    two = job("j2", shape=JobShape(gpus=2))
+    table.receive([made], (), view(node(), jobs=[job("j1", on=[GPU, "n1/gpu1"]), two]))
 
     (done,) = table.carry_out(1000.0)
 
     assert isinstance(done, Done)
     assert done.receipt.gpus == (GPU,)
+
+
+def test_a_call_back_is_tried_until_it_is_done() -> None:
+    hand = Hand(lambda made, t_s: receipt(made, t_s=t_s, result="failed"))
+    table = desk(hand)
+    lent = view(node(), jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
+    results = []
+    for _ in range(5):
+        table.receive([call_back(decision())], (), lent)
+        results += list(table.carry_out(1000.0))
+    hand.act = lambda made, t_s: receipt(made, t_s=t_s)
+
+    table.receive([], (), lent)
+    (done,) = table.carry_out(1000.0)
+
+    assert [type(each) for each in results] == [TemporaryError] * 5
+    assert isinstance(done, Done)
+
+
+def test_giving_back_goes_on_when_nothing_can_be_written_down() -> None:
+    hand = Hand()
+    table = desk(hand)
+    lent = view(
+        node(),
+        jobs=[job("j1", on=[GPU]), job("j2", on=[GPU]), job("j3"), job("j4", on=["n1/gpu1"])],
+        loans=[loan()],
+    )
+    other = decision("d-9", gpus=("n1/gpu1",), owner="j4", borrower="j3")
+
+    table.receive([call_back(decision()), other], (), lent)
+    list(table.carry_out(1000.0, only_returns=True))
+
+    assert hand.done == ["d-back"]
+
+
+def test_a_lend_that_worked_though_its_answer_was_lost_is_asked_for_again() -> None:
+    hand = failing(TemporaryError("no answer"))
+    table = desk(hand)
+    table.receive([decision()], (), ready())
+    list(table.carry_out(1000.0))
+    hand.act = lambda made, t_s: receipt(made, t_s=t_s)
+    running = view(node(), jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+
+    assert table.receive([], (), running) == []
+    (done,) = table.carry_out(1010.0)
+
+    assert isinstance(done, Done)
+
+
+def test_what_an_earlier_run_meant_to_do_and_did_not_is_judged_anew() -> None:
+    table = desk()
+    go = Verdict(decision=decision().id, t_s=1000.0, ruling=Ruling.GO, why="")
+    table.resume([Story(decision=decision(), verdicts=(go,))])
+
+    new = table.receive([], (), ready(90_000.0))
+
+    assert rulings(new) == [Ruling.EXPIRE]
+    assert list(table.carry_out(90_000.0)) == []
+
+
+def test_of_two_choices_at_once_the_first_counts_after_a_restart_too() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+
+    table.resume([Story(decision=decision(), choices=(said("reject"), said("approve")))])
+
+    assert rulings(table.receive([], (), ready())) == [Ruling.ASK]
 
 
 def test_a_dry_run_changes_nothing_and_says_what_it_would_do() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factories import believing, finding, job, loan, node, view
+from factories import believing, finding, job, node, view
 from steward.decide.scheduling.lend_idle import LendIdle
 from steward.model.cluster import GIB, Health
 from steward.model.decision import CallBack, Decision, Lend
@@ -51,6 +51,12 @@ def test_nothing_is_decided_without_forecasts_findings_or_waiting_jobs() -> None
 
 def test_a_job_that_cannot_save_its_work_gets_no_loan() -> None:
     assert LendIdle().decide(idle_holder(job("j2", checkpointing=Checkpointing()))) == ()
+
+
+def test_a_job_that_needs_no_gpu_is_no_borrower() -> None:
+    waiting = [job("cpu-only", shape=JobShape(gpus=0)), job("j2", submit_s=5.0)]
+
+    assert borrowers(LendIdle().decide(idle_holder(*waiting))) == ["j2"]
 
 
 def test_a_job_that_does_not_fit_beside_the_holders_memory_gets_no_loan() -> None:
@@ -130,60 +136,6 @@ def test_a_job_that_an_open_decision_is_about_is_not_decided_on_again() -> None:
     spoken = np.array([id_ == "j2" for id_ in seen.jobs.ids])
 
     assert LendIdle().decide(replace(seen, jobs=replace(seen.jobs, spoken_for=spoken))) == ()
-
-
-# -- calling back ----------------------------------------------------------------------------------
-
-
-def on_loan(owner_busy: float | None, *, t_s: float = 1000.0) -> View:
-    jobs = [job("j1", on=[GPU]), job("j2", on=[GPU])]
-    return view(node(), jobs=jobs, loans=[loan()], busy={GPU: owner_busy}, t_s=t_s)
-
-
-def test_a_gpu_is_called_back_when_its_owner_uses_it_again() -> None:
-    seen = believing(on_loan(0.7), idle_s={})
-
-    (made,) = LendIdle().decide(seen)
-
-    assert made.action == CallBack(loan="d-1", gpus=(GPU,), owner="j1", borrower="j2")
-    assert made.undo is None
-    assert "j1 uses its GPUs again (70% busy)" in made.because
-
-
-def test_a_gpu_is_called_back_when_its_owner_goes_to_work_on_the_host() -> None:
-    (made,) = LendIdle().decide(believing(on_loan(0.0), idle_s={}))
-
-    assert "at work on its host" in made.because
-
-
-def test_a_gpu_whose_owner_stays_idle_stays_lent() -> None:
-    assert LendIdle().decide(believing(on_loan(0.0), idle_s={GPU: 700.0})) == ()
-    assert LendIdle().decide(on_loan(0.0)) == ()
-
-
-def test_a_gpu_is_called_back_when_nobody_can_see_its_owner_for_a_while() -> None:
-    fresh = believing(on_loan(None, t_s=50.0))
-    later = believing(on_loan(None, t_s=100.0))
-
-    assert LendIdle().decide(fresh) == ()
-    (made,) = LendIdle().decide(later)
-    assert "nobody can see" in made.because
-
-
-def test_a_call_back_is_the_same_decision_in_every_turn_and_nothing_silences_it() -> None:
-    first, later = believing(on_loan(0.7)), believing(on_loan(0.7, t_s=1010.0))
-    spoken = np.array([True, False])
-
-    (made,) = LendIdle().decide(first)
-    (again,) = LendIdle().decide(replace(later, gpus=replace(later.gpus, spoken_for=spoken)))
-
-    assert made.id == again.id
-
-
-def test_a_loan_of_gpus_that_left_the_cluster_is_not_called_back() -> None:
-    seen = replace(believing(view()), loans=(loan(gpus=("gone/gpu0",)),))
-
-    assert LendIdle().decide(seen) == ()
 
 
 # -- laws ------------------------------------------------------------------------------------------

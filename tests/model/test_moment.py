@@ -8,7 +8,7 @@ from factories import cluster, gpu_row, host_row, job, loan, moment, node, sampl
 from steward.model.cluster import Health
 from steward.model.event import Observation
 from steward.model.frame import job_entity, share_entity
-from steward.model.identity import GpuId, JobId
+from steward.model.identity import DecisionId, GpuId, JobId
 from steward.model.job import JobState
 from steward.model.moment import Moment
 from steward.model.view import HEALTH_CODES, QUEUED, RUNNING
@@ -183,12 +183,82 @@ def test_a_loan_is_over_when_either_side_lets_go() -> None:
     assert made.view(1.0).loans == ()
 
 
-def test_a_loan_whose_borrower_has_not_started_yet_is_given_time() -> None:
+def test_a_loan_whose_borrower_has_not_started_yet_is_remembered_and_spoken_for() -> None:
     made = moment(jobs=[job("j1", on=[GPU]), job("j2")])
     made.lend(loan())
+    seen = made.view(1000.0)
 
-    assert len(made.view(100.0).loans) == 1
-    assert made.view(121.0).loans == ()
+    made.give_back(DecisionId("d-1"))
+
+    assert [each.id for each in seen.loans] == ["d-1"]
+    assert seen.gpus.spoken_for.tolist() == [True, False]
+    assert seen.jobs.spoken_for.tolist() == [False, True]
+    assert made.view(1010.0).loans == ()
+
+
+def test_a_loan_that_runs_ends_when_its_borrower_lets_go_not_when_it_is_called_back() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+    made.lend(loan())
+    made.view(0.0)
+
+    made.give_back(DecisionId("d-1"))  # the borrower still saves
+
+    assert len(made.view(10.0).loans) == 1
+
+
+def test_loans_of_an_earlier_run_wait_for_the_first_news_of_their_jobs() -> None:
+    made = moment()
+    made.lend(loan())
+    early = made.view(1000.0)
+    made.fold(Observation(jobs=(job("j2", on=[GPU]), job("j1", on=[GPU]))))
+    heard = made.view(1010.0)
+
+    assert len(early.loans) == len(heard.loans) == 1
+    assert heard.job_id(heard.gpus.owner[0]) == "j1"  # though the borrower was heard of first
+    assert heard.job_id(heard.gpus.borrower[0]) == "j2"
+
+
+def test_loans_that_nobody_ever_hears_of_again_are_forgotten() -> None:
+    made = moment()
+    made.lend(loan())
+    made.view(1000.0)
+
+    assert made.view(1121.0).loans == ()
+
+
+def test_roles_survive_a_change_of_the_cluster_and_of_an_owners_gpus() -> None:
+    made = moment(jobs=[job("j2"), job("j1", on=[GPU])])
+    say(made, 5.0, 0.0)
+    made.lend(loan())
+    made.fold(Observation(jobs=(job("j2", on=[GPU]),)))
+    made.view(5.0)
+
+    made.fold(Observation(cluster=cluster(node("n0"), node("n1"))))
+    made.fold(Observation(jobs=(job("j1", on=["n1/gpu1", GPU]),)))
+    seen = made.view(6.0)
+
+    row = seen.gpu_row[GpuId(GPU)]
+    assert seen.job_id(seen.gpus.owner[row]) == "j1"
+    assert seen.job_id(seen.gpus.borrower[row]) == "j2"
+    assert seen.gpus.quiet_since_s[row] == 5.0
+    assert len(seen.loans) == 1
+
+
+def test_samples_of_one_node_do_not_silence_the_loans_of_another() -> None:
+    made = moment(node("n1", 1), node("n2", 1), jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+    made.lend(loan())
+    rows = {
+        GPU: gpu_row(0.8),
+        share_entity(GpuId(GPU), JobId("j1")): {"share.busy_share": 0.0},
+        share_entity(GpuId(GPU), JobId("j2")): {"share.busy_share": 0.8},
+    }
+    made.fold(Observation(frame=samples(10.0, rows)))
+
+    made.fold(Observation(frame=samples(10.4, {"n2/gpu0": gpu_row(0.1), GPU: gpu_row(None)})))
+    seen = made.view(10.4)
+
+    assert seen.gpus.owner_busy_share[0] == 0.0
+    assert seen.gpus.borrower_busy_share[0] == 0.8
 
 
 def test_a_loan_whose_borrower_ended_before_it_was_seen_to_run_is_over_at_once() -> None:

@@ -109,3 +109,26 @@ def test_a_gpu_that_was_silent_for_long_is_reported_when_it_speaks_again() -> No
     assert [(event.kind, event.subject, event.text) for event in events] == [
         ("telemetry.gap", "n1/gpu0", "said nothing for 100 s")
     ]
+
+
+def test_rows_without_an_entity_are_left_out_and_counted() -> None:
+    normaliser = Normaliser(source="test", vocabulary="canonical")
+    frame = samples(0.0, {"g": {"gpu.busy_share": 0.1}})
+    nameless = frame.with_columns(pl.lit(None, dtype=pl.String).alias("entity"))
+
+    kept, events = normaliser.normalise(frame.vstack(nameless).vstack(nameless))
+    nothing, _ = normaliser.normalise(nameless)
+
+    assert kept.height == 1
+    assert [event.text for event in events] == ["2 rows without a time or an entity are left out"]
+    assert nothing.height == 0
+
+
+def test_counters_of_what_is_gone_are_not_remembered_for_ever() -> None:
+    normaliser = Normaliser(source="test", vocabulary="canonical", gap_after_s=60.0)
+    for number in range(50):
+        rows = {f"job:{number}": {"job.cpu_seconds": 1.0}}
+        normaliser.normalise(samples(number * 30.0, rows))
+
+    assert normaliser._counters is not None
+    assert normaliser._counters.height <= 3

@@ -42,7 +42,7 @@ STATES: dict[str, tuple[Sequence[Record], tuple[str, ...]]] = {
     "failed": ([MADE, ruled(Ruling.GO), receipt(MADE, result="failed")], ()),
     "done": ([MADE, receipt(MADE), outcome(final=True)], ()),
     "expired": ([MADE, ruled(Ruling.ASK), ruled(Ruling.EXPIRE)], ()),
-    "undone": ([MADE, receipt(MADE), said("undo")], ()),
+    "undone": ([MADE, receipt(MADE), said("undo"), outcome(final=True)], ()),
 }
 
 

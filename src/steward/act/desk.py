@@ -22,6 +22,7 @@ from steward.model.decision import (
     Verdict,
 )
 from steward.model.identity import DecisionId, GpuId, JobId, stable_id
+from steward.model.job import JobState
 from steward.model.outcome import Story
 from steward.model.view import View
 from steward.ports import Actuator
@@ -45,7 +46,8 @@ class _Open:
     decision: Decision
     verdict: Verdict | None = None
     approved: bool = False
-    begun: bool = False  # an earlier run may have carried it out: finish that before judging anew
+    begun: bool = False  # an earlier run may have carried it out
+    counted: bool = False  # in the guard's budget
     tries: int = 0
 
 
@@ -64,7 +66,7 @@ class Desk:
             if story.receipts:
                 self._close(story.decision)
                 continue
-            approved = any(choice.choice == "approve" for choice in story.choices)
+            approved = bool(story.choices) and story.choices[0].choice == "approve"
             verdict = story.verdicts[-1] if story.verdicts else None
             self._open[story.decision.id] = _Open(
                 decision=story.decision,
@@ -97,9 +99,13 @@ class Desk:
         new += [verdict for each in list(self._open.values()) for verdict in self._rule(each, view)]
         return new
 
-    def carry_out(self, t_s: float) -> Iterator[Done | Receipt | StewardError]:
+    def carry_out(
+        self, t_s: float, *, only_returns: bool = False
+    ) -> Iterator[Done | Receipt | StewardError]:
         """Do all that may be done now. Call it after what `receive` returned is in the journal."""
         for each in list(self._open.values()):
+            if only_returns and not each.decision.returns:
+                continue
             if each.verdict is not None and each.verdict.ruling is Ruling.GO:
                 yield from self._act(each, t_s)
 
@@ -113,6 +119,7 @@ class Desk:
             each.approved = True
         elif each is not None:
             self._close(each.decision)
+            self.guard.leave_alone(each.decision.action.owner, view.t_s)
 
     def _undo(self, choice: Choice, view: View) -> Iterator[Decision]:
         decision = self._closed.get(choice.decision)
@@ -132,26 +139,36 @@ class Desk:
         )
 
     def _rule(self, each: _Open, view: View) -> Iterator[Verdict]:
-        if each.begun:
+        if self._is_under_way(each, view):
             return
         before = each.verdict
         verdict = self.guard.judge(each.decision, view, approved=each.approved)
         each.verdict = verdict
         if verdict.ruling is Ruling.EXPIRE:
             self._close(each.decision)
-        if verdict.ruling is Ruling.GO and each.tries == 0:
+        if verdict.ruling is Ruling.GO and not each.counted:
             # counted at once: the next decision of this turn must see the budget that is left
             self.guard.record(each.decision, view.t_s)
+            each.counted = True
         if before is None or before.ruling is not verdict.ruling:
             yield verdict
 
+    def _is_under_way(self, each: _Open, view: View) -> bool:
+        """Whether the engine may have done it already without our knowing.
+
+        Then it is asked again, not judged again. A borrower that still waits was not started.
+        """
+        if each.decision.returns or not (each.begun or each.tries):
+            return False
+        borrower = view.details.get(each.decision.action.borrower)
+        return borrower is not None and borrower.state is not JobState.QUEUED
+
     def _act(self, each: _Open, t_s: float) -> Iterator[Done | Receipt | StewardError]:
         each.tries += 1
-        each.begun = False
         try:
             receipt = self.actuator.carry_out(each.decision, t_s)
         except TemporaryError as fault:
-            if each.tries < TRIES:
+            if each.tries < TRIES or each.decision.returns:
                 yield fault
                 return
             receipt = _failed(each.decision, t_s, f"given up after {TRIES} tries: {fault}")
@@ -159,6 +176,9 @@ class Desk:
             receipt = _failed(each.decision, t_s, str(fault))
         except Exception as fault:  # noqa: BLE001 - a plug's fault must not stop the loop
             receipt = _failed(each.decision, t_s, f"{type(fault).__name__}: {fault}")
+        if each.decision.returns and receipt.result != "done":
+            yield TemporaryError(f"{receipt.text}; what was lent is called back again next turn")
+            return
         self._close(each.decision)
         if receipt.result == "failed":
             yield receipt

@@ -119,12 +119,16 @@ class Guard:
         now = {loan.id: loan.owner for loan in view.loans}
         for loan, owner in self._on_loan.items():
             if loan not in now:
-                self._rests_until_s[owner] = view.t_s + self.limits.cool_down_s
+                self.leave_alone(owner, view.t_s)
         self._on_loan = now
         if len(self._rests_until_s) > REMEMBERED:
             self._rests_until_s = {
                 job: until for job, until in self._rests_until_s.items() if until > view.t_s
             }
+
+    def leave_alone(self, owner: JobId, t_s: float) -> None:
+        """Let a job rest: a loan of its GPUs ended, or a person said no to one."""
+        self._rests_until_s[owner] = t_s + self.limits.cool_down_s
 
     def resting(self, t_s: float) -> list[JobId]:
         """Return the jobs that are left alone now, so that nobody decides about them in vain."""

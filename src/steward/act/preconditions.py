@@ -36,13 +36,18 @@ def _lend(action: Lend, view: View) -> str:
     owners = {view.job_id(int(row)) if row >= 0 else None for row in view.gpus.owner[rows]}
     if owners != {action.owner}:
         return f"{action.owner} does not hold these GPUs any more"
-    return _unfit(action, view, rows)
+    if len(rows) != borrower.shape.gpus:
+        return f"{action.borrower} asks for {borrower.shape.gpus} GPUs now"
+    return _unfit(action, view, rows, need_bytes=borrower.shape.gpu_memory_bytes)
 
 
-def _unfit(action: Lend, view: View, rows: list[int]) -> str:
+def _unfit(action: Lend, view: View, rows: list[int], *, need_bytes: int) -> str:
     gpus = view.gpus
-    if bool((gpus.borrower[rows] >= 0).any()):
-        return "one of the GPUs is lent already"
+    on_loan = {gpu for loan in view.loans for gpu in (*loan.gpus, loan.borrower)}
+    if bool((gpus.borrower[rows] >= 0).any()) or on_loan & {*action.gpus, action.borrower}:
+        return "one of the GPUs is lent already, or the borrower has borrowed"
+    if bool((gpus.memory_bytes[rows] - gpus.memory_used_bytes[rows] < need_bytes).any()):
+        return f"{action.borrower} does not fit beside {action.owner} any more"
     if bool((gpus.health[rows] != HEALTH_CODES[Health.GOOD]).any()):
         return "one of the GPUs is not healthy"
     if bool(np.isnan(gpus.quiet_since_s[rows]).any()):

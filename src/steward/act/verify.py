@@ -14,12 +14,13 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.model.cluster import Health
 from steward.model.decision import Decision, Lend, Receipt
 from steward.model.forecast import REMAINING_S
 from steward.model.identity import DecisionId, GpuId, JobId
 from steward.model.job import Job, JobState
 from steward.model.outcome import Interval, Outcome, Story
-from steward.model.view import Loan, View
+from steward.model.view import HEALTH_CODES, Loan, View
 
 __all__ = ["Verifier"]
 
@@ -122,18 +123,19 @@ class Verifier:
     def so_far(self, view: View) -> tuple[Outcome, ...]:
         """Return what open loans have brought since their last check; nothing is settled by it."""
         return tuple(
-            self._outcome(replace(case), view, "the loan goes on", final=False)
+            self._outcome(replace(case, first=False), view, "the loan goes on", final=False)
             for case in self._cases.values()
             if case.seen_s > case.from_s
         )
 
     def settle(self, view: View) -> list[Outcome]:
         """Close the accounts of open loans up to now: steward is about to stop."""
-        return [
-            self._outcome(case, view, "steward stopped; the loan goes on", final=False)
-            for case in self._cases.values()
-            if case.seen_s > case.from_s
-        ]
+        settled = []
+        for case in self._cases.values():
+            if case.seen_s > case.from_s:
+                case.first = False  # a part cut short by us is not held against its promise
+                settled.append(self._outcome(case, view, "steward stopped meanwhile", final=False))
+        return settled
 
     # -- one look ------------------------------------------------------------------------------
 
@@ -190,6 +192,7 @@ class Verifier:
         if stretch_s > 0:
             self._add(case, stretch_s, case.shares, awake=case.awake)
             case.sums.lent += stretch_s * len(case.gpus)
+            case.sums.unseen += stretch_s * (len(case.gpus) - len(case.shares))
             case.seen_s += stretch_s
         cost = lost_s * float(np.sum(case.shares))
         if called_back and borrower is not None:
@@ -273,7 +276,12 @@ def _newest(view: View, rows: list[int]) -> float | None:
 def _has_room(view: View, borrower: JobId) -> bool:
     """Whether the borrower could run somewhere without the loan."""
     job = view.details.get(borrower)
-    return job is not None and bool((view.nodes.free >= job.shape.gpus).any())
+    if job is None:
+        return False
+    gpus, wanted = view.gpus, job.shape.gpu_models
+    suits = np.array([not wanted or model in wanted for model in view.models], dtype=bool)
+    free = (gpus.owner < 0) & (gpus.health == HEALTH_CODES[Health.GOOD]) & suits[gpus.model]
+    return bool((np.bincount(gpus.node[free]) >= job.shape.gpus).any())
 
 
 def _how_it_ended(

@@ -30,6 +30,7 @@ from steward.store.telemetry import Telemetry
 __all__ = ["assemble", "limits"]
 
 P = TypeVar("P")
+GIVE_BACK = "give-back"
 
 
 def assemble(
@@ -55,7 +56,7 @@ def assemble(
         miners=make.all("miner", settings.learn.miners, MINERS),
         estimators=make.all("estimator", settings.learn.estimators, ESTIMATORS),
         detectors=make.all("detector", settings.decide.detectors, DETECTORS),
-        policies=make.all("policy", settings.decide.policies, POLICIES),
+        policies=make.all("policy", _with_returns(settings.decide.policies), POLICIES),
         desk=Desk(guard, actuator or make.one("actuator", settings.act.actuator, ACTUATORS)),
         verifier=Verifier(quiet_share=observe.quiet_share, stale_after_s=observe.stale_after_s),
     )
@@ -82,6 +83,11 @@ def limits(settings: Settings) -> Limits:
     return Limits(
         autonomy=settings.loop.autonomy, tenant_autonomy=ceilings, **settings.guard.model_dump()
     )
+
+
+def _with_returns(policies: Sequence[str]) -> tuple[str, ...]:
+    """Put the policy that ends loans first: what was lent comes back, whatever a site chose."""
+    return (GIVE_BACK, *(name for name in policies if name != GIVE_BACK))
 
 
 class _Maker:

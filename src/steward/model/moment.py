@@ -56,7 +56,9 @@ class Moment:
         self._jobs = JobRows()
         self._ended: list[Job] = []
         self._loans: dict[DecisionId, Loan] = {}
+        self._loan_on: dict[GpuId, Loan] = {}
         self._begun: set[DecisionId] = set()  # loans whose borrower was seen to run
+        self._began_s = np.inf  # when the first view was asked for
         self._spoken_gpus: frozenset[GpuId] = frozenset()
         self._spoken_jobs: frozenset[JobId] = frozenset()
         self._set_cluster(Cluster(id="empty"))
@@ -81,6 +83,12 @@ class Moment:
     def lend(self, loan: Loan) -> None:
         """Remember a loan that was carried out; it is forgotten when either side lets go."""
         self._loans[loan.id] = loan
+        self._loan_on.update(dict.fromkeys(loan.gpus, loan))
+
+    def give_back(self, loan: DecisionId) -> None:
+        """Forget a loan that was called back before its borrower ever ran."""
+        if loan in self._loans and loan not in self._begun:
+            self._drop(self._loans[loan])
 
     def speak_for(self, gpus: Iterable[GpuId], jobs: Iterable[JobId]) -> None:
         """Say about which GPUs and jobs nothing new should be decided now."""
@@ -96,7 +104,8 @@ class Moment:
             self._gpu[name][stale] = np.nan
         self._close_loans(t_s)
         ended, self._ended = tuple(self._ended), []
-        jobs, row_of = self._jobs.columns(self._spoken_jobs)
+        borrowers = (loan.borrower for loan in self._loans.values())
+        jobs, row_of = self._jobs.columns(self._spoken_jobs.union(borrowers))
         gpus = self._gpu_columns(row_of, jobs)
         return View(
             t_s=t_s,
@@ -142,15 +151,18 @@ class Moment:
                 for name in _GPU_FLOATS:
                     self._gpu[name][row] = old[name][before[gpu]]
                 self._health[row] = old_health[before[gpu]]
+        quiet_since_s = self._gpu["quiet_since_s"].copy()
         for job in self._jobs:
             self._put(job)
+        self._gpu["quiet_since_s"] = quiet_since_s  # who holds what has not changed
 
     # -- jobs ----------------------------------------------------------------------------------
 
     def _put(self, job: Job) -> None:
         before = self._jobs.jobs.get(job.id)
-        if before is not None and (before.gpus != job.gpus or job.state.ended):
-            self._let_go(before)
+        if before is not None:
+            kept = () if job.state.ended else job.gpus
+            self._let_go(job.id, [gpu for gpu in before.gpus if gpu not in kept])
         if job.state.ended:
             if before is not None:
                 self._jobs.forget(job.id)
@@ -170,16 +182,19 @@ class Moment:
             row = self._gpu_row.get(gpu)
             if row is None or slot in (self._owner[row], self._borrower[row]):
                 continue
-            if self._owner[row] == NONE:
+            loan = self._loan_on.get(gpu)
+            if loan is not None and loan.borrower == job.id:
+                self._borrower[row] = slot  # whoever is heard of first
+            elif self._owner[row] == NONE:
                 self._owner[row] = slot
                 self._gpu["quiet_since_s"][row] = np.nan
             else:
                 self._borrower[row] = slot
 
-    def _let_go(self, job: Job) -> None:
-        """Free a job's GPUs; a borrower that outstays the owner holds them from then on."""
-        slot = self._jobs.slot(job.id)
-        for gpu in job.gpus:
+    def _let_go(self, job: JobId, gpus: Iterable[GpuId]) -> None:
+        """Free GPUs of a job; a borrower that outstays the owner holds them from then on."""
+        slot = self._jobs.slot(job)
+        for gpu in gpus:
             row = self._gpu_row.get(gpu)
             if row is None:
                 continue
@@ -222,6 +237,7 @@ class Moment:
         row = row[at]
         state = self._gpu
         busy = columns["gpu.busy_share"][at]
+        at, row, busy = at[~np.isnan(busy)], row[~np.isnan(busy)], busy[~np.isnan(busy)]
         state["busy_share"][row] = busy
         state["owner_busy_share"][row] = busy  # mended below where a GPU is shared
         for metric, column in (
@@ -230,16 +246,17 @@ class Moment:
         ):
             if metric in columns:
                 state[column][row] = columns[metric][at]
-        heard = row[~np.isnan(busy)]
-        state["seen_s"][heard] = t_s
-        self._health[heard[self._health[heard] == HEALTH_CODES[Health.UNKNOWN]]] = GOOD
+        state["seen_s"][row] = t_s
+        self._health[row[self._health[row] == HEALTH_CODES[Health.UNKNOWN]]] = GOOD
         if self._loans:
-            self._fold_shares(names, columns)
+            self._fold_shares(row, names, columns)
         self._fold_quiet(row, t_s)
 
-    def _fold_shares(self, names: list[str], columns: Mapping[str, Floats]) -> None:
+    def _fold_shares(
+        self, heard: NDArray[np.int64], names: list[str], columns: Mapping[str, Floats]
+    ) -> None:
         """On shared GPUs, the device's busy share is nobody's: each job has a row of its own."""
-        shared = np.flatnonzero(self._borrower >= 0)
+        shared = heard[self._borrower[heard] >= 0]
         self._gpu["owner_busy_share"][shared] = np.nan
         self._gpu["borrower_busy_share"][shared] = np.nan
         if "share.busy_share" not in columns:
@@ -269,18 +286,30 @@ class Moment:
         self._quiet_count[alone] += 1
 
     def _close_loans(self, t_s: float) -> None:
-        """Forget loans that are over; engines take a while to start a borrower, so be patient."""
+        """Forget loans that are over, on evidence: an end or a requeue that was seen.
+
+        Engines take a while to start a borrower, and after a restart nobody is known at first.
+        """
+        self._began_s = min(self._began_s, t_s)
         for loan in list(self._loans.values()):
             owner, borrower = self._jobs.slot(loan.owner), self._jobs.slot(loan.borrower)
             rows = [self._gpu_row[gpu] for gpu in loan.gpus if gpu in self._gpu_row]
+            unheard = owner == borrower == NONE and t_s - self._began_s <= self.stale_after_s
             held = owner != NONE and all(self._owner[row] == owner for row in rows)
             used = borrower != NONE and all(self._borrower[row] == borrower for row in rows)
-            late = loan.id in self._begun or t_s - loan.since_s > self.stale_after_s
             if rows and held and used:
                 self._begun.add(loan.id)
-            elif not (rows and held) or borrower == NONE or late:
-                del self._loans[loan.id]
-                self._begun.discard(loan.id)
+            elif not unheard and (
+                not (rows and held and borrower != NONE) or loan.id in self._begun
+            ):
+                self._drop(loan)
+
+    def _drop(self, loan: Loan) -> None:
+        del self._loans[loan.id]
+        self._begun.discard(loan.id)
+        for gpu in loan.gpus:
+            if self._loan_on.get(gpu) is loan:
+                del self._loan_on[gpu]
 
     # -- columns -------------------------------------------------------------------------------
 
@@ -292,7 +321,8 @@ class Moment:
             quiet_watts = self._quiet_joules / self._quiet_count
         quiet_watts[np.isnan(self._gpu["quiet_since_s"])] = np.nan
         spoken = np.zeros(len(self._gpu_ids), dtype=bool)
-        spoken[[self._gpu_row[gpu] for gpu in self._spoken_gpus if gpu in self._gpu_row]] = True
+        about = (*self._spoken_gpus, *self._loan_on)
+        spoken[[self._gpu_row[gpu] for gpu in about if gpu in self._gpu_row]] = True
         return GpuColumns(
             ids=self._gpu_ids,
             node=self._gpu_node,

@@ -42,13 +42,13 @@ class Outcome:
     to_s: float
     gained: Interval
     lent: float  # GPU-seconds that were lent in this part
-    counted_on: float  # GPU-seconds of idleness that the decision counted on by its first check
-    expected: float  # GPU-seconds that it promised by then; 0 in later parts, as nothing was
-    due_s: float  # when that is to be judged; a loan that ended early is not judged early
+    expected: float  # GPU-seconds promised by the first check; 0 in later parts, as nothing was
     counterfactual: float  # GPU-seconds that would have been worked in any case
     idle_watts: float  # of the GPUs while nobody used them, measured before the decision
     final: bool
     text: str
+    counted_on: float = 0.0  # GPU-seconds of idleness that the decision counted on by then
+    due_s: float = 0.0  # when the promise is judged: a loan that ended early is not judged early
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +65,9 @@ class Story:
     def state(self) -> DecisionState:
         """Say where the decision is. What was done counts for more than what was said."""
         done = [receipt for receipt in self.receipts if receipt.result != "failed"]
-        if any(choice.choice == "undo" for choice in self.choices) and done:
-            return DecisionState.UNDONE
         if any(outcome.final for outcome in self.outcomes):
-            return DecisionState.DONE
+            undone = any(choice.choice == "undo" for choice in self.choices)
+            return DecisionState.UNDONE if undone else DecisionState.DONE
         if done:
             return DecisionState.DONE if self.decision.returns else DecisionState.ACTIVE
         if self.receipts:
@@ -79,7 +78,7 @@ class Story:
         if self.verdicts and self.verdicts[-1].ruling is Ruling.EXPIRE:
             return DecisionState.EXPIRED
         if self.choices:
-            said = self.choices[-1].choice
+            said = self.choices[0].choice  # the first counts, if two people spoke at once
             return DecisionState.APPROVED if said == "approve" else DecisionState.REJECTED
         if not self.verdicts:
             return DecisionState.HELD
@@ -127,21 +126,23 @@ def savings_of(outcomes: Iterable[Outcome], assumptions: Assumptions) -> Savings
     Energy: an idle GPU and its part of the host burn power for nothing. Work that runs there
     instead of on a GPU of its own saves that floor, not the power of the work itself.
     """
-    gpu_s = energy_j = gpu_var = energy_var = 0.0
+    gpu_s = energy_j = 0.0
+    gpu_var, energy_var = [0.0, 0.0], [0.0, 0.0]  # below and above: ranges may be lopsided
     count, decisions = 0, set()
     for outcome in outcomes:
-        half = (outcome.gained.high - outcome.gained.low) / 2
+        gained = outcome.gained
         watts = (
             outcome.idle_watts + assumptions.host_watts_per_gpu
         ) * assumptions.power_usage_effectiveness
-        gpu_s += outcome.gained.mid
-        gpu_var += half * half
-        energy_j += outcome.gained.mid * watts
-        energy_var += (half * watts) ** 2
+        gpu_s += gained.mid
+        energy_j += gained.mid * watts
+        for side, half in enumerate((gained.mid - gained.low, gained.high - gained.mid)):
+            gpu_var[side] += half * half
+            energy_var[side] += (half * watts) ** 2
         count += 1
         decisions.add(outcome.decision)
-    gpu_hours = _interval(gpu_s, sqrt(gpu_var)).times(1 / HOUR_S)
-    energy_kwh = _interval(energy_j, sqrt(energy_var)).times(1 / JOULES_PER_KWH)
+    gpu_hours = _interval(gpu_s, gpu_var).times(1 / HOUR_S)
+    energy_kwh = _interval(energy_j, energy_var).times(1 / JOULES_PER_KWH)
     return Savings(
         gpu_hours=gpu_hours,
         cost=gpu_hours.times(assumptions.price_per_gpu_hour),
@@ -153,5 +154,6 @@ def savings_of(outcomes: Iterable[Outcome], assumptions: Assumptions) -> Savings
     )
 
 
-def _interval(mid: float, half: float) -> Interval:
-    return Interval(low=mid - half, mid=mid, high=mid + half)
+def _interval(mid: float, variances: list[float]) -> Interval:
+    below, above = variances
+    return Interval(low=mid - sqrt(below), mid=mid, high=mid + sqrt(above))

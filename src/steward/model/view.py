@@ -72,7 +72,7 @@ class GpuColumns:
     seen_s: Floats  # when it last said anything
     quiet_since_s: Floats  # since when its owner has used it less than `quiet_share`
     quiet_watts: Floats  # mean power since then
-    spoken_for: Bools  # an open decision is about it, or its owner is left alone for a while
+    spoken_for: Bools  # lent, or an open decision is about it, or its owner is left alone
 
     def __len__(self) -> int:
         return len(self.ids)

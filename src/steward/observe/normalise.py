@@ -30,9 +30,22 @@ class Normaliser:
         """Return the frame in canonical form, and what was odd about it."""
         if not frame.height:
             return frame, ()
-        t_s = float(frame[T_S].max())  # type: ignore[arg-type]  # Float64 by contract
-        events = (*self._strangers(frame, t_s), *self._gaps(frame))
+        placed = frame.drop_nulls([name for name in (T_S, ENTITY) if name in frame.columns])
+        if not placed.height:
+            return placed, ()
+        t_s = float(placed[T_S].max())  # type: ignore[arg-type]  # Float64 by contract
+        lost = frame.height - placed.height
+        frame = placed
+        events = (*self._lost(lost, t_s), *self._strangers(frame, t_s), *self._gaps(frame))
         return self._rates(check_frame(self._rename(frame), where=self.source)), events
+
+    def _lost(self, rows: int, t_s: float) -> list[Event]:
+        """Say that rows came without a time or an entity, and how many."""
+        if not rows:
+            return []
+        text = f"{rows} rows without a time or an entity are left out"
+        kind = "telemetry.nameless-rows"
+        return [Event(t_s=t_s, kind=kind, subject=self.source, text=text, source=self.source)]
 
     def _strangers(self, frame: Frame, t_s: float) -> list[Event]:
         """Name columns that nobody knows: once each, and never dropped in silence."""
@@ -105,7 +118,9 @@ class Normaliser:
         kept = frame.select(T_S, ENTITY, *counters)
         before = kept.clear() if self._counters is None else self._counters
         joined = pl.concat([before, kept], how="diagonal").sort(T_S, maintain_order=True)
-        self._counters = joined.group_by(ENTITY, maintain_order=True).last().select(kept.columns)
+        latest = joined.group_by(ENTITY, maintain_order=True).last().select(kept.columns)
+        fresh = pl.col(T_S) >= pl.col(T_S).max() - self.gap_after_s
+        self._counters = latest.filter(fresh)  # jobs that ended are not remembered for ever
         grown_s = pl.col(T_S).diff().over(ENTITY)
         rates = joined.select(
             T_S,

@@ -213,5 +213,6 @@ def _sum(one: Savings, other: Savings, *, decisions: int) -> Savings:
 def _plus(one: Interval, other: Interval) -> Interval:
     """Add two figures whose errors are independent: squares of half-widths add."""
     mid = one.mid + other.mid
-    half = hypot((one.high - one.low) / 2, (other.high - other.low) / 2)
-    return Interval(low=mid - half, mid=mid, high=mid + half)
+    below = hypot(one.mid - one.low, other.mid - other.low)
+    above = hypot(one.high - one.mid, other.high - other.mid)
+    return Interval(low=mid - below, mid=mid, high=mid + above)

@@ -25,7 +25,9 @@ _POSSIBLE: dict[DecisionState, tuple[Say, ...]] = {
 def possible(story: Story) -> tuple[Say, ...]:
     """Return what a person may say about a decision as it stands now."""
     said = _POSSIBLE.get(story.state, ())
-    return tuple(say for say in said if say != "undo" or story.decision.undo is not None)
+    undoes = any(choice.choice == "undo" for choice in story.choices)
+    can_undo = story.decision.undo is not None and not undoes
+    return tuple(say for say in said if say != "undo" or can_undo)
 
 
 def choose(

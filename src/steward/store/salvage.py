@@ -43,15 +43,15 @@ def repaired(file: Path) -> tuple[str, ...]:
 
     The caller must be the only one that has the file open.
     """
-    target = _beside(file, ".salvaging")
-    if target.exists() and not file.exists():
+    marker = _beside(file, ".salvaging")
+    if marker.exists() and not file.exists():
         aside = _newest_aside(file)
         return (_salvage(file, aside, "salvaging it was interrupted"),) if aside else ()
-    target.unlink(missing_ok=True)
+    marker.unlink(missing_ok=True)
     fault = _fault(file) if file.exists() else ""
     if not fault:
         return ()
-    target.touch()
+    marker.touch()
     sync_folder(file.parent)
     aside = next(path for path in _asides(file) if not path.exists())
     file.rename(aside)
@@ -122,7 +122,7 @@ def _salvage(file: Path, aside: Path, fault: str) -> str:
     for ending in _BESIDE:
         if _beside(file, ending).exists():
             _beside(file, ending).rename(_beside(aside, ending))
-    target = _beside(file, ".salvaging")
+    target = _beside(file, ".salvaged")
     for path in (target, *(_beside(target, ending) for ending in ("-journal", *_BESIDE))):
         path.unlink(missing_ok=True)
     kept, newest = _copy(aside, target)
@@ -130,6 +130,7 @@ def _salvage(file: Path, aside: Path, fault: str) -> str:
         os.fsync(handle.fileno())
     target.rename(file)
     sync_folder(file.parent)
+    _beside(file, ".salvaging").unlink(missing_ok=True)  # last: until here a crash starts again
     return (
         f"{file} was damaged ({fault}); it is kept as {aside.name}. {len(kept)} entries were "
         f"salvaged; {_losses(kept, newest)}"

@@ -1,4 +1,4 @@
-"""Lends GPUs that their holders leave idle to jobs that wait, and calls them back in time."""
+"""Lends GPUs that their holders leave idle to jobs that wait. `give-back` ends the loans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from steward.model.decision import CallBack, Decision, Expectation, Lend
 from steward.model.finding import Finding
 from steward.model.forecast import LOAN_YIELD, REMAINING_S, About, ForecastColumn
 from steward.model.identity import DecisionId, JobId, stable_id
-from steward.model.view import HEALTH_CODES, QUEUED, Loan, View
+from steward.model.view import HEALTH_CODES, QUEUED, View
 
 __all__ = ["LendIdle"]
 
@@ -22,63 +22,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LendIdle:
-    """Wakes first, loans second.
+    """Chooses the borrower that deserves it most, and the GPUs that can spare it longest.
 
-    A loan ends when its owner stirs: uses the GPU again, or goes to work on the host, which comes
-    before. Then idle GPUs go to waiting jobs: higher priority first, then the tenant that uses
-    least for its weight, then who has waited longest. A job gets GPUs of one holder, needs to fit
-    beside what that holder keeps in memory, must be able to save its work, and the loan must be
-    expected to outlast what saving and restoring cost.
+    Higher priority first, then the tenant that uses least for its weight, then who has waited
+    longest. A job gets GPUs of one holder, needs to fit beside what that holder keeps in memory,
+    must be able to save its work, and the loan must be expected to outlast what saving and
+    restoring cost.
     """
 
     check_after_s: float = 600.0
     memory_reserve_share: float = 0.05
-    unknown_grace_s: float = 60.0
     name: str = "lend-idle"
 
     def decide(self, view: View) -> tuple[Decision, ...]:
-        """Return call-backs, then loans, most deserving borrower first."""
-        return (*self._call_backs(view), *self._loans(view))
-
-    # -- calling back --------------------------------------------------------------------------
-
-    def _call_backs(self, view: View) -> Iterator[Decision]:
-        for loan in view.loans:
-            rows = [view.gpu_row[gpu] for gpu in loan.gpus if gpu in view.gpu_row]
-            reason = self._why_back(view, loan, rows)
-            if reason:  # said every turn until it is done; its id is that of the loan
-                yield self._call_back(view, loan, reason)
-
-    def _why_back(self, view: View, loan: Loan, rows: list[int]) -> str:
-        gpus = view.gpus
-        if bool(np.isnan(gpus.owner_busy_share[rows]).any()):
-            silent = view.t_s - loan.since_s > self.unknown_grace_s
-            return f"nobody can see whether {loan.owner} needs its GPUs" if silent else ""
-        if bool(np.isnan(gpus.quiet_since_s[rows]).any()):
-            share = float(np.max(gpus.owner_busy_share[rows]))
-            return f"{loan.owner} uses its GPUs again ({share:.0%} busy)"
-        idle = view.forecast(About.GPUS, REMAINING_S)
-        if idle is not None and bool(np.isnan(idle.mid[rows]).any()):
-            return f"{loan.owner} is at work on its host again"
-        return ""
-
-    def _call_back(self, view: View, loan: Loan, reason: str) -> Decision:
-        owner = view.details[loan.owner]
-        return Decision(
-            id=DecisionId(stable_id("d", self.name, "call-back", loan.id)),
-            t_s=view.t_s,
-            policy=self.name,
-            action=CallBack(loan=loan.id, gpus=loan.gpus, owner=loan.owner, borrower=loan.borrower),
-            because=reason,
-            findings=(),
-            forecasts=(),
-            expects=Expectation(low=0.0, mid=0.0, high=0.0),
-            check_after_s=self.check_after_s,
-            undo=None,
-            tenant=owner.tenant,
-        )
-
-    # -- lending -------------------------------------------------------------------------------
+        """Return loans, most deserving borrower first."""
+        return tuple(self._loans(view))
 
     def _loans(self, view: View) -> Iterator[Decision]:
         remaining = view.forecast(About.GPUS, REMAINING_S)
@@ -236,7 +194,11 @@ def _most_deserving(view: View) -> Iterator[tuple[int, _Need]]:
     """Yield waiting jobs that can be stopped again: by priority, then tenant's use, then wait."""
     jobs, tenants = view.jobs, view.tenants
     waiting = np.flatnonzero(
-        (jobs.state == QUEUED) & jobs.checkpointable & ~jobs.spoken_for & (jobs.tenant >= 0)
+        (jobs.state == QUEUED)
+        & jobs.checkpointable
+        & ~jobs.spoken_for
+        & (jobs.tenant >= 0)
+        & (jobs.gpus > 0)
     )
     use = (tenants.held + tenants.borrowed) / tenants.weight
     order = np.lexsort(

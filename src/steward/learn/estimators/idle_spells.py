@@ -22,6 +22,7 @@ __all__ = ["IdleSpells"]
 
 Floats = NDArray[np.float64]
 LOW, MID, HIGH = 0.9, 0.5, 0.1  # chances of lasting longer
+LEAST_YIELD = 0.05  # a belief in nothing would never be tried, and so never be corrected
 FADE = 0.95  # with each outcome, what older ones said fades: about twenty count
 
 
@@ -64,7 +65,7 @@ class IdleSpells:
 
     def predict(self, view: View) -> tuple[ForecastColumn, ...]:
         ages = _ages(view)
-        share = min(1.0, max(0.0, self._gained_s / self._offered_s))
+        share = min(1.0, max(LEAST_YIELD, self._gained_s / self._offered_s))
         return (
             ForecastColumn(
                 about=About.GPUS,

@@ -24,9 +24,10 @@ help: ## list the targets
 setup: .venv/.setup ## make .venv with all that `make test` and `make bench` need
 
 run: .venv/.run ## start steward with a simulated cluster and open its dashboard
-	$(BIN)/steward up --demo
+	$(BIN)/steward up --demo --data build/run-$$(date +%Y%m%d-%H%M%S)
 
 demo: .venv/.run ## one minute of a simulated cluster in the terminal, then what it was worth
+	rm -rf build/demo
 	$(BIN)/steward up --demo --speed 120 --for 60 --no-browser --data build/demo
 	$(BIN)/steward report --data build/demo
 

@@ -135,3 +135,18 @@ def test_a_demo_runs_faster_than_life_and_stops_by_itself(tmp_path: Path) -> Non
     journal = open_journal(f"sqlite:///{said['data']}/journal.sqlite3")
     assert journal.damage() == ()
     journal.close()
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_a_simulated_history_and_a_real_one_are_kept_apart(tmp_path: Path, simulated: bool) -> None:  # noqa: FBT001
+    open_journal(f"sqlite:///{tmp_path / 'journal.sqlite3'}").close()
+    if simulated:
+        (tmp_path / "simulated").touch()
+
+    said = steward("up", *(() if simulated else ("--demo",)), "--port", "0", "--data", tmp_path)
+
+    assert said.code == 2
+    assert (
+        f"the data here is of {'a simulated cluster' if simulated else 'a real site'}" in said.err
+    )
+    assert "name another folder with --data" in said.err

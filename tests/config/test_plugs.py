@@ -37,7 +37,10 @@ def test_the_plugs_of_the_default_settings_all_exist() -> None:
             ":2:15: there is no collector called 'hots'; known: host, nvml (did you mean 'host'?)",
         ),
         ('[act]\nactuator = "nvml"', "('nvml' is a plug of observe.collectors)"),
-        ('[decide]\npolicies = ["x"]', ":2:13: there is no policy called 'x'; known: lend-idle"),
+        (
+            '[decide]\npolicies = ["x"]',
+            ":2:13: there is no policy called 'x'; known: give-back, lend-idle",
+        ),
         ('[learn]\nminers = ["idle-habit"]', "(did you mean 'idle-habits'?)"),
         ("[plugs.nvmll]", ":1:1: there is no plug called 'nvmll'; known: "),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -352,3 +353,11 @@ def test_a_draft_keeps_what_is_right_beside_what_is_wrong(tmp_path: Path) -> Non
     assert len(draft.mistakes) == 1
     assert draft.settings.loop.every_s == 5.0
     assert draft.settings.tenants["a"].weight == 2.0
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "steward.toml"
+    os.mkfifo(pipe)
+
+    with pytest.raises(StewardError, match="a device or a pipe"):
+        read_settings(pipe, {})

@@ -218,6 +218,19 @@ def test_loans_of_an_earlier_run_wait_for_the_first_news_of_their_jobs() -> None
     assert heard.job_id(heard.gpus.borrower[0]) == "j2"
 
 
+def test_an_owner_that_ends_before_its_borrower_is_heard_of_leaves_it_the_gpu() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2")])
+    made.lend(loan())
+    done = job("j1", on=[GPU]).changed(5.0, JobState.COMPLETED, "")
+
+    made.fold(Observation(jobs=(done, job("j2", on=[GPU]))))
+    seen = made.view(10.0)
+
+    assert seen.job_id(seen.gpus.owner[0]) == "j2"
+    assert seen.gpus.borrower[0] == -1
+    assert seen.loans == ()
+
+
 def test_loans_that_nobody_ever_hears_of_again_are_forgotten() -> None:
     made = moment()
     made.lend(loan())

@@ -101,7 +101,7 @@ def open_store(config: Path | None, data: Path | None) -> Iterator[Store]:
         raise StewardError(
             "there is no journal here yet",
             where=str(store.path),
-            hint="`steward up` makes one; --data names another folder",
+            hint=_where_else(store.path),
         )
     journal = open_journal(store.journal_url)
     try:
@@ -123,6 +123,14 @@ def now_s(journal: Journal) -> float:
     """Return the present of a journal: that of a demo runs ahead of the machine's clock."""
     newest = journal.read(newest_first=True, limit=1)
     return max([time.time(), *(entry.t_s for entry in newest)])
+
+
+def _where_else(folder: Path) -> str:
+    """Say where a journal might be: somebody who ran the demo looks here first."""
+    demos = sorted(folder.glob("demo/*/journal.sqlite3"))
+    if demos:
+        return f"the newest demo is there: add --data {demos[-1].parent}"
+    return "`steward up` makes one; --data names another folder"
 
 
 def _is_there(journal_url: str) -> bool:

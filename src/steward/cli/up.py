@@ -30,6 +30,7 @@ __all__ = ["up"]
 
 DEMO_SPEED = 60.0
 HOUR_S = 3600.0
+SIMULATED = "simulated"  # a file of this name marks the folder of a demo
 ASKS_FIRST = "chem"  # the demo's tenant whose GPUs are lent only when a person approves
 AUTONOMIES = ("observe", "advise", "approve", "auto")
 
@@ -106,6 +107,7 @@ def up(  # noqa: PLR0913 - a command's options are its parameters
     )
     _check_address(plan.settings)
     with _alone(plan.folder):
+        _keep_apart(plan)
         _run(plan, stop_after_s=stop_after_s, open_browser=not no_browser, as_json=as_json)
 
 
@@ -116,10 +118,11 @@ def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json
         world, loop = _assembled(plan)
     print_warnings((*loop.journal.damage(), *loop.telemetry.damage()))
     try:
+        before = _saved_before(loop, plan.settings)
         serve(
             loop,
             plan.settings,
-            truth=None if world is None else (lambda: world.truth().gained_gpu_s / HOUR_S),
+            truth=None if world is None else (lambda: before + world.truth().gained_gpu_s / HOUR_S),
             speed=plan.speed,
             open_browser=open_browser and _has_screen(),
             stop_after_s=stop_after_s,
@@ -264,6 +267,30 @@ def _alone(folder: Path) -> Iterator[None]:
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         yield
+
+
+def _keep_apart(plan: _Plan) -> None:
+    """Refuse to write a simulated history and a real one into the same folder."""
+    marker = plan.folder / SIMULATED
+    used = (plan.folder / "journal.sqlite3").exists()
+    if used and marker.exists() != plan.demo:
+        holds = "a simulated cluster" if marker.exists() else "a real site"
+        raise StewardError(
+            f"the data here is of {holds}",
+            where=str(plan.folder),
+            hint="name another folder with --data" + ("" if plan.demo else ", or add --demo"),
+        )
+    if plan.demo:
+        marker.touch()
+
+
+def _saved_before(loop: Loop, settings: Settings) -> float:
+    """Return the GPU-hours of earlier runs: a new simulated world does not know of them."""
+    from steward.service.ledger import Ledger
+
+    ledger = Ledger(loop.journal, settings.savings.assumptions)
+    ledger.catch_up()
+    return ledger.savings.gpu_hours.mid
 
 
 def _assembled(plan: _Plan) -> tuple[World | None, Loop]:

@@ -133,6 +133,8 @@ def draft_settings(file: Path | None, environment: Mapping[str, str]) -> Draft:
 
 def _text(file: Path) -> str:
     hint = "give another file with --config, or leave it out for the defaults"
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise StewardError("this is a device or a pipe, not a file", where=str(file), hint=hint)
     try:
         return file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

@@ -196,6 +196,9 @@ class Moment:
         slot = self._jobs.slot(job)
         for gpu in gpus:
             row = self._gpu_row.get(gpu)
+            loan = self._loan_on.get(gpu)
+            if loan is not None and loan.owner == job:
+                del self._loan_on[gpu]  # who comes now, or stays, holds it in its own right
             if row is None:
                 continue
             if self._borrower[row] == slot:

@@ -1,5 +1,4 @@
-# `make` lists what there is. Everything runs in .venv; nothing outside this folder is changed,
-# except that `make test-real` installs real servers and a browser with apt.
+# `make` lists what there is. Everything runs in .venv and keeps its data under build/, except that `make test-real` installs real servers and a browser with apt.
 
 PYTHON ?= python3
 BIN := .venv/bin

@@ -1,8 +1,8 @@
-# `make` lists what there is. Everything runs in .venv and keeps its data under build/, except that `make test-real` installs real servers and a browser with apt.
+# `make` lists what there is. Everything runs in .venv and keeps its data under build/, except that
+# `make test-real` installs real servers and a browser with apt.
 
 PYTHON ?= python3
 BIN := .venv/bin
-SEED ?= 0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo test test-data test-real check fix bench docs lock screenshots clean

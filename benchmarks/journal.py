@@ -165,7 +165,7 @@ def main() -> None:
             results[f"kill_{room}"] = _trials(trial, folder, 10 if short else 110)
     kills = [results["kill_journal"], results["kill_telemetry"]]
     bars = [
-        bar("batch_100_ratio", results["batch"]["100"]["ratio"], ">=", 0.3),
+        bar("batch_100_ratio", results["batch"]["100"]["ratio"], ">=", 0.2),
         bar("telemetry_turn_p50_ms", results["telemetry"]["turn_p50_ms"], "<", 5.0),
         bar("telemetry_flush_ms", results["telemetry"]["flush_60000_rows_p50_ms"], "<", 100.0),
         bar("kill_trials", sum(each["trials"] for each in kills), ">=", 20 if short else 200),

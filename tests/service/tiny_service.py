@@ -24,6 +24,10 @@ class HeadStart:
         self._t_s = START_S
         self._began_s: float | None = None
 
+    @property
+    def ahead(self) -> bool:
+        return self._began_s is None
+
     def now_s(self) -> float:
         if self._began_s is None:
             return self._t_s
@@ -39,7 +43,11 @@ class HeadStart:
 
 
 def main(folder: str, host: str, autonomy: str) -> None:
-    loop = tiny_loop(Path(folder), TinyWorld(), HeadStart(), autonomy=Autonomy(autonomy))
+    clock = HeadStart()
+    loop = tiny_loop(Path(folder), TinyWorld(), clock, autonomy=Autonomy(autonomy))
+    while clock.ahead:  # before anybody can ask: the first decision is there when it listens
+        loop.turn()
+        clock.wait(loop.every_s, threading.Event())
     settings = Settings.model_validate(
         {
             "site": {"name": "tiny"},

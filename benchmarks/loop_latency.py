@@ -25,7 +25,7 @@ from steward.sim.world import World
 
 START_S = 1_800_000_000.0
 EVERY_S = 10.0
-SIZES = {64: 160, 1024: 2000, 8192: 16000}  # GPUs: jobs in view
+SIZES = {64: 160, 1024: 2700, 8192: 16000}  # GPUs: jobs in view at first; lending thins the queue
 TURNS = {64: 1000, 1024: 1000, 8192: 300}
 WARM_TURNS = 40  # more than the five idle minutes that it takes to find anything
 
@@ -102,7 +102,7 @@ def main() -> None:
         {"gpus": results},
         [
             bar("p99 of a turn at 1,024 GPUs in ms", results["1024"]["p99_ms"], "<", 100.0),
-            bar("jobs in view at 1,024 GPUs", results["1024"]["jobs_in_view"], ">=", 1900),
+            bar("mean jobs in view at 1,024 GPUs", results["1024"]["jobs_in_view"], ">=", 2000),
             bar("decisions at 1,024 GPUs", results["1024"]["decisions"], ">", 0),
         ],
     )

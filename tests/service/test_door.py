@@ -349,3 +349,14 @@ def test_every_answer_tells_browsers_to_take_nothing_from_elsewhere(asking_house
         assert "default-src 'self'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
+
+
+def test_a_parameter_that_is_given_twice_is_refused_not_overlooked(make_house: MakeHouse) -> None:
+    house = make_house()
+
+    twice = house.client.get("/api/v1/cluster?queue_limit=1&queue_limit=2")
+    states = house.client.get("/api/v1/decisions?state=done&state=active")
+
+    assert twice.status_code == 422
+    assert twice.json()["error"]["problem"] == "queue_limit is given more than once"
+    assert states.status_code == 200

@@ -7,8 +7,9 @@ something, who is asking, how often, and how much they send.
 
 from __future__ import annotations
 
+from collections import Counter
 from math import ceil
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse
@@ -24,6 +25,7 @@ __all__ = ["OPEN", "Door"]
 OPEN = ("/healthz", "/readyz", "/login", "/static/")
 UNCOUNTED = ("/healthz", "/readyz", "/static/", "/_nicegui")
 FOR_PROGRAMS = ("/api/", "/metrics", "/_nicegui")
+REPEATABLE = frozenset({"state", "kind"})  # filters that take several values
 HARMLESS = ("GET", "HEAD", "OPTIONS")
 HEADERS = {
     # The page framework compiles its templates in the browser, hence the two 'unsafe' ones;
@@ -98,6 +100,7 @@ class Door:
         self._check_host(headers)
         if scope["method"] not in HARMLESS:
             _check_origin(headers)
+        _check_query(scope)
         user = self._access.user(headers)
         if not path.startswith(UNCOUNTED):
             self._count(scope, user)
@@ -141,6 +144,20 @@ class Door:
             raise RefusedError(
                 408, "the request did not arrive in time", headers={"Connection": "close"}
             ) from None
+
+
+def _check_query(scope: Scope) -> None:
+    """Refuse a parameter that is given twice: one of them would be overlooked in silence."""
+    pairs = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+    counts = Counter(name for name, _ in pairs)
+    twice = sorted(name for name, count in counts.items() if count > 1 and name not in REPEATABLE)
+    if twice and scope["path"].startswith("/api/"):
+        raise RefusedError(
+            422,
+            f"{', '.join(twice)} is given more than once",
+            where="query",
+            hint="give each parameter once",
+        )
 
 
 def _must_log_in() -> RefusedError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from math import sqrt
 
@@ -24,6 +25,8 @@ from steward.sim.world import World
 
 START_S = 1_800_000_000.0
 HOUR_S = 3600.0
+# Defaults of the guard were chosen while looking at histories 0 to 5: those are not reported.
+UNSEEN = (100, 101, 102, 103, 104)
 LATE = 1.03  # turns are never quite in step with the samples
 T_95 = {2: 12.71, 3: 4.30, 5: 2.78, 8: 2.36}  # Student's t for so many seeds
 
@@ -66,6 +69,11 @@ def live(seed: int, hours: float, autonomy: str) -> Run:
     return Run(said=said, truth=world.truth())
 
 
+def both(seed: int, hours: float) -> tuple[Run, Run]:
+    """Live through one history twice: acting, and only watching."""
+    return live(seed, hours, "auto"), live(seed, hours, "observe")
+
+
 def interval(values: list[float]) -> dict[str, float]:
     """Return the mean with its 95 % range over seeds."""
     mean = statistics.fmean(values)
@@ -75,12 +83,11 @@ def interval(values: list[float]) -> dict[str, float]:
 
 def main() -> None:
     """Compare report and truth, and the cluster with and without steward."""
-    seeds, hours = (range(2), 3.0) if quick() else (range(5), 10.0)
-    acting, watching = [], []
-    for seed in seeds:
-        acting.append(live(seed, hours, "auto"))
-        watching.append(live(seed, hours, "observe"))
-        one = acting[-1]
+    seeds, hours = (UNSEEN[:2], 3.0) if quick() else (UNSEEN, 10.0)
+    with ProcessPoolExecutor() as pool:
+        runs = list(pool.map(both, seeds, [hours] * len(seeds)))
+    acting, watching = [run[0] for run in runs], [run[1] for run in runs]
+    for seed, one in zip(seeds, acting, strict=True):
         progress(
             f"seed {seed}: reported {one.said.gpu_hours.mid:.2f} GPU-hours, "
             f"true {one.truth.gained_gpu_s / HOUR_S:.2f} ({one.error_share:+.2%})"

@@ -1,0 +1,53 @@
+"""What makes a rank-based policy: the law of its ranks, its walk, and whether it stops jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from steward.decide.scheduling.passes.ordered import Ties, Walk
+
+__all__ = ["Law", "Ranking", "Sharing"]
+
+
+class Law(IntEnum):
+    """What a job's rank is. Smaller goes first; equal ranks go by arrival."""
+
+    ARRIVAL = 0
+    DURATION = 1  # needs to know it
+    REMAINING = 2  # needs to know it
+    LEVEL = 3  # how many thresholds its attained time or service has passed
+    EXPERIENCE = 4  # expected service per ended job, from similar past jobs
+    PREDICTED = 5  # mean duration of similar past jobs, when it arrived
+
+
+class Sharing(IntEnum):
+    """How tenants share. With `ONE_QUEUE` they do not matter."""
+
+    ONE_QUEUE = 0
+    STATIC = 1  # each stays within its quota
+    BORROW = 2  # idle quota is lent, and reclaimed by stopping who borrowed last
+    FAIR_TREE = 3  # least decayed use for its share first
+    DOMINANT = 4  # least dominant share first
+    COMMONS = 5  # guarantees first, then rank weighed by share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """One policy of the rank-based family, as data."""
+
+    law: Law
+    walk: Walk = Walk.FIT
+    ties: Ties = Ties.WAITING
+    preempts: bool = False
+    by_gpus: bool = False  # ranks are multiplied by GPUs: service instead of time
+    sharing: Sharing = Sharing.ONE_QUEUE
+    thresholds: tuple[float, ...] = ()
+    promote: float = 0.0
+    patience: float = 0.0
+    depth: int = 100
+    interval_s: float = 30.0
+    half_life_s: float = 7 * 86_400.0
+    strength: float = 10.0
+    review_s: float = 0.0
+    knows_durations: bool = False

@@ -1,0 +1,121 @@
+"""What similar jobs have taken: counts of run times by class, and what follows for a new job.
+
+Classes form a tree: all jobs, then those of one size, then of one tenant, then of one user and
+model. A class that has seen little leans on the one above it, and the top leans on "any length is
+as likely as any other, on a log scale", under which the best order is least attained service.
+So a poor forecast turns into LAS by itself; there is no switch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.model.compiled import njit
+
+__all__ = ["EDGES_S", "Experience", "blank_experience", "level_of", "rank_of", "remember"]
+
+Array = NDArray[Any]
+
+_STEP = 2.0**0.5
+EDGES_S: Array = np.concatenate(([0.0], 15.0 * _STEP ** np.arange(44)))  # 15 s to about 1.5 years
+_LEVELS = len(EDGES_S)
+
+
+class Experience(NamedTuple):
+    """Rows are classes, columns are levels of run time: level i is from `edges[i]` on."""
+
+    edges: Array
+    parent: Array  # -1: the class of all jobs
+    seen: Array  # jobs that ended in each level
+    total: Array
+    rank: Array  # expected seconds of service for each job that ends: smaller goes first
+    made_at: Array  # how many jobs had ended anywhere when `rank` was computed
+    finished: Array  # one number: jobs that have ended
+    strength: float  # how many jobs of its own a class needs to outweigh the one above it
+
+
+def blank_experience(parent: Array, *, strength: float) -> Experience:
+    """Make a memory for these classes with nothing in it."""
+    n = len(parent)
+    return Experience(
+        edges=EDGES_S,
+        parent=parent,
+        seen=np.zeros((n, _LEVELS)),
+        total=np.zeros(n),
+        rank=np.zeros((n, _LEVELS)),
+        made_at=np.full(n, -1, np.int64),
+        finished=np.zeros(1, np.int64),
+        strength=strength,
+    )
+
+
+@njit
+def level_of(edges: Array, seconds: float) -> int:
+    """Return the level that so many seconds of run time are in."""
+    return int(np.searchsorted(edges, seconds, side="right") - 1)
+
+
+@njit
+def remember(past: Experience, leaf: int, seconds: float) -> None:
+    """A job of this class ended after so many seconds of work."""
+    level = level_of(past.edges, seconds)
+    at = leaf
+    while at >= 0:
+        past.seen[at, level] += 1.0
+        past.total[at] += 1.0
+        at = past.parent[at]
+    past.finished[0] += 1
+
+
+@njit
+def likely(past: Experience, leaf: int) -> Array:
+    """Return how likely a job of this class is to end in each level."""
+    depth = 0
+    chain = np.empty(8, np.int64)
+    at = leaf
+    while at >= 0:
+        chain[depth] = at
+        depth += 1
+        at = past.parent[at]
+    share = np.full(len(past.edges), 1.0 / len(past.edges))
+    for i in range(depth - 1, -1, -1):
+        at = chain[i]
+        share = (past.seen[at] + past.strength * share) / (past.total[at] + past.strength)
+    return share
+
+
+@njit
+def _ranks(edges: Array, share: Array, out: Array) -> None:
+    """For a job at each level: the least expected service per expected end, over all horizons.
+
+    This is the inverse of the Gittins index: it minimises the mean time in the system when only
+    the distribution is known.
+    """
+    n = len(edges)
+    for level in range(n):
+        left = 0.0
+        for i in range(level, n):
+            left += share[i]
+        ended = spent = 0.0
+        best = np.inf
+        for i in range(level, n):
+            low = edges[i]
+            high = edges[i + 1] if i + 1 < n else edges[i] * 2.0
+            mid = 0.5 * (low + high)
+            spent += share[i] * (mid - low) + (left - ended - share[i]) * (high - low)
+            ended += share[i]
+            if ended > 0.0 and spent / ended < best:
+                best = spent / ended
+        out[level] = best
+
+
+@njit
+def rank_of(past: Experience, leaf: int, level: int) -> float:
+    """Return the rank in seconds; what was believed is renewed once a tenth more jobs have ended."""
+    if past.made_at[leaf] < 0 or past.finished[0] > past.made_at[leaf] * 1.1:
+        _ranks(past.edges, likely(past, leaf), past.rank[leaf])
+        past.made_at[leaf] = past.finished[0]
+    return float(past.rank[leaf, level])

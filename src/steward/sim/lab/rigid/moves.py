@@ -1,0 +1,349 @@
+"""What can happen to a job: it arrives, starts, stops, ends, or loses its machine. Compiled."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from steward.decide.placement import Placement, Want, give, locality, place, take
+from steward.decide.scheduling.passes.book import enter, leave
+from steward.decide.scheduling.passes.ordered import Ties, fits
+from steward.decide.scheduling.ranking import Law
+from steward.learn.experience import level_of, rank_of, remember
+from steward.model.compiled import njit
+from steward.sim.lab.rigid.heap import push
+from steward.sim.lab.rigid.world import DONE, RUNS, WAITS, Rules, World
+
+__all__ = ["Rank", "arrive", "bring_up_to_date", "end", "freed_for", "rank", "start", "stop"]
+
+_NEXT, _CHANGE, _WAITING, _PASSES, _FINISHED, _FRONT, _BACK, _UNPLACED = range(8)
+
+
+class Rank(IntEnum):
+    """What goes first at one instant."""
+
+    END = 0
+    CHANGE = 1
+    ARRIVAL = 2
+    LEVEL = 3
+    PROMOTION = 4
+    REVIEW = 5
+
+
+@njit
+def want_of(world: World, job: int) -> Want:
+    """Return what a job asks for, as placement understands it."""
+    book = world.book
+    return Want(
+        world.gpus[job], world.milli[job], world.cpus[job], world.memory[job], book.types[job]
+    )
+
+
+@njit
+def bring_up_to_date(world: World, job: int) -> None:
+    """Count what a running job has done since it was last looked at."""
+    now = world.now_s[0]
+    world.attained_s[job] += (now - world.updated_s[job]) * world.rate[job]
+    world.updated_s[job] = now
+
+
+@njit
+def _counted(world: World, rules: Rules, job: int) -> float:
+    """Return the attained time, or service, that thresholds are compared with."""
+    attained = world.attained_s[job] - world.forgiven_s[job]
+    return float(attained * max(world.book.need[job], 1) / 1000.0 if rules.by_gpus else attained)
+
+
+@njit
+def rank(world: World, rules: Rules, job: int) -> float:
+    """Return a job's rank by the policy's law, at this moment."""
+    size = world.book.need[job] / 1000.0 if rules.by_gpus else 1.0
+    if rules.law == Law.DURATION:
+        return float(world.work_s[job] * size)
+    if rules.law == Law.REMAINING:
+        return float((world.work_s[job] - world.attained_s[job]) * size)
+    if rules.law == Law.LEVEL:
+        return float(world.level[job])
+    if rules.law == Law.EXPERIENCE:
+        return rank_of(world.experience, world.leaf[job], world.level[job]) * size
+    if rules.law == Law.PREDICTED:
+        return float(world.limit_s[job] * size)
+    return 0.0
+
+
+@njit
+def _level(world: World, rules: Rules, job: int) -> int:
+    if rules.law == Law.EXPERIENCE:
+        return level_of(world.experience.edges, world.attained_s[job])
+    level = 0
+    counted = _counted(world, rules, job)
+    while level < len(rules.thresholds) and counted >= rules.thresholds[level]:
+        level += 1
+    return level
+
+
+@njit
+def _next_level_s(world: World, rules: Rules, job: int) -> float:
+    """Return when a running job reaches its next level; infinity: never."""
+    level = world.level[job]
+    if rules.law == Law.EXPERIENCE:
+        if level + 1 >= len(world.experience.edges):
+            return np.inf
+        left = world.experience.edges[level + 1] - world.attained_s[job]
+    elif level >= len(rules.thresholds):
+        return np.inf
+    else:
+        left = rules.thresholds[level] - _counted(world, rules, job)
+        if rules.by_gpus:
+            left = left * 1000.0 / max(world.book.need[job], 1)
+    return float(world.now_s[0] + left / world.rate[job])
+
+
+@njit
+def watch_level(world: World, rules: Rules, job: int) -> None:
+    """Ask to be told when a running job reaches its next level, if it will get that far."""
+    if rules.law == Law.LEVEL or rules.law == Law.EXPERIENCE:
+        at = _next_level_s(world, rules, job)
+        done = world.now_s[0] + (world.work_s[job] - world.attained_s[job]) / world.rate[job]
+        if at < done:
+            push(world.heap, at, Rank.LEVEL, job, world.stamp[job])
+
+
+@njit
+def reach_level(world: World, rules: Rules, job: int) -> None:
+    """A running job has come to its next level."""
+    bring_up_to_date(world, job)
+    if rules.law == Law.EXPERIENCE:
+        world.level[job] += 1
+    else:
+        world.level[job] = max(world.level[job] + 1, _level(world, rules, job))
+    world.book.key[job] = rank(world, rules, job)
+    world.book.late[job] = 1
+    watch_level(world, rules, job)
+
+
+@njit
+def wait_in_line(world: World, rules: Rules, job: int, seq: float) -> None:
+    """Put a job into its queue."""
+    world.book.key[job] = rank(world, rules, job)
+    world.book.seq[job] = seq
+    world.state[job] = WAITS
+    world.count[_WAITING] += 1
+    enter(world.book, job)
+
+
+@njit
+def arrive(world: World, rules: Rules, job: int) -> None:
+    """A job that depends on nobody any more comes into the queue."""
+    world.count[_BACK] += 1
+    world.book.late[job] = 1
+    wait_in_line(world, rules, job, float(world.count[_BACK]))
+
+
+@njit
+def _choose_place(world: World, job: int) -> bool:
+    """Find GPUs for a job and hold them; `slot` says where."""
+    book = world.book
+    kind = fits(book, book.free, job)
+    if kind < 0:
+        return False
+    if world.placement != Placement.COUNT:
+        row = world.slots[world.slots[0]]
+        n = place(
+            world.placement,
+            world.nodes,
+            want_of(world, job),
+            world.slot_node[row],
+            world.slot_gpus[row],
+        )
+        if n == 0:
+            return False
+        world.slots[0] -= 1
+        world.slot[job], world.slot_n[row] = row, n
+        take(world.nodes, want_of(world, job), world.slot_node[row], world.slot_gpus[row], n)
+        kind = world.nodes.type[world.slot_node[row, 0]]
+    book.held_type[job] = kind
+    book.free[kind] -= book.need[job]
+    return True
+
+
+@njit
+def _give_up_place(world: World, job: int) -> None:
+    book = world.book
+    book.free[book.held_type[job]] += book.need[job]
+    if world.placement != Placement.COUNT:
+        row = world.slot[job]
+        give(
+            world.nodes,
+            want_of(world, job),
+            world.slot_node[row],
+            world.slot_gpus[row],
+            world.slot_n[row],
+        )
+        world.slots[0] += 1
+        world.slots[world.slots[0]] = row
+
+
+@njit
+def freed_for(world: World, job: int, candidates: int) -> int:
+    """Hold GPUs for a job; free those of the last `candidates` in `book.stop` one by one if needed.
+
+    Returns how many had to be freed; -1: it does not fit even so, and nothing has changed.
+    """
+    book = world.book
+    freed = 0
+    while not _choose_place(world, job):
+        if freed == candidates:
+            for i in range(candidates - freed, candidates):
+                _take_back(world, book.stop[i])
+            return -1
+        freed += 1
+        _give_up_place(world, book.stop[candidates - freed])
+    return freed
+
+
+@njit
+def _take_back(world: World, job: int) -> None:
+    """Hold again what `_give_up_place` has just freed."""
+    book = world.book
+    book.free[book.held_type[job]] -= book.need[job]
+    if world.placement != Placement.COUNT:
+        row = world.slot[job]
+        world.slots[0] -= 1  # rows were freed last to first: this takes the same ones back
+        take(
+            world.nodes,
+            want_of(world, job),
+            world.slot_node[row],
+            world.slot_gpus[row],
+            world.slot_n[row],
+        )
+
+
+@njit
+def start(world: World, rules: Rules, job: int) -> None:
+    """A waiting job that holds its GPUs begins to run, or goes on."""
+    book, now = world.book, world.now_s[0]
+    leave(book, job)
+    world.count[_WAITING] -= 1
+    world.state[job] = RUNS
+    book.runs[job], book.since_s[job] = 1, now
+    world.updated_s[job] = now
+    if np.isnan(world.first_s[job]):
+        world.first_s[job] = now
+    rate = world.type_speed[book.held_type[job]]
+    node, nodes = -1, 0
+    if world.placement != Placement.COUNT:
+        row = world.slot[job]
+        node, nodes = world.slot_node[row, 0], world.slot_n[row]
+        rate *= world.slowdown[locality(world.nodes, world.slot_node[row], nodes)]
+    world.rate[job] = rate
+    book.held[book.tenant[job]] += book.need[job]
+    world.stamp[job] += 1
+    push(
+        world.heap,
+        now + (world.work_s[job] - world.attained_s[job]) / rate,
+        Rank.END,
+        job,
+        world.stamp[job],
+    )
+    watch_level(world, rules, job)
+    _open_span(world, job, node, nodes)
+
+
+@njit
+def _open_span(world: World, job: int, node: int, nodes: int) -> None:
+    spans = world.spans
+    i = spans.n[0]
+    spans.job[i], spans.start_s[i], spans.stop_s[i] = job, world.now_s[0], np.nan
+    spans.node[i], spans.nodes[i], spans.speed[i] = node, nodes, world.rate[job]
+    world.span[job] = i
+    spans.n[0] += 1
+
+
+@njit
+def _leave_machine(world: World, job: int) -> None:
+    book = world.book
+    bring_up_to_date(world, job)
+    book.runs[job] = 0
+    book.held[book.tenant[job]] -= book.need[job]
+    world.stamp[job] += 1
+    world.spans.stop_s[world.span[job]] = world.now_s[0]
+
+
+@njit
+def stop(world: World, rules: Rules, job: int, place_in_line: int) -> None:
+    """A running job whose GPUs were given up goes back into the queue.
+
+    `place_in_line` is how many stopped at this instant come before it.
+    """
+    _leave_machine(world, job)
+    world.stops[job] += 1
+    world.work_s[job] += world.price_s[job]
+    world.lost_s[job] += world.price_s[job]
+    if rules.ties == Ties.RUNNING and world.book.late[job] == 0:
+        seq = float(world.count[_FRONT] + place_in_line)
+    else:
+        world.count[_BACK] += 1
+        seq = float(world.count[_BACK])
+    wait_in_line(world, rules, job, seq)
+    if rules.promote > 0.0 and world.level[job] > 0:
+        counted = world.attained_s[job] - world.forgiven_s[job]
+        at = world.now_s[0] + counted * rules.promote
+        push(world.heap, at, Rank.PROMOTION, job, world.stamp[job])
+
+
+@njit
+def promote(world: World, rules: Rules, job: int) -> None:
+    """A job that has waited long enough counts as new again."""
+    leave(world.book, job)
+    world.count[_WAITING] -= 1
+    world.forgiven_s[job] = world.attained_s[job]
+    world.level[job] = 0
+    world.stamp[job] += 1
+    world.count[_BACK] += 1
+    wait_in_line(world, rules, job, float(world.count[_BACK]))
+
+
+@njit
+def interrupt(world: World, rules: Rules, job: int) -> None:
+    """A machine went away under a job: what it had not saved is lost."""
+    _give_up_place(world, job)
+    bring_up_to_date(world, job)
+    ran = (world.now_s[0] - world.book.since_s[job]) * world.rate[job]
+    every = world.every_s[job]
+    unsaved = ran % every if every > 0.0 else ran
+    world.work_s[job] += unsaved
+    world.lost_s[job] += unsaved
+    _forget_running(world, job)
+    stop(world, rules, job, 0)
+
+
+@njit
+def _forget_running(world: World, job: int) -> None:
+    book = world.book
+    n = book.running_n[0]
+    at = 0
+    while book.running[at] != job:
+        at += 1
+    for i in range(at, n - 1):
+        book.running[i] = book.running[i + 1]
+    book.running_n[0] = n - 1
+
+
+@njit
+def end(world: World, rules: Rules, job: int) -> None:
+    """A job is finished. Those that waited for it alone may come now."""
+    _give_up_place(world, job)
+    _forget_running(world, job)
+    _leave_machine(world, job)
+    world.state[job] = DONE
+    world.end_s[job] = world.now_s[0]
+    world.count[_FINISHED] += 1
+    if rules.law == Law.EXPERIENCE or rules.law == Law.PREDICTED:
+        remember(world.experience, world.leaf[job], world.duration_s[job])
+    for i in range(world.dependents_from[job], world.dependents_from[job + 1]):
+        other = world.dependents[i]
+        world.needs[other] -= 1
+        if world.needs[other] == 0 and world.submit_s[other] <= world.now_s[0]:
+            arrive(world, rules, other)

@@ -1,0 +1,279 @@
+"""Replays a trace under a rank-based policy, at full speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from steward.decide.placement import PLACEMENTS, NodeState, Placement
+from steward.decide.scheduling.passes.book import Book, empty_book
+from steward.decide.scheduling.ranking import Ranking, Sharing
+from steward.learn.experience import blank_experience
+from steward.model.machines import Machines
+from steward.model.replay import Replay, Segments
+from steward.model.trace import Trace
+from steward.sim.lab.rigid.engine import Pause, advance
+from steward.sim.lab.rigid.heap import empty_heap
+from steward.sim.lab.rigid.world import Rules, World, empty_spans, grown
+from steward.sim.lab.settings import LabSettings
+
+__all__ = ["replay_rigid"]
+
+MILLI = 1000
+_TURNS = 200_000
+
+
+def replay_rigid(
+    trace: Trace,
+    machines: Machines,
+    ranking: Ranking,
+    settings: LabSettings,
+    *,
+    name: str,
+    progress: Callable[[float], None] | None = None,
+) -> Replay:
+    """Run all jobs to their end. Jobs that fit nowhere stay unfinished, with a note."""
+    began = time.process_time()
+    quota = settings.quota_of(trace, machines)
+    world = _world(trace, machines, ranking, settings, quota)
+    rules = _rules(ranking)
+    while (pause := Pause(advance(world, rules, _TURNS))) != Pause.FINISHED:
+        if pause == Pause.ROOM:
+            world = world._replace(
+                spans=grown(world.spans, 2 * len(world.spans.job) + 1024),
+                heap=grown(world.heap, 2 * len(world.heap.time_s) + 4096),
+            )
+        elif progress is not None:
+            progress(world.count[4] / max(len(trace), 1))
+    return _record(world, trace, machines, quota, name, time.process_time() - began)
+
+
+def _rules(ranking: Ranking) -> Rules:
+    return Rules(
+        law=int(ranking.law),
+        walk=int(ranking.walk),
+        ties=int(ranking.ties),
+        preempts=int(ranking.preempts),
+        by_gpus=int(ranking.by_gpus),
+        choice=int(ranking.sharing),
+        thresholds=np.asarray(ranking.thresholds, np.float64),
+        promote=float(ranking.promote),
+        patience=float(ranking.patience),
+        depth=int(ranking.depth),
+        interval_s=float(ranking.interval_s),
+        half_life_s=float(ranking.half_life_s),
+        review_s=float(ranking.review_s),
+    )
+
+
+def _world(
+    trace: Trace,
+    machines: Machines,
+    ranking: Ranking,
+    settings: LabSettings,
+    quota: np.ndarray,
+) -> World:
+    n, ints = len(trace), np.int64
+    placement = PLACEMENTS[settings.placement]
+    book = _book(trace, machines, ranking, settings, quota)
+    most = len(book.running)
+    spread = 1 if placement == Placement.COUNT else len(machines)
+    parent, leaf = similar(trace)
+    dependents_from, dependents, needs = _dependencies(trace)
+    change_s, change_node, change_type, change_milli = _changes(machines)
+    price = np.where(np.isnan(trace.checkpoint_s), settings.checkpoint_s, trace.checkpoint_s)
+    fraction = (trace.gpus > 0) & (trace.gpus < 1)
+    return World(
+        book=book,
+        heap=empty_heap(8 * most + 4096),
+        spans=empty_spans(2 * n + most + 1024),
+        experience=blank_experience(parent, strength=ranking.strength),
+        submit_s=trace.submit_s,
+        duration_s=trace.duration_s,
+        limit_s=_limits(trace),
+        gpus=np.where(fraction, 0, trace.gpus).astype(ints),
+        milli=np.where(fraction, np.round(trace.gpus * MILLI), 0).astype(ints),
+        cpus=np.nan_to_num(trace.cpus),
+        memory=np.nan_to_num(trace.memory_bytes),
+        price_s=price,
+        every_s=np.full(n, settings.saves_every_s),
+        leaf=leaf,
+        dependents=dependents,
+        dependents_from=dependents_from,
+        needs=needs,
+        state=np.zeros(n, np.int8),
+        work_s=trace.duration_s.copy(),
+        attained_s=np.zeros(n),
+        forgiven_s=np.zeros(n),
+        updated_s=np.zeros(n),
+        rate=np.ones(n),
+        stamp=np.zeros(n, ints),
+        level=np.zeros(n, ints),
+        stops=np.zeros(n, ints),
+        lost_s=np.zeros(n),
+        first_s=np.full(n, np.nan),
+        end_s=np.full(n, np.nan),
+        span=np.full(n, -1, ints),
+        placement=int(placement),
+        nodes=_nodes(machines, fractions=bool(fraction.any())),
+        slots=np.concatenate(([most], np.arange(most))).astype(ints),
+        slot=np.full(n, -1, ints),
+        slot_node=np.zeros((most, spread), ints),
+        slot_gpus=np.zeros((most, spread), ints),
+        slot_n=np.zeros(most, ints),
+        type_speed=np.array([settings.type_speed.get(t, 1.0) for t in machines.types]),
+        slowdown=np.asarray(settings.locality_slowdown, np.float64),
+        change_s=change_s,
+        change_node=change_node,
+        change_type=change_type,
+        change_milli=change_milli,
+        now_s=np.zeros(3),
+        count=np.zeros(8, ints),
+    )
+
+
+def _book(
+    trace: Trace,
+    machines: Machines,
+    ranking: Ranking,
+    settings: LabSettings,
+    quota: np.ndarray,
+) -> Book:
+    tenants = len(trace.tenants) + 1
+    tenant = np.where(trace.tenant < 0, tenants - 1, trace.tenant)
+    one_queue = ranking.sharing == Sharing.ONE_QUEUE
+    queue = np.zeros(len(trace), np.int64) if one_queue else tenant
+    queues = np.bincount(queue, minlength=1 if one_queue else tenants)
+    capacity = np.bincount(
+        machines.type, machines.gpus * machines.up * MILLI, minlength=len(machines.types)
+    ).astype(np.int64)
+    ever = int(machines.gpus.sum())
+    smallest = float(trace.gpus[trace.gpus > 0].min()) if (trace.gpus > 0).any() else 1.0
+    without_gpu = int((trace.gpus == 0).sum())
+    most = min(len(trace), int(ever / min(smallest, 1.0)) + without_gpu) + 1
+    book = empty_book(
+        jobs=len(trace),
+        queues=queues,
+        tenants=tenants,
+        types=len(machines.types),
+        most_running=2 * most,
+    )
+    book.need[:] = np.round(trace.gpus * MILLI).astype(np.int64)
+    book.types[:] = type_masks(trace, machines)
+    book.tenant[:], book.queue[:] = tenant, queue
+    book.price[:] = np.where(np.isnan(trace.checkpoint_s), settings.checkpoint_s, trace.checkpoint_s)
+    book.free[:], book.capacity[:] = capacity, capacity
+    book.quota[:] = np.floor(quota * MILLI + 1e-6)
+    book.weight[:] = np.maximum(quota, 1e-9)
+    return book
+
+
+def type_masks(trace: Trace, machines: Machines) -> np.ndarray:
+    """Return the types that each job may run on, as bits; 0: none that is here."""
+    mask = np.full(len(trace.gpu_types) + 1, -1, np.int64)  # the last is for jobs that name none
+    for code, names in enumerate(trace.gpu_types):
+        wanted = set(names.split("|"))
+        mask[code] = sum(1 << i for i, kind in enumerate(machines.types) if kind in wanted)
+    return mask[trace.gpu_type]
+
+
+def similar(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """Build the tree of classes and return each class' parent and each job's class.
+
+    All jobs; those of one size; of one tenant; of one user, model and batch size.
+    """
+    n = len(trace)
+    parent, at, size = [-1], np.zeros(n, np.int64), 1
+    sizes = np.round(trace.gpus * MILLI).astype(np.int64)
+    batch = np.nan_to_num(trace.batch).astype(np.int64)
+    for keys in ((sizes,), (trace.tenant,), (trace.user, trace.model, batch)):
+        rows = np.stack((at, *keys), axis=1)
+        unique, inverse = np.unique(rows, axis=0, return_inverse=True)
+        parent.extend(unique[:, 0].tolist())
+        at = size + inverse.reshape(-1)
+        size += len(unique)
+    return np.array(parent, np.int64), at
+
+
+def _limits(trace: Trace) -> np.ndarray:
+    """Return the time limits that users would ask for: the next of a partition's usual ones."""
+    steps = np.array([1, 4, 12, 24, 48, 96, 168, 336, 720, 2400]) * 3600.0
+    return steps[np.minimum(np.searchsorted(steps, trace.duration_s), len(steps) - 1)]
+
+
+def _dependencies(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return who waits for each job (from, list), and how many each job waits for."""
+    n = len(trace)
+    needs = np.bincount(trace.after[:, 0], minlength=n).astype(np.int64)
+    order = np.argsort(trace.after[:, 1], kind="stable")
+    counts = np.bincount(trace.after[:, 1], minlength=n)
+    return np.concatenate(([0], np.cumsum(counts))), trace.after[order, 0], needs
+
+
+def _changes(machines: Machines) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    changes = sorted(machines.changes, key=lambda change: (change.t_s, change.node))
+    node = np.array([change.node for change in changes], np.int64)
+    sign = np.array([1 if change.up else -1 for change in changes], np.int64)
+    return (
+        np.array([change.t_s for change in changes], np.float64),
+        node,
+        machines.type[node],
+        sign * machines.gpus[node] * MILLI,
+    )
+
+
+def _nodes(machines: Machines, *, fractions: bool) -> NodeState:
+    n = len(machines)
+    widest = int(machines.gpus.max(initial=0)) if fractions else 0
+    inside = np.arange(widest)[None, :] < machines.gpus[:, None]
+    return NodeState(
+        free=machines.gpus.copy(),
+        gpus=machines.gpus.copy(),
+        milli=np.where(inside, MILLI, 0).astype(np.int64).reshape(n, widest),
+        cpus_free=np.where(np.isnan(machines.cpus), np.inf, machines.cpus),
+        memory_free=np.where(np.isnan(machines.memory_bytes), np.inf, machines.memory_bytes),
+        type=machines.type,
+        rack=machines.rack,
+        switch=machines.switch,
+        cluster=machines.cluster,
+        up=machines.up.copy(),
+        mig=machines.mig_slices,
+    )
+
+
+def _record(
+    world: World,
+    trace: Trace,
+    machines: Machines,
+    quota: np.ndarray,
+    name: str,
+    cpu_s: float,
+) -> Replay:
+    spans = world.spans
+    k = int(spans.n[0])
+    segments = Segments(
+        job=spans.job[:k],
+        start_s=spans.start_s[:k],
+        stop_s=spans.stop_s[:k],
+        gpus=trace.gpus[spans.job[:k]],
+        node=spans.node[:k],
+        nodes=spans.nodes[:k],
+        speed=spans.speed[:k],
+    )
+    left = int(np.isnan(world.end_s).sum())
+    return Replay(
+        policy=name,
+        trace=trace,
+        machines=machines,
+        quota=quota,
+        start_s=world.first_s,
+        end_s=world.end_s,
+        preemptions=world.stops,
+        lost_s=world.lost_s,
+        segments=segments,
+        cpu_s=cpu_s,
+        decisions=int(world.count[3]),
+        notes=(f"{left} jobs never ran to their end: they fit nowhere",) if left else (),
+    )

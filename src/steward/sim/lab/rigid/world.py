@@ -1,0 +1,187 @@
+"""The state of a replay as arrays: the policies' book, and what only the engine may know."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.decide.placement import NodeState
+from steward.decide.scheduling.passes.book import Book
+from steward.decide.scheduling.passes.book import by_reference as book_by_reference
+from steward.learn.experience import Experience
+from steward.model.compiled import njit, reference_to
+from steward.sim.lab.rigid.heap import Heap
+
+__all__ = ["COMING", "DONE", "RUNS", "WAITS", "Rules", "Spans", "World", "by_reference", "empty_spans", "grown"]
+
+Array = NDArray[Any]
+
+COMING, WAITS, RUNS, DONE = 0, 1, 2, 3  # codes of World.state
+
+
+class Rules(NamedTuple):
+    """A policy as numbers for compiled code; `decide/scheduling/ranking.py` says what each is."""
+
+    law: int
+    walk: int
+    ties: int
+    preempts: int
+    by_gpus: int
+    choice: int  # how tenants share; 0: one queue for all
+    thresholds: Array  # of attained time or service, where the rank changes
+    promote: float  # wait so many times the time run: back to the first level; 0: never
+    patience: float  # a stop may cost at most this share of what the job has run
+    depth: int  # how far conservative backfill looks
+    interval_s: float  # and how often
+    half_life_s: float  # of a tenant's remembered use
+    review_s: float  # longest time between two looks; 0: only when something happens
+
+
+class Spans(NamedTuple):
+    """Who ran when, as it is written down."""
+
+    job: Array
+    start_s: Array
+    stop_s: Array
+    node: Array
+    nodes: Array
+    speed: Array
+    n: Array
+
+
+class World(NamedTuple):
+    """Everything that changes during a replay. `advance` goes on from any such state."""
+
+    book: Book
+    heap: Heap
+    spans: Spans
+    experience: Experience
+    # the trace
+    submit_s: Array
+    duration_s: Array
+    limit_s: Array  # what a user would have asked for
+    gpus: Array  # whole GPUs
+    milli: Array  # or thousandths of one
+    cpus: Array
+    memory: Array
+    price_s: Array  # of one stop
+    every_s: Array  # how often it saves by itself; 0: only when asked
+    leaf: Array  # the most similar class of past jobs
+    dependents: Array
+    dependents_from: Array
+    needs: Array  # how many jobs it still waits for
+    # each job
+    state: Array
+    work_s: Array  # what it has to run in all, with what was lost
+    attained_s: Array
+    forgiven_s: Array  # attained time that no longer counts against it
+    updated_s: Array
+    rate: Array
+    stamp: Array
+    level: Array
+    stops: Array
+    lost_s: Array
+    first_s: Array
+    end_s: Array
+    span: Array  # the open one
+    # machines
+    placement: int
+    nodes: NodeState
+    slots: Array  # free rows of the two below; the first number is how many
+    slot: Array  # by job
+    slot_node: Array
+    slot_gpus: Array
+    slot_n: Array
+    type_speed: Array
+    slowdown: Array  # by locality
+    change_s: Array
+    change_node: Array
+    change_type: Array
+    change_milli: Array
+    # the clock and counters
+    now_s: Array  # now, last backfill, last decay
+    count: Array  # next arrival, next change, waiting, passes, finished, front, back, unplaced
+
+
+WorldRef, WorldRefType = reference_to("WorldRef", World._fields, module=__name__)
+
+
+@njit
+def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a World
+    """Return the same state as a record that compiled functions pass on by reference."""
+    return WorldRef(
+        book_by_reference(world.book),
+        world.heap,
+        world.spans,
+        world.experience,
+        world.submit_s,
+        world.duration_s,
+        world.limit_s,
+        world.gpus,
+        world.milli,
+        world.cpus,
+        world.memory,
+        world.price_s,
+        world.every_s,
+        world.leaf,
+        world.dependents,
+        world.dependents_from,
+        world.needs,
+        world.state,
+        world.work_s,
+        world.attained_s,
+        world.forgiven_s,
+        world.updated_s,
+        world.rate,
+        world.stamp,
+        world.level,
+        world.stops,
+        world.lost_s,
+        world.first_s,
+        world.end_s,
+        world.span,
+        world.placement,
+        world.nodes,
+        world.slots,
+        world.slot,
+        world.slot_node,
+        world.slot_gpus,
+        world.slot_n,
+        world.type_speed,
+        world.slowdown,
+        world.change_s,
+        world.change_node,
+        world.change_type,
+        world.change_milli,
+        world.now_s,
+        world.count,
+    )
+
+
+def empty_spans(room: int) -> Spans:
+    """Make room for so many spans."""
+    ints = np.int64
+    return Spans(
+        job=np.zeros(room, ints),
+        start_s=np.zeros(room),
+        stop_s=np.zeros(room),
+        node=np.zeros(room, ints),
+        nodes=np.zeros(room, ints),
+        speed=np.zeros(room),
+        n=np.zeros(1, ints),
+    )
+
+
+def grown(arrays: Any, room: int) -> Any:  # noqa: ANN401 - a Heap or Spans comes back as one
+    """Return the same columns with more room; those of fixed length stay."""
+    longest = max(len(column) for column in arrays)
+    return type(arrays)(
+        *(
+            np.concatenate((column, np.zeros(room - longest, column.dtype)))
+            if len(column) == longest
+            else column
+            for column in arrays
+        )
+    )

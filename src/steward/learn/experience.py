@@ -13,15 +13,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.model.compiled import njit
+from steward.compiled import njit
 
-__all__ = ["EDGES_S", "Experience", "blank_experience", "level_of", "rank_of", "remember"]
+__all__ = [
+    "EDGES_S",
+    "Experience",
+    "blank_experience",
+    "level_of",
+    "likely",
+    "mean_of",
+    "rank_of",
+    "remember",
+]
 
 Array = NDArray[Any]
 
 _STEP = 2.0**0.5
 EDGES_S: Array = np.concatenate(([0.0], 15.0 * _STEP ** np.arange(44)))  # 15 s to about 1.5 years
 _LEVELS = len(EDGES_S)
+_KNOWN = 0.9  # the tenth that runs longest cannot be told apart: it goes by arrival
 
 
 class Experience(NamedTuple):
@@ -34,10 +44,11 @@ class Experience(NamedTuple):
     rank: Array  # expected seconds of service for each job that ends: smaller goes first
     made_at: Array  # how many jobs had ended anywhere when `rank` was computed
     finished: Array  # one number: jobs that have ended
+    memory: float  # a class remembers about so many jobs; older ones fade
     strength: float  # how many jobs of its own a class needs to outweigh the one above it
 
 
-def blank_experience(parent: Array, *, strength: float) -> Experience:
+def blank_experience(parent: Array, *, strength: float, memory: float) -> Experience:
     """Make a memory for these classes with nothing in it."""
     n = len(parent)
     return Experience(
@@ -48,7 +59,8 @@ def blank_experience(parent: Array, *, strength: float) -> Experience:
         rank=np.zeros((n, _LEVELS)),
         made_at=np.full(n, -1, np.int64),
         finished=np.zeros(1, np.int64),
-        strength=strength,
+        memory=float(memory),
+        strength=float(strength),
     )
 
 
@@ -60,12 +72,14 @@ def level_of(edges: Array, seconds: float) -> int:
 
 @njit
 def remember(past: Experience, leaf: int, seconds: float) -> None:
-    """A job of this class ended after so many seconds of work."""
+    """Take in that a job of this class ended after so many seconds of work."""
     level = level_of(past.edges, seconds)
     at = leaf
+    fade = 1.0 - 1.0 / past.memory
     while at >= 0:
+        past.seen[at] *= fade
         past.seen[at, level] += 1.0
-        past.total[at] += 1.0
+        past.total[at] = past.total[at] * fade + 1.0
         at = past.parent[at]
     past.finished[0] += 1
 
@@ -85,6 +99,16 @@ def likely(past: Experience, leaf: int) -> Array:
         at = chain[i]
         share = (past.seen[at] + past.strength * share) / (past.total[at] + past.strength)
     return share
+
+
+@njit
+def mean_of(past: Experience, leaf: int) -> float:
+    """Return the mean run time that a new job of this class can be expected to have."""
+    share, edges = likely(past, leaf), past.edges
+    mean = share[-1] * 1.5 * edges[-1]
+    for i in range(len(edges) - 1):
+        mean += share[i] * 0.5 * (edges[i] + edges[i + 1])
+    return float(mean)
 
 
 @njit
@@ -110,11 +134,17 @@ def _ranks(edges: Array, share: Array, out: Array) -> None:
             if ended > 0.0 and spent / ended < best:
                 best = spent / ended
         out[level] = best
+    before = 0.0
+    flat = 0
+    while flat + 1 < n and before + share[flat] < _KNOWN:
+        before += share[flat]
+        flat += 1
+    out[flat + 1 :] = out[flat]
 
 
 @njit
 def rank_of(past: Experience, leaf: int, level: int) -> float:
-    """Return the rank in seconds; what was believed is renewed once a tenth more jobs have ended."""
+    """Return the rank in seconds. Beliefs are renewed once a tenth more jobs have ended."""
     if past.made_at[leaf] < 0 or past.finished[0] > past.made_at[leaf] * 1.1:
         _ranks(past.edges, likely(past, leaf), past.rank[leaf])
         past.made_at[leaf] = past.finished[0]

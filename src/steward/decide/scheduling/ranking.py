@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+import numpy as np
+
 from steward.decide.scheduling.passes.ordered import Ties, Walk
 
 __all__ = ["Law", "Ranking", "Sharing"]
@@ -44,10 +46,12 @@ class Ranking:
     sharing: Sharing = Sharing.ONE_QUEUE
     thresholds: tuple[float, ...] = ()
     promote: float = 0.0
-    patience: float = 0.0
+    patience: float = np.inf  # no bound on what stops may cost
     depth: int = 100
     interval_s: float = 30.0
     half_life_s: float = 7 * 86_400.0
     strength: float = 10.0
-    review_s: float = 0.0
+    memory: float = 1000.0
+    lead: float = 1.0
+    similar: bool = True  # False: one distribution of GPU time for all jobs
     knows_durations: bool = False

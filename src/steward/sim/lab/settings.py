@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -25,13 +26,15 @@ class LabSettings:
     checkpoint_s: float = 0.0  # one stop costs so much run time, where the trace says nothing
     saves_every_s: float = 1800.0  # what a job loses when its machine fails
     quota: Mapping[str, float] | None = None  # GPUs by tenant; None: by its GPU-time in the trace
+    guaranteed_share: float = 0.5  # of that GPU-time, where no quota was given: the rest is common
     forecast_error: float = 0.0  # spread of a log-normal factor on what oracles and limits know
     locality_slowdown: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)  # in a node, rack, switch; beyond
     type_speed: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    profiles: Path | None = None  # folder with measured speeds, for those who can use them
     policy_options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
-    def quota_of(self, trace: Trace, machines: Machines) -> NDArray[np.float64]:
-        """Return the GPUs guaranteed to each tenant; jobs without one share the last row."""
+    def entitlement_of(self, trace: Trace, machines: Machines) -> NDArray[np.float64]:
+        """Return the GPUs that belong to each tenant; jobs without one share the last row."""
         names = (*trace.tenants, "")
         code = np.where(trace.tenant < 0, len(names) - 1, trace.tenant)
         used = np.bincount(code, trace.duration_s * trace.gpus, minlength=len(names))
@@ -41,3 +44,10 @@ class LabSettings:
             if tenant not in names:
                 raise unknown_name("tenant", tenant, trace.tenants, where="quota")
         return np.array([float(self.quota.get(name, 0.0)) for name in names])
+
+    def quota_of(self, trace: Trace, machines: Machines) -> NDArray[np.float64]:
+        """Return the GPUs guaranteed to each tenant: what the site said, or a part of its share."""
+        entitled = self.entitlement_of(trace, machines)
+        one_tenant = np.count_nonzero(entitled) <= 1
+        share = 1.0 if self.quota is not None or one_tenant else self.guaranteed_share
+        return entitled * share

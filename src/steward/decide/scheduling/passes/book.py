@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.model.compiled import njit, reference_to
+from steward.compiled import njit, reference_to
 
 __all__ = ["Book", "by_reference", "empty_book", "enter", "leave", "sort_running"]
 
@@ -31,7 +31,8 @@ class Book(NamedTuple):
     runs: Array  # 1: holds GPUs
     held_type: Array  # the type it holds; -1 while waiting
     since_s: Array  # when it last started
-    price: Array  # what stopping it would waste: time to save and restore
+    limit_s: Array  # longest time that it may run, as its user said
+    unplaceable: Array  # 1: there is room, but not in one place; until the next look
     waiting: Array
     first: Array
     length: Array
@@ -66,7 +67,8 @@ def by_reference(book: Book) -> Any:  # noqa: ANN401 - has the fields of a Book
         book.runs,
         book.held_type,
         book.since_s,
-        book.price,
+        book.limit_s,
+        book.unplaceable,
         book.waiting,
         book.first,
         book.length,
@@ -100,13 +102,14 @@ def empty_book(*, jobs: int, queues: Array, tenants: int, types: int, most_runni
         runs=np.zeros(jobs, np.int8),
         held_type=np.full(jobs, -1, ints),
         since_s=np.zeros(jobs, floats),
-        price=np.zeros(jobs, floats),
+        limit_s=np.full(jobs, np.inf),
+        unplaceable=np.zeros(jobs, np.int8),
         waiting=np.zeros(int(first[-1]), ints),
         first=first[:-1],
         length=np.zeros(len(queues), ints),
         running=np.zeros(most_running, ints),
         running_n=np.zeros(1, ints),
-        walked=np.zeros(most_running, ints),
+        walked=np.zeros(3 * most_running, ints),
         free=np.zeros(types, ints),
         capacity=np.zeros(types, ints),
         held=np.zeros(tenants, ints),
@@ -161,23 +164,21 @@ def leave(book: Book, job: int) -> None:
 
 
 @njit
-def _behind(book: Book, one: int, other: int) -> bool:
-    """Whether a running job belongs behind another: by key, then who just changed, by arrival."""
-    if book.key[one] != book.key[other]:
-        return bool(book.key[one] > book.key[other])
-    if book.late[one] != book.late[other]:
-        return bool(book.late[one] > book.late[other])
-    return bool(book.late[one] == 1 and one > other)
-
-
-@njit
 def sort_running(book: Book) -> None:
-    """Sort running jobs by key, those that just changed it last among equals; else as they are."""
-    jobs = book.running
+    """Sort running jobs by key; those that just changed it come last among equals, by arrival."""
+    jobs, key, late = book.running, book.key, book.late  # looked up once: this loop is hot
     for i in range(1, book.running_n[0]):
         job = jobs[i]
         at = i - 1
-        while at >= 0 and _behind(book, jobs[at], job):
-            jobs[at + 1] = jobs[at]
+        while at >= 0:
+            other = jobs[at]
+            if key[other] < key[job]:
+                break
+            if key[other] == key[job] and (
+                late[other] < late[job]
+                or (late[other] == late[job] and (late[job] == 0 or other < job))
+            ):
+                break
+            jobs[at + 1] = other
             at -= 1
         jobs[at + 1] = job

@@ -6,8 +6,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from steward.compiled import njit
 from steward.decide.scheduling.passes.book import Book, sort_running
-from steward.model.compiled import njit
 
 __all__ = ["Ties", "Walk", "fill", "fits", "reorder"]
 
@@ -32,6 +32,8 @@ class Ties(IntEnum):
 def fits(book: Book, free: np.ndarray, job: int) -> int:
     """Return the type with the most room for a job, or -1."""
     best = -1
+    if book.unplaceable[job] == 1:
+        return best
     for kind in range(len(free)):
         allowed = (book.types[job] >> kind) & 1
         if allowed and free[kind] >= book.need[job] and (best < 0 or free[kind] > free[best]):

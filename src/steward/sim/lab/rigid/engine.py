@@ -6,17 +6,25 @@ from enum import IntEnum
 
 import numpy as np
 
+from steward.compiled import njit
 from steward.decide.placement import Placement
+from steward.decide.scheduling.passes.backfill import backfill_around_all, backfill_around_first
 from steward.decide.scheduling.passes.book import sort_running
-from steward.decide.scheduling.passes.ordered import fill, reorder
-from steward.decide.scheduling.ranking import Law
-from steward.model.compiled import njit
+from steward.decide.scheduling.passes.commons import share_commons
+from steward.decide.scheduling.passes.ordered import Walk, fill, reorder
+from steward.decide.scheduling.passes.tenants import (
+    serve_by_borrowing,
+    serve_by_share,
+    serve_within_quota,
+)
+from steward.decide.scheduling.ranking import Law, Sharing
 from steward.sim.lab.rigid.heap import pop
 from steward.sim.lab.rigid.moves import (
     _CHANGE,
     _FRONT,
     _NEXT,
     _PASSES,
+    _UNPLACED,
     _WAITING,
     Rank,
     arrive,
@@ -33,6 +41,8 @@ from steward.sim.lab.rigid.moves import (
 from steward.sim.lab.rigid.world import Rules, World, by_reference
 
 __all__ = ["Pause", "advance"]
+
+_TRIES = 16  # looks at one instant, where jobs find no place although there is room
 
 
 class Pause(IntEnum):
@@ -56,41 +66,52 @@ def _next_s(world: World) -> float:
     while heap.size[0] > 0 and not _current(world, 0):
         pop(heap)
     soonest = heap.time_s[0] if heap.size[0] > 0 else np.inf
-    if world.count[_NEXT] < len(world.submit_s):
-        soonest = min(soonest, world.submit_s[world.count[_NEXT]])
-    if world.count[_CHANGE] < len(world.change_s):
-        soonest = min(soonest, world.change_s[world.count[_CHANGE]])
+    if world.tally[_NEXT] < len(world.submit_s):
+        soonest = min(soonest, world.submit_s[world.tally[_NEXT]])
+    if world.tally[_CHANGE] < len(world.change_s):
+        soonest = min(soonest, world.change_s[world.tally[_CHANGE]])
     return float(soonest)
 
 
 @njit
-def _happen(world: World, rules: Rules, ranks_from: int, ranks_to: int) -> None:
-    """Let everything of these ranks happen that is due now."""
+def _happen(world: World, rules: Rules, ranks_from: int, ranks_to: int) -> bool:
+    """Let everything of these ranks happen that is due now; return whether it can matter."""
     heap, now = world.heap, world.now_s[0]
+    book = world.book
+    matters = False
     while heap.size[0] > 0 and heap.time_s[0] <= now and heap.rank[0] <= ranks_to:
         job, kind = heap.subject[0], heap.rank[0]
         current = _current(world, 0)
         pop(heap)
         if not current or kind < ranks_from:
             continue
+        if kind == Rank.LEVEL:
+            reach_level(world, rules, job)
+            # Whoever still ranks before all that wait keeps what it has.
+            for q in range(len(book.length)):
+                first = book.waiting[book.first[q]]
+                matters |= book.length[q] > 0 and book.key[job] >= book.key[first]
+            continue
+        matters = True
         if kind == Rank.END:
             end(world, rules, job)
-        elif kind == Rank.LEVEL:
-            reach_level(world, rules, job)
         elif kind == Rank.PROMOTION:
             promote(world, rules, job)
+    return matters
 
 
 @njit
-def _change_machines(world: World, rules: Rules) -> None:
-    """Nodes go away or come; jobs of a node that goes are interrupted, the youngest first."""
+def _change_machines(world: World, rules: Rules) -> int:
+    """Let nodes go away or come; jobs of one that goes are interrupted, the youngest first."""
     book = world.book
+    changed = 0
     while (
-        world.count[_CHANGE] < len(world.change_s)
-        and world.change_s[world.count[_CHANGE]] <= world.now_s[0]
+        world.tally[_CHANGE] < len(world.change_s)
+        and world.change_s[world.tally[_CHANGE]] <= world.now_s[0]
     ):
-        i = world.count[_CHANGE]
-        world.count[_CHANGE] += 1
+        i = world.tally[_CHANGE]
+        world.tally[_CHANGE] += 1
+        changed += 1
         node, kind, milli = world.change_node[i], world.change_type[i], world.change_milli[i]
         if milli < 0:
             _clear(world, rules, node, kind, milli)
@@ -98,6 +119,7 @@ def _change_machines(world: World, rules: Rules) -> None:
         book.capacity[kind] += milli
         if world.placement != Placement.COUNT:
             world.nodes.up[node] = milli > 0
+    return changed
 
 
 @njit
@@ -112,9 +134,7 @@ def _clear(world: World, rules: Rules, node: int, kind: int, milli: int) -> None
                 youngest < 0 or book.since_s[job] >= book.since_s[youngest]
             ):
                 youngest = job
-        if youngest < 0 or (
-            world.placement == Placement.COUNT and book.free[kind] + milli >= 0
-        ):
+        if youngest < 0 or (world.placement == Placement.COUNT and book.free[kind] + milli >= 0):
             return
         interrupt(world, rules, youngest)
 
@@ -124,7 +144,7 @@ def _touches(world: World, job: int, node: int, kind: int) -> bool:
     if world.placement == Placement.COUNT:
         return bool(world.book.held_type[job] == kind and world.book.need[job] > 0)
     row = world.slot[job]
-    for i in range(world.slot_n[row]):
+    for i in range(world.slot_n[row]):  # noqa: SIM110 - compiled code has no generators
         if world.slot_node[row, i] == node:
             return True
     return False
@@ -135,11 +155,11 @@ def _arrivals(world: World, rules: Rules) -> int:
     """Let due jobs come in; return how many came."""
     came = 0
     while (
-        world.count[_NEXT] < len(world.submit_s)
-        and world.submit_s[world.count[_NEXT]] <= world.now_s[0]
+        world.tally[_NEXT] < len(world.submit_s)
+        and world.submit_s[world.tally[_NEXT]] <= world.now_s[0]
     ):
-        job = world.count[_NEXT]
-        world.count[_NEXT] += 1
+        job = world.tally[_NEXT]
+        world.tally[_NEXT] += 1
         came += 1
         if world.needs[job] == 0:
             arrive(world, rules, job)
@@ -168,65 +188,135 @@ def _carry_out(world: World, rules: Rules) -> None:
         if freed >= 0:
             stopped += freed
             start(world, rules, job)
+            continue
+        if world.tally[_UNPLACED] < len(world.unplaced):
+            book.unplaceable[job] = 1
+            world.unplaced[world.tally[_UNPLACED]] = job
+            world.tally[_UNPLACED] += 1
+        if not rules.preempts and rules.walk != Walk.FIT:
+            break  # nobody passes it
     first = stop_n - stopped
-    world.count[_FRONT] -= stopped
+    world.tally[_FRONT] -= stopped
     for i in range(first, stop_n):
         stop(world, rules, book.stop[i], i - first)
 
 
 @njit
 def _list_running(world: World, walked: int) -> None:
-    """Write down who runs now: in the order of the walk, then whoever was spared."""
+    """Write down who runs now: in the order of the walk, then whoever was spared or is new."""
     book = world.book
-    n = 0
-    if walked > 0:
-        for i in range(book.running_n[0]):
-            book.walked[walked + i] = book.running[i]
-        for i in range(walked + book.running_n[0]):
-            job = book.walked[i]
-            if book.runs[job] == 1:
-                book.runs[job] = 2
-                book.running[n] = job
-                n += 1
-        for i in range(n):
-            book.runs[book.running[i]] = 1
-        book.running_n[0] = n
-        return
+    n = walked
     for i in range(book.running_n[0]):
-        if book.runs[book.running[i]] == 1:
-            book.running[n] = book.running[i]
-            n += 1
+        book.walked[n] = book.running[i]
+        n += 1
     for i in range(book.answer_n[0]):
-        if book.runs[book.start[i]] == 1:
-            book.running[n] = book.start[i]
-            n += 1
-    book.running_n[0] = n
+        book.walked[n] = book.start[i]
+        n += 1
+    listed = 0
+    for i in range(n):
+        job = book.walked[i]
+        if book.runs[job] == 1:
+            book.runs[job] = 2  # once is enough
+            book.running[listed] = job
+            listed += 1
+    for i in range(listed):
+        book.runs[book.running[i]] = 1
+    book.running_n[0] = listed
 
 
 @njit
-def _no_longer_late(world: World, came: int) -> None:
+def _no_longer_late(world: World, rules: Rules, came: int) -> None:
     book = world.book
-    for i in range(book.running_n[0]):
-        book.late[book.running[i]] = 0
-    for job in range(max(world.count[_NEXT] - came, 0), world.count[_NEXT]):
+    if rules.law == Law.LEVEL:
+        for i in range(book.running_n[0]):
+            book.late[book.running[i]] = 0
+    for job in range(max(world.tally[_NEXT] - came, 0), world.tally[_NEXT]):
         book.late[job] = 0
 
 
 @njit
-def _look(world: World, rules: Rules) -> None:
-    """One look by the policy."""
+def _remember_use(world: World, rules: Rules) -> None:
+    """Add to each tenant's use, which fades by its half-life."""
     book = world.book
-    world.count[_PASSES] += 1
-    if rules.preempts:
+    elapsed = world.now_s[0] - world.now_s[2]
+    fade = 2.0 ** (-elapsed / rules.half_life_s)
+    for tenant in range(len(book.use)):
+        book.use[tenant] = book.use[tenant] * fade + book.held[tenant] * elapsed
+    world.now_s[2] = world.now_s[0]
+
+
+@njit
+def _shield(world: World, rules: Rules) -> None:
+    """Rank those first whose stops would cost too much of what they have run."""
+    book = world.book
+    for i in range(book.running_n[0]):
+        job = book.running[i]
+        if world.price_s[job] > 0.0:
+            bring_up_to_date(world, job)
+            cost_s = world.price_s[job] * (world.stops[job] + 1)
+            shielded = cost_s > rules.patience * world.attained_s[job]
+            book.key[job] = 0.0 if shielded else rank(world, rules, job) / rules.lead
+
+
+@njit
+def _choose(world: World, rules: Rules) -> int:
+    """Let the policy's pass write its answer; return how many it has put into an order."""
+    book = world.book
+    if rules.choice == Sharing.COMMONS:
+        share_commons(book)
+    elif rules.choice == Sharing.STATIC:
+        serve_within_quota(book)
+    elif rules.choice == Sharing.BORROW:
+        serve_by_borrowing(book)
+    elif rules.choice in (Sharing.FAIR_TREE, Sharing.DOMINANT):
+        serve_by_share(book, world.now_s[0], int(rules.choice == Sharing.FAIR_TREE))
+    elif rules.preempts:
         if rules.law == Law.REMAINING:
             _rank_running(world, rules)
         reorder(book, rules.ties)
-        _carry_out(world, rules)
-        _list_running(world, book.answer_n[2])
+        return int(book.answer_n[2])
     else:
         fill(book, rules.walk)
+    return 0
+
+
+@njit
+def _look(world: World, rules: Rules) -> None:
+    """One look by the policy, and what follows from it."""
+    world.tally[_PASSES] += 1
+    if rules.choice == Sharing.FAIR_TREE:
+        _remember_use(world, rules)
+    elif rules.choice == Sharing.COMMONS:
+        _shield(world, rules)
+    world.tally[_UNPLACED] = 0
+    for _ in range(_TRIES):
+        before = world.tally[_UNPLACED]
+        walked = _choose(world, rules)
         _carry_out(world, rules)
-        _list_running(world, 0)
+        _list_running(world, walked)
+        if world.tally[_UNPLACED] == before:
+            break  # otherwise those that found no place keep nobody else from starting
+    if rules.walk >= Walk.EASY:
+        _backfill(world, rules)
+    for i in range(world.tally[_UNPLACED]):
+        world.book.unplaceable[world.unplaced[i]] = 0
+
+
+@njit
+def _backfill(world: World, rules: Rules) -> None:
+    """Start jobs that move nobody's date."""
+    book, now = world.book, world.now_s[0]
+    if world.tally[_WAITING] == 0 or not book.free.any():
+        return
+    if rules.walk == Walk.EASY:
+        backfill_around_first(book, now)
+    elif now >= world.now_s[1] + rules.interval_s:
+        world.now_s[1] = now
+        backfill_around_all(book, now, rules.depth)
+    else:
+        return
+    _carry_out(world, rules)
+    _list_running(world, 0)
 
 
 @njit
@@ -246,13 +336,13 @@ def _advance(world: World, rules: Rules, turns: int) -> int:
         if now == np.inf:
             return Pause.FINISHED.value
         world.now_s[0] = now
-        _happen(world, rules, Rank.END, Rank.END)
-        _change_machines(world, rules)
+        matters = _happen(world, rules, Rank.END, Rank.END)
+        matters |= _change_machines(world, rules) > 0
         came = _arrivals(world, rules)
-        _happen(world, rules, Rank.LEVEL, Rank.REVIEW)
-        if world.count[_WAITING] > 0:
+        matters |= _happen(world, rules, Rank.LEVEL, Rank.REVIEW) or came > 0
+        if world.tally[_WAITING] > 0 and matters:
             _look(world, rules)
         elif rules.law == Law.LEVEL:
             sort_running(book)  # who fell a level now stands behind those that were there
-        _no_longer_late(world, came)
+        _no_longer_late(world, rules, came)
     return Pause.TURN.value

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.model.compiled import njit
+from steward.compiled import njit
 
 __all__ = ["Heap", "empty_heap", "pop", "push"]
 

@@ -6,12 +6,13 @@ from enum import IntEnum
 
 import numpy as np
 
-from steward.decide.placement import Placement, Want, give, locality, place, take
+from steward.compiled import njit
+from steward.decide.placement import Placement, Want, give, locality, take
+from steward.decide.placement.kernels import place_guided
 from steward.decide.scheduling.passes.book import enter, leave
 from steward.decide.scheduling.passes.ordered import Ties, fits
 from steward.decide.scheduling.ranking import Law
-from steward.learn.experience import level_of, rank_of, remember
-from steward.model.compiled import njit
+from steward.learn.experience import mean_of, rank_of, remember
 from steward.sim.lab.rigid.heap import push
 from steward.sim.lab.rigid.world import DONE, RUNS, WAITS, Rules, World
 
@@ -60,22 +61,23 @@ def rank(world: World, rules: Rules, job: int) -> float:
     """Return a job's rank by the policy's law, at this moment."""
     size = world.book.need[job] / 1000.0 if rules.by_gpus else 1.0
     if rules.law == Law.DURATION:
-        return float(world.work_s[job] * size)
+        return float(world.known_s[job] * size)
     if rules.law == Law.REMAINING:
-        return float((world.work_s[job] - world.attained_s[job]) * size)
+        known = world.known_s[job]
+        left = known + world.lost_s[job] - world.attained_s[job]
+        return float(max(left, 1e-3 * known) * size)
     if rules.law == Law.LEVEL:
         return float(world.level[job])
     if rules.law == Law.EXPERIENCE:
-        return rank_of(world.experience, world.leaf[job], world.level[job]) * size
+        seconds = rank_of(world.experience, world.leaf[job], world.level[job])
+        return seconds * size if rules.similar else seconds
     if rules.law == Law.PREDICTED:
-        return float(world.limit_s[job] * size)
+        return float(world.predicted_s[job] * size)
     return 0.0
 
 
 @njit
 def _level(world: World, rules: Rules, job: int) -> int:
-    if rules.law == Law.EXPERIENCE:
-        return level_of(world.experience.edges, world.attained_s[job])
     level = 0
     counted = _counted(world, rules, job)
     while level < len(rules.thresholds) and counted >= rules.thresholds[level]:
@@ -90,7 +92,10 @@ def _next_level_s(world: World, rules: Rules, job: int) -> float:
     if rules.law == Law.EXPERIENCE:
         if level + 1 >= len(world.experience.edges):
             return np.inf
-        left = world.experience.edges[level + 1] - world.attained_s[job]
+        left = world.experience.edges[level + 1]
+        if not rules.similar:
+            left /= max(world.book.need[job], 1) / 1000.0
+        left -= world.attained_s[job]
     elif level >= len(rules.thresholds):
         return np.inf
     else:
@@ -103,7 +108,7 @@ def _next_level_s(world: World, rules: Rules, job: int) -> float:
 @njit
 def watch_level(world: World, rules: Rules, job: int) -> None:
     """Ask to be told when a running job reaches its next level, if it will get that far."""
-    if rules.law == Law.LEVEL or rules.law == Law.EXPERIENCE:
+    if rules.law in (Law.LEVEL, Law.EXPERIENCE):
         at = _next_level_s(world, rules, job)
         done = world.now_s[0] + (world.work_s[job] - world.attained_s[job]) / world.rate[job]
         if at < done:
@@ -112,14 +117,15 @@ def watch_level(world: World, rules: Rules, job: int) -> None:
 
 @njit
 def reach_level(world: World, rules: Rules, job: int) -> None:
-    """A running job has come to its next level."""
+    """Move a running job to its next level."""
     bring_up_to_date(world, job)
     if rules.law == Law.EXPERIENCE:
         world.level[job] += 1
     else:
         world.level[job] = max(world.level[job] + 1, _level(world, rules, job))
-    world.book.key[job] = rank(world, rules, job)
-    world.book.late[job] = 1
+    world.book.key[job] = rank(world, rules, job) / rules.lead
+    if rules.law == Law.LEVEL:
+        world.book.late[job] = 1
     watch_level(world, rules, job)
 
 
@@ -129,16 +135,19 @@ def wait_in_line(world: World, rules: Rules, job: int, seq: float) -> None:
     world.book.key[job] = rank(world, rules, job)
     world.book.seq[job] = seq
     world.state[job] = WAITS
-    world.count[_WAITING] += 1
+    world.tally[_WAITING] += 1
     enter(world.book, job)
 
 
 @njit
 def arrive(world: World, rules: Rules, job: int) -> None:
-    """A job that depends on nobody any more comes into the queue."""
-    world.count[_BACK] += 1
+    """Let a job that depends on nobody any more come into the queue."""
+    world.tally[_BACK] += 1
     world.book.late[job] = 1
-    wait_in_line(world, rules, job, float(world.count[_BACK]))
+    world.book.since_s[job] = world.submit_s[job]  # while it waits: since when
+    if rules.law == Law.PREDICTED:
+        world.predicted_s[job] = mean_of(world.experience, world.leaf[job])
+    wait_in_line(world, rules, job, float(world.tally[_BACK]))
 
 
 @njit
@@ -150,10 +159,11 @@ def _choose_place(world: World, job: int) -> bool:
         return False
     if world.placement != Placement.COUNT:
         row = world.slots[world.slots[0]]
-        n = place(
+        n = place_guided(
             world.placement,
             world.nodes,
             want_of(world, job),
+            world.guide,
             world.slot_node[row],
             world.slot_gpus[row],
         )
@@ -222,10 +232,10 @@ def _take_back(world: World, job: int) -> None:
 
 @njit
 def start(world: World, rules: Rules, job: int) -> None:
-    """A waiting job that holds its GPUs begins to run, or goes on."""
+    """Let a waiting job that holds its GPUs begin to run, or go on."""
     book, now = world.book, world.now_s[0]
     leave(book, job)
-    world.count[_WAITING] -= 1
+    world.tally[_WAITING] -= 1
     world.state[job] = RUNS
     book.runs[job], book.since_s[job] = 1, now
     world.updated_s[job] = now
@@ -247,6 +257,8 @@ def start(world: World, rules: Rules, job: int) -> None:
         job,
         world.stamp[job],
     )
+    if rules.law == Law.EXPERIENCE:
+        book.key[job] = rank(world, rules, job) / rules.lead
     watch_level(world, rules, job)
     _open_span(world, job, node, nodes)
 
@@ -273,7 +285,7 @@ def _leave_machine(world: World, job: int) -> None:
 
 @njit
 def stop(world: World, rules: Rules, job: int, place_in_line: int) -> None:
-    """A running job whose GPUs were given up goes back into the queue.
+    """Put a running job whose GPUs were given up back into the queue.
 
     `place_in_line` is how many stopped at this instant come before it.
     """
@@ -282,10 +294,10 @@ def stop(world: World, rules: Rules, job: int, place_in_line: int) -> None:
     world.work_s[job] += world.price_s[job]
     world.lost_s[job] += world.price_s[job]
     if rules.ties == Ties.RUNNING and world.book.late[job] == 0:
-        seq = float(world.count[_FRONT] + place_in_line)
+        seq = float(world.tally[_FRONT] + place_in_line)
     else:
-        world.count[_BACK] += 1
-        seq = float(world.count[_BACK])
+        world.tally[_BACK] += 1
+        seq = float(world.tally[_BACK])
     wait_in_line(world, rules, job, seq)
     if rules.promote > 0.0 and world.level[job] > 0:
         counted = world.attained_s[job] - world.forgiven_s[job]
@@ -295,19 +307,19 @@ def stop(world: World, rules: Rules, job: int, place_in_line: int) -> None:
 
 @njit
 def promote(world: World, rules: Rules, job: int) -> None:
-    """A job that has waited long enough counts as new again."""
+    """Count a job that has waited long enough as new again."""
     leave(world.book, job)
-    world.count[_WAITING] -= 1
+    world.tally[_WAITING] -= 1
     world.forgiven_s[job] = world.attained_s[job]
     world.level[job] = 0
     world.stamp[job] += 1
-    world.count[_BACK] += 1
-    wait_in_line(world, rules, job, float(world.count[_BACK]))
+    world.tally[_BACK] += 1
+    wait_in_line(world, rules, job, float(world.tally[_BACK]))
 
 
 @njit
 def interrupt(world: World, rules: Rules, job: int) -> None:
-    """A machine went away under a job: what it had not saved is lost."""
+    """Stop a job whose machine went away: what it had not saved is lost."""
     _give_up_place(world, job)
     bring_up_to_date(world, job)
     ran = (world.now_s[0] - world.book.since_s[job]) * world.rate[job]
@@ -333,15 +345,16 @@ def _forget_running(world: World, job: int) -> None:
 
 @njit
 def end(world: World, rules: Rules, job: int) -> None:
-    """A job is finished. Those that waited for it alone may come now."""
+    """Finish a job. Those that waited for it alone may come now."""
     _give_up_place(world, job)
     _forget_running(world, job)
     _leave_machine(world, job)
     world.state[job] = DONE
     world.end_s[job] = world.now_s[0]
-    world.count[_FINISHED] += 1
-    if rules.law == Law.EXPERIENCE or rules.law == Law.PREDICTED:
-        remember(world.experience, world.leaf[job], world.duration_s[job])
+    world.tally[_FINISHED] += 1
+    if rules.law in (Law.EXPERIENCE, Law.PREDICTED):
+        size = 1.0 if rules.similar else max(world.book.need[job], 1) / 1000.0
+        remember(world.experience, world.leaf[job], world.duration_s[job] * size)
     for i in range(world.dependents_from[job], world.dependents_from[job + 1]):
         other = world.dependents[i]
         world.needs[other] -= 1

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from steward.decide.placement import PLACEMENTS, NodeState, Placement
+from steward.decide.placement import PLACEMENTS, Placement
+from steward.decide.placement.columns import free_nodes, typical_of, wants_of
+from steward.decide.placement.scores import Guide, Ties
 from steward.decide.scheduling.passes.book import Book, empty_book
-from steward.decide.scheduling.ranking import Ranking, Sharing
+from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 from steward.learn.experience import blank_experience
-from steward.model.machines import Machines
+from steward.model.machines import Machines, machines_of
 from steward.model.replay import Replay, Segments
-from steward.model.trace import Trace
+from steward.model.trace import Trace, trace_of
 from steward.sim.lab.rigid.engine import Pause, advance
 from steward.sim.lab.rigid.heap import empty_heap
 from steward.sim.lab.rigid.world import Rules, World, empty_spans, grown
@@ -35,6 +38,7 @@ def replay_rigid(
     progress: Callable[[float], None] | None = None,
 ) -> Replay:
     """Run all jobs to their end. Jobs that fit nowhere stay unfinished, with a note."""
+    _warm_up()
     began = time.process_time()
     quota = settings.quota_of(trace, machines)
     world = _world(trace, machines, ranking, settings, quota)
@@ -46,8 +50,16 @@ def replay_rigid(
                 heap=grown(world.heap, 2 * len(world.heap.time_s) + 4096),
             )
         elif progress is not None:
-            progress(world.count[4] / max(len(trace), 1))
+            progress(world.tally[4] / max(len(trace), 1))
     return _record(world, trace, machines, quota, name, time.process_time() - began)
+
+
+@functools.cache
+def _warm_up() -> None:
+    """Compile, or load what was compiled, before any clock runs. Once per process."""
+    trace = trace_of("one job", submit_s=[0.0], duration_s=[1.0], gpus=[1.0])
+    one = Ranking(law=Law.ARRIVAL)
+    advance(_world(trace, machines_of(1), one, LabSettings(), np.ones(1)), _rules(one), 10)
 
 
 def _rules(ranking: Ranking) -> Rules:
@@ -64,7 +76,8 @@ def _rules(ranking: Ranking) -> Rules:
         depth=int(ranking.depth),
         interval_s=float(ranking.interval_s),
         half_life_s=float(ranking.half_life_s),
-        review_s=float(ranking.review_s),
+        lead=float(ranking.lead),
+        similar=int(ranking.similar),
     )
 
 
@@ -81,6 +94,8 @@ def _world(
     most = len(book.running)
     spread = 1 if placement == Placement.COUNT else len(machines)
     parent, leaf = similar(trace)
+    if not ranking.similar:
+        leaf = np.zeros(n, ints)
     dependents_from, dependents, needs = _dependencies(trace)
     change_s, change_node, change_type, change_milli = _changes(machines)
     price = np.where(np.isnan(trace.checkpoint_s), settings.checkpoint_s, trace.checkpoint_s)
@@ -89,10 +104,11 @@ def _world(
         book=book,
         heap=empty_heap(8 * most + 4096),
         spans=empty_spans(2 * n + most + 1024),
-        experience=blank_experience(parent, strength=ranking.strength),
-        submit_s=trace.submit_s,
-        duration_s=trace.duration_s,
-        limit_s=_limits(trace),
+        experience=blank_experience(parent, strength=ranking.strength, memory=ranking.memory),
+        submit_s=trace.submit_s.copy(),
+        duration_s=trace.duration_s.copy(),
+        known_s=_known(trace, settings),
+        predicted_s=np.zeros(n),
         gpus=np.where(fraction, 0, trace.gpus).astype(ints),
         milli=np.where(fraction, np.round(trace.gpus * MILLI), 0).astype(ints),
         cpus=np.nan_to_num(trace.cpus),
@@ -117,7 +133,10 @@ def _world(
         end_s=np.full(n, np.nan),
         span=np.full(n, -1, ints),
         placement=int(placement),
-        nodes=_nodes(machines, fractions=bool(fraction.any())),
+        guide=_guide(trace, machines, placement, settings),
+        nodes=free_nodes(
+            machines, fractions=bool(fraction.any()) or placement > Placement.TOPOLOGY
+        ),
         slots=np.concatenate(([most], np.arange(most))).astype(ints),
         slot=np.full(n, -1, ints),
         slot_node=np.zeros((most, spread), ints),
@@ -129,8 +148,9 @@ def _world(
         change_node=change_node,
         change_type=change_type,
         change_milli=change_milli,
+        unplaced=np.zeros(256, ints),
         now_s=np.zeros(3),
-        count=np.zeros(8, ints),
+        tally=np.zeros(8, ints),
     )
 
 
@@ -163,10 +183,12 @@ def _book(
     book.need[:] = np.round(trace.gpus * MILLI).astype(np.int64)
     book.types[:] = type_masks(trace, machines)
     book.tenant[:], book.queue[:] = tenant, queue
-    book.price[:] = np.where(np.isnan(trace.checkpoint_s), settings.checkpoint_s, trace.checkpoint_s)
+    book.limit_s[:] = _limits(trace)
     book.free[:], book.capacity[:] = capacity, capacity
-    book.quota[:] = np.floor(quota * MILLI + 1e-6)
-    book.weight[:] = np.maximum(quota, 1e-9)
+    entitled = settings.entitlement_of(trace, machines)
+    lends = ranking.sharing == Sharing.COMMONS
+    book.quota[:] = np.floor((quota if lends else entitled) * MILLI + 1e-6)
+    book.weight[:] = np.maximum(entitled, 1e-9)
     return book
 
 
@@ -224,23 +246,19 @@ def _changes(machines: Machines) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     )
 
 
-def _nodes(machines: Machines, *, fractions: bool) -> NodeState:
-    n = len(machines)
-    widest = int(machines.gpus.max(initial=0)) if fractions else 0
-    inside = np.arange(widest)[None, :] < machines.gpus[:, None]
-    return NodeState(
-        free=machines.gpus.copy(),
-        gpus=machines.gpus.copy(),
-        milli=np.where(inside, MILLI, 0).astype(np.int64).reshape(n, widest),
-        cpus_free=np.where(np.isnan(machines.cpus), np.inf, machines.cpus),
-        memory_free=np.where(np.isnan(machines.memory_bytes), np.inf, machines.memory_bytes),
-        type=machines.type,
-        rack=machines.rack,
-        switch=machines.switch,
-        cluster=machines.cluster,
-        up=machines.up.copy(),
-        mig=machines.mig_slices,
-    )
+def _known(trace: Trace, settings: LabSettings) -> np.ndarray:
+    """Return the durations as an oracle with this forecast error would tell them."""
+    if settings.forecast_error == 0.0:
+        return trace.duration_s.copy()
+    dice = np.random.default_rng(settings.seed)
+    return trace.duration_s * np.exp(settings.forecast_error * dice.standard_normal(len(trace)))
+
+
+def _guide(trace: Trace, machines: Machines, placement: Placement, settings: LabSettings) -> Guide:
+    """Return what scored placements look at: the shapes of jobs that are to be expected."""
+    shapes = trace if placement == Placement.FGD else trace.rows(np.arange(min(len(trace), 1)))
+    draw = np.random.default_rng(settings.seed).random(1)
+    return Guide(typical_of(wants_of(shapes, machines)), int(Ties.LEAST_FREE_GPUS), 1.0, draw)
 
 
 def _record(
@@ -274,6 +292,6 @@ def _record(
         lost_s=world.lost_s,
         segments=segments,
         cpu_s=cpu_s,
-        decisions=int(world.count[3]),
+        decisions=int(world.tally[3]),
         notes=(f"{left} jobs never ran to their end: they fit nowhere",) if left else (),
     )

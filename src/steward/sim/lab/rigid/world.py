@@ -7,14 +7,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.compiled import njit, reference_to
 from steward.decide.placement import NodeState
+from steward.decide.placement.scores import Guide
 from steward.decide.scheduling.passes.book import Book
 from steward.decide.scheduling.passes.book import by_reference as book_by_reference
 from steward.learn.experience import Experience
-from steward.model.compiled import njit, reference_to
 from steward.sim.lab.rigid.heap import Heap
 
-__all__ = ["COMING", "DONE", "RUNS", "WAITS", "Rules", "Spans", "World", "by_reference", "empty_spans", "grown"]
+__all__ = [
+    "COMING",
+    "DONE",
+    "RUNS",
+    "WAITS",
+    "Rules",
+    "Spans",
+    "World",
+    "by_reference",
+    "empty_spans",
+    "grown",
+]
 
 Array = NDArray[Any]
 
@@ -36,7 +48,8 @@ class Rules(NamedTuple):
     depth: int  # how far conservative backfill looks
     interval_s: float  # and how often
     half_life_s: float  # of a tenant's remembered use
-    review_s: float  # longest time between two looks; 0: only when something happens
+    lead: float  # who runs counts as so many times nearer to its end
+    similar: int  # 0: levels and ranks are of GPU time, not of run time
 
 
 class Spans(NamedTuple):
@@ -61,7 +74,8 @@ class World(NamedTuple):
     # the trace
     submit_s: Array
     duration_s: Array
-    limit_s: Array  # what a user would have asked for
+    known_s: Array  # the duration, as far as those who know it know it
+    predicted_s: Array  # the mean of similar jobs, when it arrived
     gpus: Array  # whole GPUs
     milli: Array  # or thousandths of one
     cpus: Array
@@ -88,6 +102,7 @@ class World(NamedTuple):
     span: Array  # the open one
     # machines
     placement: int
+    guide: Guide
     nodes: NodeState
     slots: Array  # free rows of the two below; the first number is how many
     slot: Array  # by job
@@ -101,24 +116,56 @@ class World(NamedTuple):
     change_type: Array
     change_milli: Array
     # the clock and counters
+    unplaced: Array  # jobs that found no place at this look
     now_s: Array  # now, last backfill, last decay
-    count: Array  # next arrival, next change, waiting, passes, finished, front, back, unplaced
+    tally: Array  # next arrival, next change, waiting, passes, finished, front, back, unplaced
 
 
+NodesRef, NodesRefType = reference_to("NodesRef", NodeState._fields, module=__name__)
+HeapRef, HeapRefType = reference_to("HeapRef", Heap._fields, module=__name__)
+SpansRef, SpansRefType = reference_to("SpansRef", Spans._fields, module=__name__)
+PastRef, PastRefType = reference_to("PastRef", Experience._fields, module=__name__)
 WorldRef, WorldRefType = reference_to("WorldRef", World._fields, module=__name__)
 
 
 @njit
 def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a World
     """Return the same state as a record that compiled functions pass on by reference."""
+    heap, spans, past, nodes = world.heap, world.spans, world.experience, world.nodes
     return WorldRef(
         book_by_reference(world.book),
-        world.heap,
-        world.spans,
-        world.experience,
+        HeapRef(
+            heap.time_s,
+            heap.rank,
+            heap.sequence,
+            heap.subject,
+            heap.stamp,
+            heap.size,
+        ),
+        SpansRef(
+            spans.job,
+            spans.start_s,
+            spans.stop_s,
+            spans.node,
+            spans.nodes,
+            spans.speed,
+            spans.n,
+        ),
+        PastRef(
+            past.edges,
+            past.parent,
+            past.seen,
+            past.total,
+            past.rank,
+            past.made_at,
+            past.finished,
+            past.memory,
+            past.strength,
+        ),
         world.submit_s,
         world.duration_s,
-        world.limit_s,
+        world.known_s,
+        world.predicted_s,
         world.gpus,
         world.milli,
         world.cpus,
@@ -143,7 +190,21 @@ def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a Wor
         world.end_s,
         world.span,
         world.placement,
-        world.nodes,
+        world.guide,
+        NodesRef(
+            nodes.free,
+            nodes.gpus,
+            nodes.milli,
+            nodes.cpus_free,
+            nodes.memory_free,
+            nodes.type,
+            nodes.rack,
+            nodes.switch,
+            nodes.cluster,
+            nodes.up,
+            nodes.mig,
+            nodes.sizes,
+        ),
         world.slots,
         world.slot,
         world.slot_node,
@@ -155,8 +216,9 @@ def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a Wor
         world.change_node,
         world.change_type,
         world.change_milli,
+        world.unplaced,
         world.now_s,
-        world.count,
+        world.tally,
     )
 
 

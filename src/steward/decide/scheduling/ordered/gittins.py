@@ -1,0 +1,38 @@
+"""Gittins index, learned from the jobs that have ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.passes.ordered import Ties
+from steward.decide.scheduling.ranking import Law, Ranking
+from steward.model.decision import Decision
+from steward.model.view import View
+
+__all__ = ["Gittins"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gittins:
+    """Whoever is likeliest to end for the GPU time spent, by how jobs have gone so far.
+
+    The two-dimensional Gittins form of Tiresias: one distribution of GPU time for all jobs, here
+    learned from those that have ended instead of given beforehand.
+    """
+
+    name: str = "gittins"
+
+    @property
+    def ranking(self) -> Ranking:
+        return Ranking(
+            law=Law.EXPERIENCE,
+            preempts=True,
+            ties=Ties.RUNNING,
+            by_gpus=True,
+            similar=False,
+        )
+
+    def decide(self, view: View) -> tuple[Decision, ...]:
+        """Return what to stop and start now, in this policy's order."""
+        return decide_by_rank(self.name, self.ranking, view)

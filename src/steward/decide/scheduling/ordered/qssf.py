@@ -1,0 +1,33 @@
+"""Quasi-shortest service first (Helios, SC'21)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.passes.ordered import Walk
+from steward.decide.scheduling.ranking import Law, Ranking
+from steward.model.decision import Decision
+from steward.model.view import View
+
+__all__ = ["Qssf"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Qssf:
+    """The waiting job with the least predicted GPU time first, and nobody passes it.
+
+    Predictions are made on arrival, from jobs that had ended by then: the mean of those of the
+    same user and model, leaning on the tenant's and on all where there are few.
+    """
+
+    strength: float = 10.0
+    name: str = "qssf"
+
+    @property
+    def ranking(self) -> Ranking:
+        return Ranking(law=Law.PREDICTED, walk=Walk.STRICT, by_gpus=True, strength=self.strength)
+
+    def decide(self, view: View) -> tuple[Decision, ...]:
+        """Return what to stop and start now, in this policy's order."""
+        return decide_by_rank(self.name, self.ranking, view)

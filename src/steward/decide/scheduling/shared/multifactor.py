@@ -1,0 +1,31 @@
+"""Fair share as in Slurm's multifactor priority."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.ranking import Law, Ranking, Sharing
+from steward.model.decision import Decision
+from steward.model.view import View
+
+__all__ = ["Multifactor"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Multifactor:
+    """Whoever's tenant has used least for its share goes first; age is the second factor.
+
+    Use is remembered with a half-life. Jobs that do not fit are passed over; none is stopped.
+    """
+
+    half_life_s: float = 7 * 86_400.0
+    name: str = "multifactor"
+
+    @property
+    def ranking(self) -> Ranking:
+        return Ranking(law=Law.ARRIVAL, sharing=Sharing.FAIR_TREE, half_life_s=self.half_life_s)
+
+    def decide(self, view: View) -> tuple[Decision, ...]:
+        """Return what to stop and start now, in this policy's order."""
+        return decide_by_rank(self.name, self.ranking, view)

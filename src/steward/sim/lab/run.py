@@ -1,0 +1,123 @@
+"""One door to all engines: a trace, machines and the name of a policy in, what became of it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from steward.decide.placement import PLACEMENTS
+from steward.decide.scheduling.elastic import ELASTIC_POLICIES
+from steward.decide.scheduling.ordered import ORDERED
+from steward.decide.scheduling.shared import SHARED
+from steward.decide.scheduling.time_shares import TIME_SHARE_POLICIES
+from steward.errors import StewardError, unknown_name
+from steward.model.machines import Machines
+from steward.model.replay import Replay
+from steward.model.trace import Trace
+from steward.sim.lab.rigid.replay import replay_rigid
+from steward.sim.lab.settings import LabSettings
+
+__all__ = ["FAMILIES", "describe_policy", "family_of", "known_policies", "knows", "replay"]
+
+FAMILIES: dict[str, Mapping[str, type[Any]]] = {
+    "one order": ORDERED,
+    "tenants": SHARED,
+    "time shares": TIME_SHARE_POLICIES,
+    "elastic": ELASTIC_POLICIES,
+}
+_KNOW_DURATIONS = ("sjf", "srtf", "srsf")
+_KNOW_SPEEDS = (*TIME_SHARE_POLICIES, *ELASTIC_POLICIES)
+
+
+def known_policies() -> tuple[str, ...]:
+    """Return the names of all policies of the lab, family by family."""
+    return tuple(name for family in FAMILIES.values() for name in family)
+
+
+def family_of(name: str) -> str:
+    """Return the family of a policy, or say what there is."""
+    for family, table in FAMILIES.items():
+        if name in table:
+            return family
+    raise unknown_name("policy", name, known_policies())
+
+
+def describe_policy(name: str) -> str:
+    """Return what a policy does, in one line."""
+    made = FAMILIES[family_of(name)][name]
+    return str(made.__doc__ or "").strip().splitlines()[0]
+
+
+def knows(name: str) -> str:
+    """Say what a policy must be told beside what anybody can see."""
+    if name in _KNOW_DURATIONS:
+        return "durations"
+    if name in ("easy-backfill", "conservative-backfill"):
+        return "time limits"
+    return "work left and speeds" if name in _KNOW_SPEEDS else "nothing"
+
+
+def replay(
+    trace: Trace,
+    machines: Machines,
+    policy: str,
+    settings: LabSettings,
+    *,
+    progress: Callable[[float], None] | None = None,
+) -> Replay:
+    """Replay a trace under a policy, by the engine of its family."""
+    if settings.placement not in PLACEMENTS:
+        raise unknown_name("placement", settings.placement, PLACEMENTS)
+    family = family_of(policy)
+    made = _made(policy, FAMILIES[family][policy], settings.policy_options)
+    if family in ("one order", "tenants"):
+        return replay_rigid(trace, machines, made.ranking, settings, name=policy, progress=progress)
+    if family == "time shares":
+        return _by_time_shares(trace, machines, made, settings)
+    return _elastic(trace, machines, made, settings)
+
+
+def _made(name: str, make: type[Any], options: Mapping[str, object]) -> Any:  # noqa: ANN401
+    """Build a policy with the options that are meant for it: `FIELD` or `POLICY.FIELD`."""
+    known = {field.name for field in fields(make)} - {"name"}
+    chosen = {}
+    for key, value in options.items():
+        owner, _, option = key.rpartition(".")
+        if owner and owner != name:
+            continue
+        if option in known:
+            chosen[option] = value
+        elif owner:
+            raise unknown_name(f"option of {name}", option, known)
+    return make(**chosen)
+
+
+def _by_time_shares(trace: Trace, machines: Machines, policy: Any, settings: LabSettings) -> Replay:  # noqa: ANN401
+    from steward.observe.traces.throughputs import read_throughputs  # noqa: PLC0415 - heavy
+    from steward.sim.lab.time_shares import replay_time_shares  # noqa: PLC0415 - heavy
+
+    table = None
+    if settings.profiles is not None and (settings.profiles / "throughputs_solo.csv.gz").exists():
+        table = read_throughputs(settings.profiles)
+    round_s = 120.0 if policy.name == "shockwave" else 360.0
+    return replay_time_shares(
+        trace, machines, policy, throughputs=table, round_s=round_s, seed=settings.seed
+    )
+
+
+def _elastic(trace: Trace, machines: Machines, policy: Any, settings: LabSettings) -> Replay:  # noqa: ANN401
+    from steward.observe.traces.profiles import read_profiles  # noqa: PLC0415 - heavy
+    from steward.sim.lab.elastic import replay_elastic  # noqa: PLC0415 - heavy
+
+    if settings.profiles is None or not (settings.profiles / "profile_placements.csv.gz").exists():
+        raise StewardError(
+            f"{policy.name} needs to know how fast each application is on how many GPUs",
+            where=trace.name,
+            hint="it runs on the pollux and sia traces, which have such profiles, or with "
+            "--profiles FOLDER",
+        )
+    restart_s = None if policy.name == "sia" else settings.checkpoint_s or 30.0
+    return replay_elastic(
+        trace, machines, policy, profiles=read_profiles(settings.profiles), restart_s=restart_s
+    )

@@ -31,7 +31,6 @@ Array = NDArray[Any]
 _STEP = 2.0**0.5
 EDGES_S: Array = np.concatenate(([0.0], 15.0 * _STEP ** np.arange(44)))  # 15 s to about 1.5 years
 _LEVELS = len(EDGES_S)
-_KNOWN = 0.9  # the tenth that runs longest cannot be told apart: it goes by arrival
 
 
 class Experience(NamedTuple):
@@ -45,10 +44,13 @@ class Experience(NamedTuple):
     made_at: Array  # how many jobs had ended anywhere when `rank` was computed
     finished: Array  # one number: jobs that have ended
     memory: float  # a class remembers about so many jobs; older ones fade
+    known: float  # beyond this share of its jobs, those of a class are not told apart
     strength: float  # how many jobs of its own a class needs to outweigh the one above it
 
 
-def blank_experience(parent: Array, *, strength: float, memory: float) -> Experience:
+def blank_experience(
+    parent: Array, *, strength: float, memory: float, known: float = 1.0
+) -> Experience:
     """Make a memory for these classes with nothing in it."""
     n = len(parent)
     return Experience(
@@ -60,6 +62,7 @@ def blank_experience(parent: Array, *, strength: float, memory: float) -> Experi
         made_at=np.full(n, -1, np.int64),
         finished=np.zeros(1, np.int64),
         memory=float(memory),
+        known=float(known),
         strength=float(strength),
     )
 
@@ -112,11 +115,12 @@ def mean_of(past: Experience, leaf: int) -> float:
 
 
 @njit
-def _ranks(edges: Array, share: Array, out: Array) -> None:
+def _ranks(edges: Array, share: Array, known: float, out: Array) -> None:
     """For a job at each level: the least expected service per expected end, over all horizons.
 
     This is the inverse of the Gittins index: it minimises the mean time in the system when only
-    the distribution is known.
+    the distribution is known. Past the `known` share of all ends the rank stays what it is there:
+    the few jobs that run longest are not worth sorting.
     """
     n = len(edges)
     for level in range(n):
@@ -136,7 +140,7 @@ def _ranks(edges: Array, share: Array, out: Array) -> None:
         out[level] = best
     before = 0.0
     flat = 0
-    while flat + 1 < n and before + share[flat] < _KNOWN:
+    while flat + 1 < n and before + share[flat] < known:
         before += share[flat]
         flat += 1
     out[flat + 1 :] = out[flat]
@@ -146,6 +150,6 @@ def _ranks(edges: Array, share: Array, out: Array) -> None:
 def rank_of(past: Experience, leaf: int, level: int) -> float:
     """Return the rank in seconds. Beliefs are renewed once a tenth more jobs have ended."""
     if past.made_at[leaf] < 0 or past.finished[0] > past.made_at[leaf] * 1.1:
-        _ranks(past.edges, likely(past, leaf), past.rank[leaf])
+        _ranks(past.edges, likely(past, leaf), past.known, past.rank[leaf])
         past.made_at[leaf] = past.finished[0]
     return float(past.rank[leaf, level])

@@ -2,6 +2,8 @@
 
 from steward.learn.estimators.idle_spells import IdleSpells
 from steward.learn.estimators.quiet_phases import QuietPhases
+from steward.learn.estimators.similar_jobs import SimilarJobs
+from steward.learn.estimators.tenant_use import TenantUse
 from steward.ports import Estimator
 
 __all__ = ["ESTIMATORS"]
@@ -9,4 +11,6 @@ __all__ = ["ESTIMATORS"]
 ESTIMATORS: dict[str, type[Estimator]] = {
     "idle-spells": IdleSpells,
     "quiet-phases": QuietPhases,
+    "similar-jobs": SimilarJobs,
+    "tenant-use": TenantUse,
 }

@@ -104,7 +104,9 @@ def _world(
         book=book,
         heap=empty_heap(8 * most + 4096),
         spans=empty_spans(2 * n + most + 1024),
-        experience=blank_experience(parent, strength=ranking.strength, memory=ranking.memory),
+        experience=blank_experience(
+            parent, strength=ranking.strength, memory=ranking.memory, known=ranking.known
+        ),
         submit_s=trace.submit_s.copy(),
         duration_s=trace.duration_s.copy(),
         known_s=_known(trace, settings),

@@ -160,6 +160,7 @@ def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a Wor
             past.made_at,
             past.finished,
             past.memory,
+            past.known,
             past.strength,
         ),
         world.submit_s,

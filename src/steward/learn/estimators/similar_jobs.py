@@ -1,0 +1,176 @@
+"""How long will a job run, as jobs like it have run, and how soon does that end one of them?"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.errors import StewardError
+from steward.learn.experience import EDGES_S, blank_experience, likely, rank_of, remember
+from steward.model.forecast import RUN_LEFT_S, RUN_RANK_S, SIMILAR_JOBS, About, ForecastColumn
+from steward.model.job import Job
+from steward.model.outcome import Outcome
+from steward.model.view import RUNNING, View
+
+__all__ = ["SimilarJobs"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Kind = tuple[object, ...]
+
+LOW, MID, HIGH = 0.9, 0.5, 0.1  # chances of running longer
+_DEPTH = 4  # all jobs; of one size; of one tenant; of one user and name
+_ENDS_S = np.append(
+    EDGES_S, 2.0 * EDGES_S[-1]
+)  # where each level of run time begins, and the last ends
+
+
+class SimilarJobs:
+    """Learns from jobs that have ended; the lab's replays learn by the same code.
+
+    Jobs are of one kind that have the same size, tenant, user and name (numbers in names do not
+    count). A kind that has seen few jobs leans on the wider one above it: `strength` is how many
+    of its own it needs to outweigh that. At most `classes` kinds are kept; one that was not heard
+    of for longest is forgotten, and what it taught the wider ones stays with them.
+    """
+
+    def __init__(
+        self, *, classes: int = 1000, strength: float = 10.0, memory: float = 1000.0
+    ) -> None:
+        if classes < _DEPTH or strength <= 0 or memory < 1:
+            raise StewardError(
+                f"classes is {classes}, strength is {strength}, memory is {memory}",
+                where="similar-jobs",
+                hint=f"classes is {_DEPTH} or more, strength above 0, memory 1 or more",
+            )
+        self.name = "similar-jobs"
+        nobody = np.full(classes, -1, np.int64)
+        self._past = blank_experience(nobody, strength=strength, memory=memory)
+        self._lasting = np.ones((classes, len(_ENDS_S)))  # chance of running beyond each end
+        self._lasting_at = np.full(classes, -1, np.int64)  # as of so many ended jobs
+        self._rows: OrderedDict[Kind, int] = OrderedDict({(): 0})  # least recently heard of first
+        self._free = list(range(classes - 1, 0, -1))
+
+    def learn(self, view: View, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
+        for job in view.ended:
+            past = job.past
+            if past.began_s is not None:
+                remember(self._past, self._row(job), past.ran_s)
+
+    def predict(self, view: View) -> tuple[ForecastColumn, ...]:
+        jobs, past = view.jobs, self._past
+        known = (self._known(view.details[id_]) for id_ in jobs.ids)
+        row: Ints = np.fromiter(known, np.int64, len(jobs))
+        goes_on_s = np.where(jobs.state == RUNNING, view.t_s - jobs.start_s, 0.0)
+        age_s = jobs.ran_s + np.maximum(np.nan_to_num(goes_on_s), 0.0)
+        for each in np.unique(row).tolist():
+            self._renew(each)
+        level = np.searchsorted(EDGES_S, age_s, side="right") - 1
+        rank_s = past.rank[row, level]
+        left_s = [self._left_s(row, age_s, chance) for chance in (LOW, MID, HIGH)]
+        similar = past.total[row]
+        return (
+            self._column(RUN_LEFT_S, *left_s),
+            self._column(RUN_RANK_S, rank_s, rank_s, rank_s),
+            self._column(SIMILAR_JOBS, similar, similar, similar),
+        )
+
+    def _column(self, quantity: str, low: Floats, mid: Floats, high: Floats) -> ForecastColumn:
+        basis = f"{self.name}, {int(self._past.finished[0])} jobs"
+        return ForecastColumn(
+            about=About.JOBS, quantity=quantity, low=low, mid=mid, high=high, basis=basis
+        )
+
+    def _left_s(self, row: Ints, age_s: Floats, chance: float) -> Floats:
+        """Return how much longer a job of each kind and age runs with the given chance."""
+        lasting = self._lasting[row]
+        age_s = np.minimum(age_s, EDGES_S[-1])  # beyond, all that is known is "long"
+        level = np.searchsorted(EDGES_S, age_s, side="right") - 1
+        part = (age_s - _ENDS_S[level]) / (_ENDS_S[level + 1] - _ENDS_S[level])
+        each = np.arange(len(row))
+        now = lasting[each, level] * (1.0 - part) + lasting[each, level + 1] * part
+        target = now * chance
+        end = np.clip((lasting > target[:, None]).sum(axis=1), 1, len(EDGES_S))
+        above, below = lasting[each, end - 1], lasting[each, end]
+        part = (above - target) / np.maximum(above - below, 1e-300)
+        ends_s = _ENDS_S[end - 1] + part * (_ENDS_S[end] - _ENDS_S[end - 1])
+        left_s: Floats = np.maximum(ends_s - age_s, 0.0)
+        return left_s
+
+    def _renew(self, row: int) -> None:
+        """Bring what is believed of a kind up to date, once enough jobs have ended for that."""
+        rank_of(self._past, row, 0)
+        made_at = self._past.made_at[row]
+        if self._lasting_at[row] != made_at:
+            ended = np.cumsum(likely(self._past, row))
+            self._lasting[row, 1:] = np.maximum(1.0 - ended, 0.0)
+            self._lasting_at[row] = made_at
+
+    # -- kinds of jobs -------------------------------------------------------------------------
+
+    def _known(self, job: Job) -> int:
+        """Return the row of the narrowest kind of this job that is remembered."""
+        kind = _kind(job)
+        row = self._rows.get(kind)
+        while row is None:
+            kind = _wider(kind)
+            row = self._rows.get(kind)
+        return row
+
+    def _row(self, job: Job) -> int:
+        """Return the row of this job's own kind; make it, and wider ones, where there is none."""
+        kinds = list(_kinds(_kind(job)))
+        self._touch(kinds)
+        for kind in reversed(kinds):
+            if kind not in self._rows:
+                self._rows[kind] = row = self._new_row()
+                self._past.parent[row] = self._rows[_wider(kind)]
+        self._touch(kinds)
+        return self._rows[kinds[0]]
+
+    def _touch(self, kinds: list[Kind]) -> None:
+        """Note that these were heard of, widest last: it is forgotten after all its parts."""
+        for kind in kinds:
+            if kind in self._rows:
+                self._rows.move_to_end(kind)
+
+    def _new_row(self) -> int:
+        if self._free:
+            return self._free.pop()
+        _, row = self._rows.popitem(last=False)
+        self._past.seen[row] = 0.0
+        self._past.total[row] = 0.0
+        self._past.made_at[row] = self._lasting_at[row] = -1
+        return row
+
+
+def _kind(job: Job) -> Kind:
+    return (job.shape.gpus, job.tenant, job.user, _stem(job.name))
+
+
+def _wider(kind: Kind) -> Kind:
+    """Return the next wider kind: without user and name, without tenant, without size."""
+    return kind[:2] if len(kind) == _DEPTH else kind[:-1]
+
+
+def _kinds(kind: Kind) -> Iterator[Kind]:
+    """Yield a kind and all wider ones, narrowest first."""
+    yield kind
+    while kind:
+        kind = _wider(kind)
+        yield kind
+
+
+@lru_cache(maxsize=4096)
+def _stem(name: str) -> str:
+    """Return a job's name without the numbers that tell one run from the next.
+
+    >>> _stem("bert-large run 17") == _stem("bert-large run 18")
+    True
+    """
+    return re.sub(r"\d+", "#", name)

@@ -31,15 +31,18 @@ class ThroughputTable:
     pairs: Floats  # (types, kinds, kinds): the first job's rate beside the second
 
     def kind_of(self, models: Sequence[str], gpus: Floats) -> Ints:
-        """Return each job's row of the table; -1 where its model and size were never measured."""
-        place = {key: i for i, key in enumerate(self.kinds)}
-        return np.array(
-            [
-                place.get((model, int(size)), -1) if size == int(size) else -1
-                for model, size in zip(models, gpus, strict=True)
-            ],
-            np.int64,
-        )
+        """Return each job's row of the table; -1 where its model was never measured.
+
+        A size that was not measured counts as the largest smaller one that was.
+        """
+        sizes: dict[str, list[tuple[int, int]]] = {}
+        for i, (model, size) in enumerate(self.kinds):
+            sizes.setdefault(model, []).append((size, i))
+        rows = [
+            max(((size, i) for size, i in sizes.get(model, ()) if size <= wanted), default=(0, -1))
+            for model, wanted in zip(models, gpus, strict=True)
+        ]
+        return np.array([i for _, i in rows], np.int64)
 
     def columns_of(self, types: Sequence[str]) -> Ints:
         """Return the table's column for each type name, whatever its case; -1 where none is."""

@@ -8,6 +8,8 @@ from steward.decide.scheduling.time_shares.max_min import MaxMin
 from steward.decide.scheduling.time_shares.max_sum import MaxSum
 from steward.decide.scheduling.time_shares.min_cost import MinCost
 from steward.decide.scheduling.time_shares.problem import TimeSharePolicy
+from steward.decide.scheduling.time_shares.shockwave import Shockwave
+from steward.decide.scheduling.time_shares.themis import Themis
 from steward.decide.scheduling.time_shares.typed_fifo import TypedFifo
 
 __all__ = ["TIME_SHARE_POLICIES"]
@@ -20,5 +22,7 @@ TIME_SHARE_POLICIES: dict[str, type[TimeSharePolicy]] = {
     "max-min": MaxMin,
     "max-sum": MaxSum,
     "min-cost": MinCost,
+    "shockwave": Shockwave,
+    "themis": Themis,
     "typed-fifo": TypedFifo,
 }

@@ -7,6 +7,7 @@ taken on its own N-th of the cluster. The largest ratio is made as small as poss
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,8 @@ __all__ = ["FinishTimeFairness"]
 
 Floats = NDArray[np.float64]
 _MAX_PROGRAMS = 30
-_SETTLED = 1e-6
+_SETTLED = 1e-4
+_LEEWAY = 1.001  # room for shares that are not at the edge of what is possible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class FinishTimeFairness:
     """Minimise the largest ratio. The time alone is summed up over the shares it had so far."""
 
     aware: bool = True
-    packed: bool = False
+    packed: ClassVar[bool] = False
     fills_idle: bool = True
     min_recompute_s: float = 1920.0
     name: str = "finish-time-fairness"
@@ -40,7 +42,8 @@ class FinishTimeFairness:
         memory = remember_isolated(problem, rate)
         left_s = problem.steps_left / np.maximum(memory.isolated_rate, 1e-12)
         alone_s = np.maximum(memory.isolated_s + left_s, 1e-9)
-        shares = _least_ratio(problem, rate, alone_s)
+        ratio = _least_ratio(problem, rate, alone_s) * _LEEWAY
+        shares = _shares_at(problem, rate, alone_s, ratio)
         pairs = np.zeros((len(problem.pairs), len(problem.capacity)))
         return TimeShares(jobs=shares, pairs=pairs, memory=memory)
 
@@ -59,12 +62,17 @@ def remember_isolated(problem: TimeShareProblem, rate: Floats) -> Memory:
     )
 
 
-def _least_ratio(problem: TimeShareProblem, rate: Floats, alone_s: Floats) -> Floats:
-    """Come down from the ratio of isolated shares; each program's optimum proves a lower one."""
-    shares = isolated_shares(problem)
-    ratio = _ratio(problem, rate, shares, alone_s)
+def _least_ratio(problem: TimeShareProblem, rate: Floats, alone_s: Floats) -> float:
+    """Return the smallest ratio that all can have, by Newton's method.
+
+    How much too fast the jobs would have to be for a ratio is convex in it, and a program's
+    prices are its slope: a handful of programs is enough.
+    """
+    waited = problem.elapsed_s / alone_s
+    lowest = float(waited.max())
+    ratio = _ratio(problem, rate, isolated_shares(problem), alone_s)
     for _ in range(_MAX_PROGRAMS):
-        needed = problem.steps_left / (ratio * alone_s - problem.elapsed_s)
+        needed = problem.steps_left / alone_s / (ratio - waited)
         found = solve_centrally(
             ShareProgram(
                 gpus=problem.gpus,
@@ -74,13 +82,25 @@ def _least_ratio(problem: TimeShareProblem, rate: Floats, alone_s: Floats) -> Fl
                 slope=needed,
             )
         )
-        lower = _ratio(problem, rate, found.shares, alone_s)
-        if not found.converged or not lower < ratio:
+        fall = float(found.price @ (needed / (ratio - waited)))
+        better = max(ratio + (1.0 - found.level) / max(fall, 1e-12), (ratio + lowest) / 2.0)
+        moved, ratio = abs(better / ratio - 1.0), better
+        if moved < _SETTLED:
             break
-        shares, gained, ratio = found.shares, 1.0 - lower / ratio, lower
-        if gained < _SETTLED:
-            break
-    return shares
+    return ratio
+
+
+def _shares_at(problem: TimeShareProblem, rate: Floats, alone_s: Floats, ratio: float) -> Floats:
+    """Return central shares with which no job's ratio is above this one."""
+    found = solve_centrally(
+        ShareProgram(
+            gpus=problem.gpus,
+            capacity=problem.capacity,
+            rate=rate,
+            base=problem.steps_left / (ratio * alone_s - problem.elapsed_s),
+        )
+    )
+    return found.shares if found.converged else isolated_shares(problem)
 
 
 def _ratio(problem: TimeShareProblem, rate: Floats, shares: Floats, alone_s: Floats) -> float:

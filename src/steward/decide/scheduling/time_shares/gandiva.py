@@ -8,6 +8,7 @@ and growing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,8 @@ class Gandiva:
     """
 
     keep_from: float = 1.0
-    aware: bool = True
-    packed: bool = True
+    aware: ClassVar[bool] = True
+    packed: ClassVar[bool] = True
     fills_idle: bool = True
     min_recompute_s: float = 1920.0
     name: str = "gandiva"
@@ -47,9 +48,7 @@ class Gandiva:
             first = np.flatnonzero(partner > np.arange(len(problem)))
             together = np.array([row[int(a), int(partner[a])] for a in first], np.int64)
         jobs, pairs = _equal_shares(problem, single, together)
-        return TimeShares(
-            jobs=jobs, pairs=pairs, memory=replace(problem.memory, partner=partner)
-        )
+        return TimeShares(jobs=jobs, pairs=pairs, memory=replace(problem.memory, partner=partner))
 
     def _worth_keeping(self, problem: TimeShareProblem, row: dict[tuple[int, int], int]) -> Ints:
         """Return the partners of those pairs that measure well enough to stay."""
@@ -97,6 +96,9 @@ def _equal_shares(
     part = problem.capacity / units
     jobs[single] = part / problem.gpus[single, None]
     pairs[together] = part / problem.gpus[problem.pairs[together, 0], None]
-    for table in (jobs, pairs):
-        table /= np.maximum(table.sum(axis=1, keepdims=True), 1.0)
-    return jobs, pairs
+    return _at_most_all(jobs), _at_most_all(pairs)
+
+
+def _at_most_all(shares: Floats) -> Floats:
+    """Scale down the shares of those who would be given more than all their time."""
+    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ class Isolated:
     """One N-th of every GPU type for each of N jobs; who needs less than that leaves the rest."""
 
     name: str = "isolated"
-    aware: bool = False
-    packed: bool = False
+    aware: ClassVar[bool] = False
+    packed: ClassVar[bool] = False
     fills_idle: bool = True
     min_recompute_s: float = 1920.0
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
+from typing import ClassVar
 
 from steward.decide.scheduling.time_shares.problem import TimeShareProblem, TimeShares
 from steward.decide.scheduling.time_shares.programs.packing import best_sum
@@ -20,7 +19,7 @@ class MinCost:
     GPUs that are not worth their price stay idle.
     """
 
-    aware: bool = True
+    aware: ClassVar[bool] = True
     packed: bool = False
     fills_idle: bool = True
     min_recompute_s: float = 1920.0

@@ -24,7 +24,10 @@ class Memory:
     steps_left: Floats  # at the last decision; NaN: it was not there
     isolated_rate: Floats  # steps/s it would have had on its own part of the cluster
     isolated_s: Floats  # time its steps so far would have taken there
-    fair_finish_s: Floats  # smoothed forecast of its finish under equal shares; NaN: none yet
+    first_asked_s: Floats  # when a decision first saw it
+    asked_s: Floats  # when the last one did
+    fair_end_s: Floats  # forecast of its end under equal shares; NaN: none yet
+    fair_mean_s: Floats  # mean of these forecasts over time
 
     def rows(self, keep: Ints) -> Memory:
         """Return the memory of these jobs, in this order; -1 is a job that is new.
@@ -33,7 +36,7 @@ class Memory:
         """
         fresh = fresh_memory(len(keep))
         columns = {}
-        for name in ("held_type", "lease_until_s", "steps_left", *_FAIRNESS):
+        for name in _NUMBERS:
             column = getattr(fresh, name)
             column[keep >= 0] = getattr(self, name)[keep[keep >= 0]]
             columns[name] = column
@@ -44,7 +47,17 @@ class Memory:
         return replace(fresh, partner=partner, **columns)
 
 
-_FAIRNESS = ("isolated_rate", "isolated_s", "fair_finish_s")
+_NUMBERS = (
+    "held_type",
+    "lease_until_s",
+    "steps_left",
+    "isolated_rate",
+    "isolated_s",
+    "first_asked_s",
+    "asked_s",
+    "fair_end_s",
+    "fair_mean_s",
+)
 
 
 def fresh_memory(jobs: int) -> Memory:
@@ -56,7 +69,10 @@ def fresh_memory(jobs: int) -> Memory:
         steps_left=np.full(jobs, np.nan),
         isolated_rate=np.zeros(jobs),
         isolated_s=np.zeros(jobs),
-        fair_finish_s=np.full(jobs, np.nan),
+        first_asked_s=np.zeros(jobs),
+        asked_s=np.zeros(jobs),
+        fair_end_s=np.full(jobs, np.nan),
+        fair_mean_s=np.full(jobs, np.nan),
     )
 
 
@@ -66,6 +82,7 @@ class TimeShareProblem:
 
     t_s: float
     round_s: float
+    job: Ints  # who they are
     gpus: Floats
     weight: Floats
     steps_left: Floats

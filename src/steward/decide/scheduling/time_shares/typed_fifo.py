@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ class TypedFifo:
     """
 
     aware: bool = True
-    packed: bool = False
+    packed: ClassVar[bool] = False
     fills_idle: bool = False
     min_recompute_s: float = 1920.0
     name: str = "typed-fifo"

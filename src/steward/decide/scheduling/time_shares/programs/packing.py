@@ -19,9 +19,7 @@ __all__ = ["best_level", "best_sum"]
 Floats = NDArray[np.float64]
 
 
-def best_level(
-    problem: TimeShareProblem, rate: Floats, *, scale: Floats
-) -> tuple[Floats, Floats]:
+def best_level(problem: TimeShareProblem, rate: Floats, *, scale: Floats) -> tuple[Floats, Floats]:
     """Return shares of jobs and pairs that raise the lowest of `scale * rate` most."""
     moved = _moved(problem, rate)
     jobs = len(problem)
@@ -42,8 +40,7 @@ def best_level(
 
 
 def best_sum(problem: TimeShareProblem, *, price: Floats) -> tuple[Floats, Floats]:
-    """Return shares of jobs and pairs with the most steps/s per price, deadlines kept if possible.
-    """
+    """Return shares of jobs and pairs with the most steps/s per price; deadlines if possible."""
     moved = _moved(problem, problem.rate)
     worth = np.asarray(moved.sum(axis=0)).ravel() / np.tile(price, moved.shape[1] // len(price))
     limits, most = _limits(problem)

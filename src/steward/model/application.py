@@ -57,22 +57,17 @@ class StepTimes:
     memo: dict[object, tuple[float, float]] = field(default_factory=dict, repr=False)
     hull: list[LinearNDInterpolator] = field(default_factory=list, repr=False)
 
-    @property
-    def min_local(self) -> int:
-        """The smallest number of samples per GPU that was measured."""
-        return int(min(rows[0, 0] for rows in self.by_shape.values()))
+    min_local: int = field(init=False)  # the fewest samples per GPU that were measured
+    most_replicas: int = field(init=False)  # that were measured
+    samples_per_s: float = field(init=False)  # of one GPU at its largest batch
 
-    @property
-    def most_replicas(self) -> int:
-        """The largest number of replicas that was measured."""
-        counted = self.by_count[:, 1].max() if len(self.by_count) else 0
-        return int(max(counted, max(sum(shape) for shape in self.by_shape)))
-
-    @property
-    def samples_per_s(self) -> float:
-        """What one GPU does at its largest batch: how GPU types compare before a job ran."""
+    def __post_init__(self) -> None:
         alone = self.by_shape[(1,)]
-        return float(alone[:, 0].max() / alone[:, 1].max())
+        counted = [*self.by_count[:, 1], *(sum(shape) for shape in self.by_shape)]
+        fewest = min(rows[0, 0] for rows in self.by_shape.values())
+        object.__setattr__(self, "min_local", int(fewest))
+        object.__setattr__(self, "most_replicas", int(max(counted)))
+        object.__setattr__(self, "samples_per_s", float(alone[:, 0].max() / alone[:, 1].max()))
 
     def local_limit(self, shape: Shape) -> int:
         """Return how many samples per GPU were measured at most in this placement."""
@@ -101,7 +96,7 @@ class StepTimes:
             self.hull.append(LinearNDInterpolator(grid[:, :3], grid[:, 3:]))
         point = (min(len(shape), _MOST_NODES), sum(shape), atomic)
         step_s, sync_s = self.hull[0](point).reshape(2).tolist()
-        return (step_s, sync_s) if step_s == step_s else self._nearest(point)
+        return (step_s, sync_s) if not math.isnan(step_s) else self._nearest(point)
 
     def _nearest(self, point: tuple[int, int, int]) -> tuple[float, float]:
         """Return the measurement nearest in replicas, then nodes, then samples."""
@@ -120,7 +115,7 @@ class StepTimes:
 
 
 def _canonical(shape: Shape) -> Shape:
-    """A ring of nodes is the same whichever node it is told from: take the smallest."""
+    """Take the smallest rotation: a ring of nodes is the same from whichever it is told."""
     return min(shape[i:] + shape[:i] for i in range(len(shape)))
 
 
@@ -152,7 +147,7 @@ class Learning:
     @property
     def epochs(self) -> int:
         """Epochs to the end of training."""
-        return self.progress.shape[1]
+        return int(self.progress.shape[1])
 
     def milestones(self) -> tuple[float, ...]:
         """Return the progress at which each epoch ends, from 0."""

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, minimize
 
+from steward.compiled import njit
 from steward.model.application import ApplicationProfile, BatchSplit, packed_shape
-from steward.model.compiled import njit
 
 __all__ = ["GoodputModel", "StepModel", "alone_s", "best_split", "fit_steps", "goodputs"]
 
@@ -22,6 +21,8 @@ Floats = NDArray[np.float64]
 
 _POINTS = 50  # batch sizes that are tried, in geometric steps
 _EPS = 1e-8
+_FIT_TOLERANCE = 1e-5
+_MOST_STEPS = 100
 
 
 class StepModel(NamedTuple):
@@ -138,59 +139,143 @@ def best_split(model: GoodputModel, nodes: int, replicas: int) -> BatchSplit:
 
 
 @njit
-def _misfit(point: Floats, seen: Floats, slope: Floats) -> float:  # noqa: PLR0914, PLR0915
-    """Return how far a step model is from what was seen; write the gradient into `slope`.
+def _errors(point: Floats, seen: Floats, off: Floats, slopes: Floats) -> None:
+    """Compare a step model with what was seen: errors of logarithms, and what moves them.
 
     Rows of `seen`: nodes, replicas, samples per pass, log of gradient seconds, log of step
-    seconds. Errors are root mean squares of logarithms; small gamma and small growth with the
-    replicas are preferred.
+    seconds. Writes the two errors of each row into `off`, the root of their mean squares into
+    its last row, and their slopes by the logarithms of the parameters (gamma: by itself) into
+    `slopes`.
     """
     n = len(seen)
     gamma = point[6]
-    sums = np.zeros(2)
-    slopes = np.zeros((2, 7))
+    grad_squares, step_squares = 0.0, 0.0
+    slopes[:] = 0.0
     for row in range(n):
         nodes, replicas, atomic = seen[row, 0], seen[row, 1], seen[row, 2]
-        grad_s = point[0] + point[1] * atomic
         more = max(replicas - 2.0, _EPS)
         link = 2 if nodes > 1 else (4 if replicas > 1 else -1)
+        grad_s = point[0] + point[1] * atomic
         sync_s = _EPS + _EPS * more if link < 0 else point[link] + point[link + 1] * more
         grad_g, sync_g = grad_s**gamma, sync_s**gamma
         both = grad_g + sync_g
-        off = np.log(grad_s) - seen[row, 3]
-        sums[0] += off * off
-        slopes[0, 0] += off / grad_s
-        slopes[0, 1] += off * atomic / grad_s
-        off = np.log(both) / gamma - seen[row, 4]
-        sums[1] += off * off
-        by_grad = off * grad_g / grad_s / both
-        slopes[1, 0] += by_grad
-        slopes[1, 1] += by_grad * atomic
+        grad_off = np.log(grad_s) - seen[row, 3]
+        step_off = np.log(both) / gamma - seen[row, 4]
+        off[row, 0], off[row, 1] = grad_off, step_off
+        grad_squares += grad_off * grad_off
+        step_squares += step_off * step_off
+        constant = point[0] / grad_s
+        slopes[row, 0, 0], slopes[row, 0, 1] = constant, 1.0 - constant
+        slopes[row, 1, 0] = constant * grad_g / both
+        slopes[row, 1, 1] = (1.0 - constant) * grad_g / both
         if link > 0:
-            by_sync = off * sync_g / sync_s / both
-            slopes[1, link] += by_sync
-            slopes[1, link + 1] += by_sync * more
+            slopes[row, 1, link] = point[link] / sync_s * sync_g / both
+            slopes[row, 1, link + 1] = point[link + 1] * more / sync_s * sync_g / both
         mixed = (grad_g * np.log(grad_s) + sync_g * np.log(sync_s)) / both
-        slopes[1, 6] += off * (mixed / gamma - np.log(both) / gamma**2)
-    total = 1e-3 * (gamma - 1) ** 2
-    slope[:] = 0.0
-    slope[6] = 2e-3 * (gamma - 1)
+        slopes[row, 1, 6] = mixed / gamma - np.log(both) / gamma**2
+    off[n, 0], off[n, 1] = np.sqrt(grad_squares / n), np.sqrt(step_squares / n)
+
+
+@njit
+def _misfit(point: Floats, off: Floats) -> float:
+    """Return what is minimised: both errors; small gamma and small growth are preferred."""
+    growth = (point[3] / point[2]) ** 2 + (point[5] / point[4]) ** 2
+    n = len(off) - 1
+    return float(off[n, 0] + off[n, 1] + 1e-3 * (point[6] - 1) ** 2 + 1e-2 * growth)
+
+
+@njit
+def _normal(point: Floats, off: Floats, slopes: Floats, matrix: Floats) -> None:
+    """Write the normal equations of the weighted squares into `matrix`; column 7 is the slope.
+
+    A sum of root mean squares is minimised by squares whose weights are renewed each time.
+    """
+    n = len(off) - 1
+    matrix[:] = 0.0
     for part in range(2):
-        error = np.sqrt(sums[part] / n)
-        total += error
-        if error > 0:
-            slope += slopes[part] / (n * error)
-    for link in (2, 4):
-        growth = point[link + 1] / point[link]
-        total += 1e-2 * growth**2
-        slope[link + 1] += 2e-2 * growth / point[link]
-        slope[link] -= 2e-2 * growth**2 / point[link]
-    return total
+        weight = 1.0 / (n * max(off[n, part], _FIT_TOLERANCE))
+        for row in range(n):
+            for i in range(7):
+                by = weight * slopes[row, part, i]
+                matrix[i, 7] += by * off[row, part]
+                for j in range(7):
+                    matrix[i, j] += by * slopes[row, part, j]
+    matrix[6, 6] += 2e-3
+    matrix[6, 7] += 2e-3 * (point[6] - 1)
+    for link in range(2, 6, 2):
+        growth = 2e-2 * (point[link + 1] / point[link]) ** 2
+        matrix[link, 7] -= growth
+        matrix[link + 1, 7] += growth
+        matrix[link, link] += growth
+        matrix[link + 1, link + 1] += growth
+        matrix[link, link + 1] -= growth
+        matrix[link + 1, link] -= growth
 
 
-def _misfit_and_slope(point: Floats, seen: Floats) -> tuple[float, Floats]:
-    slope = np.empty(7)
-    return _misfit(point, seen, slope), slope
+@njit
+def _damp(
+    matrix: Floats, damping: float, point: Floats, low: Floats, high: Floats, work: Floats
+) -> None:
+    """Write the damped equations into `work`, without the parameters shut in at a bound."""
+    work[:] = matrix
+    for i in range(7):
+        work[i, i] += damping * (matrix[i, i] + 1e-9)
+        slope = matrix[i, 7]
+        if (point[i] <= low[i] and slope >= 0) or (point[i] >= high[i] and slope <= 0):
+            for j in range(7):
+                work[i, j] = work[j, i] = 0.0
+            work[i, i], work[i, 7] = 1.0, 0.0
+
+
+@njit
+def _solve(work: Floats, step: Floats) -> None:
+    """Solve by elimination into `step`; a positive symmetric matrix needs no pivots."""
+    for i in range(7):
+        for k in range(i + 1, 7):
+            share = work[k, i] / work[i, i]
+            for j in range(i, 8):
+                work[k, j] -= share * work[i, j]
+    for i in range(6, -1, -1):
+        rest = work[i, 7]
+        for j in range(i + 1, 7):
+            rest -= work[i, j] * step[j]
+        step[i] = rest / work[i, i]
+
+
+@njit
+def _move(point: Floats, step: Floats, low: Floats, high: Floats, there: Floats) -> None:
+    """Go back a step in logarithms (gamma: plainly), at most a factor of e^2, within bounds."""
+    for i in range(7):
+        length = min(max(step[i], -2.0), 2.0)
+        goal = point[i] * np.exp(-length) if i < 6 else point[i] - length
+        there[i] = min(max(goal, low[i]), high[i])
+
+
+@njit
+def _descend(point: Floats, low: Floats, high: Floats, seen: Floats) -> None:
+    """Move `point` to the least misfit within bounds: damped Gauss-Newton in logarithms."""
+    off, slopes = np.empty((len(seen) + 1, 2)), np.empty((len(seen), 2, 7))
+    matrix, work = np.empty((7, 8)), np.empty((7, 8))
+    step, there = np.empty(7), np.empty(7)
+    _errors(point, seen, off, slopes)
+    value = _misfit(point, off)
+    damping = 1e-2
+    for _ in range(_MOST_STEPS):
+        _normal(point, off, slopes, matrix)
+        gained = -1.0
+        while gained < 0 and damping < 1e6:
+            _damp(matrix, damping, point, low, high, work)
+            _solve(work, step)
+            _move(point, step, low, high, there)
+            _errors(there, seen, off, slopes)
+            gained = value - _misfit(there, off)
+            damping = damping / 5 if gained >= 0 else damping * 4
+        if gained < 0:
+            return
+        point[:] = there
+        value -= gained
+        if gained < _FIT_TOLERANCE * max(value, _FIT_TOLERANCE):
+            return
 
 
 def fit_steps(seen: Floats) -> StepModel:
@@ -214,16 +299,8 @@ def fit_steps(seen: Floats) -> StepModel:
     if len(np.unique(atomic)) == 1:  # half of the time is taken to be independent of the samples
         point[0] = low[0] = high[0] = seen[:, 3].mean() / 2
     logs = np.column_stack((seen[:, :3], np.log(seen[:, 3:])))
-    found = minimize(
-        _misfit_and_slope,
-        point,
-        args=(logs,),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=Bounds(low, high, keep_feasible=True),
-        tol=1e-5,
-    ).x
+    _descend(point, low, high, logs)
     if not (nodes > 1).any():  # between nodes it is at least as slow as inside one
-        found[2] = max(found[2], found[4] * 1.1)
-        found[3] = max(found[3], found[5] * 1.1)
-    return StepModel(*found.tolist())
+        point[2] = max(point[2], point[4] * 1.1)
+        point[3] = max(point[3], point[5] * 1.1)
+    return StepModel(*point.tolist())

@@ -7,6 +7,7 @@ the engine's) and no reading of profiles.
 from steward.decide.scheduling.elastic.elastic_tiresias import ElasticTiresias
 from steward.decide.scheduling.elastic.moment import ElasticPolicy
 from steward.decide.scheduling.elastic.optimus import Optimus
+from steward.decide.scheduling.elastic.pollux import Pollux
 from steward.decide.scheduling.elastic.sia import Sia
 
 __all__ = ["ELASTIC_POLICIES"]
@@ -14,5 +15,6 @@ __all__ = ["ELASTIC_POLICIES"]
 ELASTIC_POLICIES: dict[str, type[ElasticPolicy]] = {
     "elastic-tiresias": ElasticTiresias,
     "optimus": Optimus,
+    "pollux": Pollux,
     "sia": Sia,
 }

@@ -1,4 +1,4 @@
-"""Tiresias as the Pollux artifact runs it: two queues by attained GPU service, jobs at full size."""
+"""Tiresias as the Pollux artifact runs it: two queues by attained service, jobs at full size."""
 
 from __future__ import annotations
 

@@ -7,13 +7,28 @@ from collections.abc import Mapping, Sequence
 
 from steward.decide.scheduling.elastic.moment import ElasticJob, Placement
 
-__all__ = ["keep_places"]
+__all__ = ["keep_places", "packing_sizes"]
+
+
+def packing_sizes(node_gpus: Sequence[int]) -> tuple[list[int], int]:
+    """Return sizes that pack without gaps, and the size of a whole node among them.
+
+    Powers of two inside a node, then whole nodes. Of unequal nodes the smallest counts, so that
+    every node can be used up.
+
+    >>> packing_sizes([4, 4, 4])
+    ([1, 2, 4, 8, 12], 4)
+    """
+    whole = min((gpus for gpus in node_gpus if gpus), default=0)
+    inside = {2**k for k in range(whole.bit_length())} | {whole} - {0}
+    count = sum(gpus // whole for gpus in node_gpus) if whole else 0
+    return sorted(inside) + [whole * k for k in range(2, count + 1)], whole
 
 
 def keep_places(
     wanted: Sequence[tuple[ElasticJob, int]], nodes: Sequence[int], node_gpus: Sequence[int]
 ) -> dict[int, Placement]:
-    """Place jobs of these sizes on nodes of one type.
+    """Place jobs of these sizes on these nodes.
 
     A job smaller than a node is never split; others have whole nodes. Jobs that keep their size
     keep their nodes; where the rest does not fit then, the smallest of them give way one by one.
@@ -21,9 +36,7 @@ def keep_places(
     own = set(nodes)
     sizes = {job.row: size for job, size in wanted}
     keep = [
-        job
-        for job, size in wanted
-        if len(job.placement) == size and own.issuperset(job.placement)
+        job for job, size in wanted if len(job.placement) == size and own.issuperset(job.placement)
     ]
     keep.sort(key=lambda job: (not job.restarting, -len(job.placement), job.row))
     while True:
@@ -44,19 +57,18 @@ def _place(
     """Place the largest first: whole nodes from the front, parts where they fit most tightly."""
     held = Counter(node for placement in kept.values() for node in placement)
     free = {node: node_gpus[node] - held[node] for node in nodes}
-    whole = max((node_gpus[node] for node in nodes), default=0)
+    _, whole = packing_sizes([node_gpus[node] for node in nodes])
     placed = dict(kept)
     for row in sorted(sizes.keys() - kept.keys(), key=lambda row: (-sizes[row], row)):
         size = sizes[row]
         if size < whole:
             fitting = [node for node in nodes if free[node] >= size]
-            taken = sorted(fitting, key=lambda node: free[node])[:1]
+            parts = sorted(fitting, key=lambda node: free[node])[:1]
         else:
-            empty = [node for node in nodes if free[node] == whole]
-            taken = empty[: size // whole] if len(empty) >= size // whole else []
-        if taken:
-            part = size // len(taken)
-            placed[row] = tuple(node for node in taken for _ in range(part))
-            for node in taken:
-                free[node] -= part
+            parts = [node for node in nodes for _ in range(free[node] // whole)][: size // whole]
+        each = min(size, whole)
+        if len(parts) * each == size:
+            placed[row] = tuple(node for node in parts for _ in range(each))
+            for node in parts:
+                free[node] -= each
     return placed

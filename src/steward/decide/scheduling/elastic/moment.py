@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-import numpy as np
-
 from steward.model.goodput import GoodputModel
 
 __all__ = ["Choice", "ElasticJob", "ElasticPolicy", "Moment", "Needs", "Placement", "fill_freest"]
@@ -46,7 +44,6 @@ class Moment:
     node_type: tuple[int, ...]
     types: int = 1
     memory: object = None  # what the same policy handed on last round
-    dice: np.random.Generator | None = None
 
     @property
     def total_gpus(self) -> int:
@@ -72,9 +69,7 @@ class ElasticPolicy(Protocol):
     def needs(self) -> Needs: ...
 
     @property
-    def fixed_batch(self) -> bool:
-        """Jobs keep the batch size they asked for."""
-        ...
+    def fixed_batch(self) -> bool: ...  # jobs keep the batch size they asked for
 
     def decide(self, moment: Moment) -> Choice: ...
 

@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
-from steward.decide.scheduling.elastic.keep_places import keep_places
+from steward.decide.scheduling.elastic.keep_places import keep_places, packing_sizes
 from steward.decide.scheduling.elastic.moment import (
     Choice,
     ElasticJob,
@@ -18,6 +16,7 @@ from steward.decide.scheduling.elastic.moment import (
     Needs,
     Placement,
 )
+from steward.decide.scheduling.elastic.one_each import Option, cheapest
 from steward.model.goodput import goodputs
 
 __all__ = ["Sia"]
@@ -30,25 +29,21 @@ class _Configuration(NamedTuple):
 
     type: int
     gpus: int
-    across: bool
 
 
-class _Option(NamedTuple):
-    """One job in one configuration, and what that costs in the program."""
-
-    job: int  # its place in the moment
-    configuration: _Configuration
-    cost: float
+class _Choices(NamedTuple):
+    configurations: list[_Configuration]
+    whole: tuple[int, ...]  # GPUs of a node, by type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sia:
     """Minimise the sum of (goodput against its worst configuration)^power over all jobs.
 
-    A job without GPUs costs `idle_cost`, more than its worst configuration, so as many jobs as
-    can run do. A configuration other than the present one is worth less by the share of the
-    job's life that restarts take. A job that restarts just now stays. Where a job never ran, its
-    goodput is taken from another GPU type by the ratio of their speeds.
+    A job without GPUs costs `idle_cost`, a little more than its worst configuration, so no GPU is
+    idle while a job waits. A configuration other than the present one is worth less by the share
+    of the job's life that restarts take. A job that restarts just now stays. Where a job never
+    ran, its goodput is taken from another GPU type by the ratio of their speeds.
     """
 
     power: float = -0.5
@@ -59,126 +54,85 @@ class Sia:
 
     def decide(self, moment: Moment) -> Choice:
         """Solve the program; jobs that keep their configuration keep their nodes if they can."""
-        per_node = _gpus_per_node(moment)
-        configurations = _configurations(moment, per_node)
+        choices = _configurations(moment)
         options = [
             option
-            for place in range(len(moment.jobs))
-            for option in self._options(moment, place, configurations, per_node)
+            for place, job in enumerate(moment.jobs)
+            for option in self._options(job, place, choices=choices, moment=moment)
         ]
-        chosen = self._solve(moment, options, per_node)
+        owned = [0] * moment.types
+        for kind, gpus in zip(moment.node_type, moment.node_gpus, strict=True):
+            owned[kind] += gpus
+        chosen = [options[place] for place in cheapest(options, owned)]
         placements: dict[int, Placement] = {}
         for kind in range(moment.types):
             nodes = [node for node, own in enumerate(moment.node_type) if own == kind]
-            mine = [
-                (moment.jobs[option.job], option.configuration.gpus)
-                for option in chosen
-                if option.configuration.type == kind
-            ]
+            mine = [(moment.jobs[o.job], o.gpus) for o in chosen if o.type == kind]
             placements |= keep_places(mine, nodes, moment.node_gpus)
         return Choice(placements=placements)
 
     def _options(
-        self,
-        moment: Moment,
-        place: int,
-        configurations: list[_Configuration],
-        per_node: tuple[int, ...],
-    ) -> list[_Option]:
-        """Return what is worth choosing for one job, cheapest goodput first."""
-        job = moment.jobs[place]
-        values = _values(job, configurations, per_node)
-        present = _present(job, moment)
-        worst = values[values > 0].min(initial=np.inf)
-        worth = values / worst
+        self, job: ElasticJob, place: int, *, choices: _Choices, moment: Moment
+    ) -> list[Option]:
+        """Return what is worth choosing for one job."""
+        present = None
+        if job.placement:
+            present = _Configuration(moment.node_type[job.placement[0]], len(job.placement))
+            if job.restarting:
+                return [Option(place, *present, cost=-self.idle_cost, must=True)]
+        values = _values(job, choices)
+        worth = values / values[values > 0].min(initial=np.inf)
         if present is not None and job.age_s >= job.restart_s:
             lost_s = job.restarts * job.restart_s
             factor = max(job.age_s - lost_s, 0.0) / (job.age_s + job.restart_s)
-            worth *= [1.0 if c == present else factor for c in configurations]
-        if job.restarting:
-            return [_Option(place, present, 0.0)] if present is not None else []
+            worth *= [1.0 if c == present else factor for c in choices.configurations]
         with np.errstate(divide="ignore"):
-            costs = np.round(worth**self.power, 2)
-        found = zip(configurations, costs.tolist(), strict=True)
-        return [_Option(place, c, cost) for c, cost in found if cost < self.idle_cost]
-
-    def _solve(
-        self, moment: Moment, options: list[_Option], per_node: tuple[int, ...]
-    ) -> list[_Option]:
-        """Choose at most one option for each job within the GPUs of each type."""
-        if not options:
-            return []
-        n, jobs = len(options), len(moment.jobs)
-        gpus = np.array([o.configuration.gpus for o in options], np.float64)
-        rows = np.concatenate(
-            ([o.job for o in options], [jobs + o.configuration.type for o in options])
-        )
-        columns = np.tile(np.arange(n), 2)
-        table = csr_array(
-            (np.concatenate((np.ones(n), gpus)), (rows, columns)), shape=(jobs + moment.types, n)
-        )
-        owned = np.zeros(moment.types)
-        np.add.at(owned, list(moment.node_type), moment.node_gpus)
-        fixed = np.array([moment.jobs[o.job].restarting for o in options], np.float64)
-        result = milp(
-            np.array([o.cost - self.idle_cost for o in options]),
-            integrality=np.ones(n),
-            bounds=Bounds(fixed, np.ones(n)),
-            constraints=LinearConstraint(table, ub=np.concatenate((np.ones(jobs), owned))),
-            options={"mip_rel_gap": 1e-4},
-        )
-        return [o for o, x in zip(options, result.x, strict=True) if x > 0.5]
+            costs = np.round(worth**self.power, 2) - self.idle_cost
+        return _worth_choosing(place, choices.configurations, costs.tolist())
 
 
-def _gpus_per_node(moment: Moment) -> tuple[int, ...]:
-    """Return the size of the largest node of each type."""
-    sizes = [0] * moment.types
-    for gpus, kind in zip(moment.node_gpus, moment.node_type, strict=True):
-        sizes[kind] = max(sizes[kind], gpus)
-    return tuple(sizes)
+def _worth_choosing(
+    place: int, configurations: list[_Configuration], costs: list[float]
+) -> list[Option]:
+    """Leave out what costs as much as fewer GPUs of the same type, or as none."""
+    kept: list[Option] = []
+    least: dict[int, float] = {}
+    for configuration, cost in zip(configurations, costs, strict=True):
+        kind = configuration.type
+        if cost < least.get(kind, 0.0):
+            least[kind] = cost
+            kept.append(Option(place, *configuration, cost=cost))
+    return kept
 
 
-def _configurations(moment: Moment, per_node: tuple[int, ...]) -> list[_Configuration]:
+def _configurations(moment: Moment) -> _Choices:
     """Return 1, 2, 4, … GPUs inside a node, then whole nodes, for each type."""
-    found = []
-    for kind, size in enumerate(per_node):
-        inside = sorted({2**k for k in range(size.bit_length()) if 2**k <= size} | {size} - {0})
-        found += [_Configuration(kind, gpus, across=False) for gpus in inside]
-        whole = sum(
-            own == kind and gpus == size
-            for own, gpus in zip(moment.node_type, moment.node_gpus, strict=True)
-        )
-        found += [_Configuration(kind, size * k, across=True) for k in range(2, whole + 1)]
-    return found
+    found: list[_Configuration] = []
+    wholes: list[int] = []
+    for kind in range(moment.types):
+        pairs = zip(moment.node_gpus, moment.node_type, strict=True)
+        sizes, whole = packing_sizes([gpus for gpus, own in pairs if own == kind])
+        found += [_Configuration(kind, gpus) for gpus in sizes]
+        wholes.append(whole)
+    return _Choices(found, tuple(wholes))
 
 
-def _present(job: ElasticJob, moment: Moment) -> _Configuration | None:
-    if not job.placement:
-        return None
-    across = len(set(job.placement)) > 1
-    return _Configuration(moment.node_type[job.placement[0]], len(job.placement), across)
-
-
-def _values(
-    job: ElasticJob, configurations: list[_Configuration], per_node: tuple[int, ...]
-) -> Floats:
+def _values(job: ElasticJob, choices: _Choices) -> Floats:
     """Return the goodput in each configuration; 0 where it is not to be tried."""
     known = [kind for kind, model in enumerate(job.models) if model is not None]
-    values = np.zeros(len(configurations))
+    gpus = np.array([c.gpus for c in choices.configurations], np.float64)
+    types = np.array([c.type for c in choices.configurations])
     if not known:
-        values[[c.gpus == 1 for c in configurations]] = 1.0
-        return values
-    gpus = np.array([c.gpus for c in configurations], np.float64)
-    types = np.array([c.type for c in configurations])
+        return np.where(gpus == 1, 1.0, 0.0)
+    values = np.zeros(len(gpus))
     for kind in range(len(job.models)):
-        source = kind if job.models[kind] is not None else known[0]
+        source = kind if kind in known else known[0]
         model = job.models[source]
         assert model is not None  # noqa: S101 - `known` holds only those
-        if job.batch >= model.init_batch:
-            model = model._replace(max_batch=job.batch)
+        model = model._replace(max_batch=max(job.batch, model.init_batch))
         ratio = job.samples_per_s[kind] / job.samples_per_s[source]
         for across in (False, True):
             mine = (types == kind) & (gpus <= job.max_replicas)
-            mine &= (gpus > per_node[source]) == across
+            mine &= (gpus > choices.whole[source]) == across
             values[mine] = ratio * goodputs(model, gpus[mine], across=across)
     return values

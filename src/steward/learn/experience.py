@@ -29,7 +29,7 @@ __all__ = [
 Array = NDArray[Any]
 
 _STEP = 2.0**0.5
-EDGES_S: Array = np.concatenate(([0.0], 15.0 * _STEP ** np.arange(44)))  # 15 s to about 1.5 years
+EDGES_S: Array = np.concatenate(([0.0], 60.0 * _STEP ** np.arange(40)))  # a minute to a year
 _LEVELS = len(EDGES_S)
 
 

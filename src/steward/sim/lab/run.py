@@ -118,6 +118,9 @@ def _elastic(trace: Trace, machines: Machines, policy: Any, settings: LabSetting
             "--profiles FOLDER",
         )
     restart_s = None if policy.name == "sia" else settings.checkpoint_s or 30.0
-    return replay_elastic(
-        trace, machines, policy, profiles=read_profiles(settings.profiles), restart_s=restart_s
-    )
+    # Sia's folder has speeds of its own, and trains as Pollux' applications do.
+    learning = settings.profiles
+    if not (learning / "profile_validation.csv.gz").exists():
+        learning = learning.parent / "pollux"
+    profiles = read_profiles(settings.profiles, learning_from=learning)
+    return replay_elastic(trace, machines, policy, profiles=profiles, restart_s=restart_s)

@@ -10,6 +10,7 @@ from steward.decide.placement import PLACEMENTS
 from steward.decide.scheduling.elastic import ELASTIC_POLICIES
 from steward.decide.scheduling.ordered import ORDERED
 from steward.decide.scheduling.shared import SHARED
+from steward.decide.scheduling.sharing import SHARING_POLICIES
 from steward.decide.scheduling.time_shares import TIME_SHARE_POLICIES
 from steward.errors import StewardError, unknown_name
 from steward.model.machines import Machines
@@ -23,6 +24,7 @@ __all__ = ["FAMILIES", "describe_policy", "family_of", "known_policies", "knows"
 FAMILIES: dict[str, Mapping[str, type[Any]]] = {
     "one order": ORDERED,
     "tenants": SHARED,
+    "shared GPUs": SHARING_POLICIES,
     "time shares": TIME_SHARE_POLICIES,
     "elastic": ELASTIC_POLICIES,
 }
@@ -73,6 +75,8 @@ def replay(
     made = _made(policy, FAMILIES[family][policy], settings.policy_options)
     if family in ("one order", "tenants"):
         return replay_rigid(trace, machines, made.ranking, settings, name=policy, progress=progress)
+    if family == "shared GPUs":
+        return _in_pairs(trace, machines, made, settings)
     if family == "time shares":
         return _by_time_shares(trace, machines, made, settings)
     return _elastic(trace, machines, made, settings)
@@ -93,16 +97,31 @@ def _made(name: str, make: type[Any], options: Mapping[str, object]) -> Any:  # 
     return make(**chosen)
 
 
-def _by_time_shares(trace: Trace, machines: Machines, policy: Any, settings: LabSettings) -> Replay:  # noqa: ANN401
+def _throughputs(settings: LabSettings) -> Any:  # noqa: ANN401 - a table or None
     from steward.observe.traces.throughputs import read_throughputs  # noqa: PLC0415 - heavy
+
+    folder = settings.profiles
+    there = folder is not None and (folder / "throughputs_solo.csv.gz").exists()
+    return read_throughputs(folder) if folder is not None and there else None
+
+
+def _in_pairs(trace: Trace, machines: Machines, policy: Any, settings: LabSettings) -> Replay:  # noqa: ANN401
+    from steward.sim.lab.pairs import replay_pairs  # noqa: PLC0415 - heavy
+
+    return replay_pairs(trace, machines, policy, settings, throughputs=_throughputs(settings))
+
+
+def _by_time_shares(trace: Trace, machines: Machines, policy: Any, settings: LabSettings) -> Replay:  # noqa: ANN401
     from steward.sim.lab.time_shares import replay_time_shares  # noqa: PLC0415 - heavy
 
-    table = None
-    if settings.profiles is not None and (settings.profiles / "throughputs_solo.csv.gz").exists():
-        table = read_throughputs(settings.profiles)
     round_s = 120.0 if policy.name == "shockwave" else 360.0
     return replay_time_shares(
-        trace, machines, policy, throughputs=table, round_s=round_s, seed=settings.seed
+        trace,
+        machines,
+        policy,
+        throughputs=_throughputs(settings),
+        round_s=round_s,
+        seed=settings.seed,
     )
 
 

@@ -22,7 +22,7 @@ __all__ = ["share_commons"]
 
 Array = NDArray[Any]
 
-_LOOK_PAST = 100  # waiting jobs of one tenant that may be passed over in one round
+_LOOK_PAST = 4096  # waiting jobs of one tenant that may be passed over in one round
 
 
 @njit
@@ -89,7 +89,7 @@ def _guarantee(book: Book, free: Array, promised: Array, first: Array, jobs: Arr
 
 
 @njit
-def _share_rest(  # noqa: C901, PLR0912 - see above
+def _share_rest(  # noqa: C901, PLR0912, PLR0915 - see above
     book: Book, free: Array, promised: Array, first: Array, jobs: Array, start_n: int
 ) -> int:
     """Give what is left, job by job, to the best weighed rank; return how many are to start.

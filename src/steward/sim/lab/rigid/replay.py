@@ -22,7 +22,7 @@ from steward.sim.lab.rigid.heap import empty_heap
 from steward.sim.lab.rigid.world import Rules, World, empty_spans, grown
 from steward.sim.lab.settings import LabSettings
 
-__all__ = ["replay_rigid"]
+__all__ = ["replay_rigid", "warm_up"]
 
 MILLI = 1000
 _TURNS = 200_000
@@ -38,7 +38,7 @@ def replay_rigid(
     progress: Callable[[float], None] | None = None,
 ) -> Replay:
     """Run all jobs to their end. Jobs that fit nowhere stay unfinished, with a note."""
-    _warm_up()
+    warm_up()
     began = time.process_time()
     quota = settings.quota_of(trace, machines)
     world = _world(trace, machines, ranking, settings, quota)
@@ -55,7 +55,7 @@ def replay_rigid(
 
 
 @functools.cache
-def _warm_up() -> None:
+def warm_up() -> None:
     """Compile, or load what was compiled, before any clock runs. Once per process."""
     trace = trace_of("one job", submit_s=[0.0], duration_s=[1.0], gpus=[1.0])
     one = Ranking(law=Law.ARRIVAL)

@@ -1,5 +1,0 @@
-"""Moved to `steward.compiled`."""
-
-from steward.compiled import njit, reference_to
-
-__all__ = ["njit", "reference_to"]

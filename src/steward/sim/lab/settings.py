@@ -28,7 +28,7 @@ class LabSettings:
     quota: Mapping[str, float] | None = None  # GPUs by tenant; None: by its GPU-time in the trace
     guaranteed_share: float = 0.5  # of that GPU-time, where no quota was given: the rest is common
     forecast_error: float = 0.0  # spread of a log-normal factor on what oracles and limits know
-    locality_slowdown: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)  # in a node, rack, switch; beyond
+    locality_slowdown: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)  # times as long: node, rack, …
     type_speed: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     profiles: Path | None = None  # folder with measured speeds, for those who can use them
     policy_options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))

@@ -145,7 +145,7 @@ def _world(
         slot_gpus=np.zeros((most, spread), ints),
         slot_n=np.zeros(most, ints),
         type_speed=np.array([settings.type_speed.get(t, 1.0) for t in machines.types]),
-        slowdown=np.asarray(settings.locality_slowdown, np.float64),
+        slowdown=1.0 / np.asarray(settings.locality_slowdown, np.float64),
         change_s=change_s,
         change_node=change_node,
         change_type=change_type,

@@ -1,0 +1,39 @@
+"""Moments for policies that let jobs share: a test states only what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from steward.decide.scheduling.sharing.moment import Floor, Kind, SharingMoment
+
+BUSY = 1.0  # arrivals per second
+NOWHERE = Floor((), (), {})
+
+
+def kind(gpus: float = 1.0, *, score: int = 0, want: int = 0, model: int = -1) -> Kind:
+    return Kind(gpus, score, want, model)
+
+
+def moment(*, fits: Sequence[int] = (), **changes: Any) -> SharingMoment:
+    """Return a busy cluster without a free GPU; `fits` are the jobs that find some."""
+    floor = changes.pop("floor", NOWHERE)
+    pairs = changes.pop("pairs", ())
+    values: dict[str, Any] = {
+        "t_s": 0.0,
+        "total_gpus": 8,
+        "arrivals_per_s": BUSY,
+        "settled": False,
+        "unprofiled": (),
+        "waiting": {},
+        "alone": {},
+        "free_gpus": 0,
+        "tried": (),
+        "fits": set(fits).__contains__,
+        "fits_profiling": lambda _: True,
+        "may_join": lambda _, __: True,
+        "can_share": lambda _, __: True,
+        "pairs": lambda: pairs,
+        "floor": lambda _: floor,
+    }
+    return SharingMoment(**{**values, **changes})

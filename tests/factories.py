@@ -9,7 +9,15 @@ import numpy as np
 import polars as pl
 
 from steward.model.cluster import GIB, Cluster, Gpu, GpuModel, Node
-from steward.model.decision import CallBack, Decision, Expectation, Lend, Receipt
+from steward.model.decision import (
+    CallBack,
+    Decision,
+    Expectation,
+    Lend,
+    Preempt,
+    Receipt,
+    Start,
+)
 from steward.model.event import Observation
 from steward.model.finding import Evidence, Finding, Severity
 from steward.model.forecast import (
@@ -110,10 +118,11 @@ def view(
     busy: Mapping[str, float | None] | None = None,
     t_s: float = 1000.0,
     loans: Iterable[Loan] = (),
+    of: tuple[Tenant, ...] = (),
 ) -> View:
     """Return a moment in which every GPU said how busy it is (idle unless `busy` says more)."""
     nodes = nodes or (node(),)
-    made = moment(*nodes, jobs=jobs)
+    made = moment(*nodes, jobs=jobs, of=of)
     for each in loans:
         made.lend(each)
     ids = [gpu.id for each in nodes for gpu in each.gpus]
@@ -218,6 +227,24 @@ def call_back(of: Decision, name: str = "d-back") -> Decision:
     """Return the decision that gives back what `of` lent."""
     assert of.undo is not None
     return decision(name, action=of.undo, undo=None, findings=())
+
+
+def start(
+    name: str = "d-start", *, job: str = "j2", gpus: tuple[str, ...] = ("n1/gpu0",)
+) -> Decision:
+    """Return the decision to start a waiting job."""
+    action = Start(job=JobId(job), gpus=tuple(GpuId(gpu) for gpu in gpus))
+    undo = Preempt(job=action.job, gpus=action.gpus)
+    return decision(name, policy="fifo", action=action, undo=undo, findings=(), forecasts=())
+
+
+def preempt(
+    name: str = "d-stop", *, job: str = "j1", gpus: tuple[str, ...] = ("n1/gpu0",)
+) -> Decision:
+    """Return the decision to save a running job and put it back into the queue."""
+    action = Preempt(job=JobId(job), gpus=tuple(GpuId(gpu) for gpu in gpus))
+    undo = Start(job=action.job, gpus=action.gpus)
+    return decision(name, policy="las", action=action, undo=undo, findings=(), forecasts=())
 
 
 def receipt(of: Decision, *, t_s: float = 1000.0, result: Any = "done") -> Receipt:

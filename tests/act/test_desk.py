@@ -1,38 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
+from act.hands import Hand, desk, said
 from factories import call_back, decision, job, loan, node, receipt, view
 from steward.act.actuators.dry_run import DryRun
 from steward.act.desk import Desk, Done
 from steward.act.guard import Guard, Limits
 from steward.errors import PermanentError, StewardError, TemporaryError
-from steward.model.decision import Autonomy, Choice, Decision, Receipt, Ruling, Verdict
-from steward.model.event import Availability
-from steward.model.identity import DecisionId
+from steward.model.decision import Autonomy, Decision, Receipt, Ruling, Verdict
 from steward.model.job import JobShape
 from steward.model.outcome import Story
 from steward.model.view import View
 
 GPU = "n1/gpu0"
-
-
-class Hand:
-    """An actuator that does what a test tells it to, and remembers."""
-
-    name = "hand"
-
-    def __init__(self, act: Callable[[Decision, float], Receipt] | None = None) -> None:
-        self.act = act or (lambda made, t_s: receipt(made, t_s=t_s))
-        self.done: list[DecisionId] = []
-
-    def available(self) -> Availability:
-        return Availability(status="ok", reason="always")
-
-    def carry_out(self, made: Decision, t_s: float) -> Receipt:
-        self.done.append(made.id)
-        return self.act(made, t_s)
 
 
 def failing(fault: Exception) -> Hand:
@@ -42,16 +23,8 @@ def failing(fault: Exception) -> Hand:
     return Hand(act)
 
 
-def desk(hand: Hand | None = None, autonomy: Autonomy = Autonomy.AUTO, budget: int = 64) -> Desk:
-    return Desk(Guard(Limits(autonomy=autonomy, gpus_per_hour=budget)), hand or Hand())
-
-
 def ready(t_s: float = 1000.0) -> View:
     return view(node(), jobs=[job("j1", on=[GPU]), job("j2")], t_s=t_s)
-
-
-def said(choice: str, name: str = "d-1") -> Choice:
-    return Choice(decision=DecisionId(name), t_s=1000.0, choice=choice, user="ada", note="please")  # type: ignore[arg-type]
 
 
 def rulings(new: list[Decision | Verdict]) -> list[Ruling]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,23 @@ from factories import (
     loan,
     node,
     outcome,
+    preempt,
+    start,
+    tenants,
     view,
 )
 from steward.act.actuators import ACTUATORS
+from steward.decide.placement import DESCRIPTIONS, PLACEMENTS, Placement
 from steward.decide.rules import DETECTORS
 from steward.decide.scheduling import POLICIES
+from steward.decide.scheduling.elastic import ELASTIC_POLICIES
+from steward.decide.scheduling.time_shares import TIME_SHARE_POLICIES
 from steward.errors import PermanentError, TemporaryError
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
 from steward.model.forecast import About
 from steward.model.frame import check_frame
+from steward.model.job import JobShape, JobState
 from steward.model.metric import VOCABULARIES
 from steward.model.moment import Moment
 from steward.model.view import View
@@ -53,19 +61,44 @@ TABLES = {
     "rules": DETECTORS,
     "scheduling": POLICIES,
     "actuators": ACTUATORS,
+    "time_shares": TIME_SHARE_POLICIES,
+    "elastic": ELASTIC_POLICIES,
 }
+
+
+def crowded() -> View:
+    """Return a moment in which some GPUs are free and jobs of all kinds wait."""
+    ran = job("j5").changed(10.0, JobState.RUNNING, "started").changed(200.0, JobState.QUEUED, "")
+    return view(
+        node("n1", 4),
+        jobs=[
+            job("j1", on=[GPU, OTHER]),
+            job("j2", tenant="b", shape=JobShape(gpus=2), submit_s=1.0),
+            job("j3", submit_s=2.0),
+            job("j4", tenant="nobody", submit_s=3.0),
+            ran,
+        ],
+        of=tuple(replace(tenant, guaranteed_gpus=2) for tenant in tenants("a", "b")),
+    )
 
 
 def views() -> dict[str, View]:
     idle = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2"), job("j3", tenant="nobody")])
     believed = believing(idle, idle_s={GPU: 900.0}).with_findings((finding("j1", GPU),))
     lent = view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
+    queue, over = crowded(), job("j9", state=JobState.COMPLETED, start_s=0.0, end_s=300.0)
+    known = queue
+    for estimator in ESTIMATORS.values():
+        known = known.with_forecasts(estimator().predict(known))
     return {
         "empty": Moment().view(0.0),
         "no samples yet": view(node(), jobs=[job(on=[GPU])], busy={GPU: None, OTHER: None}),
         "idle": idle,
         "idle, with beliefs": believed,
         "on loan": lent,
+        "crowded": queue,
+        "crowded, with beliefs": known,
+        "a job has ended": replace(queue, ended=(over,)),
         "owner woke": believing(
             view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()], busy={GPU: 0.9})
         ),
@@ -89,10 +122,17 @@ def test_one_name_in_four_places(room: str) -> None:
     """The file, the class, the table and the plug itself agree on what it is called."""
     for name, make in TABLES[room].items():
         assert make.__name__ == "".join(part.title() for part in name.split("-"))
-        assert make.__module__.endswith(f"{room}.{name.replace('-', '_')}")
+        file = name.replace("-", "_")
+        assert re.search(rf"\.{room}(\.[a-z_]+)?\.{file}$", make.__module__)  # or in a folder of it
         assert make().name == name
         assert make.__doc__
         assert re.match(r"^[A-Z].*[.:]", make.__doc__, re.DOTALL)
+
+
+@pytest.mark.parametrize("name", PLACEMENTS)
+def test_a_placement_is_called_by_its_name_and_says_what_it_does(name: str) -> None:
+    assert PLACEMENTS[name] is Placement[name.upper().replace("-", "_")]
+    assert len(DESCRIPTIONS[PLACEMENTS[name]].split()) >= 3
 
 
 @pytest.mark.parametrize("room", TABLES)
@@ -133,9 +173,15 @@ def test_a_collector_that_is_there_gives_frames_of_the_right_shape(name: str) ->
 @pytest.mark.parametrize("case", VIEWS)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_estimator_predicts_before_it_has_learned_anything(name: str, case: str) -> None:
-    sizes = {About.GPUS: len(VIEWS[case].gpus), About.JOBS: len(VIEWS[case].jobs), About.WHOLE: 1}
+    seen = VIEWS[case]
+    sizes = {
+        About.GPUS: len(seen.gpus),
+        About.JOBS: len(seen.jobs),
+        About.TENANTS: len(seen.tenants),
+        About.WHOLE: 1,
+    }
 
-    columns = ESTIMATORS[name]().predict(VIEWS[case])
+    columns = ESTIMATORS[name]().predict(seen)
 
     assert columns
     for column in columns:
@@ -239,7 +285,11 @@ def test_an_actuator_says_whether_it_can_work_here(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL_ACTUATORS)
-@pytest.mark.parametrize("made", [decision(), call_back(decision())], ids=["lend", "call back"])
+@pytest.mark.parametrize(
+    "made",
+    [decision(), call_back(decision()), start(), preempt()],
+    ids=["lend", "call back", "start", "preempt"],
+)
 def test_what_an_actuator_cannot_do_is_refused_in_words(name: str, made: Any) -> None:
     actuator = ALL_ACTUATORS[name]()
     try:

@@ -2,11 +2,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from service.house import LONG_ENOUGH_S, House, MakeHouse, build_house
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Return a real browser, for tests that are marked `real`."""
+    from service.browsing import chromium
+
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -22,6 +34,7 @@ def make_house(tmp_path: Path) -> Iterator[MakeHouse]:
 
     yield make
     for house in houses:
+        house.lab.close()
         house.loop.close()
 
 

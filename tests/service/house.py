@@ -19,6 +19,7 @@ from steward.model.identity import DecisionId
 from steward.service.access import Access, is_loopback
 from steward.service.app import create_api
 from steward.service.board import Board
+from steward.service.lab import LabRuns
 from steward.store.tokens import Role, Tokens
 from tiny_world import TinyWorld, tiny_loop, turn_until
 
@@ -64,6 +65,7 @@ class House:
     tokens: Tokens
     board: Board
     access: Access
+    lab: LabRuns
     client: Client
 
     def turn(self, seconds: float) -> None:
@@ -90,6 +92,7 @@ def build_house(
     autonomy: Autonomy = Autonomy.APPROVE,
     truth: Callable[[], float] | None = None,
     alive: Callable[[], bool] = lambda: True,
+    lab: LabRuns | None = None,
     **service: object,
 ) -> House:
     """Return a house whose loop has run for `run_s`; `service` are its settings."""
@@ -101,6 +104,7 @@ def build_house(
     host = settings.service.host
     access = Access(tokens, required=not is_loopback(host), cookie="steward_test")
     turn_until(loop, clock, START_S + run_s)
+    lab = lab or LabRuns()
     return House(
         loop=loop,
         clock=clock,
@@ -108,5 +112,6 @@ def build_house(
         tokens=tokens,
         board=board,
         access=access,
-        client=Client(create_api(board, access), f"http://{host}:8787"),
+        lab=lab,
+        client=Client(create_api(board, access, lab), f"http://{host}:8787"),
     )

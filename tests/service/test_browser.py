@@ -4,40 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from service.browsing import opened
 from service.running import Running, running
 from steward.store.tokens import Role, Tokens
 
 pytestmark = pytest.mark.real
 
-CHROMIUM = "/usr/bin/chromium"
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-PAGES = {"/": "GPUs", "/findings": "Findings", "/decisions": "Decisions", "/savings": "rests on"}
+PAGES = {
+    "/": "GPUs",
+    "/findings": "Findings",
+    "/decisions": "Decisions",
+    "/savings": "rests on",
+    "/lab": "Compare policies",
+}
 PHONE = {"width": 375, "height": 812}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -52,26 +39,6 @@ def asking(tmp_path: Path) -> Iterator[Running]:
     """A service of its own for one test, with a decision that waits for a person."""
     with running(tmp_path) as service:
         yield service
-
-
-@contextmanager
-def opened(browser: Browser, address: str, **context: Any) -> Iterator[Page]:
-    """Give a page that fails the test if anything breaks in it or comes from elsewhere."""
-    made = browser.new_context(**context)
-    page = made.new_page()
-    page.set_default_timeout(15_000)
-    broken: list[str] = []
-    page.on("pageerror", lambda error: broken.append(str(error)))
-    page.on("console", lambda said: broken.append(said.text) if said.type == "error" else None)
-    made.on("request", lambda request: broken.extend(_outside(request.url, address)))
-    yield page
-    made.close()
-    assert [each for each in broken if "401" not in each and "404" not in each] == []
-
-
-def _outside(url: str, address: str) -> list[str]:
-    ours = url.startswith((address, "data:", "blob:", address.replace("http", "ws")))
-    return [] if ours else [f"asked {url}"]
 
 
 def only_decision(service: Running) -> Any:

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from starlette.types import Message, Receive
 
 from steward.clock import ManualClock
-from steward.service.limits import BodyLimit, BodyTooLargeError, BodyTooSlowError, RateLimit
+from steward.service.limits import (
+    BodyLimit,
+    BodyTooLargeError,
+    BodyTooSlowError,
+    RateLimit,
+    StreamLimit,
+)
 
 
 def sent(*parts: bytes) -> Receive:
@@ -110,3 +116,55 @@ def test_a_body_that_never_ends_is_given_up() -> None:
 
     with pytest.raises(BodyTooSlowError):
         asyncio.run(BodyLimit(10, within_s=0.01).read(scope(), slow))
+
+
+# -- bodies that are too large to be held ------------------------------------------------------
+
+
+async def _all_of(limit: StreamLimit, receive: Receive, **headers: str) -> list[Message]:
+    counted = await limit.read(scope(**headers), receive)
+    heard = [await counted()]
+    while heard[-1].get("more_body"):
+        heard.append(await counted())
+    return heard
+
+
+@given(st.lists(st.binary(max_size=20), min_size=1, max_size=10))
+def test_a_stream_within_the_limit_comes_through_piece_by_piece(parts: list[bytes]) -> None:
+    heard = asyncio.run(_all_of(StreamLimit(200), sent(*parts)))
+
+    assert [message["body"] for message in heard] == parts
+
+
+@pytest.mark.parametrize("headers", [{}, {"content_length": "11"}])
+def test_a_stream_is_stopped_where_it_grows_too_large(headers: dict[str, str]) -> None:
+    with pytest.raises(BodyTooLargeError):
+        asyncio.run(_all_of(StreamLimit(10), sent(b"123456", b"12345"), **headers))
+
+
+def test_a_stream_that_stalls_is_given_up_but_a_client_that_listens_is_not() -> None:
+    async def stalled() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def listening() -> Message:
+        limit = StreamLimit(10, within_s=0.01)
+        counted = await limit.read(scope(), _whole_then_slow())
+        await counted()
+        return await counted()
+
+    with pytest.raises(BodyTooSlowError):
+        asyncio.run(_all_of(StreamLimit(10, within_s=0.01), stalled))
+    assert asyncio.run(listening()) == {"type": "http.disconnect"}
+
+
+def _whole_then_slow() -> Receive:
+    pending: list[Message] = [{"type": "http.request", "body": b"1", "more_body": False}]
+
+    async def receive() -> Message:
+        if pending:
+            return pending.pop()
+        await asyncio.sleep(0.05)
+        return {"type": "http.disconnect"}
+
+    return receive

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from factories import call_back, decision, outcome, receipt
+from factories import call_back, decision, outcome, preempt, receipt, start
 from steward.errors import StewardError
-from steward.model.decision import Choice, Ruling, Verdict
+from steward.model.decision import Choice, DecisionState, Ruling, Verdict
 from steward.model.identity import DecisionId
 from steward.store.choices import choose, possible
 from steward.store.journal import Journal, Record, open_journal
@@ -91,6 +91,19 @@ def test_a_way_back_cannot_be_undone(journal: Journal) -> None:
         choose(journal, "d-1", "undo", user="ada", t_s=1010.0)
 
     assert possible(journal.story(call_back(MADE, "d-1").id)) == ()
+
+
+@pytest.mark.parametrize("made", [start("d-1"), preempt("d-1")], ids=["start", "preempt"])
+def test_what_was_started_or_stopped_can_be_undone_once(journal: Journal, made: Any) -> None:
+    journal.append([made, receipt(made)])
+    assert journal.story(made.id).state is DecisionState.DONE
+
+    choose(journal, "d-1", "undo", user="ada", t_s=1010.0)
+
+    assert journal.story(made.id).state is DecisionState.UNDONE
+    assert journal.story(made.id).decision == made
+    with pytest.raises(StewardError, match="it is undone"):
+        choose(journal, "d-1", "undo", user="ada", t_s=1011.0)
 
 
 def test_an_unknown_word_is_answered_with_the_known_ones(journal: Journal) -> None:

@@ -17,6 +17,7 @@ from steward.model.decision import (
     Choice,
     Decision,
     Expectation,
+    Preempt,
     Receipt,
     Ruling,
     Verdict,
@@ -76,14 +77,16 @@ class Desk:
             )
 
     def spoken_for(self, view: View) -> tuple[set[GpuId], set[JobId]]:
-        """Return the GPUs and borrowers about which nothing new should be decided.
+        """Return the GPUs and jobs about which nothing new should be decided.
 
-        Open decisions are about them, or their owner is left alone for a while.
+        Open decisions are about them, or they are left alone for a while.
         """
         gpus = {gpu for each in self._open.values() for gpu in each.decision.action.gpus}
-        for owner in self.guard.resting(view.t_s):
-            gpus.update(view.details[owner].gpus if owner in view.details else ())
-        jobs = {each.decision.action.borrower for each in self._open.values()}
+        jobs = {each.decision.action.moves for each in self._open.values()}
+        for resting in self.guard.resting(view.t_s):
+            job = view.details.get(resting)
+            gpus.update(job.gpus if job is not None else ())
+            jobs.update([resting] if job is not None and job.state is JobState.QUEUED else ())
         return gpus, jobs
 
     def receive(
@@ -119,7 +122,7 @@ class Desk:
             each.approved = True
         elif each is not None:
             self._close(each.decision)
-            self.guard.leave_alone(each.decision.action.owner, view.t_s)
+            self.guard.leave_alone(each.decision.action.disturbs, view.t_s)
 
     def _undo(self, choice: Choice, view: View) -> Iterator[Decision]:
         decision = self._closed.get(choice.decision)
@@ -156,12 +159,15 @@ class Desk:
     def _is_under_way(self, each: _Open, view: View) -> bool:
         """Whether the engine may have done it already without our knowing.
 
-        Then it is asked again, not judged again. A borrower that still waits was not started.
+        Then it is asked again, not judged again. A job that still waits was not started, and one
+        that still runs was not stopped.
         """
+        action = each.decision.action
         if each.decision.returns or not (each.begun or each.tries):
             return False
-        borrower = view.details.get(each.decision.action.borrower)
-        return borrower is not None and borrower.state is not JobState.QUEUED
+        job = view.details.get(action.moves)
+        before = JobState.RUNNING if isinstance(action, Preempt) else JobState.QUEUED
+        return job is not None and job.state is not before
 
     def _act(self, each: _Open, t_s: float) -> Iterator[Done | Receipt | StewardError]:
         each.tries += 1

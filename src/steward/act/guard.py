@@ -9,7 +9,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from steward.act.preconditions import broken_precondition
-from steward.model.decision import Autonomy, Decision, Ruling, Verdict
+from steward.model.decision import Autonomy, Decision, Lend, Ruling, Verdict
 from steward.model.identity import DecisionId, JobId, TenantId
 from steward.model.outcome import Outcome
 from steward.model.view import View
@@ -84,10 +84,11 @@ class Guard:
     def _held(self, decision: Decision, t_s: float) -> str:
         if t_s < self._open_until_s:
             return self.breaker(t_s)
-        owner = decision.action.owner
-        rest_s = self._rests_until_s.get(owner, t_s) - t_s
+        job = decision.action.disturbs
+        rest_s = self._rests_until_s.get(job, t_s) - t_s
         if rest_s > 0:
-            return f"{owner} is left alone for {rest_s:.0f} s more after its last loan"
+            why = "after its last loan" if isinstance(decision.action, Lend) else "a person said no"
+            return f"{job} is left alone for {rest_s:.0f} s more, {why}"
         return self._over_budget(decision, t_s)
 
     def _over_budget(self, decision: Decision, t_s: float) -> str:
@@ -126,9 +127,9 @@ class Guard:
                 job: until for job, until in self._rests_until_s.items() if until > view.t_s
             }
 
-    def leave_alone(self, owner: JobId, t_s: float) -> None:
-        """Let a job rest: a loan of its GPUs ended, or a person said no to one."""
-        self._rests_until_s[owner] = t_s + self.limits.cool_down_s
+    def leave_alone(self, job: JobId, t_s: float) -> None:
+        """Let a job rest: a loan of its GPUs ended, or a person said no to what was planned."""
+        self._rests_until_s[job] = t_s + self.limits.cool_down_s
 
     def resting(self, t_s: float) -> list[JobId]:
         """Return the jobs that are left alone now, so that nobody decides about them in vain."""

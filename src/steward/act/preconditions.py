@@ -7,11 +7,13 @@ from typing import assert_never
 import numpy as np
 
 from steward.model.cluster import Health
-from steward.model.decision import Action, CallBack, Lend
+from steward.model.decision import Action, CallBack, Lend, Preempt, Start
 from steward.model.job import JobState
 from steward.model.view import HEALTH_CODES, View
 
 __all__ = ["broken_precondition"]
+
+_USABLE = (HEALTH_CODES[Health.GOOD], HEALTH_CODES[Health.WORN])
 
 
 def broken_precondition(action: Action, view: View) -> str:
@@ -22,6 +24,10 @@ def broken_precondition(action: Action, view: View) -> str:
         case CallBack():
             on_loan = any(loan.id == action.loan for loan in view.loans)
             return "" if on_loan else f"the loan {action.loan} has ended"
+        case Start():
+            return _start(action, view)
+        case Preempt():
+            return _preempt(action, view)
         case _:
             assert_never(action)
 
@@ -39,6 +45,36 @@ def _lend(action: Lend, view: View) -> str:
     if len(rows) != borrower.shape.gpus:
         return f"{action.borrower} asks for {borrower.shape.gpus} GPUs now"
     return _unfit(action, view, rows, need_bytes=borrower.shape.gpu_memory_bytes)
+
+
+def _start(action: Start, view: View) -> str:
+    job = view.details.get(action.job)
+    if job is None or job.state is not JobState.QUEUED:
+        return f"{action.job} does not wait any more"
+    rows = [view.gpu_row[gpu] for gpu in action.gpus if gpu in view.gpu_row]
+    if len(rows) != len(action.gpus):
+        return "one of the GPUs is not in the cluster any more"
+    if len(rows) != job.shape.gpus:
+        return f"{action.job} asks for {job.shape.gpus} GPUs now"
+    if not np.isin(view.gpus.health[rows], _USABLE).all():
+        return "one of the GPUs is not healthy"
+    holders = {view.job_id(int(row)) for row in view.gpus.owner[rows] if row >= 0}
+    if not holders <= {*action.after} or bool((view.gpus.borrower[rows] >= 0).any()):
+        return "one of the GPUs is in use by a job that does not make room"
+    return ""
+
+
+def _preempt(action: Preempt, view: View) -> str:
+    job = view.details.get(action.job)
+    if job is None or job.state is not JobState.RUNNING:
+        return f"{action.job} does not run any more"
+    if not job.checkpointing.able:
+        return f"{action.job} cannot save its work"
+    if {*job.gpus} != {*action.gpus}:
+        return f"{action.job} holds other GPUs now"
+    if any(action.job in (loan.owner, loan.borrower) for loan in view.loans):
+        return f"{action.job} lends or borrows GPUs now"
+    return ""
 
 
 def _unfit(action: Lend, view: View, rows: list[int], *, need_bytes: int) -> str:

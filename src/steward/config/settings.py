@@ -253,6 +253,9 @@ class ServiceSettings(_Section):
     port: int = Field(8787, ge=0, le=65535, description="0 takes any free port")
     requests_per_minute: int = Field(600, ge=1, description="per client; more are answered 429")
     body_limit_bytes: int = Field(65536, ge=1, description="larger requests are answered 413")
+    upload_limit_bytes: int = Field(
+        64 * 2**20, ge=1, description="the same for traces that are sent to the lab"
+    )
 
 
 class SavingsSettings(_Section):

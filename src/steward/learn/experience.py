@@ -1,4 +1,4 @@
-"""What similar jobs have taken: counts of run times by class, and what follows for a new job.
+"""What similar jobs have taken: counts of GPU time by class, and what follows for a new job.
 
 Classes form a tree: all jobs, then those of one size, then of one tenant, then of one user and
 model. A class that has seen little leans on the one above it, and the top leans on "any length is
@@ -29,12 +29,14 @@ __all__ = [
 Array = NDArray[Any]
 
 _STEP = 2.0**0.5
-EDGES_S: Array = np.concatenate(([0.0], 60.0 * _STEP ** np.arange(40)))  # a minute to a year
+EDGES_S: Array = np.concatenate(
+    ([0.0], 60.0 * _STEP ** np.arange(48))
+)  # a minute to 20 years of GPU time
 _LEVELS = len(EDGES_S)
 
 
 class Experience(NamedTuple):
-    """Rows are classes, columns are levels of run time: level i is from `edges[i]` on."""
+    """Rows are classes, columns are levels of GPU time (s): level i is from `edges[i]` on."""
 
     edges: Array
     parent: Array  # -1: the class of all jobs
@@ -44,13 +46,10 @@ class Experience(NamedTuple):
     made_at: Array  # how many jobs had ended anywhere when `rank` was computed
     finished: Array  # one number: jobs that have ended
     memory: float  # a class remembers about so many jobs; older ones fade
-    known: float  # beyond this share of its jobs, those of a class are not told apart
     strength: float  # how many jobs of its own a class needs to outweigh the one above it
 
 
-def blank_experience(
-    parent: Array, *, strength: float, memory: float, known: float = 1.0
-) -> Experience:
+def blank_experience(parent: Array, *, strength: float, memory: float) -> Experience:
     """Make a memory for these classes with nothing in it."""
     n = len(parent)
     return Experience(
@@ -62,20 +61,19 @@ def blank_experience(
         made_at=np.full(n, -1, np.int64),
         finished=np.zeros(1, np.int64),
         memory=float(memory),
-        known=float(known),
         strength=float(strength),
     )
 
 
 @njit
 def level_of(edges: Array, seconds: float) -> int:
-    """Return the level that so many seconds of run time are in."""
+    """Return the level that so many seconds of GPU time are in."""
     return int(np.searchsorted(edges, seconds, side="right") - 1)
 
 
 @njit
 def remember(past: Experience, leaf: int, seconds: float) -> None:
-    """Take in that a job of this class ended after so many seconds of work."""
+    """Take in that a job of this class ended after so many seconds of GPU time."""
     level = level_of(past.edges, seconds)
     at = leaf
     fade = 1.0 - 1.0 / past.memory
@@ -106,7 +104,7 @@ def likely(past: Experience, leaf: int) -> Array:
 
 @njit
 def mean_of(past: Experience, leaf: int) -> float:
-    """Return the mean run time that a new job of this class can be expected to have."""
+    """Return the mean GPU time that a new job of this class can be expected to have."""
     share, edges = likely(past, leaf), past.edges
     mean = share[-1] * 1.5 * edges[-1]
     for i in range(len(edges) - 1):
@@ -115,12 +113,11 @@ def mean_of(past: Experience, leaf: int) -> float:
 
 
 @njit
-def _ranks(edges: Array, share: Array, known: float, out: Array) -> None:
+def _ranks(edges: Array, share: Array, out: Array) -> None:
     """For a job at each level: the least expected service per expected end, over all horizons.
 
     This is the inverse of the Gittins index: it minimises the mean time in the system when only
-    the distribution is known. Past the `known` share of all ends the rank stays what it is there:
-    the few jobs that run longest are not worth sorting.
+    the distribution is known.
     """
     n = len(edges)
     for level in range(n):
@@ -138,18 +135,12 @@ def _ranks(edges: Array, share: Array, known: float, out: Array) -> None:
             if ended > 0.0 and spent / ended < best:
                 best = spent / ended
         out[level] = best
-    before = 0.0
-    flat = 0
-    while flat + 1 < n and before + share[flat] < known:
-        before += share[flat]
-        flat += 1
-    out[flat + 1 :] = out[flat]
 
 
 @njit
 def rank_of(past: Experience, leaf: int, level: int) -> float:
     """Return the rank in seconds. Beliefs are renewed once a tenth more jobs have ended."""
     if past.made_at[leaf] < 0 or past.finished[0] > past.made_at[leaf] * 1.1:
-        _ranks(past.edges, likely(past, leaf), past.known, past.rank[leaf])
+        _ranks(past.edges, likely(past, leaf), past.rank[leaf])
         past.made_at[leaf] = past.finished[0]
     return float(past.rank[leaf, level])

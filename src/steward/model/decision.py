@@ -18,8 +18,10 @@ __all__ = [
     "DecisionState",
     "Expectation",
     "Lend",
+    "Preempt",
     "Receipt",
     "Ruling",
+    "Start",
     "Verdict",
 ]
 
@@ -33,6 +35,16 @@ class Lend:
     borrower: JobId
     type: Literal["lend"] = "lend"
 
+    @property
+    def moves(self) -> JobId:
+        """The job that starts or stops by it."""
+        return self.borrower
+
+    @property
+    def disturbs(self) -> JobId:
+        """Whose peace it costs: that job is left alone for a while when it is over or refused."""
+        return self.owner
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallBack:
@@ -44,8 +56,57 @@ class CallBack:
     borrower: JobId
     type: Literal["call-back"] = "call-back"
 
+    @property
+    def moves(self) -> JobId:
+        """The job that starts or stops by it."""
+        return self.borrower
 
-Action = Lend | CallBack
+    @property
+    def disturbs(self) -> JobId:
+        """Whose peace it costs."""
+        return self.owner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Start a waiting job on these GPUs, or let it go on there."""
+
+    job: JobId
+    gpus: tuple[GpuId, ...]
+    after: tuple[JobId, ...] = ()  # those that hold some of the GPUs and make room first
+    type: Literal["start"] = "start"
+
+    @property
+    def moves(self) -> JobId:
+        """The job that starts or stops by it."""
+        return self.job
+
+    @property
+    def disturbs(self) -> JobId:
+        """Whose peace it costs."""
+        return self.job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preempt:
+    """Save a running job, free these GPUs and put it back into the queue."""
+
+    job: JobId
+    gpus: tuple[GpuId, ...]
+    type: Literal["preempt"] = "preempt"
+
+    @property
+    def moves(self) -> JobId:
+        """The job that starts or stops by it."""
+        return self.job
+
+    @property
+    def disturbs(self) -> JobId:
+        """Whose peace it costs."""
+        return self.job
+
+
+Action = Lend | CallBack | Start | Preempt
 
 
 class Autonomy(Enum):

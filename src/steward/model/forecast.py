@@ -13,7 +13,11 @@ from steward.errors import StewardError
 __all__ = [
     "LOAN_YIELD",
     "REMAINING_S",
+    "RUN_LEFT_S",
+    "RUN_RANK_GPU_S",
+    "SIMILAR_JOBS",
     "UNEXPLAINED_S",
+    "USED_GPU_S",
     "About",
     "Forecast",
     "ForecastColumn",
@@ -25,6 +29,10 @@ Floats = NDArray[np.float64]
 UNEXPLAINED_S = "quiet.unexplained_s"  # for how long a GPU's owner has not used it without a reason
 REMAINING_S = "idle.remaining_s"  # for how much longer it will not
 LOAN_YIELD = "loan.yield_share"  # what part of the idle time that is counted on is put to work
+RUN_LEFT_S = "run.left_s"  # for how much longer a job will run, once it runs
+RUN_RANK_GPU_S = "run.rank_gpu_s"  # GPU time that jobs like it take, from here, for each that ends
+SIMILAR_JOBS = "run.similar_jobs"  # how many ended jobs of its own kind that rests on
+USED_GPU_S = "tenant.used_gpu_s"  # what a tenant's jobs have held, older use faded
 
 
 class About(Enum):
@@ -32,6 +40,7 @@ class About(Enum):
 
     GPUS = "gpus"
     JOBS = "jobs"
+    TENANTS = "tenants"
     WHOLE = "whole"
 
 

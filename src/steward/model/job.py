@@ -8,7 +8,7 @@ from enum import Enum
 from steward.errors import StewardError
 from steward.model.identity import GpuId, JobId, TenantId
 
-__all__ = ["Checkpointing", "Job", "JobChange", "JobShape", "JobState", "Tenant"]
+__all__ = ["Checkpointing", "Job", "JobChange", "JobShape", "JobState", "Past", "Tenant"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,16 @@ class JobChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What a job's history says of the stretches that it has run and been stopped in."""
+
+    ran_s: float  # run time of stretches that are over, without work that has to be done again
+    stops: int  # how often it was sent back into the queue
+    queued_s: float  # when it last came into the queue
+    began_s: float | None  # when it last began to run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A job at one time. A collector hands on a new value whenever anything about it changed."""
 
@@ -96,3 +106,21 @@ class Job:
         """Return the job in its new state, with one more line of history."""
         line = JobChange(t_s=t_s, state=state, why=why, lost_s=lost_s)
         return replace(self, state=state, history=(*self.history, line))
+
+    @property
+    def past(self) -> Past:
+        """Add up the history. A job whose collector keeps none has run from start to end."""
+        ran_s, stops, queued_s = 0.0, 0, self.submit_s
+        began_s = last_s = None if self.history else self.start_s
+        for line in self.history:
+            if line.state is JobState.RUNNING:
+                began_s = last_s = line.t_s if began_s is None else began_s
+            elif began_s is not None:
+                ran_s += line.t_s - began_s
+                began_s = None
+                if line.state is JobState.QUEUED:
+                    stops, queued_s = stops + 1, line.t_s
+            ran_s -= line.lost_s
+        if began_s is not None and self.end_s is not None:
+            ran_s += self.end_s - began_s
+        return Past(ran_s=max(ran_s, 0.0), stops=stops, queued_s=queued_s, began_s=last_s)

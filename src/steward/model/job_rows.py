@@ -29,10 +29,13 @@ _FLOATS = (
     "deadline_s",
     "save_s",
     "restore_s",
+    "ran_s",
+    "queued_s",
+    "began_s",
     *JOB_LEVELS.values(),
     "seen_s",
 )
-_INTS = ("tenant", "state", "gpus", "model_mask", "priority")
+_INTS = ("tenant", "state", "gpus", "model_mask", "priority", "stops")
 
 
 class JobRows:
@@ -76,6 +79,11 @@ class JobRows:
         floats["deadline_s"][slot] = np.nan if job.deadline_s is None else job.deadline_s
         floats["save_s"][slot] = job.checkpointing.save_s
         floats["restore_s"][slot] = job.checkpointing.restore_s
+        past = job.past
+        ints["stops"][slot] = past.stops
+        floats["ran_s"][slot] = past.ran_s
+        floats["queued_s"][slot] = past.queued_s
+        floats["began_s"][slot] = np.nan if past.began_s is None else past.began_s
         return slot
 
     def forget(self, job: JobId) -> None:

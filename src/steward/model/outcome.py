@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt
 
-from steward.model.decision import Choice, Decision, DecisionState, Receipt, Ruling, Verdict
+from steward.model.decision import (
+    Choice,
+    Decision,
+    DecisionState,
+    Lend,
+    Receipt,
+    Ruling,
+    Verdict,
+)
 from steward.model.identity import DecisionId
 
 __all__ = ["Assumptions", "Interval", "Outcome", "Savings", "Story", "savings_of"]
@@ -68,8 +76,11 @@ class Story:
         if any(outcome.final for outcome in self.outcomes):
             undone = any(choice.choice == "undo" for choice in self.choices)
             return DecisionState.UNDONE if undone else DecisionState.DONE
+        if done and isinstance(self.decision.action, Lend):
+            return DecisionState.ACTIVE  # until its loan has ended
         if done:
-            return DecisionState.DONE if self.decision.returns else DecisionState.ACTIVE
+            undone = any(choice.choice == "undo" for choice in self.choices)
+            return DecisionState.UNDONE if undone else DecisionState.DONE
         if self.receipts:
             return DecisionState.FAILED
         return self._before_acting()

@@ -95,6 +95,10 @@ class JobColumns:
     checkpointable: Bools
     save_s: Floats
     restore_s: Floats
+    ran_s: Floats  # in stretches that are over; one that goes on began at `start_s`
+    stops: Ints  # how often it was sent back into the queue
+    queued_s: Floats  # when it last came into the queue
+    began_s: Floats  # when it last began to run
     cpu_busy_cores: Floats
     read_bytes_per_s: Floats
     write_bytes_per_s: Floats

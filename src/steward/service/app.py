@@ -20,10 +20,13 @@ from steward.config.settings import Settings
 from steward.loop import Loop
 from steward.service.access import Access, is_loopback
 from steward.service.api import PREFIX, api_routes
+from steward.service.api.lab import UPLOADS
 from steward.service.board import Board
 from steward.service.door import OPEN, Door
 from steward.service.failures import handle_failures
-from steward.service.limits import BodyLimit, RateLimit
+from steward.service.lab import LabRuns
+from steward.service.lab.request import request_shapes
+from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.service.login import login_routes
 from steward.store.tokens import Tokens
 
@@ -33,7 +36,7 @@ log = logging.getLogger(__name__)
 
 PULSE_S = 1.0
 SPARKS = 50  # findings whose samples are drawn
-METHODS = ("GET", "POST")
+METHODS = ("GET", "POST", "DELETE")
 STATIC = Path(__file__).parent / "static"
 
 
@@ -55,14 +58,16 @@ def create_app(
 
     board = Board(loop, settings, truth=truth, speed=speed, alive=alive)
     access = _access(settings, tokens)
-    app = create_api(board, access)
-    add_pages(app, board, access)
+    lab = LabRuns()
+    app = create_api(board, access, lab)
+    add_pages(app, board, access, lab)
     return app
 
 
-def create_api(board: Board, access: Access) -> FastAPI:
+def create_api(board: Board, access: Access, lab: LabRuns | None = None) -> FastAPI:
     """Return the service without its pages."""
     settings = board.settings.service
+    lab = lab or LabRuns()
     app = _Service(
         title="steward",
         version=__version__,
@@ -70,11 +75,11 @@ def create_api(board: Board, access: Access) -> FastAPI:
         openapi_url=f"{PREFIX}/openapi.json",
         docs_url=None,  # it would load its scripts from elsewhere
         redoc_url=None,
-        lifespan=_pulse_of(board),
+        lifespan=_life_of(board, lab),
     )
     app.state.board = board
     app.tokens_required = access.required
-    app.include_router(api_routes(board))
+    app.include_router(api_routes(board, lab))
     app.include_router(login_routes(access, board.settings.site.name))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics", "/login", "/logout"):
@@ -86,6 +91,7 @@ def create_api(board: Board, access: Access) -> FastAPI:
         rate=RateLimit(settings.requests_per_minute),
         body=BodyLimit(settings.body_limit_bytes),
         loopback_only=not access.required,
+        uploads={UPLOADS: StreamLimit(settings.upload_limit_bytes)},
     )
     return app
 
@@ -106,6 +112,7 @@ class _Service(FastAPI):
         document = super().openapi()
         if known:
             return document
+        document["components"]["schemas"].update(request_shapes())
         document["components"]["securitySchemes"] = {
             "token": {
                 "type": "http",
@@ -143,13 +150,14 @@ def _is_nothing(route: BaseRoute) -> bool:
     return isinstance(route, Mount) or isinstance(getattr(route, "app", None), _Nothing)
 
 
-def _pulse_of(board: Board) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _life_of(board: Board, lab: LabRuns) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         pulse = asyncio.create_task(_pulse(board))
         yield
         board.closing.set()
         pulse.cancel()
+        await asyncio.to_thread(lab.close)
         with suppress(asyncio.CancelledError):
             await pulse
 

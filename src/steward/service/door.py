@@ -8,7 +8,10 @@ something, who is asking, how often, and how much they send.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import ceil
+from types import MappingProxyType
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,7 +21,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from steward.errors import StewardError
 from steward.service.access import Access, User, is_loopback
 from steward.service.failures import RefusedError, error_response
-from steward.service.limits import BodyLimit, BodyTooLargeError, BodyTooSlowError, RateLimit
+from steward.service.limits import (
+    BodyLimit,
+    BodyTooLargeError,
+    BodyTooSlowError,
+    RateLimit,
+    StreamLimit,
+)
 
 __all__ = ["OPEN", "Door"]
 
@@ -43,7 +52,10 @@ HEADERS = {
 
 
 class Door:
-    """An ASGI wrapper. `loopback_only`: only this machine can reach the service at all."""
+    """An ASGI wrapper. `loopback_only`: only this machine can reach the service at all.
+
+    `uploads` are the paths to which more may be posted than elsewhere.
+    """
 
     def __init__(
         self,
@@ -53,12 +65,14 @@ class Door:
         rate: RateLimit,
         body: BodyLimit,
         loopback_only: bool,
+        uploads: Mapping[str, StreamLimit] = MappingProxyType({}),
     ) -> None:
         self.app = app
         self._access = access
         self._rate = rate
         self._body = body
         self._loopback_only = loopback_only
+        self._uploads = uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -131,19 +145,36 @@ class Door:
             )
 
     async def _read(self, scope: Scope, receive: Receive) -> Receive:
-        try:
-            return await self._body.read(scope, receive)
-        except BodyTooLargeError:
-            raise RefusedError(
-                413,
-                f"the request has more than {self._body.most_bytes} bytes",
-                hint="the limit is service.body_limit_bytes",
-                headers={"Connection": "close"},
-            ) from None
-        except BodyTooSlowError:
-            raise RefusedError(
-                408, "the request did not arrive in time", headers={"Connection": "close"}
-            ) from None
+        upload = self._uploads.get(scope["path"]) if scope["method"] == "POST" else None
+        if upload is None:
+            with _in_words(self._body.most_bytes, "service.body_limit_bytes"):
+                return await self._body.read(scope, receive)
+        with _in_words(upload.most_bytes, "service.upload_limit_bytes"):
+            pieces = await upload.read(scope, receive)
+
+        async def received() -> Message:
+            with _in_words(upload.most_bytes, "service.upload_limit_bytes"):
+                return await pieces()
+
+        return received
+
+
+@contextmanager
+def _in_words(most_bytes: int, setting: str) -> Iterator[None]:
+    """Turn what is wrong with a body into an answer."""
+    try:
+        yield
+    except BodyTooLargeError:
+        raise RefusedError(
+            413,
+            f"the request has more than {most_bytes} bytes",
+            hint=f"the limit is {setting}",
+            headers={"Connection": "close"},
+        ) from None
+    except BodyTooSlowError:
+        raise RefusedError(
+            408, "the request did not arrive in time", headers={"Connection": "close"}
+        ) from None
 
 
 def _check_query(scope: Scope) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Hashable
 
 from starlette.types import Message, Receive, Scope
 
-__all__ = ["BodyLimit", "BodyTooLargeError", "BodyTooSlowError", "RateLimit"]
+__all__ = ["BodyLimit", "BodyTooLargeError", "BodyTooSlowError", "RateLimit", "StreamLimit"]
 
 BODY_WITHIN_S = 30.0
+STREAM_WITHIN_S = 300.0
 
 
 class RateLimit:
@@ -81,6 +82,38 @@ class BodyLimit:
                 raise BodyTooLargeError
             if not message.get("more_body", False):
                 return {"type": "http.request", "body": body, "more_body": False}
+
+
+class StreamLimit:
+    """Lets a large body through piece by piece, and stops one that grows too large or too slow."""
+
+    def __init__(self, most_bytes: int, *, within_s: float = STREAM_WITHIN_S) -> None:
+        self.most_bytes = most_bytes
+        self._within_s = within_s
+
+    async def read(self, scope: Scope, receive: Receive) -> Receive:
+        """Return a `receive` that counts, and raises where a `BodyLimit` would."""
+        if _announced(scope) > self.most_bytes:
+            raise BodyTooLargeError
+        until_s = asyncio.get_running_loop().time() + self._within_s
+        left, whole = self.most_bytes, False
+
+        async def counted() -> Message:
+            nonlocal left, whole
+            if whole:
+                return await receive()  # waits for the client to hang up, however long that is
+            try:
+                async with asyncio.timeout_at(until_s):
+                    message = await receive()
+            except TimeoutError:
+                raise BodyTooSlowError from None
+            left -= len(message.get("body", b""))
+            whole = not message.get("more_body", False)
+            if left < 0:
+                raise BodyTooLargeError
+            return message
+
+        return counted
 
 
 def _announced(scope: Scope) -> int:

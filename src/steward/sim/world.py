@@ -11,7 +11,7 @@ import threading
 from typing import assert_never
 
 from steward.errors import PermanentError, unknown_name
-from steward.model.decision import CallBack, Decision, Lend, Receipt
+from steward.model.decision import CallBack, Decision, Lend, Preempt, Receipt, Start
 from steward.model.event import Availability, Observation
 from steward.model.identity import DecisionId, GpuId
 from steward.model.metric import CANONICAL
@@ -114,6 +114,12 @@ class World:
                 return lend.gpus, f"job {lend.borrower} runs beside job {lend.owner}"
             case CallBack() as back:
                 return self._call_back(decision.id, back)
+            case Start() | Preempt() as move:
+                raise PermanentError(
+                    f"job {move.job} is not ours to {move.type}",
+                    where=f"decision {decision.id}",
+                    hint="this cluster starts and stops jobs itself; it only lends and calls back",
+                )
             case other:
                 assert_never(other)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from steward.errors import StewardError, did_you_mean
-from steward.model.decision import Choice, DecisionState
+from steward.model.decision import Choice, DecisionState, Lend
 from steward.model.identity import DecisionId
 from steward.model.outcome import Story
 from steward.store.journal import Journal
@@ -25,6 +25,8 @@ _POSSIBLE: dict[DecisionState, tuple[Say, ...]] = {
 def possible(story: Story) -> tuple[Say, ...]:
     """Return what a person may say about a decision as it stands now."""
     said = _POSSIBLE.get(story.state, ())
+    if story.state is DecisionState.DONE and not isinstance(story.decision.action, Lend):
+        said = ("undo",)  # a loan that has ended is over; what was started or stopped is not
     undoes = any(choice.choice == "undo" for choice in story.choices)
     can_undo = story.decision.undo is not None and not undoes
     return tuple(say for say in said if say != "undo" or can_undo)

@@ -24,10 +24,11 @@ class DryRun:
         )
 
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
+        action = decision.action
         return Receipt(
             decision=decision.id,
             t_s=t_s,
             result="failed",
             gpus=(),
-            text=f"dry run: would {decision.action.type} {', '.join(decision.action.gpus)}",
+            text=f"dry run: would {action.type} {', '.join(action.gpus)} (job {action.moves})",
         )

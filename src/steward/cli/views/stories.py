@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 from steward.cli.output import plain
 from steward.cli.words import ago, gpu_hours, moment, moment_ago
-from steward.model.decision import Action, CallBack, Lend
+from steward.model.decision import Action, CallBack, Lend, Preempt, Start
 from steward.model.finding import Finding
 from steward.model.outcome import Story
 from steward.store.journal import Journal
@@ -48,6 +48,11 @@ def what(action: Action) -> str:
             return f"lend {gpus} of {action.owner} to {action.borrower}"
         case CallBack():
             return f"call {gpus} back from {action.borrower} for {action.owner}"
+        case Start():
+            after = f" after {', '.join(action.after)}" if action.after else ""
+            return f"start {action.job} on {gpus}{after}"
+        case Preempt():
+            return f"save {action.job}, free {gpus} and put it back into the queue"
     assert_never(action)
 
 

@@ -1,9 +1,16 @@
-"""Scheduling policies: who gets which GPUs. One file each."""
+"""Scheduling policies: who gets which GPUs. One file each, in folders by family."""
 
 from steward.decide.scheduling.give_back import GiveBack
 from steward.decide.scheduling.lend_idle import LendIdle
+from steward.decide.scheduling.ordered import ORDERED
+from steward.decide.scheduling.shared import SHARED
 from steward.ports import Policy
 
 __all__ = ["POLICIES"]
 
-POLICIES: dict[str, type[Policy]] = {"give-back": GiveBack, "lend-idle": LendIdle}
+POLICIES: dict[str, type[Policy]] = {
+    "give-back": GiveBack,
+    "lend-idle": LendIdle,
+    **ORDERED,
+    **SHARED,
+}

@@ -52,7 +52,6 @@ class Ranking:
     half_life_s: float = 7 * 86_400.0
     strength: float = 10.0
     memory: float = 1000.0
-    known: float = 1.0
     lead: float = 1.0
-    similar: bool = True  # False: one distribution of GPU time for all jobs
+    similar: bool = True  # False: all jobs are one class
     knows_durations: bool = False

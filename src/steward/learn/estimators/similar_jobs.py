@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from steward.errors import StewardError
 from steward.learn.experience import EDGES_S, blank_experience, likely, rank_of, remember
-from steward.model.forecast import RUN_LEFT_S, RUN_RANK_S, SIMILAR_JOBS, About, ForecastColumn
+from steward.model.forecast import RUN_LEFT_S, RUN_RANK_GPU_S, SIMILAR_JOBS, About, ForecastColumn
 from steward.model.job import Job
 from steward.model.outcome import Outcome
 from steward.model.view import RUNNING, View
@@ -25,9 +25,8 @@ Kind = tuple[object, ...]
 
 LOW, MID, HIGH = 0.9, 0.5, 0.1  # chances of running longer
 _DEPTH = 4  # all jobs; of one size; of one tenant; of one user and name
-_ENDS_S = np.append(
-    EDGES_S, 2.0 * EDGES_S[-1]
-)  # where each level of run time begins, and the last ends
+_NO_GPU = 0.001  # as in the lab: so that the time of jobs without GPUs counts, but little
+_ENDS_S = np.append(EDGES_S, 2.0 * EDGES_S[-1])  # of levels of GPU time: the last has an end, too
 
 
 class SimilarJobs:
@@ -51,7 +50,7 @@ class SimilarJobs:
         self.name = "similar-jobs"
         nobody = np.full(classes, -1, np.int64)
         self._past = blank_experience(nobody, strength=strength, memory=memory)
-        self._lasting = np.ones((classes, len(_ENDS_S)))  # chance of running beyond each end
+        self._lasting = np.ones((classes, len(_ENDS_S)))  # chance of taking more than that
         self._lasting_at = np.full(classes, -1, np.int64)  # as of so many ended jobs
         self._rows: OrderedDict[Kind, int] = OrderedDict({(): 0})  # least recently heard of first
         self._free = list(range(classes - 1, 0, -1))
@@ -60,23 +59,23 @@ class SimilarJobs:
         for job in view.ended:
             past = job.past
             if past.began_s is not None:
-                remember(self._past, self._row(job), past.ran_s)
+                remember(self._past, self._row(job), past.ran_s * max(job.shape.gpus, _NO_GPU))
 
     def predict(self, view: View) -> tuple[ForecastColumn, ...]:
         jobs, past = view.jobs, self._past
-        known = (self._known(view.details[id_]) for id_ in jobs.ids)
-        row: Ints = np.fromiter(known, np.int64, len(jobs))
+        row = self._known(view)
         goes_on_s = np.where(jobs.state == RUNNING, view.t_s - jobs.start_s, 0.0)
-        age_s = jobs.ran_s + np.maximum(np.nan_to_num(goes_on_s), 0.0)
+        size = np.maximum(jobs.gpus, _NO_GPU)
+        used = (jobs.ran_s + np.maximum(np.nan_to_num(goes_on_s), 0.0)) * size
         for each in np.unique(row).tolist():
             self._renew(each)
-        level = np.searchsorted(EDGES_S, age_s, side="right") - 1
-        rank_s = past.rank[row, level]
-        left_s = [self._left_s(row, age_s, chance) for chance in (LOW, MID, HIGH)]
+        level = np.searchsorted(EDGES_S, used, side="right") - 1
+        rank = past.rank[row, level]
+        left_s = [self._left(row, used, chance) / size for chance in (LOW, MID, HIGH)]
         similar = past.total[row]
         return (
             self._column(RUN_LEFT_S, *left_s),
-            self._column(RUN_RANK_S, rank_s, rank_s, rank_s),
+            self._column(RUN_RANK_GPU_S, rank, rank, rank),
             self._column(SIMILAR_JOBS, similar, similar, similar),
         )
 
@@ -86,21 +85,21 @@ class SimilarJobs:
             about=About.JOBS, quantity=quantity, low=low, mid=mid, high=high, basis=basis
         )
 
-    def _left_s(self, row: Ints, age_s: Floats, chance: float) -> Floats:
-        """Return how much longer a job of each kind and age runs with the given chance."""
+    def _left(self, row: Ints, used: Floats, chance: float) -> Floats:
+        """Return how much more GPU time a job of each kind takes with the given chance."""
         lasting = self._lasting[row]
-        age_s = np.minimum(age_s, EDGES_S[-1])  # beyond, all that is known is "long"
-        level = np.searchsorted(EDGES_S, age_s, side="right") - 1
-        part = (age_s - _ENDS_S[level]) / (_ENDS_S[level + 1] - _ENDS_S[level])
+        used = np.minimum(used, EDGES_S[-1])  # beyond, all that is known is "long"
+        level = np.searchsorted(EDGES_S, used, side="right") - 1
+        part = (used - _ENDS_S[level]) / (_ENDS_S[level + 1] - _ENDS_S[level])
         each = np.arange(len(row))
         now = lasting[each, level] * (1.0 - part) + lasting[each, level + 1] * part
         target = now * chance
         end = np.clip((lasting > target[:, None]).sum(axis=1), 1, len(EDGES_S))
         above, below = lasting[each, end - 1], lasting[each, end]
         part = (above - target) / np.maximum(above - below, 1e-300)
-        ends_s = _ENDS_S[end - 1] + part * (_ENDS_S[end] - _ENDS_S[end - 1])
-        left_s: Floats = np.maximum(ends_s - age_s, 0.0)
-        return left_s
+        ends = _ENDS_S[end - 1] + part * (_ENDS_S[end] - _ENDS_S[end - 1])
+        left: Floats = np.maximum(ends - used, 0.0)
+        return left
 
     def _renew(self, row: int) -> None:
         """Bring what is believed of a kind up to date, once enough jobs have ended for that."""
@@ -113,14 +112,17 @@ class SimilarJobs:
 
     # -- kinds of jobs -------------------------------------------------------------------------
 
-    def _known(self, job: Job) -> int:
-        """Return the row of the narrowest kind of this job that is remembered."""
-        kind = _kind(job)
-        row = self._rows.get(kind)
-        while row is None:
-            kind = _wider(kind)
-            row = self._rows.get(kind)
-        return row
+    def _known(self, view: View) -> Ints:
+        """Return for each job the row of its narrowest kind that is remembered."""
+        found: dict[Kind, int] = {}
+        rows = np.zeros(len(view.jobs), np.int64)
+        for i, id_ in enumerate(view.jobs.ids.tolist()):
+            kind = _kind(view.details[id_])
+            row = found.get(kind)
+            if row is None:
+                row = found[kind] = next(self._rows[k] for k in _kinds(kind) if k in self._rows)
+            rows[i] = row
+        return rows
 
     def _row(self, job: Job) -> int:
         """Return the row of this job's own kind; make it, and wider ones, where there is none."""

@@ -9,16 +9,18 @@ from steward.service.api.decisions import decision_routes
 from steward.service.api.findings import finding_routes
 from steward.service.api.health import health_routes
 from steward.service.api.journal import journal_routes
+from steward.service.api.lab import lab_routes
 from steward.service.api.metrics import metric_routes
 from steward.service.api.savings import savings_routes
 from steward.service.board import Board
+from steward.service.lab import LabRuns
 
 __all__ = ["PREFIX", "api_routes"]
 
 PREFIX = "/api/v1"
 
 
-def api_routes(board: Board) -> APIRouter:
+def api_routes(board: Board, lab: LabRuns) -> APIRouter:
     """Return all routes that programs use."""
     routes = APIRouter()
     for part in (
@@ -27,6 +29,7 @@ def api_routes(board: Board) -> APIRouter:
         decision_routes(board),
         savings_routes(board),
         journal_routes(board),
+        lab_routes(lab),
     ):
         routes.include_router(part, prefix=PREFIX)
     routes.include_router(health_routes(board))

@@ -16,6 +16,7 @@ from steward.model.finding import Severity
 __all__ = [
     "ChoiceReply",
     "DecisionReply",
+    "ErrorRecord",
     "ErrorReply",
     "EventReply",
     "FindingReply",
@@ -134,6 +135,28 @@ class CallBackReply(Reply):
     borrower: str
 
 
+class StartReply(Reply):
+    """Start a waiting job; those in `after` make room first."""
+
+    type: Literal["start"]
+    job: str
+    gpus: list[str]
+    after: list[str]
+
+
+class PreemptReply(Reply):
+    """Save a running job and put it back into the queue."""
+
+    type: Literal["preempt"]
+    job: str
+    gpus: list[str]
+
+
+ActionReply = Annotated[
+    LendReply | CallBackReply | StartReply | PreemptReply, Field(discriminator="type")
+]
+
+
 class ForecastReply(Reply):
     """What `basis` believed when the decision was made."""
 
@@ -151,13 +174,13 @@ class DecisionReply(Reply):
     id: str
     t_s: float
     policy: str
-    action: Annotated[LendReply | CallBackReply, Field(discriminator="type")]
+    action: ActionReply
     because: Text
     findings: list[str]
     forecasts: list[ForecastReply]
     expects: IntervalReply
     check_after_s: Number
-    undo: Annotated[LendReply | CallBackReply, Field(discriminator="type")] | None
+    undo: ActionReply | None
     tenant: str
 
 
@@ -236,8 +259,9 @@ _MEANINGS = {
     404: "There is no such thing",
     405: "Not with this method",
     408: "The request did not arrive in time",
-    409: "Makes no sense in the decision's present state",
+    409: "Makes no sense in the present state",
     413: "The request is too large",
+    415: "Not a kind of request that this address takes",
     422: "A parameter is not what it should be",
     429: "Too many requests",
     503: "Storage or the loop cannot be relied on now",

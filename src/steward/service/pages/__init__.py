@@ -13,10 +13,12 @@ from nicegui import ui
 from steward.model.identity import DecisionId
 from steward.service.access import Access
 from steward.service.board import Board
+from steward.service.lab import LabRuns
 from steward.service.pages.cluster import cluster_page
 from steward.service.pages.decisions import decision_page, decisions_page
 from steward.service.pages.findings import findings_page
 from steward.service.pages.frame import LOOK_COOKIE, LOOKS, Show, Visit, frame
+from steward.service.pages.lab import lab_page
 from steward.service.pages.savings import savings_page
 
 __all__ = ["add_pages"]
@@ -31,7 +33,7 @@ NOT_FOUND = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <p><a href="/">To the cluster</a></p></main></body></html>"""
 
 
-def add_pages(app: FastAPI, board: Board, access: Access) -> None:
+def add_pages(app: FastAPI, board: Board, access: Access, lab: LabRuns) -> None:
     """Add the dashboard to the service. Works once per process: the page framework is global."""
     ui.add_head_html(HEAD, shared=True)
 
@@ -57,6 +59,9 @@ def add_pages(app: FastAPI, board: Board, access: Access) -> None:
     )
     page("/decisions/{decision}", "/decisions", "Decision")(
         lambda visit, request: decision_page(visit, DecisionId(request.path_params["decision"]))
+    )
+    page("/lab", "/lab", "Lab")(
+        lambda visit, request: lab_page(visit, lab, chosen=request.query_params.get("run", ""))
     )
     nicegui_app.add_exception_handler(404, _not_found)
     ui.run_with(

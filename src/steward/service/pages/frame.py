@@ -27,6 +27,7 @@ PAGES = (
     ("/findings", "Findings", "search"),
     ("/decisions", "Decisions", "rule"),
     ("/savings", "Savings", "savings"),
+    ("/lab", "Lab", "science"),
 )
 
 Show = Callable[[Picture], None]

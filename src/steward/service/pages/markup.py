@@ -13,7 +13,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def tag(name: str, *children: str | Markup | None, **attributes: str | float | None) -> Markup:
+def tag(name: str, /, *children: str | Markup | None, **attributes: str | float | None) -> Markup:
     """Return one element. `class_` is `class`, other underscores are dashes; None is left out.
 
     >>> tag("b", "<script>", class_="x", aria_label='say "hi"')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from steward.model.decision import Action, CallBack, DecisionState, Lend
+from steward.model.decision import Action, CallBack, DecisionState, Lend, Preempt, Start
 from steward.model.finding import Finding, Severity
 from steward.model.outcome import HOUR_S, Interval
 from steward.service.snapshot import GpuState
@@ -184,3 +184,7 @@ def action_text(action: Action) -> str:
             return f"Lend {gpus} of job {action.owner} to job {action.borrower}"
         case CallBack():
             return f"Give {gpus} back to job {action.owner} from job {action.borrower}"
+        case Start():
+            return f"Start job {action.job} on {gpus}"
+        case Preempt():
+            return f"Save job {action.job}, free its {gpus} and put it back into the queue"

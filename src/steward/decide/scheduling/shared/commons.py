@@ -22,15 +22,14 @@ class Commons:
     jobs go by rank, at once, whoever has to make room. Above it ranks are multiplied by how many
     times its guarantee the tenant holds. `lead`: a running job is only stopped for one that ranks
     so many times better. `patience`: and only if all its stops together cost at most this share of
-    the time it has run. `strength`, `memory` and `known` say how much is learned from how many
-    past jobs: see `learn/experience.py`.
+    the time it has run. `strength` and `memory` say how much is learned from how many past
+    jobs: see `learn/experience.py`.
     """
 
     lead: float = 2.0
     patience: float = 0.05
     strength: float = 10.0
     memory: float = 1000.0
-    known: float = 0.9
     name: str = "commons"
 
     @property
@@ -45,7 +44,6 @@ class Commons:
             patience=self.patience,
             strength=self.strength,
             memory=self.memory,
-            known=self.known,
         )
 
     def decide(self, view: View) -> tuple[Decision, ...]:

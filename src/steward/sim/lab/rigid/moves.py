@@ -50,10 +50,16 @@ def bring_up_to_date(world: World, job: int) -> None:
 
 
 @njit
+def _size(world: World, job: int) -> float:
+    """Return the GPUs of a job; one without any counts as a thousandth, so that time counts."""
+    return float(max(world.book.need[job], 1) / 1000.0)
+
+
+@njit
 def _counted(world: World, rules: Rules, job: int) -> float:
     """Return the attained time, or service, that thresholds are compared with."""
     attained = world.attained_s[job] - world.forgiven_s[job]
-    return float(attained * max(world.book.need[job], 1) / 1000.0 if rules.by_gpus else attained)
+    return float(attained * _size(world, job) if rules.by_gpus else attained)
 
 
 @njit
@@ -69,10 +75,9 @@ def rank(world: World, rules: Rules, job: int) -> float:
     if rules.law == Law.LEVEL:
         return float(world.level[job])
     if rules.law == Law.EXPERIENCE:
-        seconds = rank_of(world.experience, world.leaf[job], world.level[job])
-        return seconds * size if rules.similar else seconds
+        return rank_of(world.experience, world.leaf[job], world.level[job])
     if rules.law == Law.PREDICTED:
-        return float(world.predicted_s[job] * size)
+        return float(world.predicted_s[job])
     return 0.0
 
 
@@ -92,16 +97,13 @@ def _next_level_s(world: World, rules: Rules, job: int) -> float:
     if rules.law == Law.EXPERIENCE:
         if level + 1 >= len(world.experience.edges):
             return np.inf
-        left = world.experience.edges[level + 1]
-        if not rules.similar:
-            left /= max(world.book.need[job], 1) / 1000.0
-        left -= world.attained_s[job]
+        left = world.experience.edges[level + 1] / _size(world, job) - world.attained_s[job]
     elif level >= len(rules.thresholds):
         return np.inf
     else:
         left = rules.thresholds[level] - _counted(world, rules, job)
         if rules.by_gpus:
-            left = left * 1000.0 / max(world.book.need[job], 1)
+            left /= _size(world, job)
     return float(world.now_s[0] + left / world.rate[job])
 
 
@@ -353,8 +355,8 @@ def end(world: World, rules: Rules, job: int) -> None:
     world.end_s[job] = world.now_s[0]
     world.tally[_FINISHED] += 1
     if rules.law in (Law.EXPERIENCE, Law.PREDICTED):
-        size = 1.0 if rules.similar else max(world.book.need[job], 1) / 1000.0
-        remember(world.experience, world.leaf[job], world.duration_s[job] * size)
+        gpu_s = world.duration_s[job] * _size(world, job)
+        remember(world.experience, world.leaf[job], gpu_s)
     for i in range(world.dependents_from[job], world.dependents_from[job + 1]):
         other = world.dependents[i]
         world.needs[other] -= 1

@@ -77,7 +77,6 @@ def _rules(ranking: Ranking) -> Rules:
         interval_s=float(ranking.interval_s),
         half_life_s=float(ranking.half_life_s),
         lead=float(ranking.lead),
-        similar=int(ranking.similar),
     )
 
 
@@ -104,9 +103,7 @@ def _world(
         book=book,
         heap=empty_heap(8 * most + 4096),
         spans=empty_spans(2 * n + most + 1024),
-        experience=blank_experience(
-            parent, strength=ranking.strength, memory=ranking.memory, known=ranking.known
-        ),
+        experience=blank_experience(parent, strength=ranking.strength, memory=ranking.memory),
         submit_s=trace.submit_s.copy(),
         duration_s=trace.duration_s.copy(),
         known_s=_known(trace, settings),

@@ -49,7 +49,6 @@ class Rules(NamedTuple):
     interval_s: float  # and how often
     half_life_s: float  # of a tenant's remembered use
     lead: float  # who runs counts as so many times nearer to its end
-    similar: int  # 0: levels and ranks are of GPU time, not of run time
 
 
 class Spans(NamedTuple):
@@ -75,7 +74,7 @@ class World(NamedTuple):
     submit_s: Array
     duration_s: Array
     known_s: Array  # the duration, as far as those who know it know it
-    predicted_s: Array  # the mean of similar jobs, when it arrived
+    predicted_s: Array  # the mean GPU time of similar jobs, when it arrived
     gpus: Array  # whole GPUs
     milli: Array  # or thousandths of one
     cpus: Array
@@ -160,7 +159,6 @@ def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a Wor
             past.made_at,
             past.finished,
             past.memory,
-            past.known,
             past.strength,
         ),
         world.submit_s,

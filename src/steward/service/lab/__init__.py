@@ -1,0 +1,12 @@
+"""Comparisons of policies that people start from the dashboard or the API, one at a time.
+
+Belongs here: what may be asked for, the process that carries it out, and what is remembered of it.
+Does not: any replay or figure (`steward.sim.lab`), and how it looks (`service/pages/lab`).
+"""
+
+from __future__ import annotations
+
+from steward.service.lab.asked import MOST_POLICIES, Wanted
+from steward.service.lab.runs import LabRun, LabRuns, LabState
+
+__all__ = ["MOST_POLICIES", "LabRun", "LabRuns", "LabState", "Wanted"]

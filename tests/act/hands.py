@@ -1,0 +1,38 @@
+"""A desk with an actuator that does what a test tells it to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from factories import receipt
+from steward.act.desk import Desk
+from steward.act.guard import Guard, Limits
+from steward.model.decision import Autonomy, Choice, Decision, Receipt
+from steward.model.event import Availability
+from steward.model.identity import DecisionId
+
+
+class Hand:
+    """An actuator that does what a test tells it to, and remembers."""
+
+    name = "hand"
+
+    def __init__(self, act: Callable[[Decision, float], Receipt] | None = None) -> None:
+        self.act = act or (lambda made, t_s: receipt(made, t_s=t_s))
+        self.done: list[DecisionId] = []
+
+    def available(self) -> Availability:
+        return Availability(status="ok", reason="always")
+
+    def carry_out(self, made: Decision, t_s: float) -> Receipt:
+        self.done.append(made.id)
+        return self.act(made, t_s)
+
+
+def desk(hand: Hand | None = None, autonomy: Autonomy = Autonomy.AUTO, budget: int = 64) -> Desk:
+    return Desk(Guard(Limits(autonomy=autonomy, gpus_per_hour=budget)), hand or Hand())
+
+
+def said(choice: Any, name: str = "d-1") -> Choice:
+    return Choice(decision=DecisionId(name), t_s=1000.0, choice=choice, user="ada", note="please")

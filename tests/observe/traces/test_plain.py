@@ -339,7 +339,7 @@ def test_wrong_columns_are_named_with_the_nearest(tmp_path: Path) -> None:
         (b"\x00\x01\x02binary", "no text"),
         (b"PK\x03\x04....", "zip"),
         (b"\x1f\x8bnot really", "cannot be read"),
-        (gzip.compress(b"job_id,submit_s\n" * 999)[:-20], "cannot be read"),
+        (gzip.compress(b"job_id,submit_s\n" * 999, mtime=0)[:-20], "cannot be read"),
         (b"PAR1 junk", "cannot be read"),
         (b"job_id,submit_s,duration_s,gpus\n", "no job rows"),
         (b"job_id,submit_s,duration_s,gpus\na,0,-1,1\n", "duration_s is negative"),

@@ -109,9 +109,12 @@ class Shortest:
 
     by_gpus: bool = False
     order: list[Job] = field(default_factory=list)
+    new: list[Job] = field(default_factory=list)  # since the last look
+    tied: bool = False  # somebody was stopped who ranks as one that came at that very instant
 
     def arrive(self, job: Job) -> None:
         self.order.append(job)
+        self.new.append(job)
 
     def end(self, job: Job) -> None:
         self.order.remove(job)
@@ -122,8 +125,15 @@ class Shortest:
         return inf
 
     def choose(self, now_s: int, gpus: int) -> list[Job]:
-        self.order.sort(key=lambda job: job.left_s(now_s) * (job.gpus if self.by_gpus else 1))
-        return walk(self.order, gpus)
+        def key(job: Job) -> int:
+            return job.left_s(now_s) * (job.gpus if self.by_gpus else 1)
+
+        self.order.sort(key=key)
+        chosen = walk(self.order, gpus)
+        stopped = [job for job in self.order if job.since_s is not None and job not in chosen]
+        self.tied |= bool({key(job) for job in stopped} & {key(job) for job in self.new})
+        self.new = []
+        return chosen
 
 
 def walk(order: Sequence[Job], gpus: int) -> list[Job]:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sim.lab.rigid.slow_reference import (
     HOUR,
-    Conservative,
     Easy,
     InLine,
     Job,
@@ -35,6 +34,7 @@ def assert_same(trace: Trace, gpus: int, policy: str, slow: Policy, **options: A
     told = {f"{policy}.{name}": value for name, value in options.items()}
     fast = run(trace, gpus, policy, quota=quota, policy_options=told)
     expected = slow_replay(trace, gpus, slow)
+    assume(not getattr(slow, "tied", False))
 
     assert list(zip(_whole(fast.start_s), _whole(fast.end_s), fast.preemptions, strict=True)) == [
         (job.first_s, job.end_s, job.stops) for job in expected
@@ -100,24 +100,7 @@ def test_levels_of_gpu_time_and_new_starts_are_as_the_slow_simulator_says(
 @settings(max_examples=60)
 @given(jobs=rows(gaps_s=(0, 60, 1000, 5000), durations_s=ALL_FIT_S), gpus=GPUS)
 def test_easy_backfill_moves_nobody_at_the_head_of_the_queue(jobs: Any, gpus: int) -> None:
-    slow = Easy()
-    trace = trace_from(jobs, most_gpus=gpus)
-    slow_replay(trace, gpus, slow)
-    assume(not slow.tied)
-    assert_same(trace, gpus, "easy-backfill", Easy())
-
-
-@pytest.mark.parametrize(("depth", "interval_s"), [(100, 0), (2, 0), (100, 30)])
-@settings(max_examples=30)
-@given(jobs=rows(gaps_s=(0, 10, 60, 1000, 5000), durations_s=ALL_FIT_S), gpus=GPUS)
-def test_conservative_backfill_gives_the_dates_that_the_slow_simulator_gives(
-    depth: int, interval_s: int, jobs: Any, gpus: int
-) -> None:
-    slow = Conservative(depth=depth, interval_s=interval_s)
-
-    trace = trace_from(jobs, most_gpus=gpus)
-    options = {"depth": depth, "interval_s": float(interval_s)}
-    assert_same(trace, gpus, "conservative-backfill", slow, **options)
+    assert_same(trace_from(jobs, most_gpus=gpus), gpus, "easy-backfill", Easy())
 
 
 @settings(max_examples=40)

@@ -160,21 +160,28 @@ def _choose_place(world: World, job: int) -> bool:
     if kind < 0:
         return False
     if world.placement != Placement.COUNT:
-        row = world.slots[world.slots[0]]
+        # Tried in a row of its own: the free rows still say where jobs were that may come back.
+        tried = len(world.slot_n) - 1
+        want = Want(  # of one type, since what is free is counted by type
+            world.gpus[job], world.milli[job], world.cpus[job], world.memory[job], 1 << kind
+        )
         n = place_guided(
             world.placement,
             world.nodes,
-            want_of(world, job),
+            want,
             world.guide,
-            world.slot_node[row],
-            world.slot_gpus[row],
+            world.slot_node[tried],
+            world.slot_gpus[tried],
         )
         if n == 0:
             return False
+        row = world.slots[world.slots[0]]
         world.slots[0] -= 1
         world.slot[job], world.slot_n[row] = row, n
-        take(world.nodes, want_of(world, job), world.slot_node[row], world.slot_gpus[row], n)
-        kind = world.nodes.type[world.slot_node[row, 0]]
+        for i in range(n):
+            world.slot_node[row, i] = world.slot_node[tried, i]
+            world.slot_gpus[row, i] = world.slot_gpus[tried, i]
+        take(world.nodes, want, world.slot_node[row], world.slot_gpus[row], n)
     book.held_type[job] = kind
     book.free[kind] -= book.need[job]
     return True

@@ -138,9 +138,9 @@ def _world(
         ),
         slots=np.concatenate(([most], np.arange(most))).astype(ints),
         slot=np.full(n, -1, ints),
-        slot_node=np.zeros((most, spread), ints),
-        slot_gpus=np.zeros((most, spread), ints),
-        slot_n=np.zeros(most, ints),
+        slot_node=np.zeros((most + 1, spread), ints),  # the last row is for trying
+        slot_gpus=np.zeros((most + 1, spread), ints),
+        slot_n=np.zeros(most + 1, ints),
         type_speed=np.array([settings.type_speed.get(t, 1.0) for t in machines.types]),
         slowdown=1.0 / np.asarray(settings.locality_slowdown, np.float64),
         change_s=change_s,

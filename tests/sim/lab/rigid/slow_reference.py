@@ -91,7 +91,7 @@ class Quiet:
 class InLine(Quiet):
     """Nobody is stopped; waiting jobs go by `key`, then by arrival."""
 
-    key: Callable[[Job], int] = lambda job: 0
+    key: Callable[[Job], int] = lambda _: 0
     strict: bool = True  # the first that does not fit blocks the others
 
     def choose(self, now_s: int, gpus: int) -> list[Job]:

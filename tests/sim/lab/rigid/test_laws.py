@@ -187,12 +187,13 @@ def mixed_traces(draw: st.DrawFn) -> Trace:
     kind = st.sampled_from(["A", "B", "A|B", ""])
     kinds = draw(st.lists(kind, min_size=n, max_size=n))
     one = [k if size <= 1 else k[:1] or "A" for k, size in zip(kinds, sizes, strict=True)]
-    pairs = draw(st.sets(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=5))
+    together = st.sampled_from([i for i in range(n - 1) if jobs[i + 1][0] == 0] or [n])
+    first = draw(st.sets(together, max_size=5)) - {n}  # each before the next one of its instant
     prices = draw(st.lists(st.sampled_from([0.0, 3.0, np.nan]), min_size=n, max_size=n))
     trace = trace_from(
         jobs,
         gpu_type=one,
-        after=[(max(pair), min(pair)) for pair in pairs if pair[0] != pair[1]] or np.empty((0, 2)),
+        after=[(i + 1, i) for i in sorted(first)] or np.empty((0, 2)),
         checkpoint_s=prices,
         cpus=[2.0] * n,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,11 @@ def _length(job: Job) -> int:
     return job.duration_s
 
 
-ORDERED = {
-    "fifo": lambda: InLine(),
+ORDERED: dict[str, Callable[[], Policy]] = {
+    "fifo": InLine,
     "fit-first": lambda: InLine(strict=False),
     "sjf": lambda: InLine(key=_length),
-    "srtf": lambda: Shortest(),
+    "srtf": Shortest,
     "srsf": lambda: Shortest(by_gpus=True),
 }
 

@@ -367,5 +367,5 @@ def end(world: World, rules: Rules, job: int) -> None:
     for i in range(world.dependents_from[job], world.dependents_from[job + 1]):
         other = world.dependents[i]
         world.needs[other] -= 1
-        if world.needs[other] == 0 and world.submit_s[other] <= world.now_s[0]:
+        if world.needs[other] == 0 and other < world.tally[_NEXT]:  # else it is yet to come
             arrive(world, rules, other)

@@ -24,10 +24,6 @@ PLACEMENTS = ("count", "packed", "spread", "topology", "fgd")
 PLACED = st.sampled_from(PLACEMENTS)
 
 
-def placement_for(policy: str, drawn: str) -> str:
-    return "count" if policy in STOPPING else drawn
-
-
 def all_finish(made: Replay) -> bool:
     return not np.isnan(made.end_s).any()
 
@@ -44,9 +40,7 @@ def test_gangs_run_to_their_end_and_no_law_is_broken(
 ) -> None:
     trace = trace_from(jobs, most_gpus=12)
 
-    made = run(
-        trace, 12, policy, placement=placement_for(policy, placement), checkpoint_s=checkpoint_s
-    )
+    made = run(trace, 12, policy, placement=placement, checkpoint_s=checkpoint_s)
 
     assert_lawful(made)
     assert (made.lost_s == made.preemptions * checkpoint_s).all()
@@ -65,7 +59,7 @@ def test_the_same_seed_gives_the_same_bytes(
     policy: str, jobs: Any, placement: str, seed: int
 ) -> None:
     trace = trace_from(jobs, most_gpus=8)
-    told = {"placement": placement_for(policy, placement), "seed": seed, "forecast_error": 0.5}
+    told = {"placement": placement, "seed": seed, "forecast_error": 0.5}
 
     assert as_bytes(run(trace, 8, policy, **told)) == as_bytes(run(trace, 8, policy, **told))
 
@@ -87,8 +81,7 @@ def test_the_order_of_the_file_does_not_matter_where_no_two_jobs_come_at_once(
         tenant=[TENANTS[code] for code in sorted_rows.tenant[order]],
     )
 
-    where = placement_for(policy, placement)
-    made = (run(trace, 8, policy, placement=where) for trace in (sorted_rows, mixed))
+    made = (run(trace, 8, policy, placement=placement) for trace in (sorted_rows, mixed))
 
     assert as_bytes(next(made)) == as_bytes(next(made))
 
@@ -169,9 +162,8 @@ def test_nothing_runs_on_a_node_that_is_down_and_all_is_made_up_for(
     ways = [(float(t_s), float(t_s + long_s), node) for t_s, long_s, node in spells]
     machines = broken(machines_of(12, gpus_per_node=4), *ways)
     quota = dict.fromkeys(trace.tenants, 12.0)
-    where = placement_for(policy, placement)
 
-    made = replay(trace, machines, policy, LabSettings(placement=where, quota=quota))
+    made = replay(trace, machines, policy, LabSettings(placement=placement, quota=quota))
 
     assert_lawful(made)
     assert all_finish(made)
@@ -186,14 +178,12 @@ def mixed_traces(draw: st.DrawFn) -> Trace:
     sizes = draw(st.lists(st.sampled_from([0, 0.25, 0.5, 1, 2, 4]), min_size=n, max_size=n))
     kind = st.sampled_from(["A", "B", "A|B", ""])
     kinds = draw(st.lists(kind, min_size=n, max_size=n))
-    one = [k if size <= 1 else k[:1] or "A" for k, size in zip(kinds, sizes, strict=True)]
-    together = st.sampled_from([i for i in range(n - 1) if jobs[i + 1][0] == 0] or [n])
-    first = draw(st.sets(together, max_size=5)) - {n}  # each before the next one of its instant
+    pairs = draw(st.sets(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=5))
     prices = draw(st.lists(st.sampled_from([0.0, 3.0, np.nan]), min_size=n, max_size=n))
     trace = trace_from(
         jobs,
-        gpu_type=one,
-        after=[(i + 1, i) for i in sorted(first)] or np.empty((0, 2)),
+        gpu_type=kinds,
+        after=[(max(pair), min(pair)) for pair in pairs if pair[0] != pair[1]] or np.empty((0, 2)),
         checkpoint_s=prices,
         cpus=[2.0] * n,
     )
@@ -215,10 +205,7 @@ def test_whatever_a_job_asks_for_it_runs_to_its_end_where_it_may(
 ) -> None:
     quota = dict.fromkeys(trace.tenants, 12.0)
     told = LabSettings(
-        placement=placement_for(policy, placement),
-        quota=quota,
-        checkpoint_s=7.0,
-        type_speed={"A": 1.0, "B": 2.0},
+        placement=placement, quota=quota, checkpoint_s=7.0, type_speed={"A": 1.0, "B": 2.0}
     )
 
     made = replay(trace, two_types(), policy, told)

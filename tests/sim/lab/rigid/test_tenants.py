@@ -128,7 +128,7 @@ def test_commons_lets_a_new_job_pass_one_that_has_run_for_long() -> None:
     assert made.end_s.tolist() == [10_030, 5030]
 
 
-@pytest.mark.parametrize(("checkpoint_s", "stops"), [(249.0, 1), (251.0, 0)])
+@pytest.mark.parametrize(("checkpoint_s", "stops"), [(249.0, 1), (600.0, 0)])
 def test_commons_stops_nobody_whose_stops_would_cost_too_much_of_its_time(
     checkpoint_s: float, stops: int
 ) -> None:

@@ -23,7 +23,7 @@ def cache_of(code: Path, home: Path) -> Path:
     """Start a program with this copy of the code, and ask where it keeps what it compiles."""
     environment = {"PYTHONPATH": str(code), "XDG_CACHE_HOME": str(home), "PATH": "/usr/bin:/bin"}
     told = subprocess.run(
-        [sys.executable, "-S", "-c", f"import sys; sys.path[1:1] = {sys.path[1:]!r}; {ASK}"],
+        [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}; {ASK}"],
         env={**environment, "HOME": str(home)},
         capture_output=True,
         text=True,

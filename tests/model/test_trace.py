@@ -48,12 +48,8 @@ def test_what_was_not_given_is_none_or_unknown() -> None:
 def test_names_become_codes_and_no_name_is_minus_one() -> None:
     trace = small(user=["x", "y", "", "x", "z"], synthetic=True, origin="made up")
 
-    assert [trace.users[code] if code >= 0 else "" for code in trace.user] == [
-        *list("yx"),
-        "",
-        "x",
-        "z",
-    ]
+    names = [trace.users[code] if code >= 0 else "" for code in trace.user]
+    assert names == ["y", "x", "", "x", "z"]
     assert sorted(trace.users) == ["x", "y", "z"]
     assert trace.synthetic
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,12 +28,14 @@ def moment(*, fits: Sequence[int] = (), **changes: Any) -> SharingMoment:
         "unprofiled": (),
         "waiting": {},
         "alone": {},
+        "solos": {},
         "free_gpus": 0,
         "tried": (),
         "fits": set(fits).__contains__,
         "fits_profiling": lambda _: True,
         "may_join": lambda _, __: True,
         "can_share": lambda _, __: True,
+        "pair_speeds": lambda _, __: (math.nan, math.nan),
         "pairs": lambda: pairs,
         "floor": lambda _: floor,
     }

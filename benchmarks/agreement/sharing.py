@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from steward.decide.scheduling.sharing import SHARING_POLICIES
+from steward.decide.scheduling.sharing.commons_packed import CommonsPacked
 from steward.decide.scheduling.sharing.gandiva_slicing import GandivaSlicing
 from steward.decide.scheduling.sharing.lucid import Lucid
 from steward.decide.scheduling.sharing.moment import SharingPolicy
@@ -162,9 +163,14 @@ def _means(
     found = {}
     for name in ("fifo", "tiresias", "srtf"):
         found[name] = _mean_s(replay(trace, machines, name, PACKED))
-    for policy in (Lucid(), Lucid(few_jobs=1e9), GandivaSlicing()):
-        alone = isinstance(policy, Lucid) and policy.few_jobs > 1.0 + Lucid().few_jobs
-        name = policy.name + (" without sharing" if alone else "")
+    sharing: dict[str, SharingPolicy] = {
+        "lucid": Lucid(),
+        "lucid without sharing": Lucid(few_jobs=1e9),
+        "gandiva-slicing": GandivaSlicing(),
+        "commons-packed": CommonsPacked(),
+        "commons-packed without sharing": CommonsPacked(packs=False),
+    }
+    for name, policy in sharing.items():
         found[name] = _mean_s(replay_pairs(trace, machines, policy, PACKED, throughputs=table))
     return found
 

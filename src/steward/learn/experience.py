@@ -21,7 +21,7 @@ __all__ = [
     "blank_experience",
     "level_of",
     "likely",
-    "mean_of",
+    "mean_left",
     "rank_of",
     "remember",
 ]
@@ -103,13 +103,15 @@ def likely(past: Experience, leaf: int) -> Array:
 
 
 @njit
-def mean_of(past: Experience, leaf: int) -> float:
-    """Return the mean GPU time that a new job of this class can be expected to have."""
+def mean_left(past: Experience, leaf: int, level: int) -> float:
+    """Return the mean GPU time that a job of this class has before it, if it got to this level."""
     share, edges = likely(past, leaf), past.edges
     mean = share[-1] * 1.5 * edges[-1]
-    for i in range(len(edges) - 1):
+    there = share[-1]
+    for i in range(level, len(edges) - 1):
         mean += share[i] * 0.5 * (edges[i] + edges[i + 1])
-    return float(mean)
+        there += share[i]
+    return float(mean / there - edges[level])
 
 
 @njit

@@ -94,7 +94,7 @@ class Job:
     user: str = ""
     name: str = ""
     priority: int = 0
-    deadline_s: float | None = None
+    deadline_s: float | None = None  # when it should be done
     state: JobState = JobState.QUEUED
     gpus: tuple[GpuId, ...] = ()
     start_s: float | None = None

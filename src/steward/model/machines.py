@@ -44,6 +44,8 @@ class Machines:
     gram_co2_per_kwh: Floats
     mig_slices: Ints  # 0: GPUs are not cut; 7: each GPU is cut into up to 7 slices
     up: NDArray[np.bool_]  # at time 0
+    on_demand: NDArray[np.bool_]  # rented: costs and draws power only while a job holds it
+    boot_s: Floats  # from renting to running
     changes: tuple[MachineChange, ...] = field(default=())
 
     def __len__(self) -> int:
@@ -53,6 +55,15 @@ class Machines:
     def total_gpus(self) -> int:
         """GPUs of all nodes that are there at time 0."""
         return int(self.gpus[self.up].sum())
+
+    def pools(self) -> tuple[Ints, Ints]:
+        """Return each node's pool, and one node of each pool. A gang stays in one pool.
+
+        Nodes of a pool have the same GPU type and cluster, and come on the same terms.
+        """
+        terms = np.column_stack((self.type, self.cluster, self.spot, self.on_demand))
+        _, first, pool = np.unique(terms, axis=0, return_index=True, return_inverse=True)
+        return pool.reshape(-1).astype(np.int64), first.astype(np.int64)
 
 
 def machines_of(
@@ -89,4 +100,6 @@ def machines_of(
         gram_co2_per_kwh=np.full(n, 400.0),
         mig_slices=np.zeros(n, np.int64),
         up=np.ones(n, np.bool_),
+        on_demand=np.zeros(n, np.bool_),
+        boot_s=np.zeros(n),
     )

@@ -28,8 +28,8 @@ Believe = Callable[["TinyCluster", View], Iterable[ForecastColumn]]
 class TinyCluster:
     """Runs a trace to its end under a live policy.
 
-    `levels_s` are run times at which the policy should look again, if that `matters`; `slack_s`
-    lets it look a moment later, where such a time is no round number. Stopping costs nothing.
+    `levels_s` are run times at which the policy should look again; `slack_s` lets it
+    look a moment later, where such a time is no round number. Stopping costs nothing.
     """
 
     trace: Trace
@@ -39,7 +39,6 @@ class TinyCluster:
     levels_s: Callable[[int], Iterable[float]] = lambda _gpus: ()
     estimators: tuple[Estimator, ...] = ()
     believe: Believe = lambda _cluster, _view: ()
-    matters: Callable[[TinyCluster, View], bool] = lambda _cluster, _view: True
     slack_s: float = 0.0
     now_s: float = 0.0
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -67,14 +66,9 @@ class TinyCluster:
             moment.fold(Observation(jobs=news))
             view = self._believed(moment.view(now_s))
             waits = any(job.state is JobState.QUEUED for job in self.jobs.values())
-            if waits and (news or self.matters(self, view)):
+            if waits:
                 moment.fold(Observation(jobs=tuple(self._look(view))))
         return self
-
-    def fell(self, job: Job) -> bool:
-        """Say whether a running job comes to one of the levels now."""
-        late_s = [self.ran_s(job) - level for level in self.levels_s(job.shape.gpus)]
-        return any(-1e-9 <= s <= 2 * self.slack_s + 1e-9 for s in late_s)
 
     def ran_s(self, job: Job) -> float:
         """Return how long a job has run by now."""

@@ -114,6 +114,7 @@ def test_every_policy_is_of_one_family_and_says_what_it_does_in_one_line() -> No
         ("srtf", "durations"),
         ("easy-backfill", "time limits"),
         ("commons", "nothing"),
+        ("commons-packed", "speeds of pairs"),
         ("pollux", "work left and speeds"),
     ],
 )

@@ -9,7 +9,9 @@ import numpy as np
 
 from steward.decide.scheduling.passes.ordered import Ties, Walk
 
-__all__ = ["Law", "Ranking", "Sharing"]
+__all__ = ["ABOUT_TO_END_GPU_S", "Law", "Ranking", "Sharing"]
+
+ABOUT_TO_END_GPU_S = 60.0  # the rank of a job that is about to miss its deadline
 
 
 class Law(IntEnum):
@@ -53,5 +55,10 @@ class Ranking:
     strength: float = 10.0
     memory: float = 1000.0
     lead: float = 1.0
+    old_s: float = np.inf  # who has waited longer counts for more
+    class_weight: float = 1.0  # of a priority class, over the next lower one
+    deadlines: bool = False  # they count
+    moves: bool = False  # running jobs may move to make room on a node
+    goal: str = ""  # which GPUs are filled first: see `Goal`
     similar: bool = True  # False: all jobs are one class
     knows_durations: bool = False

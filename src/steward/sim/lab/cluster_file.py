@@ -15,12 +15,15 @@ mig_slices = 0        # 7: each GPU can be cut into seven
 nodes_per_rack = 4
 cluster = "main"
 up = true             # false: comes later
+on_demand = false     # true: rented; costs and draws power only while a job holds it
+boot_s = 0            # and takes so long to come
 
 [[changes]]           # failures and repairs, spot capacity, growth
 t_s = 86400
 node = 3              # counted from 0, in the order above
 up = false
 why = "power supply"
+warning_s = 0         # told so long before: enough to save, and only the stop is paid
 """
 
 from __future__ import annotations
@@ -58,6 +61,8 @@ class _Nodes(_Strict):
     nodes_per_rack: int = Field(default=4, ge=1)
     cluster: str = "main"
     up: bool = True
+    on_demand: bool = False
+    boot_s: float = Field(default=0.0, ge=0)
 
 
 class _Change(_Strict):
@@ -122,6 +127,8 @@ def _machines(found: _File) -> Machines:
         gram_co2_per_kwh=np.array([kind.gram_co2_per_kwh for kind in kinds]),
         mig_slices=np.array([kind.mig_slices for kind in kinds], np.int64),
         up=np.array([kind.up for kind in kinds], np.bool_),
+        on_demand=np.array([kind.on_demand for kind in kinds], np.bool_),
+        boot_s=np.array([kind.boot_s for kind in kinds]),
         changes=tuple(
             MachineChange(**each.model_dump())
             for each in sorted(found.changes, key=lambda each: each.t_s)

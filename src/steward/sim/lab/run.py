@@ -57,6 +57,8 @@ def knows(name: str) -> str:
         return "durations"
     if name in ("easy-backfill", "conservative-backfill"):
         return "time limits"
+    if name == "commons-packed":
+        return "speeds of pairs"
     return "work left and speeds" if name in _KNOW_SPEEDS else "nothing"
 
 
@@ -74,6 +76,12 @@ def replay(
     family = family_of(policy)
     made = _made(policy, FAMILIES[family][policy], settings.policy_options)
     if family in ("one order", "tenants"):
+        if made.ranking.goal and settings.placement == "count":
+            raise StewardError(
+                f"{policy} cannot save {made.ranking.goal} where GPUs are only counted",
+                where="--placement count",
+                hint="choose where jobs go, such as --placement packed",
+            )
         return replay_rigid(trace, machines, made.ranking, settings, name=policy, progress=progress)
     if family == "shared GPUs":
         return _in_pairs(trace, machines, made, settings)
@@ -84,17 +92,39 @@ def replay(
 
 def _made(name: str, make: type[Any], options: Mapping[str, object]) -> Any:  # noqa: ANN401
     """Build a policy with the options that are meant for it: `FIELD` or `POLICY.FIELD`."""
-    known = {field.name for field in fields(make)} - {"name"}
+    defaults = _defaults(make)
     chosen = {}
     for key, value in options.items():
         owner, _, option = key.rpartition(".")
         if owner and owner != name:
             continue
-        if option in known:
-            chosen[option] = value
+        if option in defaults:
+            chosen[option] = _checked(f"{name}.{option}", value, defaults[option])
         elif owner:
-            raise unknown_name(f"option of {name}", option, known)
+            raise unknown_name(f"option of {name}", option, defaults)
+        elif not any(
+            option in _defaults(table[each]) for table in FAMILIES.values() for each in table
+        ):
+            raise unknown_name("option", option, defaults)
     return make(**chosen)
+
+
+def _defaults(make: type[Any]) -> dict[str, object]:
+    return {field.name: field.default for field in fields(make) if field.name != "name"}
+
+
+def _checked(option: str, value: object, default: object) -> object:
+    """Return the value of an option if it is of the kind of its default; else say what is."""
+    wanted: tuple[type, ...] = (type(default),)
+    if isinstance(default, float | int) and not isinstance(default, bool):
+        wanted = (float, int)
+    number = isinstance(value, float | int) and not isinstance(value, bool)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+        problem = f"{value!r} is not what {option} can be, which is {default!r} if nothing is said"
+        raise StewardError(problem, where="--option")
+    if number and not value >= 0:  # type: ignore[operator]  # a number; NaN too is caught
+        raise StewardError(f"{option} is {value}, but cannot be below 0", where="--option")
+    return value
 
 
 def _throughputs(settings: LabSettings) -> Any:  # noqa: ANN401 - a table or None

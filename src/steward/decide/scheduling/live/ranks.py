@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.scheduling.ranking import Law, Ranking
+from steward.decide.scheduling.classes import class_weights
+from steward.decide.scheduling.ranking import ABOUT_TO_END_GPU_S, Law, Ranking
 from steward.model.forecast import RUN_LEFT_S, RUN_RANK_GPU_S, About
 from steward.model.job import Job, JobState
 from steward.model.view import RUNNING, View
 
-__all__ = ["BELIEVED", "Ranks", "ranks_of"]
+__all__ = ["BELIEVED", "Ranks", "ranks_of", "urgent"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -63,12 +64,31 @@ def _believed(ranking: Ranking, view: View, attained_s: Floats, size: Floats) ->
     if column is None:
         return attained_s * size
     if ranking.law is Law.EXPERIENCE:
-        rank = column.mid  # counts GPUs already
+        rank = _weighed(ranking, view, column.mid, attained_s)  # counts GPUs already
     elif ranking.law is Law.REMAINING:
         rank = column.mid * size
     else:
         rank = (column.mid + attained_s) * size
     return np.where(np.isnan(rank), attained_s * size, rank)
+
+
+def _weighed(ranking: Ranking, view: View, rank: Floats, attained_s: Floats) -> Floats:
+    """Let ranks count for class and long waiting; who may miss a deadline is about to end."""
+    jobs = view.jobs
+    waited_s = view.t_s - jobs.submit_s - attained_s
+    rank = rank / class_weights(jobs.priority, ranking.class_weight)
+    rank = rank / np.maximum(waited_s / ranking.old_s, 1.0)
+    return np.where(urgent(ranking, view), ABOUT_TO_END_GPU_S, rank)
+
+
+def urgent(ranking: Ranking, view: View) -> Bools:
+    """Say which jobs will miss their deadline if they wait on, and can still make it."""
+    left = view.forecast(About.JOBS, RUN_LEFT_S)
+    due_s = view.jobs.deadline_s
+    if left is None or not ranking.deadlines:
+        return np.zeros(len(due_s), bool)
+    near: Bools = (due_s - left.mid <= view.t_s) & (view.t_s < due_s)
+    return near
 
 
 def _levels(

@@ -134,6 +134,7 @@ def _describe_jobs(book: Book, view: View, rows: Ints, holds: Ints) -> None:
     jobs, gpus = view.jobs, view.gpus
     runs = book.runs == 1
     book.need[:] = np.where(runs, holds[rows], jobs.gpus[rows]) * MILLI
+    book.grain[0] = MILLI
     book.types[:] = jobs.model_mask[rows]
     for code in range(len(view.models)):
         most_bytes = gpus.memory_bytes[gpus.model == code].max()

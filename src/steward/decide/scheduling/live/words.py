@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steward.decide.scheduling.live.ranks import BELIEVED, Ranks
+from steward.decide.scheduling.live.ranks import BELIEVED, Ranks, urgent
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 from steward.model.forecast import RUN_RANK_GPU_S, SIMILAR_JOBS, About, Forecast
 from steward.model.view import View
@@ -27,6 +27,7 @@ class Words:
         waited_min = (view.t_s - view.jobs.queued_s[row]) / 60
         parts = [
             f"{job.tenant or 'nobody'}'s job {job.id} goes first: {self._rank(row)}",
+            *self._urgency(row),
             *self._share(row),
             f"it has waited {waited_min:.0f} min for {_gpus(job.shape.gpus)}",
         ]
@@ -62,6 +63,17 @@ class Words:
         if not beliefs:
             return f"{ran}, and nothing is known of jobs like it"
         return self._belief(row, beliefs[0])
+
+    def _urgency(self, row: int) -> tuple[str, ...]:
+        """Say what moves a job forward beside its rank."""
+        view, jobs = self.view, self.view.jobs
+        told = []
+        if urgent(self.ranking, view)[row]:
+            due_min = (jobs.deadline_s[row] - view.t_s) / 60
+            told.append(f"it is due in {due_min:.0f} min and may not wait longer")
+        if self.ranking.class_weight != 1.0 and jobs.priority[row] != jobs.priority.min():
+            told.append(f"it is of priority class {jobs.priority[row]}")
+        return tuple(told)
 
     def _belief(self, row: int, belief: Forecast) -> str:
         similar = self.view.forecast(About.JOBS, SIMILAR_JOBS)

@@ -41,8 +41,10 @@ class Book(NamedTuple):
     walked: Array  # who should run, in the order of the walk
     free: Array  # by type
     capacity: Array  # by type
+    prefer: Array  # by type: the least is filled first, then the one with the most room
     held: Array  # by tenant
     quota: Array  # by tenant
+    grain: Array  # one number: what jobs ask for is a multiple of it
     weight: Array  # by tenant
     use: Array  # by tenant: decayed use so far
     start: Array  # the answer
@@ -77,8 +79,10 @@ def by_reference(book: Book) -> Any:  # noqa: ANN401 - has the fields of a Book
         book.walked,
         book.free,
         book.capacity,
+        book.prefer,
         book.held,
         book.quota,
+        book.grain,
         book.weight,
         book.use,
         book.start,
@@ -112,8 +116,10 @@ def empty_book(*, jobs: int, queues: Array, tenants: int, types: int, most_runni
         walked=np.zeros(3 * most_running, ints),
         free=np.zeros(types, ints),
         capacity=np.zeros(types, ints),
+        prefer=np.zeros(types, floats),
         held=np.zeros(tenants, ints),
         quota=np.zeros(tenants, ints),
+        grain=np.ones(1, ints),
         weight=np.ones(tenants, floats),
         use=np.zeros(tenants, floats),
         start=np.zeros(max(jobs, 1), ints),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.compiled import njit
-from steward.decide.scheduling.passes.book import Book, sort_running
+from steward.decide.scheduling.passes.book import Book
 from steward.decide.scheduling.passes.ordered import fits
 
 __all__ = ["share_commons"]
@@ -26,10 +26,30 @@ _LOOK_PAST = 4096  # waiting jobs of one tenant that may be passed over in one r
 
 
 @njit
+def _sort_running(book: Book) -> None:
+    """Sort running jobs by rank; among equals, who began first."""
+    jobs, key, since = book.running, book.key, book.since_s
+    for i in range(1, book.running_n[0]):
+        job = jobs[i]
+        at = i - 1
+        while at >= 0:
+            other = jobs[at]
+            if key[other] < key[job]:
+                break
+            if key[other] == key[job] and (
+                since[other] < since[job] or (since[other] == since[job] and other < job)
+            ):
+                break
+            jobs[at + 1] = other
+            at -= 1
+        jobs[at + 1] = job
+
+
+@njit
 def _by_tenant(book: Book, first: Array, jobs: Array) -> None:
     """List running jobs by tenant, in the order of their ranks."""
     running, tenant_of = (book.running, book.tenant)
-    sort_running(book)
+    _sort_running(book)
     for i in range(book.running_n[0]):
         first[tenant_of[running[i]] + 1] += 1
     for tenant in range(len(book.held)):
@@ -61,9 +81,9 @@ def _guarantee(book: Book, free: Array, promised: Array, first: Array, jobs: Arr
         book.length,
         book.first,
     )
-    start_n = 0
+    start_n, grain = 0, book.grain[0]
     for tenant in range(len(book.held)):
-        quota = quotas[tenant]
+        quota = quotas[tenant] // grain * grain
         r, r_end = first[tenant], first[tenant + 1]
         w = queue[tenant]
         w_end = w + min(length[tenant], start_n + _LOOK_PAST)
@@ -109,13 +129,12 @@ def _share_rest(  # noqa: C901, PLR0912, PLR0915 - see above
     tenants = len(book.held)
     r, w = first[:-1].copy(), queue.copy()
     job = np.empty(tenants, np.int64)  # each tenant's best candidate
-    score = np.full(tenants, -1.0)  # and its weighed rank; negative: to be found
+    score = np.empty(tenants)  # and its weighed rank
     left = free.sum()
     best, second = -1, np.inf
+    ask_from, ask_to = 0, tenants  # whose candidates are to be found
     while left > 0:
-        for tenant in range(tenants):
-            if score[tenant] >= 0.0:
-                continue
+        for tenant in range(ask_from, ask_to):
             while r[tenant] < first[tenant + 1] and marks[jobs[r[tenant]]] == 2:
                 r[tenant] += 1
             w_end = queue[tenant] + min(length[tenant], start_n + _LOOK_PAST)
@@ -143,7 +162,7 @@ def _share_rest(  # noqa: C901, PLR0912, PLR0915 - see above
         if score[best] == np.inf:
             break
         chosen = job[best]
-        score[best] = -1.0
+        ask_from, ask_to = best, best + 1
         need = needs[chosen]
         if marks[chosen] == 0:
             w[best] += 1

@@ -15,14 +15,8 @@ from steward.decide.placement.gangs import packed
 from steward.decide.placement.state import NodeState, Want, take
 from steward.decide.scheduling.passes.backfill import backfill_around_all, backfill_around_first
 from steward.decide.scheduling.passes.book import Book, by_reference, leave
-from steward.decide.scheduling.passes.commons import share_commons
-from steward.decide.scheduling.passes.ordered import Walk, fill, fits, reorder
-from steward.decide.scheduling.passes.tenants import (
-    serve_by_borrowing,
-    serve_by_share,
-    serve_within_quota,
-)
-from steward.decide.scheduling.ranking import Sharing
+from steward.decide.scheduling.passes.choose import choose
+from steward.decide.scheduling.passes.ordered import Walk, fits
 
 __all__ = ["Places", "Plan", "Rule", "blank_plan", "look"]
 
@@ -89,7 +83,7 @@ def look(book: Book, places: Places, rule: Rule, plan: Plan) -> None:
 @njit
 def _look(book: Book, places: Places, rule: Rule, plan: Plan) -> None:
     for _ in range(_TRIES):
-        _choose(book, rule)
+        choose(book, rule.sharing, rule.walk, rule.ties, rule.preempts, rule.now_s)
         if _carry_out(book, places, rule, plan) == 0:
             break
     if rule.walk == Walk.EASY:
@@ -98,25 +92,6 @@ def _look(book: Book, places: Places, rule: Rule, plan: Plan) -> None:
     elif rule.walk == Walk.CONSERVATIVE:
         backfill_around_all(book, rule.now_s, rule.depth)
         _carry_out(book, places, rule, plan)
-
-
-@njit
-def _choose(book: Book, rule: Rule) -> None:
-    """Let the policy's pass write its answer."""
-    if rule.sharing == Sharing.COMMONS:
-        share_commons(book)
-    elif rule.sharing == Sharing.STATIC:
-        serve_within_quota(book)
-    elif rule.sharing == Sharing.BORROW:
-        serve_by_borrowing(book)
-    elif rule.sharing == Sharing.FAIR_TREE:
-        serve_by_share(book, rule.now_s, 1)
-    elif rule.sharing == Sharing.DOMINANT:
-        serve_by_share(book, rule.now_s, 0)
-    elif rule.preempts:
-        reorder(book, rule.ties)
-    else:
-        fill(book, rule.walk)
 
 
 @njit

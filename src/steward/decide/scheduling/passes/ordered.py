@@ -30,13 +30,20 @@ class Ties(IntEnum):
 
 @njit
 def fits(book: Book, free: np.ndarray, job: int) -> int:
-    """Return the type with the most room for a job, or -1."""
+    """Return the preferred type with room for a job, among equals the one with most; or -1."""
     best = -1
     if book.unplaceable[job] == 1:
         return best
+    prefer = book.prefer
     for kind in range(len(free)):
         allowed = (book.types[job] >> kind) & 1
-        if allowed and free[kind] >= book.need[job] and (best < 0 or free[kind] > free[best]):
+        if not allowed or free[kind] < book.need[job]:
+            continue
+        if (
+            best < 0
+            or prefer[kind] < prefer[best]
+            or (prefer[kind] == prefer[best] and free[kind] > free[best])
+        ):
             best = kind
     return best
 

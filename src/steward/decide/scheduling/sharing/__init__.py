@@ -4,6 +4,7 @@ Belongs here: who shares with whom, who is looked at first, who moves. Does not:
 are together, and what similar jobs took (`sim/lab/pairs` measures and learns that).
 """
 
+from steward.decide.scheduling.sharing.commons_packed import CommonsPacked
 from steward.decide.scheduling.sharing.gandiva_slicing import GandivaSlicing
 from steward.decide.scheduling.sharing.lucid import Lucid
 from steward.decide.scheduling.sharing.moment import SharingPolicy
@@ -11,6 +12,7 @@ from steward.decide.scheduling.sharing.moment import SharingPolicy
 __all__ = ["SHARING_POLICIES"]
 
 SHARING_POLICIES: dict[str, type[SharingPolicy]] = {
+    "commons-packed": CommonsPacked,
     "gandiva-slicing": GandivaSlicing,
     "lucid": Lucid,
 }

@@ -21,6 +21,7 @@ __all__ = [
     "Share",
     "SharingMoment",
     "SharingPolicy",
+    "Solo",
     "Start",
     "TakeTurns",
 ]
@@ -38,6 +39,14 @@ class Kind(NamedTuple):
     score: int  # how badly it bears sharing, by the policy's own scale
     want: int  # which GPU types, CPUs and memory, as a number
     model: int  # row of the measured pairs; -1: not in it
+
+
+class Solo(NamedTuple):
+    """Jobs that run alone, and would be as fast as one another beside the same partner."""
+
+    gpus: float
+    model: int  # row of the measured pairs; -1: not in it
+    gpu_type: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +78,16 @@ class SharingMoment(NamedTuple):  # a tuple: there is one for every choice
     unprofiled: Line  # new jobs of which nothing is known; fewest GPUs first
     waiting: Mapping[Kind, Line]
     alone: Mapping[tuple[float, int], Line]  # running without partner, by GPUs and score
+    solos: Mapping[Solo, Line]  # the same jobs, by what decides how fast they are beside others
     free_gpus: int  # wholly free, on all nodes together
     tried: Sequence[Pair]  # their first slice together has just ended
     fits: Callable[[int], bool]  # there are free GPUs for this job, wherever it runs now
     fits_profiling: Callable[[int], bool]
     may_join: Callable[[int, int], bool]  # the first could run where the second one runs
     can_share: Callable[[int, int], bool]  # and at the same time: GPU memory holds both
+    # how fast both would be where the second one runs, of their speeds alone; NaN: not measured,
+    # 0: GPU memory does not hold both, or the table leaves this pair out
+    pair_speeds: Callable[[int, int], tuple[float, float]]
     pairs: Callable[[], Sequence[Pair]]
     floor: Callable[[int], Floor]  # as far as this job may run there
 

@@ -130,24 +130,14 @@ def _machines(nodes: pl.DataFrame) -> Machines:
     """Return the nodes as given: the trace says nothing about racks, prices or watts."""
     kinds = nodes["model"].unique(maintain_order=True)
     plain = machines_of(len(nodes), gpus_per_node=1)
-    n = len(nodes)
-    return Machines(
+    return replace(
+        plain,
         gpus=nodes["gpus"].cast(pl.Int64).to_numpy(),
         type=nodes["model"].cast(pl.Enum(kinds)).to_physical().cast(pl.Int64).to_numpy(),
         types=tuple(kinds),
         cpus=nodes["cpus"].fill_null(np.nan).to_numpy(),
         memory_bytes=nodes["memory_bytes"].fill_null(np.nan).to_numpy(),
-        rack=plain.rack,
-        switch=plain.switch,
-        cluster=np.zeros(n, np.int64),
         clusters=("openb",),
-        price_per_gpu_h=plain.price_per_gpu_h,
-        spot=plain.spot,
-        idle_watts=plain.idle_watts,
-        busy_watts=plain.busy_watts,
-        gram_co2_per_kwh=plain.gram_co2_per_kwh,
-        mig_slices=plain.mig_slices,
-        up=plain.up,
     )
 
 

@@ -27,19 +27,20 @@ class Bill(NamedTuple):
 def bill_of(replay: Replay, *, from_s: float, to_s: float, shared: float) -> Bill:
     """Add up what the machines took; `shared` is GPUs in use for each GPU held (1: none shared).
 
-    A GPU draws its idle power as long as its node is up, and the rest while a job holds it. Where
-    GPUs were only counted, a held GPU draws what the mean GPU of the cluster draws.
+    A GPU draws its idle power as long as its node is up, and the rest while a job holds it; one
+    that is rented on demand is there only while held. Where GPUs were only counted, a held GPU
+    draws what the mean GPU of the cluster draws.
     """
     machines, segments = replay.machines, replay.segments
-    up_gpu_s = up_s(machines, from_s, to_s) * machines.gpus
-    idle_j = up_gpu_s * machines.idle_watts
     rise = machines.busy_watts - machines.idle_watts
     share = machines.gpus / max(1.0, float(machines.gpus.sum()))
     held_gpu_s = (segments.stop_s - segments.start_s) * segments.gpus * shared
     known = segments.node >= 0
     by_node = np.bincount(segments.node[known], held_gpu_s[known], minlength=len(machines))
     held_by_node = by_node + share * float(held_gpu_s[~known].sum())
-    joules = idle_j + held_by_node * rise
+    up_gpu_s = up_s(machines, from_s, to_s) * machines.gpus
+    up_gpu_s = np.where(machines.on_demand, held_by_node, up_gpu_s)
+    joules = up_gpu_s * machines.idle_watts + held_by_node * rise
     return Bill(
         cost=float((up_gpu_s * machines.price_per_gpu_h).sum()) / HOUR_S,
         energy_kwh=float(joules.sum()) / JOULES_PER_KWH,

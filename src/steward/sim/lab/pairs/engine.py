@@ -146,7 +146,7 @@ class Run:
         else:
             self.jobs.be_alone_no_more(job)
             self.jobs.learn(job)
-            self.jobs.be_alone(job)
+            self.jobs.be_alone(job, gang.held.kind)
 
     def _tried_now(self, one: int, other: int) -> None:
         gang = self.running.gang[one]
@@ -214,12 +214,14 @@ class Run:
             unprofiled=jobs.unprofiled.by_kind.get(0, ()),
             waiting=jobs.waiting.by_kind,
             alone=jobs.alone.by_kind,
+            solos=jobs.solos.by_kind,
             free_gpus=self.places.free_gpus,
             tried=tuple(self._tried),
             fits=self._fits,
             fits_profiling=self._fits_profiling,
             may_join=self._may_join,
             can_share=self._can_share,
+            pair_speeds=self._pair_speeds,
             pairs=self._pairs,
             floor=self._floor,
         )
@@ -243,6 +245,9 @@ class Run:
     def _can_share(self, job: int, other: int) -> bool:
         kind = self.hands.gang_of(other).held.kind
         return self.speeds.beside(job, other, kind) > 0.0 < self.speeds.beside(other, job, kind)
+
+    def _pair_speeds(self, job: int, other: int) -> tuple[float, float]:
+        return self.speeds.as_measured(job, other, self.hands.gang_of(other).held.kind)
 
     def _pair(self, gang: Gang) -> Pair:
         return Pair(

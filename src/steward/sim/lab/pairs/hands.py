@@ -53,8 +53,9 @@ class Hands:
     def _start(self, job: int, now_s: float) -> None:
         jobs = self._jobs
         jobs.waiting.drop(jobs.kind[job], jobs.entry[job])
-        self._run(job, self._places.hold(jobs.want[job]), now_s)
-        jobs.be_alone(job)
+        held = self._places.hold(jobs.want[job])
+        self._run(job, held, now_s)
+        jobs.be_alone(job, held.kind)
 
     def _profile(self, job: int, now_s: float) -> None:
         self._jobs.stop_waiting_for_profiling(job)
@@ -101,7 +102,7 @@ class Hands:
         self.gangs[gang] = None
         self._running.begin(job, gang)
         self._running.pace(gang, now_s)
-        jobs.be_alone(job)
+        jobs.be_alone(job, on.kind)
 
     def leave(self, job: int, now_s: float) -> Held:
         """Take a job off its GPUs and return them; a partner goes on alone, if there is one."""
@@ -119,5 +120,5 @@ class Hands:
         self._places.join(jobs.want[job], held, -1)
         held.want = jobs.want[gang.one]  # whoever stays gives everything back in the end
         self._running.pace(gang, now_s)
-        jobs.be_alone(gang.one)
+        jobs.be_alone(gang.one, held.kind)
         return held

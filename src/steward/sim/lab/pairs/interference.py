@@ -51,6 +51,14 @@ class Interference:
             return self.measured[kind][model][other_model]
         return max(_SLOWEST, 1.0 - self.loss[job] * self.loss[other] / self.mean_loss)
 
+    def as_measured(self, job: int, other: int, kind: int) -> tuple[float, float]:
+        """Return the speeds of both beside one another as `beside` does; made up ones are NaN."""
+        one, two = self.model[job], self.model[other]
+        if one < 0 or two < 0:
+            return np.nan, np.nan
+        table = self.measured[kind]
+        return table[one][two], table[two][one]
+
 
 def interference_of(
     trace: Trace, machines: Machines, settings: LabSettings, table: ThroughputTable | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from steward.decide.scheduling.sharing.moment import Kind
+from steward.decide.scheduling.sharing.moment import Kind, Solo
 from steward.sim.lab.pairs.lines import Entry, Lines
 from steward.sim.lab.pairs.past import Past
 from steward.sim.lab.pairs.stage import Stage
@@ -37,6 +37,8 @@ class Jobs:
         self.waiting: Lines[Kind] = Lines()
         self.unprofiled: Lines[int] = Lines()
         self.alone: Lines[tuple[float, int]] = Lines()
+        self.solos: Lines[Solo] = Lines()
+        self._solo: dict[int, Solo] = {}  # of those in that line
         self._came = 0
         self.kind: list[Kind] = [self._kind(job) for job in range(n)]
 
@@ -72,16 +74,19 @@ class Jobs:
         self.known[job] = True
         self.kind[job] = self._kind(job)
 
-    def be_alone(self, job: int) -> None:
+    def be_alone(self, job: int, gpu_type: int) -> None:
         """Show a job as one that others can join, if it has whole GPUs."""
         kind = self.kind[job]
         if kind.gpus >= 1.0:
             self.alone.add((kind.gpus, kind.score), self.entry[job])
+            self._solo[job] = solo = Solo(kind.gpus, kind.model, gpu_type)
+            self.solos.add(solo, self.entry[job])
 
     def be_alone_no_more(self, job: int) -> None:
         kind = self.kind[job]
         if kind.gpus >= 1.0:
             self.alone.drop((kind.gpus, kind.score), self.entry[job])
+            self.solos.drop(self._solo.pop(job), self.entry[job])
 
     def start(self, job: int, now_s: float) -> None:
         """Note that a job starts."""

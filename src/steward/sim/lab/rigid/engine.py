@@ -9,36 +9,26 @@ import numpy as np
 from steward.compiled import njit
 from steward.decide.placement import Placement
 from steward.decide.scheduling.passes.backfill import backfill_around_all, backfill_around_first
-from steward.decide.scheduling.passes.book import sort_running
-from steward.decide.scheduling.passes.commons import share_commons
-from steward.decide.scheduling.passes.ordered import Walk, fill, reorder
-from steward.decide.scheduling.passes.tenants import (
-    serve_by_borrowing,
-    serve_by_share,
-    serve_within_quota,
-)
+from steward.decide.scheduling.passes.book import Book, sort_running
+from steward.decide.scheduling.passes.choose import choose
+from steward.decide.scheduling.passes.ordered import Walk
 from steward.decide.scheduling.ranking import Law, Sharing
 from steward.sim.lab.rigid.heap import pop
 from steward.sim.lab.rigid.moves import (
-    _CHANGE,
-    _FRONT,
-    _NEXT,
-    _PASSES,
-    _UNPLACED,
-    _WAITING,
     Rank,
     arrive,
     bring_up_to_date,
     end,
-    freed_for,
     interrupt,
     promote,
     rank,
+    rank_again,
     reach_level,
     start,
     stop,
 )
-from steward.sim.lab.rigid.world import Rules, World, by_reference
+from steward.sim.lab.rigid.places import freed_for
+from steward.sim.lab.rigid.world import Rules, Tally, World, by_reference
 
 __all__ = ["Pause", "advance"]
 
@@ -66,10 +56,10 @@ def _next_s(world: World) -> float:
     while heap.size[0] > 0 and not _current(world, 0):
         pop(heap)
     soonest = heap.time_s[0] if heap.size[0] > 0 else np.inf
-    if world.tally[_NEXT] < len(world.submit_s):
-        soonest = min(soonest, world.submit_s[world.tally[_NEXT]])
-    if world.tally[_CHANGE] < len(world.change_s):
-        soonest = min(soonest, world.change_s[world.tally[_CHANGE]])
+    if world.tally[Tally.NEXT] < len(world.submit_s):
+        soonest = min(soonest, world.submit_s[world.tally[Tally.NEXT]])
+    if world.tally[Tally.CHANGE] < len(world.change_s):
+        soonest = min(soonest, world.change_s[world.tally[Tally.CHANGE]])
     return float(soonest)
 
 
@@ -87,17 +77,46 @@ def _happen(world: World, rules: Rules, ranks_from: int, ranks_to: int) -> bool:
             continue
         if kind == Rank.LEVEL:
             reach_level(world, rules, job)
-            # Whoever still ranks before all that wait keeps what it has.
-            for q in range(len(book.length)):
-                first = book.waiting[book.first[q]]
-                matters |= book.length[q] > 0 and book.key[job] >= book.key[first]
+            matters |= _may_be_passed(book, rules, job)
             continue
         matters = True
         if kind == Rank.END:
             end(world, rules, job)
         elif kind == Rank.PROMOTION:
             promote(world, rules, job)
+        elif kind == Rank.REVIEW:
+            rank_again(world, rules, job)
     return matters
+
+
+@njit
+def _may_be_passed(book: Book, rules: Rules, job: int) -> bool:
+    """Whether somebody who waits may go before a running job: else it keeps what it has."""
+    mine = book.key[job]
+    if rules.choice == Sharing.COMMONS:  # weighed by at most what its tenant holds
+        tenant = book.tenant[job]
+        mine *= max(book.held[tenant] / max(book.quota[tenant], 1), 1.0)
+    for q in range(len(book.length)):
+        if book.length[q] == 0:
+            continue
+        theirs = book.key[book.waiting[book.first[q]]]
+        if mine >= theirs and (
+            rules.choice != Sharing.COMMONS
+            or mine >= theirs * max(_held_before(book, q, theirs) / max(book.quota[q], 1), 1.0)
+        ):
+            return True
+    return False
+
+
+@njit
+def _held_before(book: Book, tenant: int, key: float) -> int:
+    """Return what running jobs of a tenant hold that rank before this."""
+    held = 0
+    for i in range(book.running_n[0]):
+        job = book.running[i]
+        if book.tenant[job] == tenant and book.key[job] <= key:
+            held += book.need[job]
+    return held
 
 
 @njit
@@ -106,15 +125,15 @@ def _change_machines(world: World, rules: Rules) -> int:
     book = world.book
     changed = 0
     while (
-        world.tally[_CHANGE] < len(world.change_s)
-        and world.change_s[world.tally[_CHANGE]] <= world.now_s[0]
+        world.tally[Tally.CHANGE] < len(world.change_s)
+        and world.change_s[world.tally[Tally.CHANGE]] <= world.now_s[0]
     ):
-        i = world.tally[_CHANGE]
-        world.tally[_CHANGE] += 1
+        i = world.tally[Tally.CHANGE]
+        world.tally[Tally.CHANGE] += 1
         changed += 1
         node, kind, milli = world.change_node[i], world.change_type[i], world.change_milli[i]
         if milli < 0:
-            _clear(world, rules, node, kind, milli)
+            _clear(world, rules, node, kind, milli, world.change_warning_s[i])
         book.free[kind] += milli
         book.capacity[kind] += milli
         if world.placement != Placement.COUNT:
@@ -123,7 +142,7 @@ def _change_machines(world: World, rules: Rules) -> int:
 
 
 @njit
-def _clear(world: World, rules: Rules, node: int, kind: int, milli: int) -> None:
+def _clear(world: World, rules: Rules, node: int, kind: int, milli: int, warning_s: float) -> None:
     """Interrupt whoever is on a node; where GPUs are only counted, the youngest until it fits."""
     book = world.book
     while True:
@@ -136,7 +155,7 @@ def _clear(world: World, rules: Rules, node: int, kind: int, milli: int) -> None
                 youngest = job
         if youngest < 0 or (world.placement == Placement.COUNT and book.free[kind] + milli >= 0):
             return
-        interrupt(world, rules, youngest)
+        interrupt(world, rules, youngest, warning_s)
 
 
 @njit
@@ -155,11 +174,11 @@ def _arrivals(world: World, rules: Rules) -> int:
     """Let due jobs come in; return how many came."""
     came = 0
     while (
-        world.tally[_NEXT] < len(world.submit_s)
-        and world.submit_s[world.tally[_NEXT]] <= world.now_s[0]
+        world.tally[Tally.NEXT] < len(world.submit_s)
+        and world.submit_s[world.tally[Tally.NEXT]] <= world.now_s[0]
     ):
-        job = world.tally[_NEXT]
-        world.tally[_NEXT] += 1
+        job = world.tally[Tally.NEXT]
+        world.tally[Tally.NEXT] += 1
         came += 1
         if world.needs[job] == 0:
             arrive(world, rules, job)
@@ -180,25 +199,25 @@ def _rank_running(world: World, rules: Rules) -> None:
 def _carry_out(world: World, rules: Rules) -> None:
     """Start and stop as the pass has said; nobody is stopped for a job that does not fit anyway."""
     book = world.book
-    stop_n = book.answer_n[1]
-    stopped = 0
+    candidates = book.answer_n[1]
+    world.tally[Tally.FREED] = world.tally[Tally.MOVED] = 0
     for i in range(book.answer_n[0]):
         job = book.start[i]
-        freed = freed_for(world, job, stop_n - stopped)
-        if freed >= 0:
-            stopped += freed
+        left = freed_for(world, rules, job, candidates)
+        if left >= 0:
+            candidates = left
             start(world, rules, job)
             continue
-        if world.tally[_UNPLACED] < len(world.unplaced):
+        if world.tally[Tally.UNPLACED] < len(world.unplaced):
             book.unplaceable[job] = 1
-            world.unplaced[world.tally[_UNPLACED]] = job
-            world.tally[_UNPLACED] += 1
+            world.unplaced[world.tally[Tally.UNPLACED]] = job
+            world.tally[Tally.UNPLACED] += 1
         if not rules.preempts and rules.walk != Walk.FIT:
             break  # nobody passes it
-    first = stop_n - stopped
-    world.tally[_FRONT] -= stopped
-    for i in range(first, stop_n):
-        stop(world, rules, book.stop[i], i - first)
+    freed = world.tally[Tally.FREED]
+    world.tally[Tally.FRONT] -= freed
+    for i in range(freed):  # who was freed last is worth most
+        stop(world, rules, world.freed[freed - 1 - i], i)
 
 
 @njit
@@ -230,7 +249,7 @@ def _no_longer_late(world: World, rules: Rules, came: int) -> None:
     if rules.law == Law.LEVEL:
         for i in range(book.running_n[0]):
             book.late[book.running[i]] = 0
-    for job in range(max(world.tally[_NEXT] - came, 0), world.tally[_NEXT]):
+    for job in range(max(world.tally[Tally.NEXT] - came, 0), world.tally[Tally.NEXT]):
         book.late[job] = 0
 
 
@@ -248,57 +267,42 @@ def _remember_use(world: World, rules: Rules) -> None:
 @njit
 def _shield(world: World, rules: Rules) -> None:
     """Rank those first whose stops would cost too much of what they have run."""
-    book = world.book
+    book, now = world.book, world.now_s[0]
     for i in range(book.running_n[0]):
         job = book.running[i]
-        if world.price_s[job] > 0.0:
-            bring_up_to_date(world, job)
-            cost_s = world.price_s[job] * (world.stops[job] + 1)
-            shielded = cost_s > rules.patience * world.attained_s[job]
-            book.key[job] = 0.0 if shielded else rank(world, rules, job) / rules.lead
-
-
-@njit
-def _choose(world: World, rules: Rules) -> int:
-    """Let the policy's pass write its answer; return how many it has put into an order."""
-    book = world.book
-    if rules.choice == Sharing.COMMONS:
-        share_commons(book)
-    elif rules.choice == Sharing.STATIC:
-        serve_within_quota(book)
-    elif rules.choice == Sharing.BORROW:
-        serve_by_borrowing(book)
-    elif rules.choice in (Sharing.FAIR_TREE, Sharing.DOMINANT):
-        serve_by_share(book, world.now_s[0], int(rules.choice == Sharing.FAIR_TREE))
-    elif rules.preempts:
-        if rules.law == Law.REMAINING:
-            _rank_running(world, rules)
-        reorder(book, rules.ties)
-        return int(book.answer_n[2])
-    else:
-        fill(book, rules.walk)
-    return 0
+        price_s = world.price_s[job]
+        if price_s == 0.0:
+            continue
+        ran_s = world.attained_s[job] + (now - world.updated_s[job]) * world.rate[job]
+        if price_s * (world.stops[job] + 1) > rules.patience * ran_s:
+            book.key[job] = 0.0
+        elif book.key[job] == 0.0:  # no longer
+            book.key[job] = rank(world, rules, job) / rules.lead
 
 
 @njit
 def _look(world: World, rules: Rules) -> None:
     """One look by the policy, and what follows from it."""
-    world.tally[_PASSES] += 1
+    world.tally[Tally.PASSES] += 1
     if rules.choice == Sharing.FAIR_TREE:
         _remember_use(world, rules)
     elif rules.choice == Sharing.COMMONS:
         _shield(world, rules)
-    world.tally[_UNPLACED] = 0
+    elif rules.law == Law.REMAINING and rules.preempts:
+        _rank_running(world, rules)
+    world.tally[Tally.UNPLACED] = 0
     for _ in range(_TRIES):
-        before = world.tally[_UNPLACED]
-        walked = _choose(world, rules)
+        before = world.tally[Tally.UNPLACED]
+        walked = choose(
+            world.book, rules.choice, rules.walk, rules.ties, rules.preempts, world.now_s[0]
+        )
         _carry_out(world, rules)
         _list_running(world, walked)
-        if world.tally[_UNPLACED] == before:
+        if world.tally[Tally.UNPLACED] == before and world.tally[Tally.MOVED] == 0:
             break  # otherwise those that found no place keep nobody else from starting
     if rules.walk >= Walk.EASY:
         _backfill(world, rules)
-    for i in range(world.tally[_UNPLACED]):
+    for i in range(world.tally[Tally.UNPLACED]):
         world.book.unplaceable[world.unplaced[i]] = 0
 
 
@@ -306,7 +310,7 @@ def _look(world: World, rules: Rules) -> None:
 def _backfill(world: World, rules: Rules) -> None:
     """Start jobs that move nobody's date."""
     book, now = world.book, world.now_s[0]
-    if world.tally[_WAITING] == 0 or not book.free.any():
+    if world.tally[Tally.WAITING] == 0 or not book.free.any():
         return
     if rules.walk == Walk.EASY:
         backfill_around_first(book, now)
@@ -340,7 +344,7 @@ def _advance(world: World, rules: Rules, turns: int) -> int:
         matters |= _change_machines(world, rules) > 0
         came = _arrivals(world, rules)
         matters |= _happen(world, rules, Rank.LEVEL, Rank.REVIEW) or came > 0
-        if world.tally[_WAITING] > 0 and matters:
+        if world.tally[Tally.WAITING] > 0 and matters:
             _look(world, rules)
         elif rules.law == Law.LEVEL:
             sort_running(book)  # who fell a level now stands behind those that were there

@@ -7,18 +7,16 @@ from enum import IntEnum
 import numpy as np
 
 from steward.compiled import njit
-from steward.decide.placement import Placement, Want, give, locality, take
-from steward.decide.placement.kernels import place_guided
+from steward.decide.placement import Placement, locality
 from steward.decide.scheduling.passes.book import enter, leave
-from steward.decide.scheduling.passes.ordered import Ties, fits
-from steward.decide.scheduling.ranking import Law
-from steward.learn.experience import mean_of, rank_of, remember
+from steward.decide.scheduling.passes.ordered import Ties
+from steward.decide.scheduling.ranking import ABOUT_TO_END_GPU_S, Law
+from steward.learn.experience import mean_left, rank_of, remember
 from steward.sim.lab.rigid.heap import push
-from steward.sim.lab.rigid.world import DONE, RUNS, WAITS, Rules, World
+from steward.sim.lab.rigid.places import give_up_place
+from steward.sim.lab.rigid.world import DONE, RUNS, WAITS, Rules, Tally, World
 
-__all__ = ["Rank", "arrive", "bring_up_to_date", "end", "freed_for", "rank", "start", "stop"]
-
-_NEXT, _CHANGE, _WAITING, _PASSES, _FINISHED, _FRONT, _BACK, _UNPLACED = range(8)
+__all__ = ["Rank", "arrive", "bring_up_to_date", "end", "rank", "start", "stop"]
 
 
 class Rank(IntEnum):
@@ -30,15 +28,6 @@ class Rank(IntEnum):
     LEVEL = 3
     PROMOTION = 4
     REVIEW = 5
-
-
-@njit
-def want_of(world: World, job: int) -> Want:
-    """Return what a job asks for, as placement understands it."""
-    book = world.book
-    return Want(
-        world.gpus[job], world.milli[job], world.cpus[job], world.memory[job], book.types[job]
-    )
 
 
 @njit
@@ -75,10 +64,38 @@ def rank(world: World, rules: Rules, job: int) -> float:
     if rules.law == Law.LEVEL:
         return float(world.level[job])
     if rules.law == Law.EXPERIENCE:
-        return rank_of(world.experience, world.leaf[job], world.level[job])
+        return _experienced(world, rules, job)
     if rules.law == Law.PREDICTED:
         return float(world.predicted_s[job])
     return 0.0
+
+
+@njit
+def _experienced(world: World, rules: Rules, job: int) -> float:
+    """Return what similar jobs took for each that ended, weighed by class and long waiting."""
+    if urgent_s(world, job) <= world.now_s[0] < world.due_s[job]:
+        return ABOUT_TO_END_GPU_S
+    known = rank_of(world.experience, world.leaf[job], world.level[job])
+    return float(known / world.weight[job] / max(waited_s(world, job) / rules.old_s, 1.0))
+
+
+@njit
+def waited_s(world: World, job: int) -> float:
+    """Return how long a job has waited in all."""
+    waits = world.now_s[0] - world.queued_s[job] if world.state[job] == WAITS else 0.0
+    return float(world.waited_s[job] + waits)
+
+
+@njit
+def urgent_s(world: World, job: int) -> float:
+    """Return from when on a job can miss its deadline, by what similar jobs took; infinity: never.
+
+    From then until it is due it ranks like a job that is about to end.
+    """
+    if world.due_s[job] == np.inf:
+        return np.inf
+    left = mean_left(world.experience, world.leaf[job], world.level[job])
+    return float(world.due_s[job] - left / _size(world, job))
 
 
 @njit
@@ -134,109 +151,47 @@ def reach_level(world: World, rules: Rules, job: int) -> None:
 @njit
 def wait_in_line(world: World, rules: Rules, job: int, seq: float) -> None:
     """Put a job into its queue."""
+    world.state[job] = WAITS
     world.book.key[job] = rank(world, rules, job)
     world.book.seq[job] = seq
-    world.state[job] = WAITS
-    world.tally[_WAITING] += 1
+    world.tally[Tally.WAITING] += 1
     enter(world.book, job)
 
 
 @njit
 def arrive(world: World, rules: Rules, job: int) -> None:
     """Let a job that depends on nobody any more come into the queue."""
-    world.tally[_BACK] += 1
+    world.tally[Tally.BACK] += 1
     world.book.late[job] = 1
     world.book.since_s[job] = world.submit_s[job]  # while it waits: since when
+    world.queued_s[job] = world.now_s[0]
     if rules.law == Law.PREDICTED:
-        world.predicted_s[job] = mean_of(world.experience, world.leaf[job])
-    wait_in_line(world, rules, job, float(world.tally[_BACK]))
+        world.predicted_s[job] = mean_left(world.experience, world.leaf[job], 0)
+    wait_in_line(world, rules, job, float(world.tally[Tally.BACK]))
+    _watch_rank(world, rules, job)
 
 
 @njit
-def _choose_place(world: World, job: int) -> bool:
-    """Find GPUs for a job and hold them; `slot` says where."""
-    book = world.book
-    kind = fits(book, book.free, job)
-    if kind < 0:
-        return False
-    if world.placement != Placement.COUNT:
-        # Tried in a row of its own: the free rows still say where jobs were that may come back.
-        tried = len(world.slot_n) - 1
-        want = Want(  # of one type, since what is free is counted by type
-            world.gpus[job], world.milli[job], world.cpus[job], world.memory[job], 1 << kind
-        )
-        n = place_guided(
-            world.placement,
-            world.nodes,
-            want,
-            world.guide,
-            world.slot_node[tried],
-            world.slot_gpus[tried],
-        )
-        if n == 0:
-            return False
-        row = world.slots[world.slots[0]]
-        world.slots[0] -= 1
-        world.slot[job], world.slot_n[row] = row, n
-        for i in range(n):
-            world.slot_node[row, i] = world.slot_node[tried, i]
-            world.slot_gpus[row, i] = world.slot_gpus[tried, i]
-        take(world.nodes, want, world.slot_node[row], world.slot_gpus[row], n)
-    book.held_type[job] = kind
-    book.free[kind] -= book.need[job]
-    return True
+def _watch_rank(world: World, rules: Rules, job: int) -> None:
+    """Ask to be told when a waiting job's rank changes by waiting alone."""
+    if rules.law != Law.EXPERIENCE:
+        return
+    now = world.now_s[0]
+    at = now + max(waited_s(world, job), rules.old_s)  # as old again
+    for change in (urgent_s(world, job), world.due_s[job]):
+        if now < change < at:
+            at = change
+    if at < np.inf:
+        push(world.heap, at, Rank.REVIEW, job, world.stamp[job])
 
 
 @njit
-def _give_up_place(world: World, job: int) -> None:
-    book = world.book
-    book.free[book.held_type[job]] += book.need[job]
-    if world.placement != Placement.COUNT:
-        row = world.slot[job]
-        give(
-            world.nodes,
-            want_of(world, job),
-            world.slot_node[row],
-            world.slot_gpus[row],
-            world.slot_n[row],
-        )
-        world.slots[0] += 1
-        world.slots[world.slots[0]] = row
-
-
-@njit
-def freed_for(world: World, job: int, candidates: int) -> int:
-    """Hold GPUs for a job; free those of the last `candidates` in `book.stop` one by one if needed.
-
-    Returns how many had to be freed; -1: it does not fit even so, and nothing has changed.
-    """
-    book = world.book
-    freed = 0
-    while not _choose_place(world, job):
-        if freed == candidates:
-            for i in range(candidates - freed, candidates):
-                _take_back(world, book.stop[i])
-            return -1
-        freed += 1
-        _give_up_place(world, book.stop[candidates - freed])
-    return freed
-
-
-@njit
-def _take_back(world: World, job: int) -> None:
-    """Hold again what `_give_up_place` has just freed."""
-    book = world.book
-    book.free[book.held_type[job]] -= book.need[job]
-    if world.placement != Placement.COUNT:
-        row = world.slot[job]
-        world.slots[0] -= 1  # rows were freed last to first: this takes the same ones back
-        take(
-            world.nodes,
-            want_of(world, job),
-            world.slot_node[row],
-            world.slot_gpus[row],
-            world.slot_n[row],
-        )
+def rank_again(world: World, rules: Rules, job: int) -> None:
+    """Give a waiting job the rank that it has by now."""
+    leave(world.book, job)
+    world.tally[Tally.WAITING] -= 1
+    wait_in_line(world, rules, job, world.book.seq[job])
+    _watch_rank(world, rules, job)
 
 
 @njit
@@ -244,7 +199,8 @@ def start(world: World, rules: Rules, job: int) -> None:
     """Let a waiting job that holds its GPUs begin to run, or go on."""
     book, now = world.book, world.now_s[0]
     leave(book, job)
-    world.tally[_WAITING] -= 1
+    world.tally[Tally.WAITING] -= 1
+    world.waited_s[job] = waited_s(world, job)
     world.state[job] = RUNS
     book.runs[job], book.since_s[job] = 1, now
     world.updated_s[job] = now
@@ -257,6 +213,9 @@ def start(world: World, rules: Rules, job: int) -> None:
         node, nodes = world.slot_node[row, 0], world.slot_n[row]
         rate *= world.slowdown[locality(world.nodes, world.slot_node[row], nodes)]
     world.rate[job] = rate
+    boot_s = world.boot_s[book.held_type[job]] * rate
+    world.work_s[job] += boot_s
+    world.lost_s[job] += boot_s
     book.held[book.tenant[job]] += book.need[job]
     world.stamp[job] += 1
     push(
@@ -303,11 +262,13 @@ def stop(world: World, rules: Rules, job: int, place_in_line: int) -> None:
     world.work_s[job] += world.price_s[job]
     world.lost_s[job] += world.price_s[job]
     if rules.ties == Ties.RUNNING and world.book.late[job] == 0:
-        seq = float(world.tally[_FRONT] + place_in_line)
+        seq = float(world.tally[Tally.FRONT] + place_in_line)
     else:
-        world.tally[_BACK] += 1
-        seq = float(world.tally[_BACK])
+        world.tally[Tally.BACK] += 1
+        seq = float(world.tally[Tally.BACK])
+    world.queued_s[job] = world.now_s[0]
     wait_in_line(world, rules, job, seq)
+    _watch_rank(world, rules, job)
     if rules.promote > 0.0 and world.level[job] > 0:
         counted = world.attained_s[job] - world.forgiven_s[job]
         at = world.now_s[0] + counted * rules.promote
@@ -318,22 +279,24 @@ def stop(world: World, rules: Rules, job: int, place_in_line: int) -> None:
 def promote(world: World, rules: Rules, job: int) -> None:
     """Count a job that has waited long enough as new again."""
     leave(world.book, job)
-    world.tally[_WAITING] -= 1
+    world.tally[Tally.WAITING] -= 1
     world.forgiven_s[job] = world.attained_s[job]
     world.level[job] = 0
     world.stamp[job] += 1
-    world.tally[_BACK] += 1
-    wait_in_line(world, rules, job, float(world.tally[_BACK]))
+    world.tally[Tally.BACK] += 1
+    wait_in_line(world, rules, job, float(world.tally[Tally.BACK]))
 
 
 @njit
-def interrupt(world: World, rules: Rules, job: int) -> None:
-    """Stop a job whose machine went away: what it had not saved is lost."""
-    _give_up_place(world, job)
+def interrupt(world: World, rules: Rules, job: int, warning_s: float) -> None:
+    """Stop a job whose machine went away: what it had not saved is lost, unless it was warned."""
+    give_up_place(world, job)
     bring_up_to_date(world, job)
     ran = (world.now_s[0] - world.book.since_s[job]) * world.rate[job]
     every = world.every_s[job]
     unsaved = ran % every if every > 0.0 else ran
+    if warning_s > 0.0 and warning_s >= world.price_s[job]:
+        unsaved = 0.0
     world.work_s[job] += unsaved
     world.lost_s[job] += unsaved
     _forget_running(world, job)
@@ -355,17 +318,17 @@ def _forget_running(world: World, job: int) -> None:
 @njit
 def end(world: World, rules: Rules, job: int) -> None:
     """Finish a job. Those that waited for it alone may come now."""
-    _give_up_place(world, job)
+    give_up_place(world, job)
     _forget_running(world, job)
     _leave_machine(world, job)
     world.state[job] = DONE
     world.end_s[job] = world.now_s[0]
-    world.tally[_FINISHED] += 1
+    world.tally[Tally.FINISHED] += 1
     if rules.law in (Law.EXPERIENCE, Law.PREDICTED):
         gpu_s = world.duration_s[job] * _size(world, job)
         remember(world.experience, world.leaf[job], gpu_s)
     for i in range(world.dependents_from[job], world.dependents_from[job + 1]):
         other = world.dependents[i]
         world.needs[other] -= 1
-        if world.needs[other] == 0 and other < world.tally[_NEXT]:  # else it is yet to come
+        if world.needs[other] == 0 and other < world.tally[Tally.NEXT]:  # else it is yet to come
             arrive(world, rules, other)

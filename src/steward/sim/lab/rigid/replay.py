@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from steward.decide.placement import PLACEMENTS, Placement
 from steward.decide.placement.columns import free_nodes, typical_of, wants_of
 from steward.decide.placement.scores import Guide, Ties
+from steward.decide.scheduling.classes import class_weights
+from steward.decide.scheduling.goals import preference
 from steward.decide.scheduling.passes.book import Book, empty_book
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 from steward.learn.experience import blank_experience
@@ -19,7 +22,7 @@ from steward.model.replay import Replay, Segments
 from steward.model.trace import Trace, trace_of
 from steward.sim.lab.rigid.engine import Pause, advance
 from steward.sim.lab.rigid.heap import empty_heap
-from steward.sim.lab.rigid.world import Rules, World, empty_spans, grown
+from steward.sim.lab.rigid.world import Rules, Tally, World, empty_spans, grown
 from steward.sim.lab.settings import LabSettings
 
 __all__ = ["replay_rigid", "warm_up"]
@@ -50,7 +53,7 @@ def replay_rigid(
                 heap=grown(world.heap, 2 * len(world.heap.time_s) + 4096),
             )
         elif progress is not None:
-            progress(world.tally[4] / max(len(trace), 1))
+            progress(world.tally[Tally.FINISHED] / max(len(trace), 1))
     return _record(world, trace, machines, quota, name, time.process_time() - began)
 
 
@@ -76,6 +79,8 @@ def _rules(ranking: Ranking) -> Rules:
         depth=int(ranking.depth),
         interval_s=float(ranking.interval_s),
         half_life_s=float(ranking.half_life_s),
+        old_s=float(ranking.old_s),
+        moves=int(ranking.moves),
         lead=float(ranking.lead),
     )
 
@@ -96,7 +101,8 @@ def _world(
     if not ranking.similar:
         leaf = np.zeros(n, ints)
     dependents_from, dependents, needs = _dependencies(trace)
-    change_s, change_node, change_type, change_milli = _changes(machines)
+    pool, first = machines.pools()
+    change_s, change_node, change_milli, change_warning_s = _changes(machines)
     price = np.where(np.isnan(trace.checkpoint_s), settings.checkpoint_s, trace.checkpoint_s)
     fraction = (trace.gpus > 0) & (trace.gpus < 1)
     return World(
@@ -113,6 +119,8 @@ def _world(
         cpus=np.nan_to_num(trace.cpus),
         memory=np.nan_to_num(trace.memory_bytes),
         price_s=price,
+        weight=class_weights(trace.priority, ranking.class_weight),
+        due_s=_due(trace) if ranking.deadlines else np.full(n, np.inf),
         every_s=np.full(n, settings.saves_every_s),
         leaf=leaf,
         dependents=dependents,
@@ -128,28 +136,34 @@ def _world(
         level=np.zeros(n, ints),
         stops=np.zeros(n, ints),
         lost_s=np.zeros(n),
+        queued_s=np.zeros(n),
+        waited_s=np.zeros(n),
         first_s=np.full(n, np.nan),
         end_s=np.full(n, np.nan),
         span=np.full(n, -1, ints),
         placement=int(placement),
         guide=_guide(trace, machines, placement, settings),
         nodes=free_nodes(
-            machines, fractions=bool(fraction.any()) or placement > Placement.TOPOLOGY
+            replace(machines, type=pool),  # what is free is counted by pool
+            fractions=bool(fraction.any()) or placement > Placement.TOPOLOGY,
         ),
         slots=np.concatenate(([most], np.arange(most))).astype(ints),
         slot=np.full(n, -1, ints),
         slot_node=np.zeros((most + 1, spread), ints),  # the last row is for trying
         slot_gpus=np.zeros((most + 1, spread), ints),
         slot_n=np.zeros(most + 1, ints),
-        type_speed=np.array([settings.type_speed.get(t, 1.0) for t in machines.types]),
+        type_speed=_speeds(machines, first, settings),
+        boot_s=machines.boot_s[first],
         slowdown=1.0 / np.asarray(settings.locality_slowdown, np.float64),
         change_s=change_s,
         change_node=change_node,
-        change_type=change_type,
+        change_type=pool[change_node],
         change_milli=change_milli,
+        change_warning_s=change_warning_s,
         unplaced=np.zeros(256, ints),
+        freed=np.zeros(most, ints),
         now_s=np.zeros(3),
-        tally=np.zeros(8, ints),
+        tally=np.zeros(len(Tally), ints),
     )
 
 
@@ -165,9 +179,8 @@ def _book(
     one_queue = ranking.sharing == Sharing.ONE_QUEUE
     queue = np.zeros(len(trace), np.int64) if one_queue else tenant
     queues = np.bincount(queue, minlength=1 if one_queue else tenants)
-    capacity = np.bincount(
-        machines.type, machines.gpus * machines.up * MILLI, minlength=len(machines.types)
-    ).astype(np.int64)
+    pool, first = machines.pools()
+    capacity = np.bincount(pool, machines.gpus * machines.up * MILLI).astype(np.int64)
     ever = int(machines.gpus.sum())
     smallest = float(trace.gpus[trace.gpus > 0].min()) if (trace.gpus > 0).any() else 1.0
     without_gpu = int((trace.gpus == 0).sum())
@@ -176,14 +189,17 @@ def _book(
         jobs=len(trace),
         queues=queues,
         tenants=tenants,
-        types=len(machines.types),
+        types=len(first),
         most_running=2 * most,
     )
     book.need[:] = np.round(trace.gpus * MILLI).astype(np.int64)
-    book.types[:] = type_masks(trace, machines)
+    book.grain[0] = max(np.gcd.reduce(book.need), 1)
+    book.types[:] = pool_masks(trace, machines)
     book.tenant[:], book.queue[:] = tenant, queue
     book.limit_s[:] = _limits(trace)
     book.free[:], book.capacity[:] = capacity, capacity
+    speed = _speeds(machines, first, settings)
+    book.prefer[:] = preference(ranking.goal, machines, first, speed)
     entitled = settings.entitlement_of(trace, machines)
     lends = ranking.sharing == Sharing.COMMONS
     book.quota[:] = np.floor((quota if lends else entitled) * MILLI + 1e-6)
@@ -191,13 +207,25 @@ def _book(
     return book
 
 
-def type_masks(trace: Trace, machines: Machines) -> np.ndarray:
-    """Return the types that each job may run on, as bits; 0: none that is here."""
+def pool_masks(trace: Trace, machines: Machines) -> np.ndarray:
+    """Return the pools of machines that each job may run on, as bits; 0: none that is here."""
     mask = np.full(len(trace.gpu_types) + 1, -1, np.int64)  # the last is for jobs that name none
+    kinds = [machines.types[machines.type[node]] for node in machines.pools()[1]]
     for code, names in enumerate(trace.gpu_types):
         wanted = set(names.split("|"))
-        mask[code] = sum(1 << i for i, kind in enumerate(machines.types) if kind in wanted)
+        mask[code] = sum(1 << i for i, kind in enumerate(kinds) if kind in wanted)
     return mask[trace.gpu_type]
+
+
+def _speeds(machines: Machines, nodes: np.ndarray, settings: LabSettings) -> np.ndarray:
+    """Return how fast the GPUs of these nodes are."""
+    kinds = [machines.types[machines.type[node]] for node in nodes]
+    return np.array([settings.type_speed.get(kind, 1.0) for kind in kinds])
+
+
+def _due(trace: Trace) -> np.ndarray:
+    """Return when each job should be done; infinity: whenever."""
+    return np.where(np.isnan(trace.deadline_s), np.inf, trace.submit_s + trace.deadline_s)
 
 
 def similar(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
@@ -240,8 +268,8 @@ def _changes(machines: Machines) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     return (
         np.array([change.t_s for change in changes], np.float64),
         node,
-        machines.type[node],
         sign * machines.gpus[node] * MILLI,
+        np.array([change.warning_s for change in changes], np.float64),
     )
 
 
@@ -291,6 +319,6 @@ def _record(
         lost_s=world.lost_s,
         segments=segments,
         cpu_s=cpu_s,
-        decisions=int(world.tally[3]),
+        decisions=int(world.tally[Tally.PASSES]),
         notes=(f"{left} jobs never ran to their end: they fit nowhere",) if left else (),
     )

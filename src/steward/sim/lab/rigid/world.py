@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ __all__ = [
     "WAITS",
     "Rules",
     "Spans",
+    "Tally",
     "World",
     "by_reference",
     "empty_spans",
@@ -31,6 +33,21 @@ __all__ = [
 Array = NDArray[Any]
 
 COMING, WAITS, RUNS, DONE = 0, 1, 2, 3  # codes of World.state
+
+
+class Tally(IntEnum):
+    """What the counters of a world count."""
+
+    NEXT = 0  # arrival
+    CHANGE = 1  # of machines, the next
+    WAITING = 2
+    PASSES = 3
+    FINISHED = 4
+    FRONT = 5  # the place in line of who goes first
+    BACK = 6  # and last
+    UNPLACED = 7
+    FREED = 8
+    MOVED = 9
 
 
 class Rules(NamedTuple):
@@ -48,6 +65,8 @@ class Rules(NamedTuple):
     depth: int  # how far conservative backfill looks
     interval_s: float  # and how often
     half_life_s: float  # of a tenant's remembered use
+    old_s: float  # who has waited longer counts for more, in proportion
+    moves: int  # running jobs may move to make room on a node
     lead: float  # who runs counts as so many times nearer to its end
 
 
@@ -80,6 +99,8 @@ class World(NamedTuple):
     cpus: Array
     memory: Array
     price_s: Array  # of one stop
+    weight: Array  # by its priority class: ranks are divided by it
+    due_s: Array  # its deadline; infinity: none
     every_s: Array  # how often it saves by itself; 0: only when asked
     leaf: Array  # the most similar class of past jobs
     dependents: Array
@@ -96,6 +117,8 @@ class World(NamedTuple):
     level: Array
     stops: Array
     lost_s: Array
+    queued_s: Array  # since when it waits
+    waited_s: Array  # before that
     first_s: Array
     end_s: Array
     span: Array  # the open one
@@ -109,15 +132,18 @@ class World(NamedTuple):
     slot_gpus: Array
     slot_n: Array
     type_speed: Array
+    boot_s: Array  # by type: before a job can run there
     slowdown: Array  # by locality
     change_s: Array
     change_node: Array
     change_type: Array
     change_milli: Array
+    change_warning_s: Array
     # the clock and counters
     unplaced: Array  # jobs that found no place at this look
+    freed: Array  # jobs whose GPUs were freed at this look
     now_s: Array  # now, last backfill, last decay
-    tally: Array  # next arrival, next change, waiting, passes, finished, front, back, unplaced
+    tally: Array  # see `Tally`
 
 
 NodesRef, NodesRefType = reference_to("NodesRef", NodeState._fields, module=__name__)
@@ -170,6 +196,8 @@ def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a Wor
         world.cpus,
         world.memory,
         world.price_s,
+        world.weight,
+        world.due_s,
         world.every_s,
         world.leaf,
         world.dependents,
@@ -185,6 +213,8 @@ def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a Wor
         world.level,
         world.stops,
         world.lost_s,
+        world.queued_s,
+        world.waited_s,
         world.first_s,
         world.end_s,
         world.span,
@@ -210,12 +240,15 @@ def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a Wor
         world.slot_gpus,
         world.slot_n,
         world.type_speed,
+        world.boot_s,
         world.slowdown,
         world.change_s,
         world.change_node,
         world.change_type,
         world.change_milli,
+        world.change_warning_s,
         world.unplaced,
+        world.freed,
         world.now_s,
         world.tally,
     )

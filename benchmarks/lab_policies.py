@@ -4,11 +4,13 @@ Two questions, on real traces, with forecasts learned while the replay runs:
 
 1. Every trace of the data folder that can be replayed, at a size where work queues: mean completion
    time, mean wait and p99 of `commons` against every rival that knows no durations, with paired
-   intervals over blocks of the trace; and the share of time in which guarantees were kept.
-   Nothing was chosen on `UNSEEN`, the traces marked so.
+   intervals over blocks of the trace; and the share of time in which guarantees were kept. Once
+   against the best rival in each figure, whoever that is, and once against the best of those that
+   keep the same guarantees. A rival dominates if it is better in all three, and in one of them not
+   by chance. `unseen` marks traces on which nothing was chosen.
 2. The third source's table: 512 GPUs, 50 tenants, static quotas against `commons`.
 
-Stops are free in the first part, as in the simulators that the rivals come from; then each costs
+Stops are free in the first half, as in the simulators that the rivals come from; then each costs
 60 s, as it would.
 """
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from report import bar, finish, progress, quick
 from steward.model.machines import machines_of
@@ -55,10 +58,11 @@ TRACES = {
     "pollux/1.0/6": 64,
     "sia/philly/1": 64,
 }
-SEEN = {name for name in TRACES if name.startswith("philly")}  # designed while looking at these
+# Designed while looking at these: Philly all along, the others when ranks became GPU time.
+SEEN = {name for name in TRACES if name.startswith(("philly", "muri", "alibaba_openb"))}
 FIGURES = ("jct_mean_s", "wait_mean_s", "jct_p99_s")
 KEPT = 0.997
-SCENARIO_SEEDS = (1, 2, 3)
+SCENARIO_SEEDS = (1, 2, 3, 4, 5)
 
 
 def main() -> None:
@@ -80,6 +84,18 @@ def main() -> None:
     results["not as good as the best rival"] = beaten
     judged = 3 * len(rows)
     results["summary"] = f"as good as the best rival in {judged - len(beaten)} of {judged} figures"
+    unseen = [row for row in rows if row["unseen"]]
+    good = sum(sum(row["as_good"].values()) for row in unseen)
+    results["summary, unseen"] = f"{good} of {3 * len(unseen)} figures"
+    behind = [
+        (row["trace"], figure)
+        for row in rows
+        for figure in FIGURES
+        if not row["as_good_as_who_keeps_guarantees"][figure]
+    ]
+    results["not as good as the best that keeps guarantees"] = behind
+    dominated = {name: row["dominated_by"] for name, row in results["traces"].items()}
+    results["dominated"] = {name: by for name, by in dominated.items() if by}
     bars = [
         bar("guarantees kept, worst trace", kept, ">=", KEPT),
         bar(
@@ -88,12 +104,25 @@ def main() -> None:
             "<=",
             1.06,
         ),
-        bar("share of figures in which commons is as good", 1 - len(beaten) / judged, ">=", 0.6),
+        bar("share of figures in which commons is as good", 1 - len(beaten) / judged, ">=", 0.8),
+        bar(
+            "share of figures in which it is as good as who keeps guarantees",
+            1 - len(behind) / judged,
+            ">=",
+            0.85,
+        ),
         bar(
             "scenario: mean wait against static quotas",
-            results["scenario"]["wait_change"][1],
-            "<",
-            -0.5,
+            results["scenario"]["wait_change"][0],
+            "<=",
+            -0.75,
+        ),
+        bar(
+            "scenario: utilisation over that of static quotas",
+            results["scenario"]["utilisation"][OURS][0]
+            / results["scenario"]["utilisation"]["static-quota"][0],
+            ">=",
+            1.2,
         ),
     ]
     finish("lab_policies", results, bars)
@@ -134,16 +163,9 @@ def _trace(name: str, stop_s: float) -> dict[str, Any]:
 
 def _judged(found: Comparison) -> dict[str, Any]:
     """Say for each figure whether commons is best, or the best rival's lead may be chance."""
-    best, ratio, as_good, intervals = {}, {}, {}, {}
     finished = [name for name in RIVALS if not found.figures[name]["unfinished"]]
-    record = found.as_record()["differences"]
-    for figure in FIGURES:
-        rival = min(finished, key=lambda name: found.figures[name][figure])
-        mine, theirs = found.figures[OURS][figure], found.figures[rival][figure]
-        best[figure], ratio[figure] = rival, round(mine / theirs, 4)
-        low, high = _interval(record, rival, figure)
-        intervals[figure] = [low, high]
-        as_good[figure] = bool(mine <= theirs or low <= 0.0 <= high)
+    keepers = [name for name in finished if found.figures[name]["fairness_compliance"] >= KEPT]
+    best, ratio, as_good, intervals = _beside_the_best(found, finished)
     kept = found.figures[OURS]["fairness_compliance"]
     behind = [figure for figure in FIGURES if not as_good[figure]]
     verdict = "as good as the best in all" if not behind else f"behind in {', '.join(behind)}"
@@ -153,8 +175,35 @@ def _judged(found: Comparison) -> dict[str, Any]:
         "ratio_to_best": ratio,
         "rival_minus_commons_interval": intervals,
         "as_good": as_good,
+        "as_good_as_who_keeps_guarantees": _beside_the_best(found, keepers)[2],
+        "who_keeps_guarantees": keepers,
+        "dominated_by": [name for name in finished if _dominates(found, name)],
         "verdict": f"{verdict}; ratios {ratio}; guarantees kept {kept:.4f}",
     }
+
+
+def _beside_the_best(
+    found: Comparison, rivals: list[str]
+) -> tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, list[float]]]:
+    """Return, by figure, the best rival, our ratio to it, whether ours is as good, and how sure."""
+    record = found.as_record()["differences"]
+    best, ratio, intervals = {}, {}, {}
+    as_good = dict.fromkeys(FIGURES, True)
+    for figure in FIGURES if rivals else ():
+        rival = min(rivals, key=lambda name: found.figures[name][figure])
+        mine, theirs = found.figures[OURS][figure], found.figures[rival][figure]
+        best[figure], ratio[figure] = rival, round(mine / theirs, 4)
+        low, high = _interval(record, rival, figure)
+        intervals[figure] = [low, high]
+        as_good[figure] = bool(mine <= theirs or low <= 0.0 <= high)
+    return best, ratio, as_good, intervals
+
+
+def _dominates(found: Comparison, rival: str) -> bool:
+    """Say whether a rival is better in every figure, and in one of them not by chance."""
+    record = found.as_record()["differences"]
+    better = all(found.figures[rival][each] < found.figures[OURS][each] for each in FIGURES)
+    return better and any(_interval(record, rival, each)[1] < 0.0 for each in FIGURES)
 
 
 def _interval(record: Any, policy: str, figure: str) -> tuple[float, float]:  # noqa: ANN401 - JSON
@@ -184,14 +233,19 @@ def _scenario(seeds: tuple[int, ...]) -> dict[str, Any]:
         progress(f"scenario {seed}: {used} {changes}")
     return {
         "claimed": "utilisation 58 % to 92 %, queue -82 %, wait -75 %, training time -25 %",
-        "utilisation": {name: _spread(values) for name, values in used.items()},
-        **{f"{what}_change": _spread(values) for what, values in changes.items()},
+        "each is": "mean over seeds and its 95 % interval (Student's t)",
+        "utilisation": {name: _with_interval(values) for name, values in used.items()},
+        **{f"{what}_change": _with_interval(values) for what, values in changes.items()},
     }
 
 
-def _spread(values: list[float]) -> list[float]:
-    """Return the least, the mean and the largest over seeds."""
-    return [round(float(each), 4) for each in (min(values), float(np.mean(values)), max(values))]
+def _with_interval(values: list[float]) -> list[float]:
+    """Return the mean over seeds, and between what it lies."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return [round(mean, 4)]
+    apart = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1)) / len(values) ** 0.5
+    return [round(each, 4) for each in (mean, mean - apart, mean + apart)]
 
 
 if __name__ == "__main__":

@@ -35,12 +35,20 @@ EXPECTED = {
     "las": LEVELS,
     "tiresias": replace(LEVELS, by_gpus=True),
     "gittins": replace(LEARNS, similar=False),
-    "qssf": Ranking(law=Law.PREDICTED, walk=Walk.STRICT, by_gpus=True, strength=10.0),
+    "qssf": Ranking(law=Law.PREDICTED, walk=Walk.STRICT, by_gpus=True, strength=10.0, rolling=0.1),
     "static-quota": replace(ARRIVAL, sharing=Sharing.STATIC),
     "multifactor": replace(ARRIVAL, sharing=Sharing.FAIR_TREE, half_life_s=604_800.0),
     "kueue": replace(ARRIVAL, sharing=Sharing.BORROW),
     "drf": replace(ARRIVAL, sharing=Sharing.DOMINANT),
-    "commons": replace(LEARNS, sharing=Sharing.COMMONS, lead=2.0, patience=0.05),
+    "commons": replace(
+        LEARNS,
+        sharing=Sharing.COMMONS,
+        lead=2.0,
+        patience=0.05,
+        class_weight=2.0,
+        deadlines=True,
+        moves=True,
+    ),
 }
 
 

@@ -60,5 +60,6 @@ class Ranking:
     deadlines: bool = False  # they count
     moves: bool = False  # running jobs may move to make room on a node
     goal: str = ""  # which GPUs are filled first: see `Goal`
+    rolling: float = 1.0  # part of similar jobs in a prediction; the rest is of boosted trees
     similar: bool = True  # False: all jobs are one class
     knows_durations: bool = False

@@ -17,16 +17,24 @@ __all__ = ["Qssf"]
 class Qssf:
     """The waiting job with the least predicted GPU time first, and nobody passes it.
 
-    Predictions are made on arrival, from jobs that had ended by then: the mean of those of the
-    same user and model, leaning on the tenant's and on all where there are few.
+    Predictions are made on arrival, from jobs that had ended by then: in part (`rolling`) the mean
+    of those of the same user and model, leaning on the tenant's and on all where there are few, and
+    for the rest boosted trees over all that is known of a job. Live there is the first part only.
     """
 
+    rolling: float = 0.1
     strength: float = 10.0
     name: str = "qssf"
 
     @property
     def ranking(self) -> Ranking:
-        return Ranking(law=Law.PREDICTED, walk=Walk.STRICT, by_gpus=True, strength=self.strength)
+        return Ranking(
+            law=Law.PREDICTED,
+            walk=Walk.STRICT,
+            by_gpus=True,
+            rolling=self.rolling,
+            strength=self.strength,
+        )
 
     def decide(self, view: View) -> tuple[Decision, ...]:
         """Return what to stop and start now, in this policy's order."""

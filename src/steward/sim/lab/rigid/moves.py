@@ -167,6 +167,9 @@ def arrive(world: World, rules: Rules, job: int) -> None:
     world.queued_s[job] = world.now_s[0]
     if rules.law == Law.PREDICTED:
         world.predicted_s[job] = mean_left(world.experience, world.leaf[job], 0)
+        if world.boosted_s[job] > 0.0:
+            world.predicted_s[job] *= rules.rolling
+            world.predicted_s[job] += (1.0 - rules.rolling) * world.boosted_s[job]
     wait_in_line(world, rules, job, float(world.tally[Tally.BACK]))
     _watch_rank(world, rules, job)
 

@@ -16,6 +16,7 @@ from steward.decide.scheduling.classes import class_weights
 from steward.decide.scheduling.goals import preference
 from steward.decide.scheduling.passes.book import Book, empty_book
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
+from steward.learn.boosting import BoostedDurations
 from steward.learn.experience import blank_experience
 from steward.model.machines import Machines, machines_of
 from steward.model.replay import Replay, Segments
@@ -29,6 +30,7 @@ __all__ = ["replay_rigid", "warm_up"]
 
 MILLI = 1000
 _TURNS = 200_000
+_TURNS_BETWEEN_LESSONS = 1000
 
 
 def replay_rigid(
@@ -42,11 +44,15 @@ def replay_rigid(
 ) -> Replay:
     """Run all jobs to their end. Jobs that fit nowhere stay unfinished, with a note."""
     warm_up()
+    trees = BoostedDurations(trace) if ranking.rolling < 1.0 else None
     began = time.process_time()
     quota = settings.quota_of(trace, machines)
     world = _world(trace, machines, ranking, settings, quota)
     rules = _rules(ranking)
-    while (pause := Pause(advance(world, rules, _TURNS))) != Pause.FINISHED:
+    turns = _TURNS if trees is None else _TURNS_BETWEEN_LESSONS
+    while (pause := Pause(advance(world, rules, turns))) != Pause.FINISHED:
+        if trees is not None:
+            _teach(trees, world)
         if pause == Pause.ROOM:
             world = world._replace(
                 spans=grown(world.spans, 2 * len(world.spans.job) + 1024),
@@ -54,7 +60,20 @@ def replay_rigid(
             )
         elif progress is not None:
             progress(world.tally[Tally.FINISHED] / max(len(trace), 1))
-    return _record(world, trace, machines, quota, name, time.process_time() - began)
+    cpu_s = time.process_time() - began
+    left = int(np.isnan(world.end_s).sum())
+    within = ranking.sharing is Sharing.STATIC
+    why = "they ask for more than their tenant's quota" if within else "they fit nowhere"
+    notes = (f"{left} jobs never ran to their end: {why}",) if left else ()
+    return replace(_record(world, trace, machines, quota, name), cpu_s=cpu_s, notes=notes)
+
+
+def _teach(trees: BoostedDurations, world: World) -> None:
+    """Let trees learn from the jobs that have ended, and speak about those that are to come."""
+    ended = np.flatnonzero(~np.isnan(world.end_s))
+    if trees.learns(ended):
+        coming = np.arange(world.tally[Tally.NEXT], len(world.end_s))
+        world.boosted_s[coming] = trees.learn(ended, coming) * (world.book.need[coming] / MILLI)
 
 
 @functools.cache
@@ -80,6 +99,7 @@ def _rules(ranking: Ranking) -> Rules:
         interval_s=float(ranking.interval_s),
         half_life_s=float(ranking.half_life_s),
         old_s=float(ranking.old_s),
+        rolling=float(ranking.rolling),
         moves=int(ranking.moves),
         lead=float(ranking.lead),
     )
@@ -114,6 +134,7 @@ def _world(
         duration_s=trace.duration_s.copy(),
         known_s=_known(trace, settings),
         predicted_s=np.zeros(n),
+        boosted_s=np.zeros(n),
         gpus=np.where(fraction, 0, trace.gpus).astype(ints),
         milli=np.where(fraction, np.round(trace.gpus * MILLI), 0).astype(ints),
         cpus=np.nan_to_num(trace.cpus),
@@ -294,7 +315,6 @@ def _record(
     machines: Machines,
     quota: np.ndarray,
     name: str,
-    cpu_s: float,
 ) -> Replay:
     spans = world.spans
     k = int(spans.n[0])
@@ -307,7 +327,6 @@ def _record(
         nodes=spans.nodes[:k],
         speed=spans.speed[:k],
     )
-    left = int(np.isnan(world.end_s).sum())
     return Replay(
         policy=name,
         trace=trace,
@@ -318,7 +337,6 @@ def _record(
         preemptions=world.stops,
         lost_s=world.lost_s,
         segments=segments,
-        cpu_s=cpu_s,
+        cpu_s=0.0,
         decisions=int(world.tally[Tally.PASSES]),
-        notes=(f"{left} jobs never ran to their end: they fit nowhere",) if left else (),
     )

@@ -66,6 +66,7 @@ class Rules(NamedTuple):
     interval_s: float  # and how often
     half_life_s: float  # of a tenant's remembered use
     old_s: float  # who has waited longer counts for more, in proportion
+    rolling: float  # part of similar jobs in a prediction, beside boosted trees
     moves: int  # running jobs may move to make room on a node
     lead: float  # who runs counts as so many times nearer to its end
 
@@ -94,6 +95,7 @@ class World(NamedTuple):
     duration_s: Array
     known_s: Array  # the duration, as far as those who know it know it
     predicted_s: Array  # the mean GPU time of similar jobs, when it arrived
+    boosted_s: Array  # the GPU time that boosted trees expect; 0: they know too little
     gpus: Array  # whole GPUs
     milli: Array  # or thousandths of one
     cpus: Array
@@ -191,6 +193,7 @@ def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a Wor
         world.duration_s,
         world.known_s,
         world.predicted_s,
+        world.boosted_s,
         world.gpus,
         world.milli,
         world.cpus,

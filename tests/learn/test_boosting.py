@@ -56,19 +56,21 @@ def test_qssf_with_trees_gives_the_same_replay_twice() -> None:
     assert first.end_s.tobytes() == again.end_s.tobytes()
 
 
-def test_trees_change_whom_qssf_serves_first_only_if_they_are_asked() -> None:
-    dice = np.random.default_rng(1)
-    late = dice.random(3000) < 0.5  # who submits after noon has long jobs: tables do not know hours
+def test_trees_change_whom_qssf_serves_first() -> None:
+    """Who submits after noon has long jobs here, which tables of similar jobs do not see."""
+    late = np.random.default_rng(1).random(3000) < 0.5
+    day_s = np.arange(3000) // 50 * 86_400.0
+    order = np.argsort(day_s + late * 50_000.0, kind="stable")
     trace = trace_of(
         "hours",
-        submit_s=np.sort(np.arange(3000) * 2000.0 // 86_400 * 86_400 + late * 50_000.0),
-        duration_s=np.where(late, 9000.0, 90.0),
+        submit_s=(day_s + late * 50_000.0)[order],
+        duration_s=np.where(late, 9000.0, 90.0)[order],
         gpus=np.ones(3000),
     )
 
-    with_trees = replay(trace, machines_of(8), "qssf", LabSettings())
-    without = replay(
-        trace, machines_of(8), "qssf", LabSettings(policy_options={"qssf.rolling": 1.0})
+    with_trees, without = (
+        replay(trace, machines_of(1), "qssf", LabSettings(policy_options={"qssf.rolling": part}))
+        for part in (0.1, 1.0)
     )
 
-    assert with_trees.end_s.tobytes() != without.end_s.tobytes()
+    assert (with_trees.end_s - trace.submit_s).mean() < (without.end_s - trace.submit_s).mean()

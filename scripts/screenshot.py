@@ -1,6 +1,7 @@
 """Takes the pictures in docs/images: starts a demo, waits until it has something to show, looks.
 
-Run: python scripts/screenshot.py [--chromium /usr/bin/chromium]
+Run: python scripts/screenshot.py [--chromium /usr/bin/chromium] [--lab-only]
+The picture of the lab needs the Philly trace.
 """
 
 from __future__ import annotations
@@ -64,16 +65,27 @@ def main() -> None:
     """Start the demo, wait, and take every picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chromium", default="/usr/bin/chromium")
-    chromium = parser.parse_args().chromium
+    parser.add_argument("--lab-only", action="store_true", help="only the report of the lab")
+    given = parser.parse_args()
     IMAGES.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, demo(Path(folder)) as address:
-        wait_for_figures(address)
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-            for shot in SHOTS:
-                take(browser, address, shot)
-                print(IMAGES / f"{shot.name}.png")
-            browser.close()
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        browser = playwright.chromium.launch(executable_path=given.chromium, args=ARGUMENTS)
+        take(browser, lab_report(Path(folder) / "lab"), Shot(name="lab", path=""))
+        if not given.lab_only:
+            with demo(Path(folder) / "demo") as address:
+                wait_for_figures(address)
+                for shot in SHOTS:
+                    take(browser, address, shot)
+        browser.close()
+
+
+def lab_report(folder: Path) -> str:
+    """Compare three policies on a real trace and give the address of the report."""
+    steward = Path(sys.executable).with_name("steward")
+    asked = ["philly/6c71a0", "--gpus", "64", "--placement", "packed", "--out", str(folder)]
+    policies = ["--policies", "fifo,tiresias,commons"]
+    subprocess.run([steward, "lab", "compare", *asked, *policies], check=True)
+    return f"file://{folder / 'report.html'}"
 
 
 @contextmanager
@@ -124,6 +136,7 @@ def take(browser: Browser, address: str, shot: Shot) -> None:
         page.wait_for_timeout(500)
     page.screenshot(path=IMAGES / f"{shot.name}.png")
     context.close()
+    print(IMAGES / f"{shot.name}.png")
 
 
 def open_measured(page: Page) -> None:

@@ -61,10 +61,46 @@ def test_nodes_of_several_kinds_follow_each_other(tmp_path: Path) -> None:
     ]
 
 
+TERMS = """
+[[nodes]]
+gpus = 8
+
+[[nodes]]
+count = 2
+gpus = 4
+on_demand = true
+boot_s = 90
+
+[[changes]]
+t_s = 50
+node = 1
+up = false
+warning_s = 120
+"""
+
+
+def test_terms_of_rent_and_warnings_are_read(tmp_path: Path) -> None:
+    found = read_cluster(written(tmp_path, TERMS))
+
+    assert found.on_demand.tolist() == [False, True, True]
+    assert found.boot_s.tolist() == [0, 90, 90]
+    assert [each.warning_s for each in found.changes] == [120]
+
+
+def test_without_a_word_machines_are_ones_own_and_go_without_warning(tmp_path: Path) -> None:
+    found = read_cluster(written(tmp_path, TWO_KINDS))
+
+    assert not found.on_demand.any()
+    assert not found.boot_s.any()
+    assert [each.warning_s for each in found.changes] == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", "nodes: field required"),
+        ("[[nodes]]\ngpus=8\non_demand=3\nboot_s=-1", "nodes.0.on_demand.*nodes.0.boot_s"),
+        ("[[nodes]]\ngpus=8\n[[changes]]\nt_s=1\nnode=0\nup=true\nwarning_s=-1", "warning_s"),
         ("[[nodes]]\ncount = 0\ngpu = 1", r"nodes.0.count: .*nodes.0.gpus: .*nodes.0.gpu: extra"),
         ("nodes = 3", "nodes: input should be a valid list"),
         ("[[nodes]\n", "is not TOML"),

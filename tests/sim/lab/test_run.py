@@ -72,6 +72,79 @@ def test_no_option_can_rename_a_policy() -> None:
     assert "called 'name'" in tried("fifo", policy_options={"fifo.name": "lifo"}).problem
 
 
+def test_an_option_of_another_policy_is_ignored_even_if_that_does_not_have_it() -> None:
+    told = LabSettings(policy_options={"tiresias.promot": "x", "commons.lead": -1.0})
+
+    assert replay(TRACE, MACHINES, "fifo", told).end_s.tolist() == [100, 300, 110, 150]
+
+
+def test_an_option_that_no_policy_has_is_answered_with_those_of_this_one() -> None:
+    error = tried("tiresias", policy_options={"promot": 1.0})
+
+    assert error.problem == ("there is no option called 'promot'; known: promote, thresholds_gpu_s")
+    assert error.hint == "did you mean 'promote'?"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "usual"),
+    [
+        ("commons.lead", "2", "2.0"),
+        ("commons.lead", True, "2.0"),
+        ("lead", None, "2.0"),
+        ("commons.moves", 1, "True"),
+        ("commons.moves", "yes", "True"),
+        ("commons.goal", 1.0, "''"),
+        ("commons.goal", False, "''"),
+    ],
+)
+def test_an_option_of_the_wrong_kind_is_refused_with_what_it_usually_is(
+    option: str, value: object, usual: str
+) -> None:
+    error = tried("commons", policy_options={option: value})
+
+    name = f"commons.{option.removeprefix('commons.')}"
+    assert error.problem == (
+        f"{value!r} is not what {name} can be, which is {usual} if nothing is said"
+    )
+    assert error.where == "--option"
+
+
+def test_a_threshold_alone_is_not_several() -> None:
+    error = tried("las", policy_options={"las.thresholds_s": 5.0})
+
+    assert "5.0 is not what las.thresholds_s can be" in error.problem
+
+
+@pytest.mark.parametrize("value", [-1, -0.5, float("nan"), float("-inf")])
+def test_no_number_is_below_zero(value: float) -> None:
+    error = tried("commons", policy_options={"commons.patience": value})
+
+    assert error.problem == f"commons.patience is {value}, but cannot be below 0"
+    assert error.where == "--option"
+
+
+@pytest.mark.parametrize(
+    ("policy", "option", "value"),
+    [
+        ("commons", "lead", 3),  # a whole number where there is usually a point
+        ("commons", "patience", 0),
+        ("commons", "old_s", float("inf")),
+        ("commons", "moves", False),
+        ("conservative-backfill", "depth", 5),
+    ],
+)
+def test_an_option_of_the_right_kind_is_taken(policy: str, option: str, value: object) -> None:
+    told = LabSettings(policy_options={f"{policy}.{option}": value})
+
+    assert not np.isnan(replay(TRACE, MACHINES, policy, told).end_s).any()
+
+
+def test_what_a_policy_refuses_is_refused_by_its_own_words() -> None:
+    error = tried("commons", policy_options={"class_weight": 0})
+
+    assert str(error) == "commons: class_weight must be above 0"
+
+
 @pytest.mark.parametrize("profiles", [None, Path("/nowhere")])
 def test_elastic_policies_ask_for_the_speeds_that_they_need(profiles: Path | None) -> None:
     error = tried("pollux", profiles=profiles)

@@ -120,3 +120,33 @@ def waiting(made: Replay, t_s: float) -> Any:
     here = (made.trace.submit_s < t_s) & ~(made.end_s < t_s)
     here[made.segments.job[running(made, t_s)]] = False
     return np.flatnonzero(here)
+
+
+def free_on_one_node(made: Replay, t_s: float) -> float:
+    """Return the GPUs of the node with the most free ones, as far as one can tell.
+
+    Where gangs span nodes it is not known what they hold beside their first node, so that all but
+    wholly known nodes count as full.
+    """
+    now, machines = running(made, t_s), made.machines
+    if (made.segments.nodes[now] > 1).any():
+        return 0.0
+    held = np.bincount(made.segments.node[now], made.segments.gpus[now], minlength=len(machines))
+    return float(((machines.gpus - held) * up_at(machines, t_s)).max())
+
+
+def short_of_guarantee(made: Replay, *, placed: bool = False) -> list[tuple[float, int]]:
+    """Return when which job waited although its tenant's guarantee had room for it.
+
+    Where jobs are `placed`, a gang may find no node with enough GPUs: it must wait no longer than
+    until there is one. A single GPU is a place anywhere.
+    """
+    found = []
+    for t_s in moments(made):
+        held, most = held_by_tenant(made, t_s), free_on_one_node(made, t_s) if placed else np.inf
+        for job in waiting(made, t_s):
+            tenant, gpus = made.trace.tenant[job], made.trace.gpus[job]
+            within = held[tenant] + gpus <= made.quota[tenant] - 1e-3
+            if within and (gpus == 1 or gpus <= most):
+                found.append((float(t_s), int(job)))
+    return found

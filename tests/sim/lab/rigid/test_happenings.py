@@ -3,44 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace as changed
-from typing import Any
 
 import numpy as np
 import pytest
 
-from sim.lab.rigid.laws import assert_lawful
+from sim.lab.rigid.by_hand import down, jobs, nodes, replayed, up
 from sim.lab.rigid.slow_reference import Levels, slow_replay
 from sim.lab.rigid.small_cases import run
-from steward.model.machines import MachineChange, Machines, machines_of
-from steward.model.replay import Replay
-from steward.model.trace import Trace, trace_of
-from steward.sim.lab.run import replay
-from steward.sim.lab.settings import LabSettings
-
-
-def jobs(*rows: tuple[float, float, float], **columns: Any) -> Trace:
-    """Return a trace from submit times, durations and GPUs."""
-    submit_s, duration_s, gpus = zip(*rows, strict=True)
-    return trace_of("by hand", submit_s=submit_s, duration_s=duration_s, gpus=gpus, **columns)
-
-
-def nodes(count: int, *changes: MachineChange, gpus: int = 4, **columns: Any) -> Machines:
-    plain = machines_of(count * gpus, gpus_per_node=gpus)
-    return changed(plain, changes=changes, **columns)
-
-
-def down(t_s: float, node: int = 0) -> MachineChange:
-    return MachineChange(t_s=t_s, node=node, up=False)
-
-
-def up(t_s: float, node: int = 0) -> MachineChange:
-    return MachineChange(t_s=t_s, node=node, up=True)
-
-
-def replayed(trace: Trace, machines: Machines, policy: str = "fifo", **settings: Any) -> Replay:
-    made = replay(trace, machines, policy, LabSettings(**settings))
-    assert_lawful(made)
-    return made
+from steward.model.trace import trace_of
 
 
 @pytest.mark.parametrize("placement", ["count", "packed"])

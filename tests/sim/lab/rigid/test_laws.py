@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.lab.rigid.laws import as_bytes, assert_lawful, held_by_tenant, moments, waiting
+from sim.lab.rigid.laws import (
+    as_bytes,
+    assert_lawful,
+    held_by_tenant,
+    moments,
+    short_of_guarantee,
+)
 from sim.lab.rigid.small_cases import TENANTS, rows, run, trace_from
 from steward.model.machines import MachineChange, Machines, machines_of
 from steward.model.replay import Replay
@@ -103,17 +109,6 @@ def test_nobody_ever_holds_more_than_its_static_quota(
     limits = np.array([*told.values(), 0.0])
     assert all((held_by_tenant(made, t_s) <= limits).all() for t_s in moments(made))
     assert_lawful(made)
-
-
-def short_of_guarantee(made: Replay) -> list[tuple[float, int]]:
-    """Return when which job waited although its tenant's guarantee had room for it."""
-    return [
-        (t_s, job)
-        for t_s in moments(made)
-        for job in waiting(made, t_s)
-        if held_by_tenant(made, t_s)[made.trace.tenant[job]] + made.trace.gpus[job]
-        <= made.quota[made.trace.tenant[job]] - 1e-3
-    ]
 
 
 @pytest.mark.parametrize("checkpoint_s", [0.0, 20.0])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from steward.decide.scheduling.goals import Goal, preference
-from steward.errors import StewardError
 from steward.model.machines import machines_of
 
 OWN, RENTED, CLEAN = range(3)
@@ -48,14 +47,6 @@ def test_each_pool_is_seen_by_the_node_that_stands_for_it() -> None:
         3000.0,
         80_000.0,
     ]
-
-
-def test_a_goal_that_is_not_known_is_answered_with_those_that_are() -> None:
-    with pytest.raises(StewardError) as raised:
-        preference("costs", MACHINES, NODES, np.ones(3))
-
-    assert raised.value.problem == ("there is no goal called 'costs'; known: carbon, cost, energy")
-    assert raised.value.hint == "did you mean 'cost'?"
 
 
 def test_every_goal_has_a_preference() -> None:

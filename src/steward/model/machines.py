@@ -61,7 +61,9 @@ class Machines:
 
         Nodes of a pool have the same GPU type and cluster, and come on the same terms.
         """
-        terms = np.column_stack((self.type, self.cluster, self.spot, self.on_demand))
+        rent = np.where(self.on_demand, self.price_per_gpu_h, -1.0)
+        boot = np.where(self.on_demand, self.boot_s, 0.0)
+        terms = np.column_stack((self.type, self.cluster, self.spot, rent, boot))
         _, first, pool = np.unique(terms, axis=0, return_index=True, return_inverse=True)
         return pool.reshape(-1).astype(np.int64), first.astype(np.int64)
 

@@ -7,7 +7,6 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.errors import unknown_name
 from steward.model.machines import Machines
 
 __all__ = ["Goal", "preference"]
@@ -30,8 +29,6 @@ def preference(goal: str, machines: Machines, nodes: NDArray[np.int64], speed: F
     `nodes` has one node of each pool and `speed` the pools' speeds. What is paid for anyway adds
     nothing: a machine of one's own costs no more when it is used, and draws its idle power.
     """
-    if goal not in set(Goal):
-        raise unknown_name("goal", goal, [each.value for each in Goal if each.value])
     rented = machines.on_demand[nodes]
     idle = np.where(rented, 0.0, machines.idle_watts[nodes])
     watts = machines.busy_watts[nodes] - idle

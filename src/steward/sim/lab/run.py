@@ -97,6 +97,7 @@ def _made(name: str, make: type[Any], options: Mapping[str, object]) -> Any:  # 
     for key, value in options.items():
         owner, _, option = key.rpartition(".")
         if owner and owner != name:
+            family_of(owner)  # or it is told that there is no such policy
             continue
         if option in defaults:
             chosen[option] = _checked(f"{name}.{option}", value, defaults[option])

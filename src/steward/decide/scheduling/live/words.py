@@ -67,7 +67,9 @@ class Words:
     def _urgency(self, row: int) -> tuple[str, ...]:
         """Say what moves a job forward beside its rank."""
         view, jobs = self.view, self.view.jobs
-        told = []
+        told: list[str] = []
+        if not self.forecasts(row):
+            return ()  # then it does not count
         if urgent(self.ranking, view)[row]:
             due_min = (jobs.deadline_s[row] - view.t_s) / 60
             told.append(f"it is due in {due_min:.0f} min and may not wait longer")

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steward.decide.scheduling.goals import Goal
 from steward.decide.scheduling.live import decide_by_rank
 from steward.decide.scheduling.passes.ordered import Ties
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
-from steward.errors import StewardError
+from steward.errors import StewardError, unknown_name
 from steward.model.decision import Decision
 from steward.model.view import View
 
@@ -46,9 +47,13 @@ class Commons:
 
     def __post_init__(self) -> None:
         """Refuse what ranks would be divided by."""
-        for option in ("lead", "class_weight", "old_s", "memory"):
+        for option in ("lead", "class_weight", "old_s", "strength"):
             if not getattr(self, option) > 0:
                 raise StewardError(f"{option} must be above 0", where=self.name)
+        if not self.memory >= 1:
+            raise StewardError("memory must be at least 1 job", where=self.name)
+        if self.goal not in set(Goal):
+            raise unknown_name("goal", self.goal, [each.value for each in Goal if each.value])
 
     @property
     def ranking(self) -> Ranking:

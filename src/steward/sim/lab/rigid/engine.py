@@ -20,6 +20,7 @@ from steward.sim.lab.rigid.moves import (
     bring_up_to_date,
     end,
     interrupt,
+    move,
     promote,
     rank,
     rank_again,
@@ -61,6 +62,15 @@ def _next_s(world: World) -> float:
     if world.tally[Tally.CHANGE] < len(world.change_s):
         soonest = min(soonest, world.change_s[world.tally[Tally.CHANGE]])
     return float(soonest)
+
+
+@njit
+def _may_come(world: World, now_s: float) -> int:
+    """Return how many jobs may come at an instant."""
+    at = world.tally[Tally.NEXT]
+    while at < len(world.submit_s) and world.submit_s[at] <= now_s:
+        at += 1
+    return int(at - world.tally[Tally.NEXT] + len(world.dependents))
 
 
 @njit
@@ -200,13 +210,15 @@ def _carry_out(world: World, rules: Rules) -> None:
     """Start and stop as the pass has said; nobody is stopped for a job that does not fit anyway."""
     book = world.book
     candidates = book.answer_n[1]
-    world.tally[Tally.FREED] = world.tally[Tally.MOVED] = 0
+    world.tally[Tally.FREED] = 0
     for i in range(book.answer_n[0]):
         job = book.start[i]
         left = freed_for(world, rules, job, candidates)
         if left >= 0:
             candidates = left
             start(world, rules, job)
+            for k in range(world.tally[Tally.MOVED]):
+                move(world, rules, world.moved[k])
             continue
         if world.tally[Tally.UNPLACED] < len(world.unplaced):
             book.unplaceable[job] = 1
@@ -266,15 +278,13 @@ def _remember_use(world: World, rules: Rules) -> None:
 
 @njit
 def _shield(world: World, rules: Rules) -> None:
-    """Rank those first whose stops would cost too much of what they have run."""
+    """Rank those first that just started, or whose stops would cost too much of their run."""
     book, now = world.book, world.now_s[0]
     for i in range(book.running_n[0]):
         job = book.running[i]
-        price_s = world.price_s[job]
-        if price_s == 0.0:
-            continue
         ran_s = world.attained_s[job] + (now - world.updated_s[job]) * world.rate[job]
-        if price_s * (world.stops[job] + 1) > rules.patience * ran_s:
+        cost_s = world.price_s[job] * (world.stops[job] + 1)
+        if book.since_s[job] == now or cost_s > rules.patience * ran_s:
             book.key[job] = 0.0
         elif book.key[job] == 0.0:  # no longer
             book.key[job] = rank(world, rules, job) / rules.lead
@@ -286,19 +296,19 @@ def _look(world: World, rules: Rules) -> None:
     world.tally[Tally.PASSES] += 1
     if rules.choice == Sharing.FAIR_TREE:
         _remember_use(world, rules)
-    elif rules.choice == Sharing.COMMONS:
-        _shield(world, rules)
     elif rules.law == Law.REMAINING and rules.preempts:
         _rank_running(world, rules)
     world.tally[Tally.UNPLACED] = 0
     for _ in range(_TRIES):
         before = world.tally[Tally.UNPLACED]
+        if rules.choice == Sharing.COMMONS:
+            _shield(world, rules)
         walked = choose(
             world.book, rules.choice, rules.walk, rules.ties, rules.preempts, world.now_s[0]
         )
         _carry_out(world, rules)
         _list_running(world, walked)
-        if world.tally[Tally.UNPLACED] == before and world.tally[Tally.MOVED] == 0:
+        if world.tally[Tally.UNPLACED] == before:
             break  # otherwise those that found no place keep nobody else from starting
     if rules.walk >= Walk.EASY:
         _backfill(world, rules)
@@ -333,12 +343,13 @@ def advance(world: World, rules: Rules, turns: int) -> int:
 def _advance(world: World, rules: Rules, turns: int) -> int:
     heap, spans, book = world.heap, world.spans, world.book
     for _ in range(turns):
-        room = len(book.running) + 64
-        if spans.n[0] + room > len(spans.job) or heap.size[0] + 4 * room > len(heap.time_s):
-            return Pause.ROOM.value
         now = _next_s(world)
         if now == np.inf:
             return Pause.FINISHED.value
+        room = len(book.running) + 64
+        events = 4 * room + _may_come(world, now)
+        if spans.n[0] + room > len(spans.job) or heap.size[0] + events > len(heap.time_s):
+            return Pause.ROOM.value
         world.now_s[0] = now
         matters = _happen(world, rules, Rank.END, Rank.END)
         matters |= _change_machines(world, rules) > 0

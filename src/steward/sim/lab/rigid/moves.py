@@ -13,10 +13,10 @@ from steward.decide.scheduling.passes.ordered import Ties
 from steward.decide.scheduling.ranking import ABOUT_TO_END_GPU_S, Law
 from steward.learn.experience import mean_left, rank_of, remember
 from steward.sim.lab.rigid.heap import push
-from steward.sim.lab.rigid.places import give_up_place
+from steward.sim.lab.rigid.places import choose_place, give_up_place
 from steward.sim.lab.rigid.world import DONE, RUNS, WAITS, Rules, Tally, World
 
-__all__ = ["Rank", "arrive", "bring_up_to_date", "end", "rank", "start", "stop"]
+__all__ = ["Rank", "arrive", "bring_up_to_date", "end", "move", "rank", "start", "stop"]
 
 
 class Rank(IntEnum):
@@ -200,11 +200,16 @@ def rank_again(world: World, rules: Rules, job: int) -> None:
 @njit
 def start(world: World, rules: Rules, job: int) -> None:
     """Let a waiting job that holds its GPUs begin to run, or go on."""
-    book, now = world.book, world.now_s[0]
-    leave(book, job)
+    leave(world.book, job)
     world.tally[Tally.WAITING] -= 1
     world.waited_s[job] = waited_s(world, job)
     world.state[job] = RUNS
+    _run(world, rules, job)
+
+
+@njit
+def _run(world: World, rules: Rules, job: int) -> None:
+    book, now = world.book, world.now_s[0]
     book.runs[job], book.since_s[job] = 1, now
     world.updated_s[job] = now
     if np.isnan(world.first_s[job]):
@@ -216,9 +221,8 @@ def start(world: World, rules: Rules, job: int) -> None:
         node, nodes = world.slot_node[row, 0], world.slot_n[row]
         rate *= world.slowdown[locality(world.nodes, world.slot_node[row], nodes)]
     world.rate[job] = rate
-    boot_s = world.boot_s[book.held_type[job]] * rate
-    world.work_s[job] += boot_s
-    world.lost_s[job] += boot_s
+    world.work_s[job] += _boot_s(world, job)
+    world.lost_s[job] += _boot_s(world, job)
     book.held[book.tenant[job]] += book.need[job]
     world.stamp[job] += 1
     push(
@@ -245,9 +249,24 @@ def _open_span(world: World, job: int, node: int, nodes: int) -> None:
 
 
 @njit
+def _boot_s(world: World, job: int) -> float:
+    """Return the work that a running job's machines took to boot."""
+    return float(world.boot_s[world.book.held_type[job]] * world.rate[job])
+
+
+@njit
+def _ran_here(world: World, job: int) -> float:
+    """Return the work of a running job since it last started, with booting."""
+    return float((world.now_s[0] - world.book.since_s[job]) * world.rate[job])
+
+
+@njit
 def _leave_machine(world: World, job: int) -> None:
     book = world.book
     bring_up_to_date(world, job)
+    not_booted = max(_boot_s(world, job) - _ran_here(world, job), 0.0)
+    world.work_s[job] -= not_booted
+    world.lost_s[job] -= not_booted
     book.runs[job] = 0
     book.held[book.tenant[job]] -= book.need[job]
     world.stamp[job] += 1
@@ -279,6 +298,22 @@ def stop(world: World, rules: Rules, job: int, place_in_line: int) -> None:
 
 
 @njit
+def move(world: World, rules: Rules, job: int) -> None:
+    """Let a running job whose GPUs were given up go on elsewhere, for the price of a stop."""
+    _leave_machine(world, job)
+    world.stops[job] += 1
+    world.work_s[job] += world.price_s[job]
+    world.lost_s[job] += world.price_s[job]
+    if choose_place(world, job):
+        _run(world, rules, job)
+    else:  # its new node has too few CPUs, or too little memory
+        world.queued_s[job] = world.now_s[0]
+        world.tally[Tally.FRONT] -= 1
+        wait_in_line(world, rules, job, float(world.tally[Tally.FRONT]))
+        _watch_rank(world, rules, job)
+
+
+@njit
 def promote(world: World, rules: Rules, job: int) -> None:
     """Count a job that has waited long enough as new again."""
     leave(world.book, job)
@@ -295,7 +330,7 @@ def interrupt(world: World, rules: Rules, job: int, warning_s: float) -> None:
     """Stop a job whose machine went away: what it had not saved is lost, unless it was warned."""
     give_up_place(world, job)
     bring_up_to_date(world, job)
-    ran = (world.now_s[0] - world.book.since_s[job]) * world.rate[job]
+    ran = max(_ran_here(world, job) - _boot_s(world, job), 0.0)
     every = world.every_s[job]
     unsaved = ran % every if every > 0.0 else ran
     if warning_s > 0.0 and warning_s >= world.price_s[job]:

@@ -14,7 +14,7 @@ from steward.decide.placement.kernels import place_guided
 from steward.decide.scheduling.passes.ordered import fits
 from steward.sim.lab.rigid.world import Rules, Tally, World
 
-__all__ = ["freed_for", "give_up_place", "want_of"]
+__all__ = ["choose_place", "freed_for", "give_up_place", "want_of"]
 
 Array = NDArray[Any]
 
@@ -29,37 +29,46 @@ def want_of(world: World, job: int) -> Want:
 
 
 @njit
-def _choose_place(world: World, job: int) -> bool:
-    """Find GPUs for a job and hold them; `slot` says where."""
+def choose_place(world: World, job: int) -> bool:
+    """Find GPUs for a job and hold them; `slot` says where. The preferred pool is tried first."""
     book = world.book
+    allowed, found = book.types[job], False
     kind = fits(book, book.free, job)
-    if kind < 0:
+    while kind >= 0 and not found:
+        found = world.placement == Placement.COUNT or _place_in(world, job, kind)
+        if not found:
+            book.types[job] &= ~(1 << kind)
+            kind = fits(book, book.free, job)
+    book.types[job] = allowed
+    if found:
+        book.held_type[job] = kind
+        book.free[kind] -= book.need[job]
+    return found
+
+
+@njit
+def _place_in(world: World, job: int, kind: int) -> bool:
+    """Find nodes of one pool for a job and hold them."""
+    # Tried in a row of its own: the free rows still say where jobs were that may come back.
+    tried = len(world.slot_n) - 1
+    want = Want(world.gpus[job], world.milli[job], world.cpus[job], world.memory[job], 1 << kind)
+    n = place_guided(
+        world.placement,
+        world.nodes,
+        want,
+        world.guide,
+        world.slot_node[tried],
+        world.slot_gpus[tried],
+    )
+    if n == 0:
         return False
-    if world.placement != Placement.COUNT:
-        # Tried in a row of its own: the free rows still say where jobs were that may come back.
-        tried = len(world.slot_n) - 1
-        want = Want(  # of one type, since what is free is counted by type
-            world.gpus[job], world.milli[job], world.cpus[job], world.memory[job], 1 << kind
-        )
-        n = place_guided(
-            world.placement,
-            world.nodes,
-            want,
-            world.guide,
-            world.slot_node[tried],
-            world.slot_gpus[tried],
-        )
-        if n == 0:
-            return False
-        row = world.slots[world.slots[0]]
-        world.slots[0] -= 1
-        world.slot[job], world.slot_n[row] = row, n
-        for i in range(n):
-            world.slot_node[row, i] = world.slot_node[tried, i]
-            world.slot_gpus[row, i] = world.slot_gpus[tried, i]
-        take(world.nodes, want, world.slot_node[row], world.slot_gpus[row], n)
-    book.held_type[job] = kind
-    book.free[kind] -= book.need[job]
+    row = world.slots[world.slots[0]]
+    world.slots[0] -= 1
+    world.slot[job], world.slot_n[row] = row, n
+    for i in range(n):
+        world.slot_node[row, i] = world.slot_node[tried, i]
+        world.slot_gpus[row, i] = world.slot_gpus[tried, i]
+    take(world.nodes, want, world.slot_node[row], world.slot_gpus[row], n)
     return True
 
 
@@ -88,10 +97,12 @@ def give_up_place(world: World, job: int) -> None:
 def freed_for(world: World, rules: Rules, job: int, candidates: int) -> int:
     """Hold GPUs for a job; free those of candidates in `book.stop` if needed, the last first.
 
-    Those freed are written to `world.freed` and taken out of the list. Returns how many candidates
-    are left; -1: it does not fit even so, and nothing has changed.
+    Those freed are written to `world.freed` and taken out of the list; those that gave up their
+    place only to move, to `world.moved`. Returns how many candidates are left; -1: it does not fit
+    even so, and nothing has changed.
     """
-    if _choose_place(world, job):
+    world.tally[Tally.MOVED] = 0
+    if choose_place(world, job):
         return candidates
     want = want_of(world, job)
     if world.placement == Placement.PACKED and 0 < want.gpus <= widest_node(world.nodes, want):
@@ -107,9 +118,9 @@ def _free_by_rank(world: World, job: int, candidates: int) -> int:
     while left > 0:
         left -= 1
         give_up_place(world, book.stop[left])
-        if _choose_place(world, job):
+        if choose_place(world, job):
             for i in range(candidates - 1, left - 1, -1):
-                _note_freed(world, book.stop[i], 3)
+                _note_freed(world, book.stop[i])
             return left
     for i in range(candidates):
         _take_back(world, book.stop[i])
@@ -117,8 +128,8 @@ def _free_by_rank(world: World, job: int, candidates: int) -> int:
 
 
 @njit
-def _note_freed(world: World, job: int, mark: int) -> None:
-    world.book.runs[job] = mark
+def _note_freed(world: World, job: int) -> None:
+    world.book.runs[job] = 3
     world.freed[world.tally[Tally.FREED]] = job
     world.tally[Tally.FREED] += 1
 
@@ -130,18 +141,22 @@ def _note_freed(world: World, job: int, mark: int) -> None:
 def _clear_node(world: World, rules: Rules, job: int, candidates: int) -> int:
     """Free one node far enough: by stopping candidates there and, if that is not enough, by moves.
 
-    A job that moves is stopped here, and starts elsewhere at this very instant if it fits.
+    Only jobs move for which there is room elsewhere, and they go on there at this very instant.
     """
     book = world.book
     for i in range(candidates):
         book.runs[book.stop[i]] = 2
     first = world.tally[Tally.FREED]
+    world.tally[Tally.MOVED] = 0
     node = _cheapest_node(world, rules, job, candidates)
     done = False
     if node >= 0:
         _empty(world, job, node, candidates)
-        done = _choose_place(world, job)
-        if not done:  # too few CPUs, or too little memory
+        allowed = book.types[job]
+        book.types[job] = 1 << world.nodes.type[node]
+        done = choose_place(world, job)
+        book.types[job] = allowed
+        if not done:  # movers in one another's way, too few CPUs, or too little memory
             _hold_again(world, first)
     left = 0
     for i in range(candidates):
@@ -150,8 +165,6 @@ def _clear_node(world: World, rules: Rules, job: int, candidates: int) -> int:
             book.runs[other] = 1
             book.stop[left] = other
             left += 1
-    for i in range(first, world.tally[Tally.FREED]):
-        world.tally[Tally.MOVED] += book.runs[world.freed[i]] == 4
     return left if done else -1
 
 
@@ -159,10 +172,15 @@ def _clear_node(world: World, rules: Rules, job: int, candidates: int) -> int:
 def _hold_again(world: World, first: int) -> None:
     """Undo what `_empty` has done."""
     book = world.book
+    while world.tally[Tally.MOVED] > 0:
+        world.tally[Tally.MOVED] -= 1
+        job = world.moved[world.tally[Tally.MOVED]]
+        book.runs[job] = 1
+        _take_back(world, job)
     while world.tally[Tally.FREED] > first:
         world.tally[Tally.FREED] -= 1
         job = world.freed[world.tally[Tally.FREED]]
-        book.runs[job] = 2 if book.runs[job] == 3 else 1
+        book.runs[job] = 2
         _take_back(world, job)
 
 
@@ -180,11 +198,43 @@ def _movable(world: World, job: int) -> bool:
 
 
 @njit
+def _elsewhere(world: World, job: int, spare: Array) -> int:
+    """Return the fullest other node with so much to spare that a job could move there, or -1."""
+    nodes, best = world.nodes, -1
+    here = world.slot_node[world.slot[job], 0]
+    for node in range(len(spare)):
+        if node == here or spare[node] < world.gpus[job] or not nodes.up[node]:
+            continue
+        if (world.book.types[job] >> nodes.type[node]) & 1 and (
+            best < 0 or spare[node] < spare[best]
+        ):
+            best = node
+    return best
+
+
+@njit
 def _add_gpus(world: World, job: int, by_node: Array) -> None:
     """Count what a job holds on each node."""
     row = world.slot[job]
     for i in range(world.slot_n[row]):
         by_node[world.slot_node[row, i]] += max(world.slot_gpus[row, i], 0)  # below: a fraction
+
+
+@njit
+def _add_movable(world: World, by_node: Array) -> None:
+    """Count what jobs hold on each node that could move, if each were the only one."""
+    book, free = world.book, world.nodes.free
+    freest = np.argmax(free)
+    second = 0
+    for node in range(len(free)):
+        if node != freest:
+            second = max(second, free[node])
+    for i in range(book.running_n[0]):
+        job = book.running[i]
+        if _movable(world, job):
+            on_freest = world.slot_node[world.slot[job], 0] == freest
+            if world.gpus[job] <= (second if on_freest else free[freest]):
+                _add_gpus(world, job, by_node)
 
 
 @njit
@@ -196,9 +246,7 @@ def _cheapest_node(world: World, rules: Rules, job: int, candidates: int) -> int
     for i in range(candidates):
         _add_gpus(world, book.stop[i], have)
     if rules.moves:
-        for i in range(book.running_n[0]):
-            if _movable(world, book.running[i]):
-                _add_gpus(world, book.running[i], movable)
+        _add_movable(world, movable)
     best, best_moves = -1, need  # who asks for less than has to move does not get it
     for node in range(len(have)):
         moves = max(need - have[node], 0)
@@ -211,28 +259,37 @@ def _cheapest_node(world: World, rules: Rules, job: int, candidates: int) -> int
 
 @njit
 def _empty(world: World, job: int, node: int, candidates: int) -> None:
-    """Free GPUs of a node until there are enough: candidates first, then jobs that move."""
+    """Free GPUs of a node until there are enough: candidates first, then jobs that can move."""
     book, nodes = world.book, world.nodes
     for i in range(candidates - 1, -1, -1):
         if nodes.free[node] >= world.gpus[job]:
             return
-        _vacate(world, book.stop[i], node, 3)
+        if _is_on(world, book.stop[i], node):
+            give_up_place(world, book.stop[i])
+            _note_freed(world, book.stop[i])
+    spare = nodes.free.copy()
     for i in range(book.running_n[0] - 1, -1, -1):
+        mover = book.running[i]
         if nodes.free[node] >= world.gpus[job]:
             return
-        if _movable(world, book.running[i]):
-            _vacate(world, book.running[i], node, 4)
+        if not _movable(world, mover) or not _is_on(world, mover, node):
+            continue
+        to = _elsewhere(world, mover, spare)
+        if to >= 0:
+            spare[to] -= world.gpus[mover]
+            give_up_place(world, mover)
+            book.runs[mover] = 4
+            world.moved[world.tally[Tally.MOVED]] = mover
+            world.tally[Tally.MOVED] += 1
 
 
 @njit
-def _vacate(world: World, job: int, node: int, mark: int) -> None:
-    """Free what a job holds, if it is on this node."""
+def _is_on(world: World, job: int, node: int) -> bool:
     row = world.slot[job]
-    for k in range(world.slot_n[row]):
+    for k in range(world.slot_n[row]):  # noqa: SIM110 - compiled code has no generators
         if world.slot_node[row, k] == node:
-            give_up_place(world, job)
-            _note_freed(world, job, mark)
-            return
+            return True
+    return False
 
 
 @njit

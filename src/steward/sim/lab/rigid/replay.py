@@ -16,6 +16,7 @@ from steward.decide.scheduling.classes import class_weights
 from steward.decide.scheduling.goals import preference
 from steward.decide.scheduling.passes.book import Book, empty_book
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
+from steward.errors import StewardError
 from steward.learn.boosting import BoostedDurations
 from steward.learn.experience import blank_experience
 from steward.model.machines import Machines, machines_of
@@ -29,6 +30,7 @@ from steward.sim.lab.settings import LabSettings
 __all__ = ["replay_rigid", "warm_up"]
 
 MILLI = 1000
+_MOST_POOLS = 62  # they are bits of a number
 _TURNS = 200_000
 _TURNS_BETWEEN_LESSONS = 1000
 
@@ -183,6 +185,7 @@ def _world(
         change_warning_s=change_warning_s,
         unplaced=np.zeros(256, ints),
         freed=np.zeros(most, ints),
+        moved=np.zeros(most, ints),
         now_s=np.zeros(3),
         tally=np.zeros(len(Tally), ints),
     )
@@ -201,6 +204,11 @@ def _book(
     queue = np.zeros(len(trace), np.int64) if one_queue else tenant
     queues = np.bincount(queue, minlength=1 if one_queue else tenants)
     pool, first = machines.pools()
+    if len(first) > _MOST_POOLS:
+        raise StewardError(
+            f"machines of {len(first)} kinds; a replay can tell {_MOST_POOLS} apart",
+            hint="leave out clusters, or differences of price and boot time",
+        )
     capacity = np.bincount(pool, machines.gpus * machines.up * MILLI).astype(np.int64)
     ever = int(machines.gpus.sum())
     smallest = float(trace.gpus[trace.gpus > 0].min()) if (trace.gpus > 0).any() else 1.0

@@ -144,6 +144,7 @@ class World(NamedTuple):
     # the clock and counters
     unplaced: Array  # jobs that found no place at this look
     freed: Array  # jobs whose GPUs were freed at this look
+    moved: Array  # jobs that make room for one by moving
     now_s: Array  # now, last backfill, last decay
     tally: Array  # see `Tally`
 
@@ -252,6 +253,7 @@ def by_reference(world: World) -> Any:  # noqa: ANN401 - has the fields of a Wor
         world.change_warning_s,
         world.unplaced,
         world.freed,
+        world.moved,
         world.now_s,
         world.tally,
     )

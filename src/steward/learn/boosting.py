@@ -19,7 +19,7 @@ __all__ = ["BoostedDurations"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FEWEST = 100  # jobs that must have ended before trees say more than a mean
+FEWEST = 400  # jobs that must have ended before trees say more than a mean
 DAY_S = 86_400.0
 
 
@@ -30,7 +30,7 @@ class BoostedDurations:
         from sklearn.ensemble import HistGradientBoostingRegressor  # noqa: PLC0415 - heavy
 
         self._trees: Any = HistGradientBoostingRegressor(
-            max_iter=20, max_leaf_nodes=16, learning_rate=0.2, random_state=0
+            max_iter=12, max_leaf_nodes=16, learning_rate=0.3, random_state=0
         )
         self._known = _columns(trace)
         self._log_s = np.log1p(trace.duration_s)

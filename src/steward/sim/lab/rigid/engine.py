@@ -74,6 +74,22 @@ def _may_come(world: World, now_s: float) -> int:
 
 
 @njit
+def _only_a_level(world: World, now_s: float) -> bool:
+    """Whether one job reaches its next level at an instant, and nothing else happens."""
+    heap, tally = world.heap, world.tally
+    if heap.size[0] == 0 or heap.time_s[0] > now_s or heap.rank[0] != Rank.LEVEL:
+        return False
+    for i in range(1, min(heap.size[0], 3)):
+        if heap.time_s[i] <= now_s:
+            return False
+    if tally[Tally.NEXT] < len(world.submit_s) and world.submit_s[tally[Tally.NEXT]] <= now_s:
+        return False
+    return bool(
+        tally[Tally.CHANGE] == len(world.change_s) or world.change_s[tally[Tally.CHANGE]] > now_s
+    )
+
+
+@njit
 def _happen(world: World, rules: Rules, ranks_from: int, ranks_to: int) -> bool:
     """Let everything of these ranks happen that is due now; return whether it can matter."""
     heap, now = world.heap, world.now_s[0]
@@ -351,6 +367,10 @@ def _advance(world: World, rules: Rules, turns: int) -> int:
         if spans.n[0] + room > len(spans.job) or heap.size[0] + events > len(heap.time_s):
             return Pause.ROOM.value
         world.now_s[0] = now
+        if rules.law == Law.EXPERIENCE and _only_a_level(world, now):  # most instants are that
+            if _happen(world, rules, Rank.LEVEL, Rank.LEVEL) and world.tally[Tally.WAITING] > 0:
+                _look(world, rules)
+            continue
         matters = _happen(world, rules, Rank.END, Rank.END)
         matters |= _change_machines(world, rules) > 0
         came = _arrivals(world, rules)

@@ -267,11 +267,14 @@ def similar(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     sizes = np.round(trace.gpus * MILLI).astype(np.int64)
     batch = np.nan_to_num(trace.batch).astype(np.int64)
     for keys in ((sizes,), (trace.tenant,), (trace.user, trace.model, batch)):
-        rows = np.stack((at, *keys), axis=1)
-        unique, inverse = np.unique(rows, axis=0, return_inverse=True)
-        parent.extend(unique[:, 0].tolist())
-        at = size + inverse.reshape(-1)
-        size += len(unique)
+        above = code = at
+        for key in keys:
+            _, key_code = np.unique(key, return_inverse=True)
+            code = code * (key_code.max(initial=0) + 1) + key_code
+            _, first, code = np.unique(code, return_index=True, return_inverse=True)
+        parent.extend(above[first].tolist())
+        at = size + code
+        size += len(first)
     return np.array(parent, np.int64), at
 
 

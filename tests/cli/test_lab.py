@@ -285,3 +285,21 @@ def test_a_trace_of_the_data_folder_gives_the_figures_of_its_anchor() -> None:
     found = answer.json["policies"]
     assert found["fifo"]["jct_mean_s"] == pytest.approx(353_357.5, abs=0.1)
     assert found["srtf"]["jct_mean_s"] == pytest.approx(55_825.8, abs=0.1)
+
+
+def test_a_policy_says_what_it_does_and_what_its_options_are() -> None:
+    plain = steward("lab", "policies", "commons")
+    found = steward("lab", "policies", "commons", "--json").json
+
+    assert plain.code == 0
+    assert plain.out.startswith("Guarantees first")
+    assert "class_weight  2.0" in plain.out
+    assert found["options"]["lead"] == 2.0
+    assert (found["name"], found["knows"]) == ("commons", "nothing")
+
+
+def test_a_policy_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    answer = steward("lab", "policies", "comons")
+
+    assert answer.code == 2
+    assert "did you mean 'commons'" in answer.err

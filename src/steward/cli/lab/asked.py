@@ -62,7 +62,8 @@ class Asked:
             metavar="FILE",
             help="Machines of several kinds from a TOML file, instead of --gpus: a table "
             "[[nodes]] per kind with count, gpus and type, and if wanted cpus, memory_bytes, "
-            "price_per_gpu_h, idle_watts, busy_watts, spot; [[changes]] with t_s, node and up.",
+            "price_per_gpu_h, idle_watts, busy_watts, gram_co2_per_kwh, cluster, spot, on_demand, "
+            "boot_s; [[changes]] with t_s, node, up and warning_s.",
         ),
     ] = None
     placement: Annotated[
@@ -123,7 +124,10 @@ class Asked:
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--option", metavar="NAME=VALUE", help="An option of the policies; repeat it."
+            "--option",
+            metavar="NAME=VALUE",
+            help="An option of the policies, such as lead=4 or commons.goal=cost; repeat it. "
+            "`steward lab policies NAME` lists those of one.",
         ),
     ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which dice are thrown.")] = 0

@@ -193,10 +193,17 @@ def explain(asked: Asked, *, job: JobId, policy: Policy = "commons", as_json: Js
     print_lines(told.lines())
 
 
-def policies(*, as_json: Json = False) -> None:
+def policies(
+    name: Annotated[str, typer.Argument(help="One policy, with its options.")] = "",
+    *,
+    as_json: Json = False,
+) -> None:
     """List the policies: their family, what they must be told, and what they do."""
     from steward.sim.lab.run import describe_policy, family_of, known_policies, knows
 
+    if name:
+        _one_policy(name, as_json=as_json)
+        return
     columns = ("name", "family", "knows", "about")
     rows = [
         (name, family_of(name), knows(name), describe_policy(name)) for name in known_policies()
@@ -206,3 +213,16 @@ def policies(*, as_json: Json = False) -> None:
         return
     titles = ("policy", "family", "must know", "what it does")
     print_table(titles, rows, empty="there are no policies")
+
+
+def _one_policy(name: str, *, as_json: bool) -> None:
+    from steward.sim.lab.run import explained, family_of, knows, options_of
+
+    options = options_of(name)
+    if as_json:
+        about = {"name": name, "family": family_of(name), "knows": knows(name)}
+        print_json({**about, "about": explained(name), "options": options})
+        return
+    typer.echo(f"{explained(name)}\n")
+    rows = [(option, repr(value)) for option, value in options.items()]
+    print_table(("option", "if nothing is said"), rows, empty="it has no options")

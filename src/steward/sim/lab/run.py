@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from inspect import cleandoc
 from typing import Any
 
 from steward.decide.placement import PLACEMENTS
@@ -19,7 +20,16 @@ from steward.model.trace import Trace
 from steward.sim.lab.rigid.replay import replay_rigid
 from steward.sim.lab.settings import LabSettings
 
-__all__ = ["FAMILIES", "describe_policy", "family_of", "known_policies", "knows", "replay"]
+__all__ = [
+    "FAMILIES",
+    "describe_policy",
+    "explained",
+    "family_of",
+    "known_policies",
+    "knows",
+    "options_of",
+    "replay",
+]
 
 FAMILIES: dict[str, Mapping[str, type[Any]]] = {
     "one order": ORDERED,
@@ -49,6 +59,16 @@ def describe_policy(name: str) -> str:
     """Return what a policy does, in one line."""
     made = FAMILIES[family_of(name)][name]
     return str(made.__doc__ or "").strip().splitlines()[0]
+
+
+def options_of(name: str) -> dict[str, object]:
+    """Return the options of a policy and what they are if nothing is said."""
+    return _defaults(FAMILIES[family_of(name)][name])
+
+
+def explained(name: str) -> str:
+    """Return all that a policy says about itself."""
+    return cleandoc(str(FAMILIES[family_of(name)][name].__doc__ or ""))
 
 
 def knows(name: str) -> str:

@@ -10,6 +10,9 @@ Two questions, on real traces, with forecasts learned while the replay runs:
    by chance. `unseen` marks traces on which nothing was chosen.
 2. The third source's table: 512 GPUs, 50 tenants, static quotas against `commons`.
 
+What was asked for is every figure. The bars are lower: they are what held when they were written,
+so that it cannot get worse unseen; the two lists of figures that are behind say what is missing.
+
 Stops are free in the first half, as in the simulators that the rivals come from; then each costs
 60 s, as it would.
 """

@@ -14,10 +14,10 @@ FOUR = machines_of(16, gpus_per_node=4)
 
 
 def test_equal_nodes_are_one_pool() -> None:
-    pool, first = FOUR.pools()
+    pools = FOUR.by_pool()
 
-    assert pool.tolist() == [0, 0, 0, 0]
-    assert first.tolist() == [0]
+    assert pools.type.tolist() == [0, 0, 0, 0]
+    assert pools.types == FOUR.types
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,12 @@ def test_equal_nodes_are_one_pool() -> None:
     ],
 )
 def test_type_cluster_and_terms_part_nodes_into_pools(columns: dict[str, Any]) -> None:
-    pool, first = replace(FOUR, **columns).pools()
+    machines = replace(FOUR, **columns)
 
-    assert pool.tolist() == [1, 0, 1, 0]
-    assert first.tolist() == [1, 0]
+    pools = machines.by_pool()
+
+    assert pools.type.tolist() == [1, 0, 1, 0]
+    assert pools.types == tuple(machines.types[machines.type[node]] for node in (1, 0))
 
 
 def test_every_mix_of_terms_is_a_pool_of_its_own() -> None:
@@ -41,10 +43,7 @@ def test_every_mix_of_terms_is_a_pool_of_its_own() -> None:
         FOUR, spot=np.array([False, True, False, True]), on_demand=np.array([0, 0, 1, 1], bool)
     )
 
-    pool, first = mixed.pools()
-
-    assert sorted(pool.tolist()) == [0, 1, 2, 3]
-    assert pool[first].tolist() == [0, 1, 2, 3]
+    assert sorted(mixed.by_pool().type.tolist()) == [0, 1, 2, 3]
 
 
 def test_racks_prices_and_sizes_do_not_part_nodes() -> None:
@@ -55,4 +54,14 @@ def test_racks_prices_and_sizes_do_not_part_nodes() -> None:
         gpus=np.array([1, 2, 4, 8]),
     )
 
-    assert varied.pools()[0].tolist() == [0, 0, 0, 0]
+    assert varied.by_pool().type.tolist() == [0, 0, 0, 0]
+
+
+def test_prices_and_boot_times_part_only_what_is_rented() -> None:
+    terms = {"price_per_gpu_h": np.array([1.0, 1, 2, 2]), "boot_s": np.array([0.0, 60, 0, 60])}
+
+    rented = replace(FOUR, on_demand=np.ones(4, bool), **terms).by_pool()
+    own = replace(FOUR, **terms).by_pool()
+
+    assert len(rented.types) == 4
+    assert len(own.types) == 1

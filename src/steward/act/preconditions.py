@@ -8,6 +8,7 @@ import numpy as np
 
 from steward.model.cluster import Health
 from steward.model.decision import Action, CallBack, Lend, Preempt, Start
+from steward.model.identity import GpuId, JobId
 from steward.model.job import JobState
 from steward.model.view import HEALTH_CODES, View
 
@@ -33,12 +34,9 @@ def broken_precondition(action: Action, view: View) -> str:
 
 
 def _lend(action: Lend, view: View) -> str:
-    borrower = view.details.get(action.borrower)
-    if borrower is None or borrower.state is not JobState.QUEUED:
-        return f"{action.borrower} does not wait any more"
-    rows = [view.gpu_row[gpu] for gpu in action.gpus if gpu in view.gpu_row]
-    if len(rows) != len(action.gpus):
-        return "one of the GPUs is not in the cluster any more"
+    if reason := _gone(action.borrower, action.gpus, view):
+        return reason
+    borrower, rows = view.details[action.borrower], [view.gpu_row[gpu] for gpu in action.gpus]
     owners = {view.job_id(int(row)) if row >= 0 else None for row in view.gpus.owner[rows]}
     if owners != {action.owner}:
         return f"{action.owner} does not hold these GPUs any more"
@@ -47,13 +45,20 @@ def _lend(action: Lend, view: View) -> str:
     return _unfit(action, view, rows, need_bytes=borrower.shape.gpu_memory_bytes)
 
 
-def _start(action: Start, view: View) -> str:
-    job = view.details.get(action.job)
-    if job is None or job.state is not JobState.QUEUED:
-        return f"{action.job} does not wait any more"
-    rows = [view.gpu_row[gpu] for gpu in action.gpus if gpu in view.gpu_row]
-    if len(rows) != len(action.gpus):
+def _gone(job: JobId, gpus: tuple[GpuId, ...], view: View) -> str:
+    """Say whether a job that was to start does not wait any more, or a GPU is not there."""
+    waiting = view.details.get(job)
+    if waiting is None or waiting.state is not JobState.QUEUED:
+        return f"{job} does not wait any more"
+    if any(gpu not in view.gpu_row for gpu in gpus):
         return "one of the GPUs is not in the cluster any more"
+    return ""
+
+
+def _start(action: Start, view: View) -> str:
+    if reason := _gone(action.job, action.gpus, view):
+        return reason
+    job, rows = view.details[action.job], [view.gpu_row[gpu] for gpu in action.gpus]
     if len(rows) != job.shape.gpus:
         return f"{action.job} asks for {job.shape.gpus} GPUs now"
     if not np.isin(view.gpus.health[rows], _USABLE).all():

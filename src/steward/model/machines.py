@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,16 +56,18 @@ class Machines:
         """GPUs of all nodes that are there at time 0."""
         return int(self.gpus[self.up].sum())
 
-    def pools(self) -> tuple[Ints, Ints]:
-        """Return each node's pool, and one node of each pool. A gang stays in one pool.
+    def by_pool(self) -> Machines:
+        """Return the same nodes with a type for each pool, of the type's own name.
 
-        Nodes of a pool have the same GPU type and cluster, and come on the same terms.
+        A pool is the GPUs of one type in one cluster that come on the same terms: own, spot, or
+        rented at one price and boot time. A gang stays in one pool.
         """
         rent = np.where(self.on_demand, self.price_per_gpu_h, -1.0)
         boot = np.where(self.on_demand, self.boot_s, 0.0)
         terms = np.column_stack((self.type, self.cluster, self.spot, rent, boot))
         _, first, pool = np.unique(terms, axis=0, return_index=True, return_inverse=True)
-        return pool.reshape(-1).astype(np.int64), first.astype(np.int64)
+        names = tuple(self.types[self.type[node]] for node in first)
+        return replace(self, type=pool.reshape(-1).astype(np.int64), types=names)
 
 
 def machines_of(

@@ -181,3 +181,19 @@ def test_a_goal_that_is_not_known_is_refused() -> None:
     error = refused(placement="packed", policy_options={"commons.goal": "speed"})
 
     assert "there is no goal called 'speed'; known: carbon, cost, energy" in error.problem
+
+
+def test_fgd_knows_typical_jobs_by_pool_where_a_type_is_in_several_clusters() -> None:
+    """Most jobs ask for two new GPUs: one GPU is taken where two are left for them."""
+    machines = nodes(
+        4,
+        type=np.array([1, 1, 0, 0]),
+        types=("old", "new"),
+        cluster=np.array([0, 0, 0, 1]),
+        clusters=("x", "y"),
+    )
+    rows = ((0, 100, 2), (1, 100, 1), *((1000 + i, 1, 2) for i in range(20)))
+
+    made = replayed(jobs(*rows, gpu_type=["new"] * len(rows)), machines, placement="fgd")
+
+    assert sorted((spans(made, 0)[0][2], spans(made, 1)[0][2])) == [0, 1]

@@ -22,7 +22,7 @@ def _sort_by_date(book: Book, now_s: float) -> None:
     for i in range(book.running_n[0]):
         job = book.running[i]
         book.key[job] = max(book.since_s[job] + book.limit_s[job], now_s + 1.0)
-    sort_running(book)
+    sort_running(book, by_start=False)
 
 
 @njit

@@ -170,9 +170,13 @@ def leave(book: Book, job: int) -> None:
 
 
 @njit
-def sort_running(book: Book) -> None:
-    """Sort running jobs by key; those that just changed it come last among equals, by arrival."""
-    jobs, key, late = book.running, book.key, book.late  # looked up once: this loop is hot
+def sort_running(book: Book, by_start: bool) -> None:  # noqa: FBT001 - compiled code
+    """Sort running jobs by key.
+
+    Among equals: who began first (`by_start`), or as they stand, where those that just changed
+    their key come last, by arrival.
+    """
+    jobs, key, late, since = book.running, book.key, book.late, book.since_s  # this loop is hot
     for i in range(1, book.running_n[0]):
         job = jobs[i]
         at = i - 1
@@ -180,11 +184,17 @@ def sort_running(book: Book) -> None:
             other = jobs[at]
             if key[other] < key[job]:
                 break
-            if key[other] == key[job] and (
-                late[other] < late[job]
-                or (late[other] == late[job] and (late[job] == 0 or other < job))
-            ):
-                break
+            if key[other] == key[job]:
+                if by_start:
+                    first = since[other] < since[job] or (
+                        since[other] == since[job] and other < job
+                    )
+                else:
+                    first = late[other] < late[job] or (
+                        late[other] == late[job] and (late[job] == 0 or other < job)
+                    )
+                if first:
+                    break
             jobs[at + 1] = other
             at -= 1
         jobs[at + 1] = job

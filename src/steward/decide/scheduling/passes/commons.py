@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.compiled import njit
-from steward.decide.scheduling.passes.book import Book
+from steward.decide.scheduling.passes.book import Book, sort_running
 from steward.decide.scheduling.passes.ordered import fits
 
 __all__ = ["share_commons"]
@@ -26,30 +26,10 @@ _LOOK_PAST = 4096  # waiting jobs of one tenant that may be passed over in one r
 
 
 @njit
-def _sort_running(book: Book) -> None:
-    """Sort running jobs by rank; among equals, who began first."""
-    jobs, key, since = book.running, book.key, book.since_s
-    for i in range(1, book.running_n[0]):
-        job = jobs[i]
-        at = i - 1
-        while at >= 0:
-            other = jobs[at]
-            if key[other] < key[job]:
-                break
-            if key[other] == key[job] and (
-                since[other] < since[job] or (since[other] == since[job] and other < job)
-            ):
-                break
-            jobs[at + 1] = other
-            at -= 1
-        jobs[at + 1] = job
-
-
-@njit
 def _by_tenant(book: Book, first: Array, jobs: Array) -> None:
     """List running jobs by tenant, in the order of their ranks."""
     running, tenant_of = (book.running, book.tenant)
-    _sort_running(book)
+    sort_running(book, by_start=True)
     for i in range(book.running_n[0]):
         first[tenant_of[running[i]] + 1] += 1
     for tenant in range(len(book.held)):

@@ -79,7 +79,7 @@ def _running_first(book: Book, runs: int, waits: int, ties: int) -> bool:
 @njit
 def reorder(book: Book, ties: int) -> None:
     """Walk running and waiting jobs together; who is not reached, or does not fit, stops."""
-    sort_running(book)
+    sort_running(book, by_start=False)
     free = book.capacity.copy()
     r, r_end = 0, book.running_n[0]
     w, w_end = book.first[0], book.first[0] + book.length[0]

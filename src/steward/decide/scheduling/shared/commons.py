@@ -31,8 +31,9 @@ class Commons:
     about to end, until it is due. `old_s`: who has waited longer counts for more, in proportion;
     it helps the last hundredth of jobs and costs the others, so it is off. `moves`: running jobs
     go to another node where that lets a gang in that must be on one. `goal`: which machines
-    are filled first, where they differ: those that add least cost, energy or carbon. `strength`
-    and `memory` say how much is learned from how many past jobs: see `learn/experience.py`.
+    are filled first, where they differ: those that add least cost, energy or carbon. (Live, nobody
+    moves and machines have no bill yet.) `strength` and `memory` say how much is learned from how
+    many past jobs: see `learn/experience.py`.
     """
 
     lead: float = 2.0

@@ -378,6 +378,8 @@ def _advance(world: World, rules: Rules, turns: int) -> int:
         if world.tally[Tally.WAITING] > 0 and matters:
             _look(world, rules)
         elif rules.law == Law.LEVEL:
-            sort_running(book)  # who fell a level now stands behind those that were there
+            sort_running(
+                book, by_start=False
+            )  # who fell a level now stands behind those that were there
         _no_longer_late(world, rules, came)
     return Pause.TURN.value

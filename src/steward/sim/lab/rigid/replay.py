@@ -49,7 +49,7 @@ def replay_rigid(
     trees = BoostedDurations(trace) if ranking.rolling < 1.0 else None
     began = time.process_time()
     quota = settings.quota_of(trace, machines)
-    world = _world(trace, machines, ranking, settings, quota)
+    world = _world(trace, _pools(machines), ranking, settings, quota)
     rules = _rules(ranking)
     turns = _TURNS if trees is None else _TURNS_BETWEEN_LESSONS
     while (pause := Pause(advance(world, rules, turns))) != Pause.FINISHED:
@@ -84,6 +84,17 @@ def warm_up() -> None:
     trace = trace_of("one job", submit_s=[0.0], duration_s=[1.0], gpus=[1.0])
     one = Ranking(law=Law.ARRIVAL)
     advance(_world(trace, machines_of(1), one, LabSettings(), np.ones(1)), _rules(one), 10)
+
+
+def _pools(machines: Machines) -> Machines:
+    """Return the machines as the engine tells them apart: by pool instead of by GPU type."""
+    pools = machines.by_pool()
+    if len(pools.types) > _MOST_POOLS:
+        raise StewardError(
+            f"machines of {len(pools.types)} kinds; a replay can tell {_MOST_POOLS} apart",
+            hint="leave out clusters, or differences of price and boot time",
+        )
+    return pools
 
 
 def _rules(ranking: Ranking) -> Rules:
@@ -123,7 +134,6 @@ def _world(
     if not ranking.similar:
         leaf = np.zeros(n, ints)
     dependents_from, dependents, needs = _dependencies(trace)
-    pool, first = machines.pools()
     change_s, change_node, change_milli, change_warning_s = _changes(machines)
     price = np.where(np.isnan(trace.checkpoint_s), settings.checkpoint_s, trace.checkpoint_s)
     fraction = (trace.gpus > 0) & (trace.gpus < 1)
@@ -167,7 +177,7 @@ def _world(
         placement=int(placement),
         guide=_guide(trace, machines, placement, settings),
         nodes=free_nodes(
-            replace(machines, type=pool),  # what is free is counted by pool
+            machines,
             fractions=bool(fraction.any()) or placement > Placement.TOPOLOGY,
         ),
         slots=np.concatenate(([most], np.arange(most))).astype(ints),
@@ -175,12 +185,12 @@ def _world(
         slot_node=np.zeros((most + 1, spread), ints),  # the last row is for trying
         slot_gpus=np.zeros((most + 1, spread), ints),
         slot_n=np.zeros(most + 1, ints),
-        type_speed=_speeds(machines, first, settings),
-        boot_s=machines.boot_s[first],
+        type_speed=_speeds(machines, settings),
+        boot_s=machines.boot_s[_one_of_each(machines)],
         slowdown=1.0 / np.asarray(settings.locality_slowdown, np.float64),
         change_s=change_s,
         change_node=change_node,
-        change_type=pool[change_node],
+        change_type=machines.type[change_node],
         change_milli=change_milli,
         change_warning_s=change_warning_s,
         unplaced=np.zeros(256, ints),
@@ -203,13 +213,9 @@ def _book(
     one_queue = ranking.sharing == Sharing.ONE_QUEUE
     queue = np.zeros(len(trace), np.int64) if one_queue else tenant
     queues = np.bincount(queue, minlength=1 if one_queue else tenants)
-    pool, first = machines.pools()
-    if len(first) > _MOST_POOLS:
-        raise StewardError(
-            f"machines of {len(first)} kinds; a replay can tell {_MOST_POOLS} apart",
-            hint="leave out clusters, or differences of price and boot time",
-        )
-    capacity = np.bincount(pool, machines.gpus * machines.up * MILLI).astype(np.int64)
+    capacity = np.bincount(
+        machines.type, machines.gpus * machines.up * MILLI, minlength=len(machines.types)
+    ).astype(np.int64)
     ever = int(machines.gpus.sum())
     smallest = float(trace.gpus[trace.gpus > 0].min()) if (trace.gpus > 0).any() else 1.0
     without_gpu = int((trace.gpus == 0).sum())
@@ -218,17 +224,18 @@ def _book(
         jobs=len(trace),
         queues=queues,
         tenants=tenants,
-        types=len(first),
+        types=len(machines.types),
         most_running=2 * most,
     )
     book.need[:] = np.round(trace.gpus * MILLI).astype(np.int64)
     book.grain[0] = max(np.gcd.reduce(book.need), 1)
-    book.types[:] = pool_masks(trace, machines)
+    book.types[:] = wants_of(trace, machines).type_mask
     book.tenant[:], book.queue[:] = tenant, queue
     book.limit_s[:] = _limits(trace)
     book.free[:], book.capacity[:] = capacity, capacity
-    speed = _speeds(machines, first, settings)
-    book.prefer[:] = preference(ranking.goal, machines, first, speed)
+    book.prefer[:] = preference(
+        ranking.goal, machines, _one_of_each(machines), _speeds(machines, settings)
+    )
     entitled = settings.entitlement_of(trace, machines)
     lends = ranking.sharing == Sharing.COMMONS
     book.quota[:] = np.floor((quota if lends else entitled) * MILLI + 1e-6)
@@ -236,20 +243,14 @@ def _book(
     return book
 
 
-def pool_masks(trace: Trace, machines: Machines) -> np.ndarray:
-    """Return the pools of machines that each job may run on, as bits; 0: none that is here."""
-    mask = np.full(len(trace.gpu_types) + 1, -1, np.int64)  # the last is for jobs that name none
-    kinds = [machines.types[machines.type[node]] for node in machines.pools()[1]]
-    for code, names in enumerate(trace.gpu_types):
-        wanted = set(names.split("|"))
-        mask[code] = sum(1 << i for i, kind in enumerate(kinds) if kind in wanted)
-    return mask[trace.gpu_type]
+def _speeds(pools: Machines, settings: LabSettings) -> np.ndarray:
+    """Return how fast the GPUs of each pool are."""
+    return np.array([settings.type_speed.get(kind, 1.0) for kind in pools.types])
 
 
-def _speeds(machines: Machines, nodes: np.ndarray, settings: LabSettings) -> np.ndarray:
-    """Return how fast the GPUs of these nodes are."""
-    kinds = [machines.types[machines.type[node]] for node in nodes]
-    return np.array([settings.type_speed.get(kind, 1.0) for kind in kinds])
+def _one_of_each(pools: Machines) -> np.ndarray:
+    """Return one node of each pool: those of a pool are alike."""
+    return np.unique(pools.type, return_index=True)[1]
 
 
 def _due(trace: Trace) -> np.ndarray:

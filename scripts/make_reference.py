@@ -28,7 +28,7 @@ from steward.config.assemble import assemble
 from steward.config.mistakes import dotted
 from steward.config.plugs import KINDS, options_of
 from steward.config.settings import Settings
-from steward.model.metric import METRICS, VOCABULARIES
+from steward.model.metrics import METRICS, VOCABULARIES
 from steward.service.access import Access
 from steward.service.api import PREFIX
 from steward.service.app import create_api

@@ -8,16 +8,20 @@ against every plug of its kind.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability, Observation
 from steward.model.finding import Finding, Pattern
 from steward.model.forecast import ForecastColumn
+from steward.model.layout import Layout
 from steward.model.outcome import Outcome
 from steward.model.view import View
 
-__all__ = ["Actuator", "Collector", "Detector", "Estimator", "Miner", "Policy"]
+__all__ = ["Actuator", "Collector", "Detector", "Estimator", "Miner", "Policy", "Sampler"]
 
 
 class Collector(Protocol):
@@ -35,6 +39,22 @@ class Collector(Protocol):
 
     def collect(self, t_s: float) -> Observation:
         """Return what is new at `t_s`. May raise; a fault here never stops the others."""
+        ...
+
+
+@runtime_checkable
+class Sampler(Collector, Protocol):
+    """A collector with numbers that are read many times between two looks, at a steady pace.
+
+    `collect` then returns everything but these numbers (what changed, events, slow tables).
+    """
+
+    def layout(self) -> Layout:
+        """Return what a tick holds: the same object until a device comes or goes."""
+        ...
+
+    def sample(self, into: NDArray[np.float64]) -> None:
+        """Read once, a value per place of the layout; NaN is unknown. May raise: a gap then."""
         ...
 
 

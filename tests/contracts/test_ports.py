@@ -38,7 +38,7 @@ from steward.learn.patterns import MINERS
 from steward.model.forecast import About
 from steward.model.frame import check_frame
 from steward.model.job import JobShape, JobState
-from steward.model.metric import VOCABULARIES
+from steward.model.metrics import VOCABULARIES
 from steward.model.moment import Moment
 from steward.model.view import View
 from steward.observe.collectors import COLLECTORS

@@ -14,7 +14,8 @@ from steward.model.forecast import About, ForecastColumn
 from steward.model.frame import check_frame, empty_frame
 from steward.model.identity import NodeId, TenantId, stable_id
 from steward.model.job import JobState, Tenant
-from steward.model.metric import METRICS, VOCABULARIES, MetricKind, aliases_from, metric
+from steward.model.metric import MetricKind
+from steward.model.metrics import METRICS, VOCABULARIES, aliases_from, metric
 from steward.model.outcome import Assumptions, Story, savings_of
 
 

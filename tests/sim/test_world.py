@@ -14,7 +14,7 @@ from steward.model.event import Observation
 from steward.model.frame import check_frame
 from steward.model.identity import GpuId
 from steward.model.job import JobState
-from steward.model.metric import metric
+from steward.model.metrics import metric
 from steward.ports import Actuator, Collector
 from steward.sim.scenario import demo, sized
 from steward.sim.world import Truth, World

@@ -9,8 +9,9 @@ from steward.model.cluster import Cluster, Health
 from steward.model.frame import Frame, empty_frame
 from steward.model.identity import GpuId
 from steward.model.job import Job, Tenant
+from steward.model.span import Span
 
-__all__ = ["Availability", "Event", "Fault", "Observation"]
+__all__ = ["Availability", "Event", "Fault", "LogLine", "Observation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +26,32 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One line that a program or the kernel wrote. Most mean nothing; those that do become events.
+
+    `level` is syslog's: 0 emergency .. 7 debug; 6 where nobody said.
+    """
+
+    t_s: float
+    entity: str  # whose line: a node, or `job:812`
+    source: str  # what wrote it: `kernel`, a systemd unit, a file, a container
+    text: str
+    level: int = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What a collector saw: new samples, events, and whatever changed since its last look.
 
-    `jobs` holds jobs that are new or different now. `cluster` and `tenants` are given when they
+    `events` are few and mean something: the journal keeps them. `lines` may be many. `spans` say
+    what samples belong to. `jobs` holds jobs that are new or different now. `cluster` and `tenants` are given when they
     changed. Everything not named is as it was.
     """
 
     frame: Frame = field(default_factory=empty_frame)
     events: tuple[Event, ...] = ()
+    lines: tuple[LogLine, ...] = ()
+    spans: tuple[Span, ...] = ()
     jobs: tuple[Job, ...] = ()
     cluster: Cluster | None = None
     tenants: tuple[Tenant, ...] | None = None

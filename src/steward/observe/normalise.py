@@ -6,7 +6,8 @@ import polars as pl
 
 from steward.model.event import Event
 from steward.model.frame import ENTITY, T_S, Frame, check_frame
-from steward.model.metric import Alias, MetricKind, aliases_from
+from steward.model.metric import Alias, MetricKind
+from steward.model.metrics import aliases_from
 
 __all__ = ["Normaliser"]
 

@@ -14,7 +14,7 @@ from steward.errors import PermanentError, unknown_name
 from steward.model.decision import CallBack, Decision, Lend, Preempt, Receipt, Start
 from steward.model.event import Availability, Observation
 from steward.model.identity import DecisionId, GpuId
-from steward.model.metric import CANONICAL
+from steward.model.metrics import CANONICAL
 from steward.sim.engine import Engine
 from steward.sim.frames import Sampler
 from steward.sim.meter import Truth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steward.clients.host import HostReading, HostSource
 from steward.model.frame import check_frame
-from steward.model.metric import aliases_from
+from steward.model.metrics import aliases_from
 from steward.observe.collectors import COLLECTORS
 from steward.observe.collectors.host import Host
 from steward.observe.normalise import Normaliser

@@ -10,7 +10,7 @@ from steward.clients.nvml import Driver
 from steward.model.cluster import Health
 from steward.model.event import Observation
 from steward.model.frame import check_frame
-from steward.model.metric import aliases_from
+from steward.model.metrics import aliases_from
 from steward.observe.collectors.nvml import Nvml
 from steward.observe.normalise import Normaliser
 

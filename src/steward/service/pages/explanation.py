@@ -9,7 +9,7 @@ from nicegui import ui
 from steward.model.decision import CallBack, Decision, Ruling
 from steward.model.forecast import Forecast
 from steward.model.frame import Frame
-from steward.model.metric import METRICS
+from steward.model.metrics import METRICS
 from steward.model.outcome import Story
 from steward.service.pages.charts import sample_chart
 from steward.service.pages.markup import Markup, join, tag

@@ -27,7 +27,7 @@ from steward.model.event import Availability, Observation
 from steward.model.forecast import ForecastColumn
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
 from steward.model.job import Checkpointing, Job, JobShape, JobState, Tenant
-from steward.model.metric import CANONICAL
+from steward.model.metrics import CANONICAL
 from steward.model.outcome import Outcome
 from steward.model.view import QUEUED, View
 from steward.ports import Estimator, Policy

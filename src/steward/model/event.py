@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from steward.model.cluster import Cluster, Health
-from steward.model.frame import Frame, empty_frame
+from steward.model.frame import Frame, empty_frame, empty_other
 from steward.model.identity import GpuId
 from steward.model.job import Job, Tenant
 from steward.model.span import Span
@@ -43,12 +43,15 @@ class LogLine:
 class Observation:
     """What a collector saw: new samples, events, and whatever changed since its last look.
 
-    `events` are few and mean something: the journal keeps them. `lines` may be many. `spans` say
-    what samples belong to. `jobs` holds jobs that are new or different now. `cluster` and `tenants` are given when they
-    changed. Everything not named is as it was.
+    `frame` has known metrics, one column each; `other` is long (`t_s`, `entity`, `metric`, `value`)
+    and has those that nobody has translated. `events` are few and mean something: the journal
+    keeps them. `lines` may be many. `spans` say what samples belong to. `jobs` holds jobs that are
+    new or different now. `cluster` and `tenants` are given when they changed. Everything not named
+    is as it was.
     """
 
     frame: Frame = field(default_factory=empty_frame)
+    other: Frame = field(default_factory=empty_other)
     events: tuple[Event, ...] = ()
     lines: tuple[LogLine, ...] = ()
     spans: tuple[Span, ...] = ()

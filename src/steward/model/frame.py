@@ -13,16 +13,37 @@ import polars as pl
 from steward.errors import StewardError
 from steward.model.identity import GpuId, JobId
 
-__all__ = ["ENTITY", "T_S", "Frame", "check_frame", "empty_frame", "job_entity", "share_entity"]
+__all__ = [
+    "ENTITY",
+    "OTHER_SCHEMA",
+    "T_S",
+    "Frame",
+    "check_frame",
+    "empty_frame",
+    "empty_other",
+    "job_entity",
+    "share_entity",
+]
 
 Frame = pl.DataFrame
 T_S = "t_s"
 ENTITY = "entity"
+OTHER_SCHEMA = {
+    T_S: pl.Float64(),
+    ENTITY: pl.String(),
+    "metric": pl.String(),
+    "value": pl.Float64(),
+}
 
 
 def empty_frame() -> Frame:
     """Return a frame without rows and without metrics."""
     return pl.DataFrame(schema={T_S: pl.Float64, ENTITY: pl.String})
+
+
+def empty_other() -> Frame:
+    """Return a long table without rows, for metrics that are not in the table."""
+    return pl.DataFrame(schema=OTHER_SCHEMA)
 
 
 def job_entity(job: JobId) -> str:

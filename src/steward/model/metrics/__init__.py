@@ -12,6 +12,8 @@ from functools import cache
 
 from steward.errors import unknown_name
 from steward.model.metric import Alias, Metric
+from steward.model.metrics.exporters import EXPORTER_NAMES
+from steward.model.metrics.files import FILE_NAMES
 from steward.model.metrics.gpu import GPU_METRICS
 from steward.model.metrics.host import HOST_METRICS
 from steward.model.metrics.job import JOB_METRICS
@@ -23,9 +25,10 @@ CANONICAL = "canonical"
 METRICS: tuple[Metric, ...] = (*GPU_METRICS, *HOST_METRICS, *KERNEL_METRICS, *JOB_METRICS)
 
 _BY_NAME: Mapping[str, Metric] = {each.name: each for each in METRICS}
+_FOREIGN = {**EXPORTER_NAMES, **FILE_NAMES}
 VOCABULARIES: tuple[str, ...] = (
     CANONICAL,
-    *sorted({alias.vocabulary for each in METRICS for alias in each.aliases}),
+    *sorted({*_FOREIGN, *(alias.vocabulary for each in METRICS for alias in each.aliases)}),
 )
 
 
@@ -49,7 +52,11 @@ def aliases_from(vocabulary: str) -> Mapping[str, tuple[Metric, Alias]]:
         raise unknown_name("vocabulary", vocabulary, VOCABULARIES)
     if vocabulary == CANONICAL:
         return {each.name: (each, Alias(CANONICAL, each.name)) for each in METRICS}
-    return {
+    foreign = {
+        theirs: (metric(ours), Alias(vocabulary, theirs, scale))
+        for theirs, ours, scale in _FOREIGN.get(vocabulary, ())
+    }
+    return foreign | {
         alias.name: (each, alias)
         for each in METRICS
         for alias in each.aliases

@@ -140,6 +140,93 @@ GPU_METRICS: tuple[Metric, ...] = (
         ),
     ),
     Metric(
+        name="gpu.clock.memory_hz",
+        unit="Hz",
+        of="gpu",
+        meaning="clock of the device memory",
+        aliases=(
+            *dcgm(101, "DEV_MEM_CLOCK", scale=1e6),
+            nvml("clock.memory", 1e6),
+        ),
+    ),
+    Metric(
+        name="gpu.sm.occupancy_share",
+        unit="1",
+        of="gpu",
+        meaning="mean share of resident warps of those that could be",
+        aliases=(
+            *dcgm(1003, "PROF_SM_OCCUPANCY", "PROF_SM_OCCUPANCY_RATIO"),
+            nvml("gpm.sm_occupancy", 0.01),
+        ),
+    ),
+    Metric(
+        name="gpu.fp64.active_share",
+        unit="1",
+        of="gpu",
+        meaning="mean share of cycles in which the FP64 pipe worked",
+        aliases=(
+            *dcgm(1006, "PROF_PIPE_FP64_ACTIVE", "PROF_FP64_UTIL_RATIO"),
+            nvml("gpm.fp64_util", 0.01),
+        ),
+    ),
+    Metric(
+        name="gpu.fp32.active_share",
+        unit="1",
+        of="gpu",
+        meaning="mean share of cycles in which the FP32 pipe worked",
+        aliases=(
+            *dcgm(1007, "PROF_PIPE_FP32_ACTIVE", "PROF_FP32_UTIL_RATIO"),
+            nvml("gpm.fp32_util", 0.01),
+        ),
+    ),
+    Metric(
+        name="gpu.fp16.active_share",
+        unit="1",
+        of="gpu",
+        meaning="mean share of cycles in which the FP16 pipe worked",
+        aliases=(
+            *dcgm(1008, "PROF_PIPE_FP16_ACTIVE", "PROF_FP16_UTIL_RATIO"),
+            nvml("gpm.fp16_util", 0.01),
+        ),
+    ),
+    Metric(
+        name="gpu.pcie.transmit_bytes_per_s",
+        unit="By/s",
+        of="gpu",
+        meaning="bytes that the GPU sends over PCIe",
+        aliases=(
+            *dcgm(1009, "PROF_PCIE_TX_BYTES"),
+            nvml("gpm.pcie_tx_per_sec", MIB),
+        ),
+    ),
+    Metric(
+        name="gpu.pcie.receive_bytes_per_s",
+        unit="By/s",
+        of="gpu",
+        meaning="bytes that the GPU receives over PCIe",
+        aliases=(
+            *dcgm(1010, "PROF_PCIE_RX_BYTES"),
+            nvml("gpm.pcie_rx_per_sec", MIB),
+        ),
+    ),
+    Metric(
+        name="gpu.performance_state_code",
+        unit="1",
+        of="gpu",
+        meaning="performance state, 0 (fastest) to 15",
+        aliases=(
+            *dcgm(190, "DEV_PSTATE"),
+            nvml("performance_state"),
+        ),
+    ),
+    Metric(
+        name="gpu.processes_count",
+        unit="1",
+        of="gpu",
+        meaning="processes with a context on the GPU",
+        aliases=(nvml("processes.count"),),
+    ),
+    Metric(
         name="gpu.throttle_bits",
         unit="1",
         of="gpu",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steward.model.metric import COUNTER, Metric, otel, psutil, slurm
+from steward.model.metric import COUNTER, Metric, counted, otel, psutil, slurm
 
 __all__ = ["HOST_METRICS"]
 
@@ -91,5 +91,101 @@ HOST_METRICS: tuple[Metric, ...] = (
         unit="By/s",
         of="node",
         meaning="send rate of all interfaces but loopback",
+    ),
+    *counted(
+        "host.cpu.user_seconds",
+        "host.cpu.user_cores",
+        of="node",
+        meaning="processor time of programs",
+    ),
+    *counted(
+        "host.cpu.nice_seconds",
+        "host.cpu.nice_cores",
+        of="node",
+        meaning="processor time of programs with lowered priority",
+    ),
+    *counted(
+        "host.cpu.system_seconds",
+        "host.cpu.system_cores",
+        of="node",
+        meaning="processor time of the kernel",
+    ),
+    *counted(
+        "host.cpu.idle_seconds",
+        "host.cpu.idle_cores",
+        of="node",
+        meaning="processor time that nobody used",
+    ),
+    *counted(
+        "host.cpu.iowait_seconds",
+        "host.cpu.iowait_cores",
+        of="node",
+        meaning="processor time idle while disks were waited for",
+    ),
+    *counted(
+        "host.cpu.irq_seconds",
+        "host.cpu.irq_cores",
+        of="node",
+        meaning="processor time of interrupts",
+    ),
+    *counted(
+        "host.cpu.softirq_seconds",
+        "host.cpu.softirq_cores",
+        of="node",
+        meaning="processor time of soft interrupts",
+    ),
+    *counted(
+        "host.cpu.steal_seconds",
+        "host.cpu.steal_cores",
+        of="node",
+        meaning="processor time that the hypervisor gave to others",
+    ),
+    *counted(
+        "host.context_switches_count",
+        "host.context_switches_per_s",
+        of="node",
+        meaning="context switches of all cores",
+    ),
+    *counted(
+        "host.page_faults_count",
+        "host.page_faults_per_s",
+        of="node",
+        meaning="page faults of all programs",
+    ),
+    *counted(
+        "host.page_faults.major_count",
+        "host.page_faults.major_per_s",
+        of="node",
+        meaning="page faults that had to read from a disk",
+    ),
+    Metric(
+        name="host.processes.running_count",
+        unit="1",
+        of="node",
+        meaning="tasks that run or could run",
+    ),
+    Metric(
+        name="host.processes.blocked_count",
+        unit="1",
+        of="node",
+        meaning="tasks that wait for a disk",
+    ),
+    Metric(
+        name="host.memory.limit_bytes",
+        unit="By",
+        of="node",
+        meaning="memory in all",
+    ),
+    Metric(
+        name="host.memory.free_bytes",
+        unit="By",
+        of="node",
+        meaning="memory that holds nothing at all",
+    ),
+    Metric(
+        name="host.memory.cached_bytes",
+        unit="By",
+        of="node",
+        meaning="page cache",
     ),
 )

@@ -134,13 +134,13 @@ class Loop:
         seen, faults = self.stages.watch.look(t_s)
         for fault in faults:
             self._fault(fault)
-        self._try("telemetry", lambda: self._keep(seen.frame, t_s), None)
+        self._try("telemetry", lambda: self._keep(seen.tables, t_s), None)
         self.stages.moment.fold(seen)
         return seen
 
-    def _keep(self, frame: Frame, t_s: float) -> None:
-        if frame.height:
-            self.telemetry.append(frame)
+    def _keep(self, tables: Sequence[Frame], t_s: float) -> None:
+        for table in tables:
+            self.telemetry.append(table)
         self.telemetry.upkeep(t_s)
 
     def _next_time(self) -> float:

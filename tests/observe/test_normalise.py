@@ -130,5 +130,4 @@ def test_counters_of_what_is_gone_are_not_remembered_for_ever() -> None:
         rows = {f"job:{number}": {"job.cpu_seconds": 1.0}}
         normaliser.normalise(samples(number * 30.0, rows))
 
-    assert normaliser._counters is not None
-    assert normaliser._counters.height <= 3
+    assert 0 < sum(each.height for each in normaliser._counters.values()) <= 3

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
+import polars as pl
 import pytest
 
 from factories import cluster, gpu_row, job, node, samples, tenants
@@ -96,7 +97,6 @@ def test_a_collector_that_hangs_is_named_once_and_heard_when_it_comes_back(
 
 
 def test_a_frame_of_wrong_shape_is_a_fault_of_its_collector() -> None:
-    import polars as pl
 
     watch = Watch([Eye("odd", lambda _t: Observation(frame=pl.DataFrame({"t_s": [1.0]})))])
 

@@ -123,6 +123,7 @@ class Loop:
 
     def close(self) -> None:
         """Settle what is open and make everything durable."""
+        self.stages.watch.close()
         if self._turns:
             self._write(self.stages.verifier.settle(self.view))
         self._try("telemetry", self.telemetry.close, None)

@@ -136,10 +136,17 @@ class Normaliser:
         latest = joined.group_by(ENTITY, maintain_order=True).last().select(before.columns)
         fresh = pl.col(T_S) >= pl.col(T_S).max() - self.gap_after_s
         self._counters[key] = latest.filter(fresh)  # jobs that ended are not remembered for ever
-        return frame.drop(*counters).hstack(_rates(joined, counters))
+        plain = frame.drop(*counters)
+        grown = _rates(joined, counters)
+        # A source that gives a rate itself knows it better than two readings of its counter.
+        given = [rate for rate in counters.values() if rate in plain.columns]
+        return plain.with_columns(
+            plain[name].fill_null(grown[name]) if name in given else grown[name]
+            for name in grown.columns
+        )
 
 
-def _rates(readings: Frame, counters: Mapping[str, str]) -> list[pl.Series]:
+def _rates(readings: Frame, counters: Mapping[str, str]) -> Frame:
     """Return the growth per second between readings of one entity, in the order of their rows."""
     grown_s = pl.col(T_S).diff()
     comparable = (pl.col(ENTITY) == pl.col(ENTITY).shift()) & (grown_s > 0)
@@ -152,4 +159,4 @@ def _rates(readings: Frame, counters: Mapping[str, str]) -> list[pl.Series]:
             for name, rate in counters.items()
         ),
     )
-    return rates.drop_nulls(_ROW).sort(_ROW).drop(_ROW).get_columns()
+    return rates.drop_nulls(_ROW).sort(_ROW).drop(_ROW)

@@ -87,6 +87,12 @@ class Recording:
             *due,
         )
 
+    def settle(self) -> None:
+        """Flush and merge everything now: nothing more will come for a long time."""
+        self.flush()
+        for table in (self.telemetry.table, self.other.table, self.logs.table):
+            table.keeper.compact_all()
+
     def damage(self) -> tuple[str, ...]:
         """Say what was lost or set aside since this was opened."""
         parts = (self.telemetry, self.other.table, self.logs, self.spans, self._events)

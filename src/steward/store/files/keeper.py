@@ -91,6 +91,12 @@ class Keeper:
             folder = self._parts.folder(closed[0])
             self._work = (closed[0], self._worker.submit(self._compact, folder))
 
+    def compact_all(self) -> None:
+        """Merge the files of every hour now, of the newest too: nothing more will come."""
+        self._settle()
+        for hour in sorted(self._open_hours):
+            self._compact(self._parts.folder(hour))
+
     def close(self) -> None:
         """Finish what was begun, and let another process go on."""
         try:

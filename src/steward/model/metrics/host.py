@@ -297,7 +297,7 @@ _SENSORS = (
         "host.temperature_celsius",
         "Cel",
         "node",
-        "the hottest sensor of the machine",
+        "the hottest chip of the machine",
         alias(LINUX, "hwmon.hottest", 0.001),
     ),
 )

@@ -1,0 +1,206 @@
+"""Files of the kernel that stay open, and what everything that reads them looks like."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.model.layout import Block
+
+__all__ = [
+    "UNREADABLE",
+    "Held",
+    "Keyed",
+    "OpenFile",
+    "Reader",
+    "Row",
+    "folders_in",
+    "number_in",
+    "numbers_of",
+    "width_of",
+]
+
+Row = NDArray[np.float64]
+
+# What goes wrong with files that are gone, refused, cut short, or not what they should be.
+UNREADABLE = (OSError, ValueError, IndexError, DeprecationWarning)
+
+_CHUNK = 1 << 14
+
+
+class OpenFile:
+    """One file, opened at its first reading and kept open."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    def read(self) -> bytes:
+        """Return the whole file as it is now."""
+        data = self._chunk(0)
+        more = data
+        while more:  # the kernel may give long files in pieces, and a short one is not the last
+            more = self._chunk(len(data))
+            data += more
+        return data
+
+    def number(self) -> float:
+        """Return the number that a small file begins with, as in `17` or `4: ACTIVE`."""
+        return float(self._chunk(0).split(None, 1)[0].rstrip(b":"))
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _chunk(self, at: int) -> bytes:
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(self._fd, _CHUNK, at)
+        except OSError:
+            self.close()  # a device that went and came back is another file
+            raise
+
+
+class Reader(Protocol):
+    """One part of a machine. `blocks` name devices as paths below the node, "" for itself.
+
+    `changed` says that devices came or went: make a new reader then. `read` fills a value for
+    each name; it may raise one of `UNREADABLE`.
+    """
+
+    @property
+    def blocks(self) -> tuple[Block, ...]: ...
+
+    @property
+    def changed(self) -> bool: ...
+
+    def read(self, into: Row) -> None: ...
+
+
+class Keyed:
+    """A file with words and numbers in turn, of which some are wanted: /proc/vmstat, meminfo.
+
+    `words` are those of the file; one that it does not have is unknown. Where each stands is
+    found out once, since the kernel writes the same lines every time; that they are still there
+    is looked at every time.
+    """
+
+    def __init__(self, path: Path, words: Sequence[bytes]) -> None:
+        self._file = OpenFile(path)
+        self._words = tuple(words)
+        self._found: list[bytes] = []
+        self._keys: list[int] = []
+        self._places: list[int] = []
+
+    def numbers(self) -> list[float]:
+        """Return the wanted numbers, NaN for those that are not there."""
+        tokens = self._file.read().split()
+        tokens.append(b"nan")  # where words that are not there point to
+        if not self._keys or self._seen(tokens) != self._found:
+            self._find(tokens)
+        return [float(tokens[place]) for place in self._places]
+
+    def _seen(self, tokens: list[bytes]) -> list[bytes]:
+        if self._keys[-1] >= len(tokens):
+            return []  # the file has become shorter
+        return [tokens[key] for key in self._keys]
+
+    def _find(self, tokens: list[bytes]) -> None:
+        at = {word: i for i, word in enumerate(tokens[:-1])}
+        self._keys = sorted(at[word] for word in self._words if word in at)
+        self._found = [tokens[key] for key in self._keys]
+        self._places = [at[word] + 1 if word in at else -1 for word in self._words]
+
+
+class Held:
+    """A reader that is asked seldom: its last values are given until it is time to ask again.
+
+    What its names call `…/s` are counters there, and become rates between two askings here. One
+    that fell was reset: unknown until the next time.
+    """
+
+    def __init__(
+        self, reader: Reader, *, every_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._reader = reader
+        self._every_s = every_s
+        self._clock = clock
+        self.blocks = reader.blocks
+        names = [name for block in self.blocks for name in block.names]
+        self._grows = np.array([name.endswith("/s") for name in names], dtype=np.bool_)
+        self._raw = np.full(len(names), np.nan)
+        self._values = np.full(len(names), np.nan)
+        self._read_s = -np.inf
+
+    @property
+    def changed(self) -> bool:
+        return self._reader.changed
+
+    def read(self, into: Row) -> None:
+        now_s = self._clock()
+        # A tick that is early by a hair is not to wait for another one.
+        if now_s - self._read_s >= 0.95 * self._every_s:
+            self._ask(now_s)
+        into[:] = self._values
+
+    def _ask(self, now_s: float) -> None:
+        raw = np.full_like(self._raw, np.nan)
+        passed_s, self._read_s = now_s - self._read_s, now_s
+        try:
+            self._reader.read(raw)
+        finally:
+            grown = raw - self._raw
+            rates = np.where(grown >= 0, grown / passed_s, np.nan)
+            self._values = np.where(self._grows, rates, raw)
+            self._raw = raw
+
+
+def number_in(path: Path) -> float:
+    """Return the number in a small file, NaN where there is none."""
+    try:
+        return float(path.read_text(encoding="utf-8", errors="replace").split(None, 1)[0])
+    except UNREADABLE:
+        return np.nan
+
+
+def numbers_of(files: Sequence[OpenFile]) -> list[float]:
+    """Return the number in each small file, NaN for those that cannot be read now."""
+    found: list[float] = []
+    for file in files:
+        try:
+            found.append(file.number())
+        except UNREADABLE:
+            found.append(np.nan)
+    return found
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """Return the folders in a folder in the order of their numbers, none where it is not there."""
+    try:
+        found = [each for each in folder.iterdir() if each.is_dir()]
+    except OSError:
+        return []
+    return sorted(found, key=lambda each: [_natural(p) for p in re.split(r"(\d+)", each.name)])
+
+
+def _natural(part: str) -> tuple[int, str]:
+    return (int(part), "") if part.isdigit() else (-1, part)
+
+
+def width_of(blocks: Sequence[Block]) -> int:
+    """Return how many numbers blocks have."""
+    return sum(len(block.names) for block in blocks)

@@ -6,22 +6,24 @@ it has and does not tell at the moment is NaN.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steward.clients.linux.disks import Disks
-from steward.clients.linux.files import UNREADABLE, Held, Reader, Row, width_of
+from steward.clients.linux.files import UNREADABLE, Held, Reader, width_of
 from steward.clients.linux.memory import Load, Memory, Paging, Pressure
 from steward.clients.linux.network import Network, Protocols
 from steward.clients.linux.ports import Ports
-from steward.clients.linux.processors import Processors
+from steward.clients.linux.processors import Cores, Processors
 from steward.clients.linux.sensors import Energy, Errors, Temperatures
 from steward.clients.linux.sockets import Sockets
 from steward.model.layout import Block
@@ -42,12 +44,12 @@ def hostname() -> str:
 
 @dataclass(slots=True)
 class _Part:
-    """One reader, if there is something for it to read, and its place among the numbers."""
+    """One reader, if there is something for it to read."""
 
     make: Make
     reader: Reader | None = None
     why: str = ""  # why there is none
-    at: slice = field(default_factory=lambda: slice(0, 0))
+    width: int = 0
 
     def renew(self) -> bool:
         """Make the reader anew, unless it would give the same; say whether anything is other."""
@@ -60,7 +62,16 @@ class _Part:
         other = before != (new.blocks if new else ())
         if other or (self.reader is not None and self.reader.changed):
             self.reader = new
+            self.width = width_of(new.blocks) if new else 0
         return other
+
+    def read(self) -> list[float]:
+        if self.reader is None:
+            return []
+        try:
+            return self.reader.read()
+        except UNREADABLE:
+            return [math.nan] * self.width
 
 
 class HostSource:
@@ -79,7 +90,6 @@ class HostSource:
             name: _Part(make) for name, make in _makers(proc, sys, cores=cores, clock=clock).items()
         }
         self._blocks: tuple[Block, ...] = ()
-        self._numbers = np.empty(0)  # as the readers have them
         self._order = np.empty(0, dtype=np.intp)  # all numbers of an entity beside each other
         self._searched_s = -np.inf
 
@@ -93,16 +103,12 @@ class HostSource:
             self._renew({n: p for n, p in self._parts.items() if p.reader and p.reader.changed})
         return self._blocks
 
-    def read(self, into: Row) -> None:
+    def read(self, into: NDArray[np.float64]) -> None:
         """Read once. A part that cannot be read now is NaN; the others are not harmed."""
+        numbers: list[float] = []
         for part in self._parts.values():
-            if part.reader is not None:
-                row = self._numbers[part.at]
-                try:
-                    part.reader.read(row)
-                except UNREADABLE:
-                    row[:] = np.nan
-        into[:] = self._numbers[self._order]
+            numbers += part.read()
+        into[:] = np.array(numbers)[self._order]
 
     def missing(self) -> dict[str, str]:
         """Return what every machine has and this one does not tell, and why."""
@@ -124,21 +130,17 @@ class HostSource:
         names: dict[str, list[str]] = {}
         for part in self._parts.values():
             mine = part.reader.blocks if part.reader else ()
-            part.at = slice(at, at + width_of(mine))
             for block in mine:
                 names.setdefault(block.entity, []).extend(block.names)
                 places.setdefault(block.entity, []).extend(range(at, at + len(block.names)))
                 at += len(block.names)
-        self._numbers = np.full(at, np.nan)
         self._order = np.array([at for each in places.values() for at in each], dtype=np.intp)
         self._blocks = tuple(Block(entity=e, names=tuple(names[e])) for e in names)
 
 
-def _makers(
-    proc: Path, sys: Path, *, cores: bool, clock: Callable[[], float]
-) -> dict[str, Callable[[], Reader]]:
-    return {
-        "processors": partial(Processors, proc, cores=cores),
+def _makers(proc: Path, sys: Path, *, cores: bool, clock: Callable[[], float]) -> dict[str, Make]:
+    made: dict[str, Make] = {
+        "processors": partial(Processors, proc),
         "memory": partial(Memory, proc),
         "paging": partial(Paging, proc),
         "load": partial(Load, proc),
@@ -152,6 +154,9 @@ def _makers(
         "temperatures": lambda: Held(Temperatures(sys), every_s=5.0, clock=clock),
         "memory errors": lambda: Held(Errors(sys), every_s=10.0, clock=clock),
     }
+    if cores:
+        made["cores"] = lambda: Held(Cores(proc), every_s=1.0, clock=clock)
+    return made
 
 
 def _told(fault: BaseException) -> str:

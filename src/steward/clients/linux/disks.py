@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
-import numpy as np
-
-from steward.clients.linux.files import OpenFile, Row
+from steward.clients.linux.files import OpenFile
 from steward.model.layout import Block
 
 __all__ = ["Disks"]
@@ -16,8 +15,6 @@ _NOT_DISKS = ("loop", "ram", "zram", "sr", "fd")
 _PART = re.compile(r"(?:[a-z]d[a-z]+|(?:nvme\d+n|mmcblk|md|dm-)\d+p?)\d+$|^(?:md|dm-)")
 # Of a line (after number, number, name): counts and sectors of reads and writes, then times.
 _FIELDS = (3, 7, 5, 9, 6, 10, 12, 13)
-_DONE, _SECTORS, _TIMES = slice(0, 2), slice(2, 4), slice(4, 8)
-_MEANS = slice(4, 6)  # of the times, those of reads and of writes
 _NAMES = (
     "diskstats.reads",
     "diskstats.writes",
@@ -29,6 +26,7 @@ _NAMES = (
     "diskstats.queue_ms",
 )
 _ALL = ("diskstats.read_sectors/all", "diskstats.write_sectors/all")
+_TIMES = (4, 5, 6, 7)
 _WRAP = 2.0**32  # the kernel shows milliseconds in 32 bits: a busy array wraps within days
 
 
@@ -43,45 +41,30 @@ class Disks:
         disks = [i for i, name in enumerate(self._names) if self._is_disk(name.decode())]
         if not disks:
             raise FileNotFoundError(f"no disk in {proc / 'diskstats'}")
-        self._places = [i * self._stride + field for i in disks for field in _FIELDS]
+        self._disks = [_Disk(at=i * self._stride) for i in disks]
         self.changed = False
         self.blocks = (
             Block(entity="", names=_ALL),
             *(Block(entity=f"/disk:{self._names[i].decode()}", names=_NAMES) for i in disks),
         )
-        self._before = np.full((len(disks), len(_FIELDS)), np.nan)
-        self._wrapped = np.zeros((len(disks), 4))
 
-    def read(self, into: Row) -> None:
-        into[:] = np.nan
+    def read(self) -> list[float]:
         tokens = self._tokens()
         if tokens[2 :: self._stride] != self._names:
             self.changed = True  # a disk came or went
-            return
-        now = np.array([float(tokens[place]) for place in self._places]).reshape(-1, len(_FIELDS))
-        self._unwrap(now[:, _TIMES])
-        grown = now - self._before
-        self._before = now
-        into[:2] = now[:, _SECTORS].sum(axis=0)
-        values = into[2:].reshape(now.shape)  # a view
-        values[:] = now
-        # The mean time of the requests since the last reading; unknown where there was none.
-        done = grown[:, _DONE]
-        done[~(done > 0)] = np.nan
-        values[:, _MEANS] = grown[:, _MEANS] / done
+            raise ValueError("other disks than before")
+        values = [0.0, 0.0]
+        for disk in self._disks:
+            mine = disk.values(tokens)
+            values[0] += mine[2]
+            values[1] += mine[3]
+            values += mine
+        return values
 
     def _tokens(self) -> list[bytes]:
         data = self._file.read()
         self._stride = len(data.partition(b"\n")[0].split())
         return data.split()
-
-    def _unwrap(self, times: Row) -> None:
-        """Go on counting where milliseconds began anew; from far below, they were reset."""
-        times += self._wrapped
-        fell = self._before[:, _TIMES] - times > 0.75 * _WRAP
-        if fell.any():
-            self._wrapped[fell] += _WRAP
-            times[fell] += _WRAP
 
     def _is_disk(self, name: str) -> bool:
         if name.startswith(_NOT_DISKS):
@@ -93,3 +76,31 @@ class Disks:
             return False
         slaves = device / "slaves"
         return not (slaves.is_dir() and any(slaves.iterdir()))
+
+
+class _Disk:
+    """One line of the file, and what it said before."""
+
+    __slots__ = ("_before", "_places", "_wrapped")
+
+    def __init__(self, *, at: int) -> None:
+        self._places = [at + field for field in _FIELDS]
+        self._before = [math.nan] * len(_FIELDS)
+        self._wrapped = [0.0] * len(_FIELDS)
+
+    def values(self, tokens: list[bytes]) -> list[float]:
+        now = [float(tokens[place]) for place in self._places]
+        for i in _TIMES:
+            now[i] += self._wrapped[i]
+            # From far below the limit, it was a reset and not a new round.
+            if self._before[i] - now[i] > 0.75 * _WRAP:
+                self._wrapped[i] += _WRAP
+                now[i] += _WRAP
+        before, self._before = self._before, now
+        reads, writes = now[0] - before[0], now[1] - before[1]
+        return [
+            *now[:4],
+            (now[4] - before[4]) / reads if reads > 0 else math.nan,
+            (now[5] - before[5]) / writes if writes > 0 else math.nan,
+            *now[6:],
+        ]

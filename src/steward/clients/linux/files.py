@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
 
 from steward.model.layout import Block
 
@@ -20,19 +18,17 @@ __all__ = [
     "Keyed",
     "OpenFile",
     "Reader",
-    "Row",
     "folders_in",
     "number_in",
     "numbers_of",
     "width_of",
 ]
 
-Row = NDArray[np.float64]
-
 # What goes wrong with files that are gone, refused, cut short, or not what they should be.
-UNREADABLE = (OSError, ValueError, IndexError, DeprecationWarning)
+UNREADABLE = (OSError, ValueError, IndexError)
 
 _CHUNK = 1 << 14
+_PIECE = 3072  # the kernel gives long files in pieces of a page, less the line that did not fit
 
 
 class OpenFile:
@@ -49,9 +45,8 @@ class OpenFile:
 
     def read(self) -> bytes:
         """Return the whole file as it is now."""
-        data = self._chunk(0)
-        more = data
-        while more:  # the kernel may give long files in pieces, and a short one is not the last
+        data = more = self._chunk(0)
+        while len(more) >= _PIECE:
             more = self._chunk(len(data))
             data += more
         return data
@@ -78,8 +73,9 @@ class OpenFile:
 class Reader(Protocol):
     """One part of a machine. `blocks` name devices as paths below the node, "" for itself.
 
-    `changed` says that devices came or went: make a new reader then. `read` fills a value for
-    each name; it may raise one of `UNREADABLE`.
+    `changed` says that devices came or went: make a new reader then. `read` returns a value for
+    each name, or raises one of `UNREADABLE`. Values are plain lists: a tick comes with cold
+    caches, and then each call into numpy costs more than all the arithmetic of a part.
     """
 
     @property
@@ -88,7 +84,7 @@ class Reader(Protocol):
     @property
     def changed(self) -> bool: ...
 
-    def read(self, into: Row) -> None: ...
+    def read(self) -> list[float]: ...
 
 
 class Keyed:
@@ -140,33 +136,35 @@ class Held:
         self._every_s = every_s
         self._clock = clock
         self.blocks = reader.blocks
-        names = [name for block in self.blocks for name in block.names]
-        self._grows = np.array([name.endswith("/s") for name in names], dtype=np.bool_)
-        self._raw = np.full(len(names), np.nan)
-        self._values = np.full(len(names), np.nan)
-        self._read_s = -np.inf
+        self._grows = [name.endswith("/s") for block in self.blocks for name in block.names]
+        self._unknown = [math.nan] * len(self._grows)
+        self._raw = self._values = self._unknown
+        self._read_s = -math.inf
 
     @property
     def changed(self) -> bool:
         return self._reader.changed
 
-    def read(self, into: Row) -> None:
+    def read(self) -> list[float]:
         now_s = self._clock()
         # A tick that is early by a hair is not to wait for another one.
         if now_s - self._read_s >= 0.95 * self._every_s:
             self._ask(now_s)
-        into[:] = self._values
+        return self._values
 
     def _ask(self, now_s: float) -> None:
-        raw = np.full_like(self._raw, np.nan)
-        passed_s, self._read_s = now_s - self._read_s, now_s
-        try:
-            self._reader.read(raw)
-        finally:
-            grown = raw - self._raw
-            rates = np.where(grown >= 0, grown / passed_s, np.nan)
-            self._values = np.where(self._grows, rates, raw)
-            self._raw = raw
+        before, passed_s = self._raw, now_s - self._read_s
+        self._raw, self._read_s = self._unknown, now_s
+        self._values = self._unknown
+        self._raw = self._reader.read()
+        self._values = [
+            (_rate(now - last, passed_s) if grows else now)
+            for now, last, grows in zip(self._raw, before, self._grows, strict=True)
+        ]
+
+
+def _rate(grown: float, passed_s: float) -> float:
+    return grown / passed_s if grown >= 0 else math.nan
 
 
 def number_in(path: Path) -> float:
@@ -174,7 +172,7 @@ def number_in(path: Path) -> float:
     try:
         return float(path.read_text(encoding="utf-8", errors="replace").split(None, 1)[0])
     except UNREADABLE:
-        return np.nan
+        return math.nan
 
 
 def numbers_of(files: Sequence[OpenFile]) -> list[float]:
@@ -184,7 +182,7 @@ def numbers_of(files: Sequence[OpenFile]) -> list[float]:
         try:
             found.append(file.number())
         except UNREADABLE:
-            found.append(np.nan)
+            found.append(math.nan)
     return found
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
-import numpy as np
-
-from steward.clients.linux.files import UNREADABLE, Keyed, OpenFile, Row
+from steward.clients.linux.files import UNREADABLE, Keyed, OpenFile
 from steward.model.layout import Block
 
 __all__ = ["Load", "Memory", "Paging", "Pressure"]
@@ -64,13 +63,13 @@ class Memory:
         self.blocks = (Block(entity="", names=(*names, "meminfo.swap_used", "meminfo.used")),)
         self._file.numbers()
 
-    def read(self, into: Row) -> None:
+    def read(self) -> list[float]:
         found = self._file.numbers()
         swap_free = found.pop(_MEMORY.index("SwapFree"))
         total, free, available = found[:3]
         if available > total:  # containers that hide part of the memory have it so
             found[2] = available = free
-        into[:] = (*found, found[5] - swap_free, total - available)
+        return [*found, found[5] - swap_free, total - available]
 
 
 class Paging:
@@ -79,7 +78,6 @@ class Paging:
     changed = False
 
     def __init__(self, proc: Path) -> None:
-        self._taken = len(_COUNTS)
         reclaim = [f"pg{what}_{who}" for what in ("steal", "scan") for who in _RECLAIM]
         words = [word.encode() for word in (*_COUNTS, *reclaim)]
         self._file = Keyed(proc / "vmstat", words)
@@ -87,14 +85,11 @@ class Paging:
         self.blocks = (Block(entity="", names=tuple(names)),)
         self._file.numbers()
 
-    def read(self, into: Row) -> None:
+    def read(self) -> list[float]:
         found = self._file.numbers()
-        into[: self._taken] = found[: self._taken]
-        stolen = found[self._taken : self._taken + len(_RECLAIM)]
-        scanned = found[self._taken + len(_RECLAIM) :]
-        for at, parts in ((-2, stolen), (-1, scanned)):
-            known = [part for part in parts if part == part]  # noqa: PLR0124 - NaN is not itself
-            into[at] = sum(known) if known else np.nan
+        taken, kinds = len(_COUNTS), len(_RECLAIM)
+        stolen, scanned = found[taken : taken + kinds], found[taken + kinds :]
+        return [*found[:taken], _sum_of_known(stolen), _sum_of_known(scanned)]
 
 
 class Load:
@@ -107,8 +102,8 @@ class Load:
         self._file = OpenFile(proc / "loadavg")
         self._file.number()
 
-    def read(self, into: Row) -> None:
-        into[0] = self._file.number()
+    def read(self) -> list[float]:
+        return [self._file.number()]
 
 
 class Pressure:
@@ -131,15 +126,15 @@ class Pressure:
             raise FileNotFoundError(proc / "pressure")
         self.blocks = (Block(entity="", names=tuple(names)),)
 
-    def read(self, into: Row) -> None:
+    def read(self) -> list[float]:
         values: list[float] = []
         for file, kinds in self._files:
             try:
                 totals = _totals(file.read())
             except UNREADABLE:
                 totals = {}
-            values += [totals.get(kind, np.nan) for kind in kinds]
-        into[:] = values
+            values += [totals.get(kind, math.nan) for kind in kinds]
+        return values
 
 
 def _totals(data: bytes) -> dict[str, float]:
@@ -149,3 +144,8 @@ def _totals(data: bytes) -> dict[str, float]:
         tokens[at].decode("ascii"): float(tokens[at + 4].removeprefix(b"total="))
         for at in range(0, len(tokens) - 4, 5)
     }
+
+
+def _sum_of_known(parts: list[float]) -> float:
+    known = [part for part in parts if not math.isnan(part)]
+    return sum(known) if known else math.nan

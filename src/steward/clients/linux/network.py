@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from steward.clients.linux.files import UNREADABLE, OpenFile, Row
+from steward.clients.linux.files import UNREADABLE, OpenFile
 from steward.model.layout import Block
 
 __all__ = ["Network", "Protocols"]
@@ -44,7 +42,6 @@ class Network:
         others = [i for i, name in enumerate(self._names) if name != b"lo"]
         if not others:
             raise FileNotFoundError(f"no interface in {proc / 'net/dev'}")
-        self._others = others
         self._loopback = [i for i, name in enumerate(self._names) if name == b"lo"]
         cards = [
             i for i in others if (sys / "class/net" / self._names[i].decode() / "device").exists()
@@ -56,14 +53,13 @@ class Network:
             *(Block(entity=f"/net:{self._names[i].decode()}", names=_NAMES) for i in cards),
         )
 
-    def read(self, into: Row) -> None:
-        into[:] = np.nan
+    def read(self) -> list[float]:
         tokens = self._tokens()
         if tokens[::_STRIDE] != self._names:
             self.changed = True  # an interface came or went
-            return
+            raise ValueError("other interfaces than before")
         values = [float(tokens[place]) for place in self._places]
-        into[:] = (self._sum(tokens, 1), self._sum(tokens, 9), *values)
+        return [self._sum(tokens, 1), self._sum(tokens, 9), *values]
 
     def _tokens(self) -> list[bytes]:
         data = self._file.read()
@@ -84,23 +80,23 @@ class Protocols:
     changed = False
 
     def __init__(self, proc: Path) -> None:
-        self._files = [OpenFile(proc / "net" / name) for name in ("snmp", "netstat")]
-        self._wanted: list[list[tuple[int, int]]] = []
-        found: list[str] = []
-        for file in self._files:
+        self._files: list[tuple[OpenFile, list[int]]] = []
+        names: list[str] = []
+        for name in ("snmp", "netstat"):
+            file = OpenFile(proc / "net" / name)
             places = _places(file)
-            self._wanted.append([(places[w], len(found) + i) for i, w in enumerate(places)])
-            found += places
-        if not found:
+            self._files.append((file, list(places.values())))
+            names += [word if word in _GAUGES else f"{word}/s" for word in places]
+        if not names:
             raise FileNotFoundError(proc / "net/snmp")
-        names = tuple(word if word in _GAUGES else f"{word}/s" for word in found)
-        self.blocks = (Block(entity="", names=names),)
+        self.blocks = (Block(entity="", names=tuple(names)),)
 
-    def read(self, into: Row) -> None:
-        for file, wanted in zip(self._files, self._wanted, strict=True):
-            tokens = file.read().split() if wanted else []
-            for place, at in wanted:
-                into[at] = float(tokens[place])
+    def read(self) -> list[float]:
+        values: list[float] = []
+        for file, places in self._files:
+            tokens = file.read().split() if places else []
+            values += [float(tokens[place]) for place in places]
+        return values
 
 
 def _places(file: OpenFile) -> dict[str, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from steward.clients.linux.files import OpenFile, Row, folders_in, numbers_of
+from steward.clients.linux.files import OpenFile, folders_in, numbers_of
 from steward.model.layout import Block
 
 __all__ = ["Ports"]
@@ -55,8 +55,8 @@ class Ports:
             raise FileNotFoundError(sys / "class/infiniband")
         self.blocks = tuple(blocks)
 
-    def read(self, into: Row) -> None:
-        into[:] = numbers_of(self._files)
+    def read(self) -> list[float]:
+        return numbers_of(self._files)
 
 
 def _name(word: str) -> str:

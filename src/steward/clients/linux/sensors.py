@@ -6,12 +6,9 @@ import math
 import re
 from pathlib import Path
 
-import numpy as np
-
 from steward.clients.linux.files import (
     UNREADABLE,
     OpenFile,
-    Row,
     folders_in,
     number_in,
     numbers_of,
@@ -33,29 +30,39 @@ class Energy:
     blocks = (Block(entity="", names=("powercap.package", "powercap.dram")),)
 
     def __init__(self, sys: Path) -> None:
-        self._zones: list[tuple[int, OpenFile, float]] = []
-        for folder in folders_in(sys / "class/powercap"):
-            kind = _kind(folder)
-            file = OpenFile(folder / "energy_uj")
-            if kind is not None:
-                file.number()  # only root may read it: say so by raising
-                self._zones.append((kind, file, number_in(folder / "max_energy_range_uj")))
+        kinds = [(folder, _kind(folder)) for folder in folders_in(sys / "class/powercap")]
+        self._zones = [_Zone(folder, kind) for folder, kind in kinds if kind is not None]
         if not self._zones:
             raise FileNotFoundError(sys / "class/powercap")
-        self._before = [math.nan] * len(self._zones)
-        self._used = [0.0] * len(self._zones)
 
-    def read(self, into: Row) -> None:
-        into[:] = np.nan
-        for i, now in enumerate(numbers_of([file for _, file, _ in self._zones])):
-            kind, _, limit = self._zones[i]
-            grown = now - self._before[i]
-            if grown < 0:
-                grown += limit
-            self._before[i] = now
-            self._used[i] += 0.0 if math.isnan(grown) else grown
-            known = self._used[i] if not math.isnan(now) else math.nan
-            into[kind] = known if math.isnan(into[kind]) else into[kind] + known
+    def read(self) -> list[float]:
+        sums = [math.nan, math.nan]
+        for zone in self._zones:
+            used = zone.used()
+            sums[zone.kind] = used if math.isnan(sums[zone.kind]) else sums[zone.kind] + used
+        return sums
+
+
+class _Zone:
+    """One energy counter, carried on beyond its limit."""
+
+    __slots__ = ("_before", "_file", "_limit", "_used", "kind")
+
+    def __init__(self, folder: Path, kind: int) -> None:
+        self.kind = kind
+        self._file = OpenFile(folder / "energy_uj")
+        self._limit = number_in(folder / "max_energy_range_uj")
+        self._before = self._file.number()  # only root may read it: say so by raising
+        self._used = 0.0
+
+    def used(self) -> float:
+        """Return the energy since this was made, NaN while it cannot be read."""
+        (now,) = numbers_of([self._file])
+        if math.isnan(now):
+            return now
+        grown, self._before = now - self._before, now
+        self._used += grown if grown >= 0 else grown + self._limit
+        return self._used
 
 
 def _kind(zone: Path) -> int | None:
@@ -89,10 +96,10 @@ class Temperatures:
         self._files = [file for _, file in chips]
         self._processors = [name in _PROCESSOR_CHIPS for name, _ in chips]
 
-    def read(self, into: Row) -> None:
+    def read(self) -> list[float]:
         values = numbers_of(self._files)
         cpu = [value for value, is_cpu in zip(values, self._processors, strict=True) if is_cpu]
-        into[0], into[1] = _hottest(cpu), _hottest(values)
+        return [_hottest(cpu), _hottest(values)]
 
 
 class Errors:
@@ -113,8 +120,8 @@ class Errors:
             [OpenFile(folder / name) for folder in folders] for name in ("ce_count", "ue_count")
         ]
 
-    def read(self, into: Row) -> None:
-        into[:] = [sum(numbers_of(files)) for files in self._files]
+    def read(self) -> list[float]:
+        return [sum(numbers_of(files)) for files in self._files]
 
 
 def _word(file: Path) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
-import numpy as np
-
-from steward.clients.linux.files import UNREADABLE, Keyed, Row, folders_in
+from steward.clients.linux.files import UNREADABLE, Keyed, folders_in
 from steward.model.layout import Block
 
 __all__ = ["Sockets"]
@@ -43,9 +42,11 @@ class Sockets:
             for folder in folders
         )
 
-    def read(self, into: Row) -> None:
-        for i, file in enumerate(self._files):
+    def read(self) -> list[float]:
+        values: list[float] = []
+        for file in self._files:
             try:
-                into[4 * i : 4 * i + 4] = file.numbers()
+                values += file.numbers()
             except UNREADABLE:
-                into[4 * i : 4 * i + 4] = np.nan
+                values += [math.nan] * 4
+        return values

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.clients.linux.disks import Disks
-from steward.clients.linux.files import UNREADABLE, Held, Reader, width_of
+from steward.clients.linux.files import UNREADABLE, AbsentError, Held, Keyed, Reader, width_of
 from steward.clients.linux.memory import Load, Memory, Paging, Pressure
 from steward.clients.linux.network import Network, Protocols
 from steward.clients.linux.ports import Ports
@@ -32,8 +33,6 @@ __all__ = ["HostSource", "hostname"]
 
 Make = Callable[[], Reader]
 
-# What every Linux machine tells; a container may hide some of it.
-EXPECTED = ("processors", "memory", "paging", "load", "pressure", "disks", "network", "protocols")
 _SEARCH_EVERY_S = 10.0  # for hardware that was plugged in
 
 
@@ -49,6 +48,7 @@ class _Part:
     make: Make
     reader: Reader | None = None
     why: str = ""  # why there is none
+    absent: bool = False  # the machine has nothing of the kind
     width: int = 0
 
     def renew(self) -> bool:
@@ -58,6 +58,7 @@ class _Part:
             self.why = ""
         except UNREADABLE as fault:
             new, self.why = None, _told(fault)
+            self.absent = isinstance(fault, AbsentError)
         before = self.reader.blocks if self.reader else ()
         other = before != (new.blocks if new else ())
         if other or (self.reader is not None and self.reader.changed):
@@ -86,6 +87,8 @@ class HostSource:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
+        self._proc = proc
+        self._lock = threading.Lock()
         self._parts: dict[str, _Part] = {
             name: _Part(make) for name, make in _makers(proc, sys, cores=cores, clock=clock).items()
         }
@@ -96,33 +99,54 @@ class HostSource:
     def blocks(self) -> tuple[Block, ...]:
         """Return what a reading has; the same object until devices come or go."""
         now_s = self._clock()
-        if now_s - self._searched_s >= _SEARCH_EVERY_S:
-            self._searched_s = now_s
-            self._renew(self._parts)
-        else:
-            self._renew({n: p for n, p in self._parts.items() if p.reader and p.reader.changed})
-        return self._blocks
+        with self._lock:
+            if now_s - self._searched_s >= _SEARCH_EVERY_S:
+                self._searched_s = now_s
+                self._renew(list(self._parts.values()))
+            elif changed := [p for p in self._parts.values() if p.reader and p.reader.changed]:
+                self._renew(changed)
+            return self._blocks
 
     def read(self, into: NDArray[np.float64]) -> None:
         """Read once. A part that cannot be read now is NaN; the others are not harmed."""
         numbers: list[float] = []
-        for part in self._parts.values():
-            numbers += part.read()
-        into[:] = np.array(numbers)[self._order]
+        with self._lock:  # somebody else may be looking for new devices
+            for part in self._parts.values():
+                numbers += part.read()
+            into[:] = np.array(numbers)[self._order]
 
-    def missing(self) -> dict[str, str]:
-        """Return what every machine has and this one does not tell, and why."""
+    def hidden(self) -> dict[str, str]:
+        """Return what the machine has and does not tell, and why."""
         self.blocks()
-        return {name: self._parts[name].why for name in EXPECTED if not self._parts[name].reader}
+        return {
+            name: part.why
+            for name, part in self._parts.items()
+            if not part.reader and not part.absent
+        }
 
     def present(self) -> tuple[str, ...]:
         """Return the parts that can be read here."""
         self.blocks()
         return tuple(name for name, part in self._parts.items() if part.reader)
 
-    def _renew(self, parts: Mapping[str, _Part]) -> None:
+    def cpus(self) -> int:
+        """Return how many cores are online, 0 where nobody says."""
+        try:
+            return (self._proc / "stat").read_bytes().partition(b"\nintr")[0].count(b"\ncpu")
+        except OSError:
+            return 0
+
+    def memory_bytes(self) -> int:
+        """Return how much memory there is, 0 where nobody says."""
+        try:
+            (kib,) = Keyed(self._proc / "meminfo", [b"MemTotal:"]).numbers()
+        except UNREADABLE:
+            return 0
+        return 0 if math.isnan(kib) else int(kib) * 1024
+
+    def _renew(self, parts: list[_Part]) -> None:
         """Make readers anew and, where anything is other, the order of all numbers."""
-        other = [part.renew() for part in parts.values()]
+        other = [part.renew() for part in parts]
         if not any(other):
             return
         at = 0

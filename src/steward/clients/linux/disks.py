@@ -6,7 +6,7 @@ import math
 import re
 from pathlib import Path
 
-from steward.clients.linux.files import OpenFile
+from steward.clients.linux.files import AbsentError, OpenFile
 from steward.model.layout import Block
 
 __all__ = ["Disks"]
@@ -27,6 +27,7 @@ _NAMES = (
 )
 _ALL = ("diskstats.read_sectors/all", "diskstats.write_sectors/all")
 _TIMES = (4, 5, 6, 7)
+_FEWEST = 14  # fields of a line; newer kernels have more
 _WRAP = 2.0**32  # the kernel shows milliseconds in 32 bits: a busy array wraps within days
 
 
@@ -36,35 +37,48 @@ class Disks:
     def __init__(self, proc: Path, sys: Path) -> None:
         self._file = OpenFile(proc / "diskstats")
         self._blocks_folder = sys / "block"
+        self._stride = 0
         tokens = self._tokens()
         self._names = tokens[2 :: self._stride]
-        disks = [i for i, name in enumerate(self._names) if self._is_disk(name.decode())]
-        if not disks:
-            raise FileNotFoundError(f"no disk in {proc / 'diskstats'}")
-        self._disks = [_Disk(at=i * self._stride) for i in disks]
+        found = [name for name in self._names if self._is_disk(name.decode())]
+        if not found:
+            raise AbsentError("no disk in /proc/diskstats")
+        self._disks = {name: _Disk() for name in found}
+        self._locate()
         self.changed = False
         self.blocks = (
             Block(entity="", names=_ALL),
-            *(Block(entity=f"/disk:{self._names[i].decode()}", names=_NAMES) for i in disks),
+            *(Block(entity=f"/disk:{name.decode()}", names=_NAMES) for name in found),
         )
 
     def read(self) -> list[float]:
         tokens = self._tokens()
-        if tokens[2 :: self._stride] != self._names:
-            self.changed = True  # a disk came or went
-            raise ValueError("other disks than before")
+        names = tokens[2 :: self._stride]
+        if names != self._names:
+            self._names = names
+            self._locate()
+            there = {name for name in names if self._is_disk(name.decode())}
+            self.changed = there != self._disks.keys()  # not only a partition came or went
         values = [0.0, 0.0]
-        for disk in self._disks:
+        for disk in self._disks.values():
             mine = disk.values(tokens)
             values[0] += mine[2]
             values[1] += mine[3]
             values += mine
         return values
 
+    def _locate(self) -> None:
+        at = {name: i * self._stride for i, name in enumerate(self._names)}
+        for name, disk in self._disks.items():
+            disk.at = at.get(name, -1)
+
     def _tokens(self) -> list[bytes]:
         data = self._file.read()
         self._stride = len(data.partition(b"\n")[0].split())
-        return data.split()
+        tokens = data.split()
+        if self._stride < _FEWEST or len(tokens) % self._stride:
+            raise ValueError("/proc/diskstats is cut short")
+        return tokens
 
     def _is_disk(self, name: str) -> bool:
         if name.startswith(_NOT_DISKS):
@@ -81,15 +95,17 @@ class Disks:
 class _Disk:
     """One line of the file, and what it said before."""
 
-    __slots__ = ("_before", "_places", "_wrapped")
+    __slots__ = ("_before", "_wrapped", "at")
 
-    def __init__(self, *, at: int) -> None:
-        self._places = [at + field for field in _FIELDS]
+    def __init__(self) -> None:
+        self.at = -1  # where its line begins; nowhere once it is gone
         self._before = [math.nan] * len(_FIELDS)
         self._wrapped = [0.0] * len(_FIELDS)
 
     def values(self, tokens: list[bytes]) -> list[float]:
-        now = [float(tokens[place]) for place in self._places]
+        if self.at < 0:
+            return [math.nan] * len(_NAMES)
+        now = [float(tokens[self.at + field]) for field in _FIELDS]
         for i in _TIMES:
             now[i] += self._wrapped[i]
             # From far below the limit, it was a reset and not a new round.

@@ -14,6 +14,7 @@ from steward.model.layout import Block
 
 __all__ = [
     "UNREADABLE",
+    "AbsentError",
     "Held",
     "Keyed",
     "OpenFile",
@@ -24,8 +25,13 @@ __all__ = [
     "width_of",
 ]
 
+
+class AbsentError(Exception):
+    """A machine has no such hardware: nothing is wrong, and nothing is hidden."""
+
+
 # What goes wrong with files that are gone, refused, cut short, or not what they should be.
-UNREADABLE = (OSError, ValueError, IndexError)
+UNREADABLE = (OSError, ValueError, IndexError, AbsentError)
 
 _CHUNK = 1 << 14
 _PIECE = 3072  # the kernel gives long files in pieces of a page, less the line that did not fit

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from pathlib import Path
 
 from steward.clients.linux.files import UNREADABLE, Keyed, OpenFile
@@ -123,7 +125,8 @@ class Pressure:
             self._files.append((file, kinds))
             names += [f"pressure.{what}.{kind}" for kind in kinds]
         if not names:
-            raise FileNotFoundError(proc / "pressure")
+            why = os.strerror(errno.ENOENT)
+            raise FileNotFoundError(errno.ENOENT, why, str(proc / "pressure"))
         self.blocks = (Block(entity="", names=tuple(names)),)
 
     def read(self) -> list[float]:

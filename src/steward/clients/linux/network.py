@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from steward.clients.linux.files import UNREADABLE, OpenFile
+from steward.clients.linux.files import UNREADABLE, AbsentError, OpenFile
 from steward.model.layout import Block
 
 __all__ = ["Network", "Protocols"]
@@ -37,29 +38,44 @@ class Network:
 
     def __init__(self, proc: Path, sys: Path) -> None:
         self._file = OpenFile(proc / "net" / "dev")
-        tokens = self._tokens()
-        self._names = tokens[::_STRIDE]
-        others = [i for i, name in enumerate(self._names) if name != b"lo"]
-        if not others:
-            raise FileNotFoundError(f"no interface in {proc / 'net/dev'}")
-        self._loopback = [i for i, name in enumerate(self._names) if name == b"lo"]
-        cards = [
-            i for i in others if (sys / "class/net" / self._names[i].decode() / "device").exists()
-        ] or others
-        self._places = [i * _STRIDE + field for i in cards for field in _FIELDS]
+        self._folder = sys / "class/net"
+        self._names = self._tokens()[::_STRIDE]
+        self._cards = self._cards_of(self._names)
+        if not self._cards:
+            raise AbsentError("no interface in /proc/net/dev")
+        self._starts = self._locate()
         self.changed = False
         self.blocks = (
             Block(entity="", names=_ALL),
-            *(Block(entity=f"/net:{self._names[i].decode()}", names=_NAMES) for i in cards),
+            *(Block(entity=f"/net:{name.decode()}", names=_NAMES) for name in self._cards),
         )
 
     def read(self) -> list[float]:
         tokens = self._tokens()
-        if tokens[::_STRIDE] != self._names:
-            self.changed = True  # an interface came or went
-            raise ValueError("other interfaces than before")
-        values = [float(tokens[place]) for place in self._places]
-        return [self._sum(tokens, 1), self._sum(tokens, 9), *values]
+        names = tokens[::_STRIDE]
+        if names != self._names:
+            self._names = names
+            self._starts = self._locate()
+            # On a node with containers, interfaces without hardware come and go all the time.
+            self.changed = set(self._cards_of(names)) != set(self._cards)
+        values = [_sum(tokens, 1), _sum(tokens, 9)]
+        for start in self._starts:
+            values += (
+                [float(tokens[start + field]) for field in _FIELDS]
+                if start >= 0
+                else [math.nan] * len(_FIELDS)
+            )
+        return values
+
+    def _cards_of(self, names: Sequence[bytes]) -> list[bytes]:
+        others = [name for name in names if name != b"lo"]
+        return [
+            name for name in others if (self._folder / name.decode() / "device").exists()
+        ] or others
+
+    def _locate(self) -> list[int]:
+        at = {name: i * _STRIDE for i, name in enumerate(self._names)}
+        return [at.get(name, -1) for name in self._cards]
 
     def _tokens(self) -> list[bytes]:
         data = self._file.read()
@@ -69,9 +85,10 @@ class Network:
             raise ValueError("/proc/net/dev is cut short")
         return tokens
 
-    def _sum(self, tokens: list[bytes], field: int) -> float:
-        whole = sum(map(int, tokens[field::_STRIDE]))
-        return float(whole - sum(int(tokens[i * _STRIDE + field]) for i in self._loopback))
+
+def _sum(tokens: list[bytes], field: int) -> float:
+    numbers = zip(tokens[::_STRIDE], tokens[field::_STRIDE], strict=True)
+    return float(sum(int(number) for name, number in numbers if name != b"lo"))
 
 
 class Protocols:
@@ -88,7 +105,7 @@ class Protocols:
             self._files.append((file, list(places.values())))
             names += [word if word in _GAUGES else f"{word}/s" for word in places]
         if not names:
-            raise FileNotFoundError(proc / "net/snmp")
+            raise AbsentError("neither TCP nor UDP in /proc/net/snmp")
         self.blocks = (Block(entity="", names=tuple(names)),)
 
     def read(self) -> list[float]:

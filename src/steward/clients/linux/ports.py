@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from steward.clients.linux.files import OpenFile, folders_in, numbers_of
+from steward.clients.linux.files import AbsentError, OpenFile, folders_in, numbers_of
 from steward.model.layout import Block
 
 __all__ = ["Ports"]
@@ -52,7 +52,7 @@ class Ports:
                     )
                 )
         if not self._files:
-            raise FileNotFoundError(sys / "class/infiniband")
+            raise AbsentError("nothing in /sys/class/infiniband")
         self.blocks = tuple(blocks)
 
     def read(self) -> list[float]:

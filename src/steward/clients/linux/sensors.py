@@ -8,6 +8,7 @@ from pathlib import Path
 
 from steward.clients.linux.files import (
     UNREADABLE,
+    AbsentError,
     OpenFile,
     folders_in,
     number_in,
@@ -33,7 +34,7 @@ class Energy:
         kinds = [(folder, _kind(folder)) for folder in folders_in(sys / "class/powercap")]
         self._zones = [_Zone(folder, kind) for folder, kind in kinds if kind is not None]
         if not self._zones:
-            raise FileNotFoundError(sys / "class/powercap")
+            raise AbsentError("nothing in /sys/class/powercap")
 
     def read(self) -> list[float]:
         sums = [math.nan, math.nan]
@@ -92,7 +93,7 @@ class Temperatures:
             if (chip / "temp1_input").exists()
         ]
         if not chips:
-            raise FileNotFoundError(sys / "class/hwmon")
+            raise AbsentError("nothing in /sys/class/hwmon")
         self._files = [file for _, file in chips]
         self._processors = [name in _PROCESSOR_CHIPS for name, _ in chips]
 
@@ -115,7 +116,7 @@ class Errors:
             if (folder / "ce_count").exists()
         ]
         if not folders:
-            raise FileNotFoundError(sys / "devices/system/edac/mc")
+            raise AbsentError("nothing in /sys/devices/system/edac/mc")
         self._files = [
             [OpenFile(folder / name) for folder in folders] for name in ("ce_count", "ue_count")
         ]

@@ -6,7 +6,7 @@ import math
 import re
 from pathlib import Path
 
-from steward.clients.linux.files import UNREADABLE, Keyed, folders_in
+from steward.clients.linux.files import UNREADABLE, AbsentError, Keyed, folders_in
 from steward.model.layout import Block
 
 __all__ = ["Sockets"]
@@ -28,7 +28,7 @@ class Sockets:
             if re.fullmatch(r"node\d+", folder.name)
         ]
         if not folders:
-            raise FileNotFoundError(sys / "devices/system/node")
+            raise AbsentError("nothing in /sys/devices/system/node")
         self._files = [
             Keyed(folder / file, words)
             for folder in folders

@@ -95,6 +95,19 @@ class Cgroups:
         """Return all control groups that belong to jobs now, those inside others included."""
         return self._best()[1]
 
+    def roots(self) -> dict[JobId, tuple[str, ...]]:
+        """Return the outermost control groups of each job, wherever it has any.
+
+        They count for all groups inside. A job has more than one only where several daemons of
+        an engine share a machine.
+        """
+        found: dict[JobId, set[str]] = {}
+        for folder in {each.resolve() for each in self.hierarchies().values()}:
+            for path, job in _jobs_in(folder).items():
+                if job_of(path.rpartition("/")[0]) != job:
+                    found.setdefault(job, set()).add(path)
+        return {job: tuple(sorted(found[job])) for job in sorted(found)}
+
     def ids(self) -> dict[int, str]:
         """Return the path of every control group by its id, in the hierarchy that tells jobs.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from steward.clients.linux.files import UNREADABLE, Keyed, OpenFile
 from steward.model.layout import Block
 
-__all__ = ["Load", "Memory", "Paging", "Pressure"]
+__all__ = ["Load", "Memory", "Paging", "Pressure", "pressure_totals"]
 
 _MEMORY = (
     "MemTotal",
@@ -119,7 +119,7 @@ class Pressure:
         for what, wanted in _PRESSURE:
             file = OpenFile(proc / "pressure" / what)
             try:
-                kinds = tuple(kind for kind in wanted if kind in _totals(file.read()))
+                kinds = tuple(kind for kind in wanted if kind in pressure_totals(file.read()))
             except UNREADABLE:
                 continue
             self._files.append((file, kinds))
@@ -133,14 +133,14 @@ class Pressure:
         values: list[float] = []
         for file, kinds in self._files:
             try:
-                totals = _totals(file.read())
+                totals = pressure_totals(file.read())
             except UNREADABLE:
                 totals = {}
             values += [totals.get(kind, math.nan) for kind in kinds]
         return values
 
 
-def _totals(data: bytes) -> dict[str, float]:
+def pressure_totals(data: bytes) -> dict[str, float]:
     """Return microseconds waited by `some` and `full`."""
     tokens = data.split()  # five to a line: some avg10=… avg60=… avg300=… total=…
     return {

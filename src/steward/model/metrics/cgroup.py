@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steward.model.metric import Metric, alias, counted
-from steward.model.metrics.rows import LINUX, level
+from steward.model.metrics.rows import LINUX, grows, held, level
 
 __all__ = ["CGROUP_METRICS", "NANO", "USEC"]
 
@@ -60,42 +60,44 @@ _MEMORY = tuple(
     )
 )
 
-_COUNTS = tuple(
-    each
-    for name, word, meaning in (
-        ("page_faults", "memory.pgfault", "page faults of the job"),
-        ("page_faults.major", "memory.pgmajfault", "page faults that had to read from a disk"),
-        ("memory.oom_kills", "memory.oom_kill", "processes of the job killed for want of memory"),
-        ("disk.reads", "io.rios", "reads of the job"),
-        ("disk.writes", "io.wios", "writes of the job"),
-    )
-    for each in counted(
-        f"job.{name}_count",
-        f"job.{name}_per_s",
-        of="job",
-        meaning=meaning,
-        aliases=(alias(LINUX, f"cgroup.{word}"),),
-    )
-)
-
-_PRESSURE = tuple(
-    each
-    for what, who in (
-        ("cpu", "some"),
-        ("cpu", "full"),
-        ("memory", "some"),
-        ("memory", "full"),
-        ("io", "some"),
-        ("io", "full"),
-    )
-    for each in counted(
-        f"job.pressure.{what}.{who}_seconds",
-        f"job.pressure.{what}.{who}_share",
-        of="job",
-        meaning=f"time in which {'all tasks' if who == 'full' else 'a task'} of the job "
-        f"waited for {what}",
-        aliases=(alias(LINUX, f"cgroup.pressure.{what}.{who}", USEC),),
-    )
+_COUNTS = (
+    *grows(
+        "job",
+        ("job.disk.reads_count", "job.disk.reads_per_s", "cgroup.io.rios", 1.0, "reads of the job"),
+        (
+            "job.disk.writes_count",
+            "job.disk.writes_per_s",
+            "cgroup.io.wios",
+            1.0,
+            "writes of the job",
+        ),
+    ),
+    # A kernel adds up all cores and all groups below before it answers these.
+    *held(
+        "job",
+        *(
+            (f"job.{name}_count", f"job.{name}_per_s", f"cgroup.memory.{word}", 1.0, meaning)
+            for name, word, meaning in (
+                ("page_faults", "pgfault", "page faults of the job"),
+                ("page_faults.major", "pgmajfault", "page faults that had to read from a disk"),
+                ("memory.oom_kills", "oom_kill", "processes of the job killed for want of memory"),
+            )
+        ),
+        *(
+            (
+                f"job.pressure.{what}.{who}_seconds",
+                f"job.pressure.{what}.{who}_share",
+                f"cgroup.pressure.{what}.{who}",
+                USEC,
+                (
+                    f"time in which {'all tasks' if who == 'full' else 'a task'} of the job "
+                    f"waited for {what}"
+                ),
+            )
+            for what in ("cpu", "memory", "io")
+            for who in ("some", "full")
+        ),
+    ),
 )
 
 CGROUP_METRICS: tuple[Metric, ...] = (
@@ -103,7 +105,6 @@ CGROUP_METRICS: tuple[Metric, ...] = (
     *_THROTTLED,
     *_MEMORY,
     *_COUNTS,
-    *_PRESSURE,
     level(
         "job.tasks_count",
         "1",

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from steward.model.metric import Metric, alias
-from steward.model.metrics.rows import grows, level
+from steward.model.metrics.rows import held, level
 
 __all__ = ["PERF_METRICS"]
 
 PERF = "perf"
 
 
+_COUNTS = (
+    ("cpu.cycles", "cycles", "cycles of the processors"),
+    ("cpu.instructions", "instructions", "instructions completed"),
+    ("cpu.migrations", "cpu-migrations", "tasks moved to another core"),
+    ("page_faults.minor", "page-faults-min", "page faults that needed no disk"),
+)
+_RATIOS = (
+    ("cache_miss", "cache-miss-ratio", "part of look-ups that the last cache missed"),
+    ("branch_miss", "branch-miss-ratio", "part of branches that were guessed wrong"),
+    ("frontend_stall", "stall-frontend-ratio", "part of cycles without instructions to start"),
+    ("backend_stall", "stall-backend-ratio", "part of cycles without room to go on"),
+)
+
+
 def _of(kind: str, prefix: str, scope: str) -> tuple[Metric, ...]:
     """Return the rows of one kind of entity; `scope` tells the words of a job from a node's."""
     return (
-        *grows(
+        *held(
             kind,
             *(
                 (f"{prefix}.{name}_count", f"{prefix}.{name}_per_s", scope + word, 1.0, meaning)
-                for name, word, meaning in (
-                    ("cpu.cycles", "cycles", "cycles of the processors"),
-                    ("cpu.instructions", "instructions", "instructions completed"),
-                    ("cpu.migrations", "cpu-migrations", "tasks moved to another core"),
-                )
-            ),
-            (
-                f"{prefix}.cpu.task_seconds",
-                f"{prefix}.cpu.task_cores",
-                f"{scope}task-clock",
-                1e-9,
-                "processor time of tasks, to the nanosecond",
+                for name, word, meaning in _COUNTS
             ),
             words=PERF,
         ),
@@ -41,12 +44,7 @@ def _of(kind: str, prefix: str, scope: str) -> tuple[Metric, ...]:
         ),
         *(
             level(f"{prefix}.cpu.{name}_share", "1", kind, meaning, alias(PERF, scope + word))
-            for name, word, meaning in (
-                ("cache_miss", "cache-miss-ratio", "part of look-ups that the last cache missed"),
-                ("branch_miss", "branch-miss-ratio", "part of branches that were guessed wrong"),
-                ("frontend_stall", "stall-frontend-ratio", "cycles without instructions to start"),
-                ("backend_stall", "stall-backend-ratio", "cycles without room to go on"),
-            )
+            for name, word, meaning in _RATIOS
         ),
     )
 
@@ -54,7 +52,7 @@ def _of(kind: str, prefix: str, scope: str) -> tuple[Metric, ...]:
 PERF_METRICS: tuple[Metric, ...] = (
     *_of("node", "host", ""),
     *_of("job", "job", "job."),
-    *grows(
+    *held(
         "job",
         (
             "job.context_switches_count",
@@ -62,6 +60,13 @@ PERF_METRICS: tuple[Metric, ...] = (
             "job.context-switches",
             1.0,
             "context switches of the job's tasks",
+        ),
+        (
+            "job.cpu.task_seconds",
+            "job.cpu.task_cores",
+            "job.task-clock",
+            1e-9,
+            "processor time of the job's tasks, to the nanosecond",
         ),
         words=PERF,
     ),

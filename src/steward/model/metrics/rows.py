@@ -14,18 +14,18 @@ TICK = 0.01  # Linux shows times to programs in hundredths of a second
 Row = tuple[str, str, str, float, str]  # counter, its rate, the source's word, scale, meaning
 
 
-def grows(of: str, *rows: Row, words: str = LINUX) -> tuple[Metric, ...]:
+def grows(of: str, *rows: Row) -> tuple[Metric, ...]:
     """Return counters that are read at every tick, and the rates that they become."""
     return tuple(
         each
         for counter, rate, word, scale, meaning in rows
         for each in counted(
-            counter, rate, of=of, meaning=meaning, aliases=(alias(words, word, scale),)
+            counter, rate, of=of, meaning=meaning, aliases=(alias(LINUX, word, scale),)
         )
     )
 
 
-def held(of: str, *rows: Row) -> tuple[Metric, ...]:
+def held(of: str, *rows: Row, words: str = LINUX) -> tuple[Metric, ...]:
     """Return counters that are too dear to be read at every tick: their sampler gives rates.
 
     A counter that stands still between two looks and then jumps would look like bursts.
@@ -33,7 +33,7 @@ def held(of: str, *rows: Row) -> tuple[Metric, ...]:
     found: list[Metric] = []
     for counter, rate, word, scale, meaning in rows:
         total, per_s = counted(counter, rate, of=of, meaning=meaning)
-        found += [total, replace(per_s, aliases=(alias(LINUX, f"{word}/s", scale),))]
+        found += [total, replace(per_s, aliases=(alias(words, f"{word}/s", scale),))]
     return tuple(found)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from steward.observe.collectors.cgroups import Cgroups
 from steward.observe.collectors.host import Host
 from steward.observe.collectors.nvml import Nvml
+from steward.observe.collectors.perf import Perf
 from steward.ports import Collector
 
 __all__ = ["COLLECTORS"]
@@ -17,4 +18,5 @@ COLLECTORS: dict[str, type[Collector]] = {
     "cgroups": Cgroups,
     "host": Host,
     "nvml": Nvml,
+    "perf": Perf,
 }

@@ -71,9 +71,9 @@ class OpenFile:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(self._fd, _CHUNK, at)
-        except OSError:
+        except OSError as fault:
             self.close()  # a device that went and came back is another file
-            raise
+            raise OSError(fault.errno, fault.strerror, str(self.path)) from fault
 
 
 class Reader(Protocol):

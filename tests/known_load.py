@@ -58,6 +58,7 @@ def send(size: int, address: str) -> None:
 
 def main(arguments: list[str]) -> None:
     wanted = dict(each.split("=", 1) for each in arguments)
+    print("ready", flush=True)  # noqa: T201 - that is its answer
     sys.stdin.readline()
     began_s = time.monotonic()
     own_s = time.process_time()

@@ -47,7 +47,7 @@ EVENTS = {  # type and number, from linux/perf_event.h
     "page-faults-min": (1, 5),
 }
 _SYSCALLS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
-_ATTR = struct.Struct("=IIQQQQQIIQQ")  # perf_event_attr as it was at first
+_ATTR = struct.Struct("=IIQQQQQIIQ")  # perf_event_attr as it was at first
 _TIMES_AND_GROUP = 1 | 2 | 8  # time enabled, time running, all of the group
 _BY_CGROUP = 1 << 2
 _CLOSE_ON_EXEC = 1 << 3
@@ -165,14 +165,15 @@ class PerfCounters:
 
     def _added(self, group: _Group, event: str, cpu: int) -> bool:
         kind, number = EVENTS[event]
-        attr = _ATTR.pack(kind, _ATTR.size, number, 0, 0, _TIMES_AND_GROUP, 0, 0, 0, 0, 0)
+        attr = _ATTR.pack(kind, _ATTR.size, number, 0, 0, _TIMES_AND_GROUP, 0, 0, 0, 0)
         leader = group.fds[0] if group.fds else -1
         try:
             fd = self._kernel.open(attr, who=self._who, cpu=cpu, leader=leader, flags=self._flags)
         except OSError as fault:
-            if fault.errno in (errno.EMFILE, errno.ENFILE, errno.ENODEV):
+            if fault.errno in (errno.EMFILE, errno.ENFILE):
                 raise
-            if leader < 0 or fault.errno != errno.EINVAL:
+            full = leader >= 0 and fault.errno == errno.EINVAL
+            if not full and fault.errno != errno.ENODEV:  # that is a core gone offline just now
                 self.refused[event] = fault
             return False
         group.fds.append(fd)

@@ -66,7 +66,7 @@ PERF_METRICS: tuple[Metric, ...] = (
             "job.cpu.task_cores",
             "job.task-clock",
             1e-9,
-            "processor time of the job's tasks, to the nanosecond",
+            "time of the job's tasks on a core, time that a hypervisor stole included",
         ),
         words=PERF,
     ),

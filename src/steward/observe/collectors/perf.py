@@ -16,6 +16,7 @@ from steward.clients.cgroups import Cgroups as ControlGroups
 from steward.clients.host import hostname
 from steward.clients.linux.files import Held
 from steward.clients.perf import HARDWARE, SOFTWARE, Kernel, PerfCounters, online
+from steward.errors import StewardError
 from steward.model.event import Availability, Observation
 from steward.model.identity import JobId, NodeId
 from steward.model.layout import Block, Layout
@@ -68,6 +69,7 @@ class Perf:
         self._folders: dict[JobId, Path] = {}
         self._counters: dict[str, PerfCounters] = {}
         self._readers: dict[str, Held] = {}
+        self._fault: StewardError | None = None
         self._layout = Layout(blocks=())
 
     def available(self) -> Availability:
@@ -83,7 +85,13 @@ class Perf:
         now_s = self._clock()
         if now_s >= self._search_s:
             self._search_s = now_s + _SEARCH_EVERY_S
-            self._search()
+            try:
+                self._search()
+                self._fault = None
+            except StewardError as fault:
+                self._fault = fault
+        if self._fault is not None:
+            raise self._fault
         return self._layout
 
     def sample(self, into: NDArray[np.float64]) -> None:
@@ -103,18 +111,19 @@ class Perf:
         for entity in gone:
             self._counters.pop(entity).close()
             del self._readers[entity]
-        self._cpus, self._folders = cpus, folders
+        self._cpus, self._folders = (), {}  # until all of them are open
         for entity, folder in wanted.items():
             if entity not in self._counters:
-                self._open(entity, folder)
+                self._open(entity, folder, cpus)
+        self._cpus, self._folders = cpus, folders
         self._layout = Layout(
             blocks=tuple(block for each in self._readers.values() for block in each.blocks)
         )
 
-    def _open(self, entity: str, folder: Path | None) -> None:
+    def _open(self, entity: str, folder: Path | None, cpus: tuple[int, ...]) -> None:
         events = _NODE if folder is None else _JOB
         try:
-            counters = PerfCounters(events, self._cpus, kernel=self._kernel, cgroup=folder)
+            counters = PerfCounters(events, cpus, kernel=self._kernel, cgroup=folder)
         except FileNotFoundError:
             return  # the job has ended meanwhile
         self._counters[entity] = counters

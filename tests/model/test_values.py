@@ -105,7 +105,7 @@ def test_forecasts_that_make_no_sense_are_refused(
 
 def test_every_metric_is_named_once_and_ends_in_its_unit() -> None:
     endings = {
-        "1": ("_share", "_bits", "_code", "_cores", "_1m", "_count"),
+        "1": ("_share", "_bits", "_code", "_cores", "_1m", "_count", "_ratio"),
         "1/s": ("_per_s",),
         "By": ("_bytes",),
         "By/s": ("_bytes_per_s",),

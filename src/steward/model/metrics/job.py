@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from steward.model.metric import COUNTER, Metric, otel, psutil, slurm
+from steward.model.metric import COUNTER, Metric, alias, otel, psutil, slurm
+from steward.model.metrics.cgroup import CGROUP_METRICS, NANO, USEC
+from steward.model.metrics.rows import LINUX
 
 __all__ = ["JOB_METRICS"]
 
@@ -14,7 +16,13 @@ JOB_METRICS: tuple[Metric, ...] = (
         meaning="processor time of all processes of the job",
         kind=COUNTER,
         rate="job.cpu.busy_cores",
-        aliases=(otel("process.cpu.time"), slurm("TotalCPU"), psutil("process.cpu_seconds")),
+        aliases=(
+            otel("process.cpu.time"),
+            slurm("TotalCPU"),
+            psutil("process.cpu_seconds"),
+            alias(LINUX, "cgroup.cpu.stat.usage_usec", USEC),
+            alias(LINUX, "cgroup.cpuacct.usage", NANO),
+        ),
     ),
     Metric(
         name="job.cpu.busy_cores",
@@ -27,7 +35,12 @@ JOB_METRICS: tuple[Metric, ...] = (
         unit="By",
         of="job",
         meaning="resident memory of the job's processes",
-        aliases=(otel("process.memory.usage"), slurm("AveRSS"), psutil("process.rss")),
+        aliases=(
+            otel("process.memory.usage"),
+            slurm("AveRSS"),
+            psutil("process.rss"),
+            alias(LINUX, "cgroup.memory.resident"),
+        ),
     ),
     Metric(
         name="job.disk.read_bytes",
@@ -36,7 +49,11 @@ JOB_METRICS: tuple[Metric, ...] = (
         meaning="bytes that the job read from storage",
         kind=COUNTER,
         rate="job.disk.read_bytes_per_s",
-        aliases=(slurm("AveDiskRead"), psutil("process.read_bytes")),
+        aliases=(
+            slurm("AveDiskRead"),
+            psutil("process.read_bytes"),
+            alias(LINUX, "cgroup.io.rbytes"),
+        ),
     ),
     Metric(
         name="job.disk.read_bytes_per_s",
@@ -51,7 +68,11 @@ JOB_METRICS: tuple[Metric, ...] = (
         meaning="bytes that the job wrote to storage",
         kind=COUNTER,
         rate="job.disk.write_bytes_per_s",
-        aliases=(slurm("AveDiskWrite"), psutil("process.write_bytes")),
+        aliases=(
+            slurm("AveDiskWrite"),
+            psutil("process.write_bytes"),
+            alias(LINUX, "cgroup.io.wbytes"),
+        ),
     ),
     Metric(
         name="job.disk.write_bytes_per_s",
@@ -59,4 +80,5 @@ JOB_METRICS: tuple[Metric, ...] = (
         of="job",
         meaning="storage write rate of the job",
     ),
+    *CGROUP_METRICS,
 )

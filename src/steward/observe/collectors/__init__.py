@@ -6,10 +6,17 @@ our own (`observe` translates once) or anything that speaks to the outside (`cli
 
 from __future__ import annotations
 
+from steward.observe.collectors.cgroups import Cgroups
 from steward.observe.collectors.host import Host
 from steward.observe.collectors.nvml import Nvml
+from steward.observe.collectors.perf import Perf
 from steward.ports import Collector
 
 __all__ = ["COLLECTORS"]
 
-COLLECTORS: dict[str, type[Collector]] = {"host": Host, "nvml": Nvml}
+COLLECTORS: dict[str, type[Collector]] = {
+    "cgroups": Cgroups,
+    "host": Host,
+    "nvml": Nvml,
+    "perf": Perf,
+}

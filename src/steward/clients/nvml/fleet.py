@@ -169,8 +169,8 @@ class Fleet:
 
     def _mark_lost(self, silent: set[int]) -> None:
         plan = self._newest
-        why = {plan.numbers[i]: str(fault) for i, fault in plan.meters.lost.items()}
-        why |= {plan.numbers.get(i, i): f"GPU {i} does not answer" for i in silent if i not in why}
+        why = {plan.numbers.get(i, i): f"GPU {i} does not answer" for i in silent}
+        why |= {plan.numbers[i]: str(fault) for i, fault in plan.meters.lost.items()}
         there = set(plan.numbers.values())
         why |= {n: f"GPU {n} is not on the bus any more" for n in self.devices if n not in there}
         if why and not self.lost:

@@ -356,7 +356,8 @@ class ReplayedNvml:
         self._at[key] += 1
         places = [each for each in map(target, arguments) if each is not None]
         for place, text in zip(places, filled, strict=True):
-            ctypes.memmove(place, bytes.fromhex(text), min(len(text) // 2, ctypes.sizeof(place)))
+            size = min(len(text) // 2, ctypes.sizeof(place))
+            ctypes.memmove(ctypes.addressof(place), bytes.fromhex(text), size)
         return int(code)
 
 

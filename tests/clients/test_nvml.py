@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from recorded_nvml import (
     ULONGLONG,
     RecordedNvml,
     RefusedError,
+    ReplayedNvml,
     bus_id,
     process,
     sample,
@@ -83,6 +85,7 @@ def test_structs_are_as_large_as_those_of_nvidia() -> None:
         structs.Memory: pynvml.c_nvmlMemory_t,
         structs.MemoryV2: pynvml.c_nvmlMemory_v2_t,
         structs.FieldValue: pynvml.c_nvmlFieldValue_t,
+        structs.Temperature: pynvml.c_nvmlTemperature_v1_t,
         structs.GpmMetric: pynvml.c_nvmlGpmMetric_t,
         structs.GpmSupport: pynvml.c_nvmlGpmSupport_t,
         structs.PciAddress: pynvml.nvmlPciInfo_t,
@@ -169,6 +172,17 @@ def test_older_drivers_call_throttling_by_another_name() -> None:
             answer._obj.value = 4
 
     assert read(Driver(Older(1)).meters(0)[0])["clocks.event_reasons"] == 4.0
+
+
+def test_newer_drivers_may_tell_the_temperature_in_another_way_only() -> None:
+    class Newer(RecordedNvml):
+        do_DeviceGetTemperature = None  # type: ignore[assignment]  # noqa: N815
+
+        def do_DeviceGetTemperatureV(self, _of: Any, answer: Any) -> None:  # noqa: N802
+            assert answer._obj.version == pynvml.nvmlTemperature_v1
+            answer._obj.celsius = 51
+
+    assert read(Driver(Newer(1)).meters(0)[0])["temperature.gpu"] == 51.0
 
 
 def test_an_old_driver_is_asked_for_memory_in_the_old_way() -> None:
@@ -410,6 +424,8 @@ def test_a_share_of_throttled_time_comes_from_a_counter() -> None:
 
     assert read(meter, now_s=1.0)["throttle.power"] == 0.5
     assert read(meter, now_s=1.1)["throttle.power"] == 0.5  # kept until it is due
+    library.fields[74, 0] = (ULONGLONG, 2_000_000_000)
+    assert read(meter, now_s=2.0)["throttle.power"] == 1.0
 
 
 def test_a_counter_that_was_reset_is_unknown_for_a_period() -> None:
@@ -599,6 +615,50 @@ def test_it_needs_no_more_than_numpy_and_nvidias_file() -> None:
     )
 
     assert done.returncode == 0, done.stderr
+
+
+# -- tapes -------------------------------------------------------------------------------------
+
+
+def tape_class() -> Any:
+    file = SOURCE.parents[1] / "benchmarks" / "h200" / "nvml_tape.py"
+    spec = importlib.util.spec_from_file_location("nvml_tape", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Tape
+
+
+def asked(library: Any, ticks: int = 5) -> list[object]:
+    """Ask a driver everything that is ever asked, and some of it again and again."""
+    driver = Driver(library)
+    answers: list[object] = [driver.count(), driver.version(), driver.device(0), driver.slices(0)]
+    (meter,) = driver.meters(0)
+    answers.append(meter.words)
+    for tick in range(ticks):
+        if isinstance(getattr(library, "_module", None), RecordedNvml):
+            library._module.values[0]["power"] = 100_000 + tick
+        answers.append({k: repr(v) for k, v in read(meter, now_s=float(tick)).items()})
+    answers.append(driver.processes(0))
+    driver.listen([0])
+    return [*answers, driver.xids()]
+
+
+def test_what_was_recorded_is_played_back_byte_by_byte(tmp_path: Path) -> None:
+    library = RecordedNvml(1)
+    library.processes[0] = [process(7, 500)]
+    library.utilisation[0] = [sample(7, 10, 40)]
+    library.queued = [(0, 79)]
+    library.links = {0: [(2, "")] * 4}
+    tape = tape_class()(library)
+    said = asked(tape)
+    tape.save(tmp_path / "tape.json.gz", driver="580.159")
+
+    again = asked(ReplayedNvml(tmp_path / "tape.json.gz"))
+
+    assert again == said
+    assert said[5]["power.usage"] == "100000.0"  # type: ignore[index]
 
 
 SOURCE = Path(__file__).parents[2] / "src" / "steward"

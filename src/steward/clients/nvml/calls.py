@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.clients.nvml.library import INSUFFICIENT_SIZE, LOST, NEVER, Library
-from steward.clients.nvml.structs import MEMORY_V2, Memory, MemoryV2, Utilization
+from steward.clients.nvml.structs import (
+    MEMORY_V2,
+    TEMPERATURE_V1,
+    Memory,
+    MemoryV2,
+    Temperature,
+    Utilization,
+)
 
 __all__ = ["FAST", "RARE", "SLICE", "STEADY", "Calls", "ProcessCount", "Question"]
 
@@ -68,7 +75,15 @@ FAST: tuple[Choices, ...] = (
     ),
 )
 STEADY: tuple[Choices, ...] = (
-    _one("nvmlDeviceGetTemperature", "temperature.gpu", about=0),
+    (
+        *_one("nvmlDeviceGetTemperature", "temperature.gpu", about=0),
+        Question(  # CUDA 14 will have only this one
+            call="nvmlDeviceGetTemperatureV",
+            answers=(Temperature,),
+            words=("", "", "temperature.gpu"),
+            version=TEMPERATURE_V1,
+        ),
+    ),
     _one("nvmlDeviceGetClockInfo", "clock.memory", about=2),
     _one("nvmlDeviceGetPerformanceState", "performance_state"),
     (

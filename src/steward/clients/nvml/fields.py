@@ -37,6 +37,7 @@ class Field:
     choices: tuple[tuple[Place, ...], ...]
     per_s: bool = False
     scale: float = 1.0
+    most: float = np.inf  # a share of time is no more than all of it, whatever the clocks say
 
 
 def _plain(word: str, field: int) -> Field:
@@ -58,8 +59,8 @@ def steady_fields(*, has_counters: bool) -> tuple[Field, ...]:
     )
     return (
         _plain("temperature.memory", 82),
-        _growth("throttle.power", 74, scale=NANO),
-        _growth("throttle.thermal", 75, scale=NANO),
+        _throttled("throttle.power", 74),
+        _throttled("throttle.thermal", 75),
         *(() if has_counters else traffic),
     )
 
@@ -97,8 +98,12 @@ def rare_fields(links: int) -> tuple[Field, ...]:
     )
 
 
-def _growth(word: str, field: int, *, scope: int = 0, scale: float = 1.0) -> Field:
-    return Field(word=word, choices=(((field, scope),),), per_s=True, scale=scale)
+def _growth(word: str, field: int, *, scope: int = 0) -> Field:
+    return Field(word=word, choices=(((field, scope),),), per_s=True)
+
+
+def _throttled(word: str, field: int) -> Field:
+    return Field(word=word, choices=(((field, 0),),), per_s=True, scale=NANO, most=1.0)
 
 
 class Fields:
@@ -116,6 +121,7 @@ class Fields:
         self._rate = np.array([field.per_s for field, _ in kept], dtype=np.bool_)
         self._rates = bool(self._rate.any())
         self._scale = np.array([field.scale for field, _ in kept])
+        self._most = np.array([field.most for field, _ in kept])
         self._sums = len(self._view) > len(kept)
         self._before = np.full(len(kept), np.nan)
         self._before_s = np.nan
@@ -138,6 +144,7 @@ class Fields:
             values = self._added(values)
         if self._rates:
             grown = (values - self._before) * self._scale / (now_s - self._before_s)
+            grown = np.minimum(grown, self._most)
             self._before, self._before_s = values, now_s
             values = np.where(self._rate, np.where(grown >= 0, grown, np.nan), values)
         into[:] = values

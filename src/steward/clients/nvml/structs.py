@@ -6,6 +6,7 @@ from ctypes import Structure, c_char, c_double, c_int64, c_uint32, c_uint64, c_v
 
 __all__ = [
     "MEMORY_V2",
+    "TEMPERATURE_V1",
     "EventFound",
     "FieldValue",
     "GpmMetric",
@@ -16,10 +17,12 @@ __all__ = [
     "PciAddress",
     "ProcessSample",
     "RunningProcess",
+    "Temperature",
     "Utilization",
 ]
 
 MEMORY_V2 = 0x02000028  # the version and the size of the struct, as nvml.h makes them
+TEMPERATURE_V1 = 0x0100000C
 
 
 class Utilization(Structure):
@@ -44,6 +47,12 @@ class MemoryV2(Structure):
         ("free", c_uint64),
         ("used", c_uint64),
     )
+
+
+class Temperature(Structure):
+    """A temperature as newer drivers tell it; sensor 0 is the die."""
+
+    _fields_ = (("version", c_uint32), ("sensor", c_uint32), ("celsius", c_uint32))
 
 
 class FieldValue(Structure):

@@ -349,7 +349,7 @@ _LINKS = (
         "gpu.nvlink.total_bytes_per_s",
         "By/s",
         "bytes over all NVLinks of the GPU, both ways, where only their sum is known",
-        *dcgm(449, "DEV_NVLINK_BANDWIDTH_TOTAL", "DEV_NVLINK_THROUGHPUT_TOTAL", scale=1e6),
+        *dcgm(449, "DEV_NVLINK_BANDWIDTH_TOTAL", "DEV_NVLINK_THROUGHPUT_TOTAL", scale=1000 * KIB),
         *dcgm(1648, "DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND"),
     ),
     _counter(

@@ -144,7 +144,7 @@ def test_both_spellings_of_a_dcgm_field_mean_the_same() -> None:
     new, new_alias = table["DCGM_FI_DEV_GPU_UTIL_RATIO"]
 
     assert old is new
-    assert old_alias.field_id == new_alias.field_id == 203
+    assert (old_alias.field_id, new_alias.field_id) == (203, 1613)  # another unit, another field
     assert (old_alias.scale, new_alias.scale) == (0.01, 1.0)
 
 

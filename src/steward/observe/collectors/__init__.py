@@ -7,6 +7,7 @@ our own (`observe` translates once) or anything that speaks to the outside (`cli
 from __future__ import annotations
 
 from steward.observe.collectors.cgroups import Cgroups
+from steward.observe.collectors.dcgm import Dcgm
 from steward.observe.collectors.host import Host
 from steward.observe.collectors.nvml import Nvml
 from steward.observe.collectors.perf import Perf
@@ -16,6 +17,7 @@ __all__ = ["COLLECTORS"]
 
 COLLECTORS: dict[str, type[Collector]] = {
     "cgroups": Cgroups,
+    "dcgm": Dcgm,
     "host": Host,
     "nvml": Nvml,
     "perf": Perf,

@@ -50,7 +50,7 @@ def read_entries(
 
 def _whole_entries(text: str) -> tuple[list[Any], str, bool]:
     """Return the entries that are there in full, the text after them, and whether that was all."""
-    values = []
+    values: list[Any] = []
     at = _end_of_gap(text, 0)
     while at < len(text) and text[at] != "]":
         try:

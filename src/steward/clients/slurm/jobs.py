@@ -66,7 +66,7 @@ class SlurmJob:
     gres: tuple[tuple[Gres, ...], ...]  # of each node, while it runs
     exit_code: int
     signal: int
-    restarts: int
+    restarts: int | None  # accounting does not tell
     array: str  # 6_0: a task; 6_[2-9]: tasks that wait
     cluster: str
 
@@ -157,7 +157,7 @@ def job_from_sacct(line: str, separator: str) -> SlurmJob | None:
         gres=(),
         exit_code=int(_seconds(code) or 0),
         signal=int(_seconds(signal) or 0),
-        restarts=0,
+        restarts=None,
         array=said["JobID"] if "_" in said["JobID"] else "",
         cluster="",
     )

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from steward.observe.collectors.host import Host
 from steward.observe.collectors.nvml import Nvml
+from steward.observe.collectors.slurm import Slurm
 from steward.ports import Collector
 
 __all__ = ["COLLECTORS"]
 
-COLLECTORS: dict[str, type[Collector]] = {"host": Host, "nvml": Nvml}
+COLLECTORS: dict[str, type[Collector]] = {
+    "host": Host,
+    "nvml": Nvml,
+    "slurm": Slurm,
+}

@@ -126,8 +126,8 @@ def _continued(before: Sighting | None, seen: Sighting, t_s: float) -> Sighting:
     job, places = seen.job, seen.places
     if before is None:
         return replace(seen, job=replace(job, history=_began(job)))
-    if before.run == seen.run and not places:
-        places = before.places  # a source that no longer tells where an ended job ran
+    if before.run == seen.run:  # sources no longer tell where exactly an ended job ran
+        places = tuple(dict.fromkeys((*before.places, *places)))
     history = before.job.history
     if before.run != seen.run and before.job.state is JobState.RUNNING:
         over_s = _until(before, seen, t_s)

@@ -18,6 +18,7 @@ from steward.observe.job_book import JobBook, News, Sighting
 __all__ = ["Slurm"]
 
 _SHARES_EVERY_S = 3600.0
+_ACCOUNTING_LAG_S = 60.0  # slurmdbd is told in batches; ten seconds were seen on a quiet cluster
 _SLICE = re.compile(r"\dg\.\d+gb$")  # a MIG profile: a slice, whose GPU Slurm does not tell
 _STATES = {
     "CANCELLED": JobState.CANCELLED,
@@ -29,7 +30,8 @@ _STATES = {
         JobState.FAILED,
     ),
 }
-_GONE = frozenset({"DOWN", "ERROR", "FAIL", "NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"})
+# NOT_RESPONDING alone is no end: a node that was resumed has it for a moment, and goes DOWN later.
+_GONE = frozenset({"DOWN", "ERROR", "FAIL"})
 _LEAVING = frozenset({"DRAIN", "DRAINED", "DRAINING", "FAILING", "MAINT"})
 
 
@@ -75,6 +77,7 @@ class Slurm:
         self._cluster: Cluster | None = None
         self._shares: dict[str, int] = {}
         self._accounts: frozenset[str] = frozenset()
+        self._missed_s: dict[JobId, float] = {}  # since when neither queue nor accounting has them
         self._asked_s = float("-inf")
         self._shares_s = float("-inf")
         self._due_s = float("-inf")
@@ -154,8 +157,10 @@ class Slurm:
         past = self._accounted(t_s - self._heard_s + 600.0)
         ends = [job for job in past if job.id in gone and job.end_s]
         news = self._book.fold(t_s, [self._sighting(job, t_s) for job in ends])
-        lost = gone - {JobId(job.id) for job in ends}
-        return [news, self._book.lose(t_s, lost)] if lost else [news]
+        missing = gone - {JobId(job.id) for job in ends}
+        self._missed_s = {id_: self._missed_s.get(id_, t_s) for id_ in missing}
+        lost = [id_ for id_ in missing if t_s - self._missed_s[id_] >= _ACCOUNTING_LAG_S]
+        return [news, self._book.lose(t_s, sorted(lost))]
 
     def _accounted(self, past_s: float) -> list[SlurmJob]:
         if past_s <= 0:

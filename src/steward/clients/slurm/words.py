@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from steward.errors import StewardError
 
@@ -35,7 +36,7 @@ def number(value: object) -> float | None:
     >>> number({"set": False, "infinite": False, "number": 0}), number(None), number("x")
     (None, None, None)
     """
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         if not value.get("set", True) or value.get("infinite"):
             return None
         value = value.get("number")
@@ -49,6 +50,7 @@ def words(value: object) -> tuple[str, ...]:
     return tuple(str(each).upper() for each in value) if isinstance(value, list) else ()
 
 
+@lru_cache(maxsize=4096)
 def hosts(text: str) -> tuple[str, ...]:
     """Write a list of hosts out.
 
@@ -67,7 +69,8 @@ def hosts(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def tres(text: str) -> dict[str, str]:
+@lru_cache(maxsize=4096)  # a queue of 100,000 jobs asks for a few hundred different things
+def tres(text: str) -> Mapping[str, str]:
     """Read `cpu=4,mem=4G,gres/gpu=2`."""
     pairs = (part.partition("=") for part in (text or "").split(",") if part)
     return {name: value for name, _, value in pairs}
@@ -96,6 +99,7 @@ def mebibytes(text: str) -> float:
         return 0.0
 
 
+@lru_cache(maxsize=4096)
 def gres(text: str) -> tuple[Gres, ...]:
     """Read generic resources as jobs and nodes have them, with or without type and devices.
 

@@ -42,21 +42,22 @@ class JobBook:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._last: dict[JobId, Sighting] = {}
-
-    def __contains__(self, job: JobId) -> bool:
-        return job in self._last
+        self._last: dict[JobId, Sighting] = {}  # with all that was known before
+        self._told: dict[JobId, Sighting] = {}  # in the words of the source
 
     def going_on(self) -> list[JobId]:
         """Return the jobs that wait or run as far as is known."""
         return [id_ for id_, seen in self._last.items() if not seen.job.state.ended]
 
     def fold(self, t_s: float, sightings: Iterable[Sighting], *, silent: bool = False) -> News:
-        """Take in jobs that are new or different. `silent`: what is found is no news to tell."""
+        """Take in jobs; the same again is no news. `silent`: nothing of it is worth an event."""
         jobs: list[Job] = []
         spans: list[Span] = []
         events: list[Event] = []
         for seen in sightings:
+            if self._told.get(seen.job.id) == seen:
+                continue
+            self._told[seen.job.id] = seen
             before = self._last.get(seen.job.id)
             now = _continued(before, seen, t_s)
             self._last[seen.job.id] = now
@@ -71,24 +72,29 @@ class JobBook:
     def lose(self, t_s: float, gone: Collection[JobId]) -> News:
         """End jobs that their source no longer knows, without anybody having seen their end."""
         why = f"{self.source} no longer knows it: how it ended is unknown"
+        news = self.end(t_s, gone, why=why)
+        events = tuple(
+            _event(t_s, "job.lost", job.id, why, source=self.source) for job in news.jobs
+        )
+        return replace(news, events=events)
+
+    def end(self, t_s: float, gone: Collection[JobId], *, why: str) -> News:
+        """End jobs now. Whether they did what they should is not known, only that they ran."""
         ends = []
         for id_ in gone:
             seen = self._last[id_]
             began = seen.job.state is JobState.RUNNING
             state = JobState.COMPLETED if began else JobState.CANCELLED
-            ends.append(replace(seen, job=replace(seen.job, state=state, end_s=t_s), why=why))
-        news = self.fold(t_s, ends, silent=True)
-        events = tuple(
-            _event(t_s, "job.lost", job.id, why, source=self.source) for job in news.jobs
-        )
-        return replace(news, events=events)
+            over = replace(seen.job, state=state, gpus=(), end_s=t_s)
+            ends.append(replace(seen, job=over, why=why))
+        return self.fold(t_s, ends, silent=True)
 
     def forget(self, listed: Collection[JobId]) -> None:
         """Forget ended jobs that are not listed any more."""
         over = [id_ for id_, seen in self._last.items() if seen.job.state.ended]
         for id_ in over:
             if id_ not in listed:
-                del self._last[id_]
+                del self._last[id_], self._told[id_]
 
     def _spans(self, seen: Sighting, to_s: float | None) -> list[Span]:
         job = seen.job

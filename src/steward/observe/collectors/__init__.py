@@ -7,7 +7,9 @@ our own (`observe` translates once) or anything that speaks to the outside (`cli
 from __future__ import annotations
 
 from steward.observe.collectors.host import Host
+from steward.observe.collectors.marks import Marks
 from steward.observe.collectors.nvml import Nvml
+from steward.observe.collectors.processes import Processes
 from steward.observe.collectors.slurm import Slurm
 from steward.ports import Collector
 
@@ -15,6 +17,8 @@ __all__ = ["COLLECTORS"]
 
 COLLECTORS: dict[str, type[Collector]] = {
     "host": Host,
+    "marks": Marks,
     "nvml": Nvml,
+    "processes": Processes,
     "slurm": Slurm,
 }

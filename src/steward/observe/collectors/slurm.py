@@ -7,7 +7,14 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from steward.clients.slurm import Gres, SlurmCommands, SlurmError, SlurmJob, SlurmNode
+from steward.clients.slurm import (
+    Gres,
+    SlurmCommands,
+    SlurmError,
+    SlurmJob,
+    SlurmMissingError,
+    SlurmNode,
+)
 from steward.clients.slurm.jobs import WAITING
 from steward.model.cluster import Cluster, Gpu, GpuModel, Health, Node
 from steward.model.event import Availability, Event, Observation
@@ -219,6 +226,11 @@ class Slurm:
 
     def _unheard(self, fault: SlurmError, t_s: float) -> Observation:
         """Keep what was known for a while; then say, once, that it is known no longer."""
+        if isinstance(fault, SlurmMissingError) and self._heard_s is None:
+            said, self._stale = self._stale, True
+            text = f"{fault.problem}; {fault.hint}"
+            event = self._event(t_s, "collector.missing", self.name, text)
+            return Observation() if said else Observation(events=(event,))
         silent_s = 0.0 if self._heard_s is None else t_s - self._heard_s
         if self._stale or silent_s <= self.stale_after_s:
             raise fault

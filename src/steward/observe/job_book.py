@@ -78,14 +78,15 @@ class JobBook:
         )
         return replace(news, events=events)
 
-    def end(self, t_s: float, gone: Collection[JobId], *, why: str) -> News:
-        """End jobs now. Whether they did what they should is not known, only that they ran."""
+    def end(
+        self, t_s: float, gone: Collection[JobId], *, why: str, state: JobState = JobState.COMPLETED
+    ) -> News:
+        """End jobs now in a state; those that never ran were cancelled."""
         ends = []
         for id_ in gone:
             seen = self._last[id_]
-            began = seen.job.state is JobState.RUNNING
-            state = JobState.COMPLETED if began else JobState.CANCELLED
-            over = replace(seen.job, state=state, gpus=(), end_s=t_s)
+            final = state if seen.job.state is JobState.RUNNING else JobState.CANCELLED
+            over = replace(seen.job, state=final, gpus=(), end_s=t_s)
             ends.append(replace(seen, job=over, why=why))
         return self.fold(t_s, ends, silent=True)
 

@@ -7,6 +7,7 @@ our own (`observe` translates once) or anything that speaks to the outside (`cli
 from __future__ import annotations
 
 from steward.observe.collectors.host import Host
+from steward.observe.collectors.kubernetes import Kubernetes
 from steward.observe.collectors.marks import Marks
 from steward.observe.collectors.nvml import Nvml
 from steward.observe.collectors.processes import Processes
@@ -17,6 +18,7 @@ __all__ = ["COLLECTORS"]
 
 COLLECTORS: dict[str, type[Collector]] = {
     "host": Host,
+    "kubernetes": Kubernetes,
     "marks": Marks,
     "nvml": Nvml,
     "processes": Processes,

@@ -81,4 +81,41 @@ JOB_METRICS: tuple[Metric, ...] = (
         meaning="storage write rate of the job",
     ),
     *CGROUP_METRICS,
+    # -- marks: what training scripts say of themselves ----------------------------------------
+    Metric(
+        name="job.step_count",
+        unit="1",
+        of="job",
+        meaning="steps that the job has done since it began, by its own count",
+    ),
+    Metric(
+        name="job.steps_per_s",
+        unit="1/s",
+        of="job",
+        meaning="steps of the job per second, mean of its ranks here",
+    ),
+    Metric(
+        name="job.step.mean_seconds",
+        unit="s",
+        of="job",
+        meaning="time of one step, waiting included, phases left out",
+    ),
+    Metric(
+        name="job.step.longest_seconds",
+        unit="s",
+        of="job",
+        meaning="longest step of any rank since the last sample",
+    ),
+    Metric(
+        name="job.step.wait_share",
+        unit="1",
+        of="job",
+        meaning="part of the time of steps that went by waiting for the next batch",
+    ),
+    Metric(
+        name="job.rank_count",
+        unit="1",
+        of="job",
+        meaning="ranks of the job on this node that were heard",
+    ),
 )

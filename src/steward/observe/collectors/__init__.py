@@ -9,8 +9,12 @@ from __future__ import annotations
 from steward.observe.collectors.cgroups import Cgroups
 from steward.observe.collectors.dcgm import Dcgm
 from steward.observe.collectors.host import Host
+from steward.observe.collectors.kubernetes import Kubernetes
+from steward.observe.collectors.marks import Marks
 from steward.observe.collectors.nvml import Nvml
 from steward.observe.collectors.perf import Perf
+from steward.observe.collectors.processes import Processes
+from steward.observe.collectors.slurm import Slurm
 from steward.ports import Collector
 
 __all__ = ["COLLECTORS"]
@@ -19,6 +23,10 @@ COLLECTORS: dict[str, type[Collector]] = {
     "cgroups": Cgroups,
     "dcgm": Dcgm,
     "host": Host,
+    "kubernetes": Kubernetes,
+    "marks": Marks,
     "nvml": Nvml,
     "perf": Perf,
+    "processes": Processes,
+    "slurm": Slurm,
 }

@@ -112,14 +112,14 @@ class ContainerFiles:
                 self.unreadable += 1
                 continue
             stamp, stream, text, whole = part
-            text = self._joined((new.path, stream), text, whole=whole)
-            if text is not None:
+            line = self._joined((new.path, stream), text, whole=whole)
+            if line:
                 t_s = iso_s(stamp)
                 yield ContainerLine(
                     t_s=now_s if t_s is None else t_s,
                     origin=origin,
                     stderr=stream == "stderr",
-                    text=text,
+                    text=line,
                 )
 
     def _joined(self, where: tuple[str, str], text: str, *, whole: bool) -> str | None:

@@ -108,13 +108,13 @@ class Followed:
         """Find the file after it has lost its name, and hold on to it; False if it is gone."""
         if self.fd >= 0:
             return True
-        return self._open_if_same(with_inode(self.path, self.identity))
+        return self.opened_if_same(with_inode(self.path, self.identity))
 
     def copied(self) -> Followed | None:
         """Find the copy that was made before the file was emptied, to read its rest."""
         for path in neighbours(self.path, self.offset) if self.offset else ():
             copy = Followed.resumed(self.position())
-            if copy._open_if_same(path):
+            if copy.opened_if_same(path):
                 status = os.fstat(copy.fd)
                 copy.identity = (status.st_dev, status.st_ino)
                 return copy
@@ -221,7 +221,8 @@ class Followed:
         length, checksum = self._print
         return zlib.crc32(os.pread(fd, length, self.offset - length)) == checksum
 
-    def _open_if_same(self, path: str) -> bool:
+    def opened_if_same(self, path: str) -> bool:
+        """Open another file if it holds what was read of this one."""
         if not path:
             return False
         try:

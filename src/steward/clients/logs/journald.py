@@ -50,41 +50,40 @@ def parse(raw: bytes) -> JournalEntry | None:
         said = json.loads(raw)
         t_s = int(said["__REALTIME_TIMESTAMP"]) / 1e6
         text = _text(said["MESSAGE"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not text:
         return None
     names = ("_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "_COMM")
     return JournalEntry(
-        cursor=_text(said.get("__CURSOR", "")),
+        cursor=_text(said.get("__CURSOR")),
         t_s=t_s,
         level=_number(said.get("PRIORITY"), 6) & 7,
         unit=next((_text(said[name]) for name in names if said.get(name)), "journal"),
-        transport=_text(said.get("_TRANSPORT", "")),
-        cgroup=_text(said.get("_SYSTEMD_CGROUP", "")),
+        transport=_text(said.get("_TRANSPORT")),
+        cgroup=_text(said.get("_SYSTEMD_CGROUP")),
         pid=_number(said.get("_PID"), 0),
         text=text,
     )
 
 
-def _text(value: object) -> str:
-    """Return a field as text: it may be bytes as numbers, or one of several values."""
-    match value:
-        case str():
-            return value
-        case [int(), *_]:
-            return bytes(value).decode("utf-8", "replace")
-        case [first, *_]:
-            return _text(first)
-        case None | []:
-            raise ValueError("a field without a value")
-        case _:
-            return str(value)
+def _text(value: Any) -> str:  # noqa: ANN401 - whatever JSON holds
+    """Return a field as text: it may be bytes as numbers, or the first of several values."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not value:
+        return ""
+    if not isinstance(value[0], int):
+        return _text(value[0])
+    try:
+        return bytes(value).decode("utf-8", "replace")
+    except (ValueError, TypeError):
+        return ""
 
 
 def _number(value: object, otherwise: int) -> int:
-    try:
-        return int(_text(value))
-    except ValueError:
-        return otherwise
+    text = _text(value)
+    return int(text) if text.isdecimal() else otherwise
 
 
 class Journal:

@@ -90,6 +90,14 @@ class KernelBuffer:
         self._drift_s = 0.0
         self._joins = _kernel_release() >= (4, 10)
 
+    def fault(self) -> str:
+        """Say why the buffer cannot be read; empty if it can."""
+        try:
+            os.close(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        except OSError as fault:
+            return fault.strerror or str(fault)
+        return ""
+
     def positions(self) -> dict[str, Any]:
         """Return which record comes next, and of which start of the machine."""
         return {"boot": self._boot(), "next": self._next}
@@ -180,7 +188,7 @@ class KernelBuffer:
 
 
 def _plain(raw: bytes) -> str:
-    """Undo how the kernel writes bytes that are not printable: `\\x0a`."""
+    """Undo how the kernel writes bytes that are not printable: a backslash, x and two digits."""
     if b"\\x" in raw:
         raw = _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), raw)
     return raw.decode("utf-8", "replace")

@@ -35,7 +35,7 @@ def found(patterns: Sequence[str]) -> Iterator[str]:
 
 def _put_aside(path: str, paths: set[str]) -> bool:
     old = _OLD.match(path)
-    return bool(old) and (old["now"] in paths or Path(old["now"]).exists())
+    return old is not None and (old["now"] in paths or Path(old["now"]).exists())
 
 
 def with_inode(path: str, identity: tuple[int, int]) -> str:

@@ -7,9 +7,20 @@ our own (`observe` translates once) or anything that speaks to the outside (`cli
 from __future__ import annotations
 
 from steward.observe.collectors.host import Host
+from steward.observe.collectors.logs.container_logs import ContainerLogs
+from steward.observe.collectors.logs.journald import Journald
+from steward.observe.collectors.logs.kernel_log import KernelLog
+from steward.observe.collectors.logs.log_files import LogFiles
 from steward.observe.collectors.nvml import Nvml
 from steward.ports import Collector
 
 __all__ = ["COLLECTORS"]
 
-COLLECTORS: dict[str, type[Collector]] = {"host": Host, "nvml": Nvml}
+COLLECTORS: dict[str, type[Collector]] = {
+    "container-logs": ContainerLogs,
+    "host": Host,
+    "journald": Journald,
+    "kernel-log": KernelLog,
+    "log-files": LogFiles,
+    "nvml": Nvml,
+}

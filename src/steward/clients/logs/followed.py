@@ -38,6 +38,7 @@ class Followed:
         self.ending = False  # it has lost its name: what it ends with is a line, too
         self.quiet_since_s = float("inf")
         self.fd = -1
+        self.changed_ns = 0  # when it was last written to, as far as we know
         self._print = (0, 0)  # length and checksum of what is just before `offset`
         self._skipping = 0  # bytes left out so far of a line that is too long, or of a backlog
         self._reason = ""
@@ -49,6 +50,7 @@ class Followed:
     def begun(cls, path: str, status: os.stat_result, *, at_end: bool) -> Followed:
         """Begin a file that was not known, at its beginning or after its last whole line."""
         made = cls(path, (status.st_dev, status.st_ino))
+        made.changed_ns = status.st_mtime_ns
         if at_end and status.st_size:
             made.open()
             made._to_end(status.st_size)
@@ -65,6 +67,7 @@ class Followed:
         made._skipping = int(place["skipping"])
         made._reason = "cut" if made._skipping else ""
         made.ending = bool(place["ending"])
+        made.changed_ns = int(place["changed_ns"])
         return made
 
     def position(self) -> dict[str, Any]:
@@ -77,6 +80,7 @@ class Followed:
             "print": list(self._print),
             "skipping": self._skipping,
             "ending": self.ending,
+            "changed_ns": self.changed_ns,
         }
 
     # -- is it the same file? ------------------------------------------------------------------
@@ -94,11 +98,6 @@ class Followed:
         before, self._asked_at = self._asked_at, self.offset
         return self.offset != before
 
-    @property
-    def changed_ns(self) -> int:
-        """When it was changed, as of the last time that it was read to its end."""
-        return self._seen[1]
-
     def begin_again(self) -> None:
         """Read from the beginning: what was known of its content is no longer true."""
         self.offset, self._print, self._skipping = 0, (0, 0), 0
@@ -112,7 +111,7 @@ class Followed:
 
     def copied(self) -> Followed | None:
         """Find the copy that was made before the file was emptied, to read its rest."""
-        for path in neighbours(self.path, self.offset) if self.offset else ():
+        for path in neighbours(self.path, since_ns=self.changed_ns) if self.offset else ():
             copy = Followed.resumed(self.position())
             if copy.opened_if_same(path):
                 status = os.fstat(copy.fd)
@@ -143,6 +142,7 @@ class Followed:
             self.offset, data, self.more = status.st_size, b"", False
         if not self.more:
             self._seen = (status.st_size, status.st_mtime_ns)
+        self.changed_ns = status.st_mtime_ns
         texts = self._lines(self._skipped(data), limits)
         self._take_print()
         return texts

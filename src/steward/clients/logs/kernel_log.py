@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-__all__ = ["KernelBuffer", "KernelRecord", "parse"]
+__all__ = ["KernelBuffer", "KernelDevice", "KernelRecord", "parse"]
 
 _RECORD_BYTES = 16384
 _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
@@ -65,6 +65,29 @@ def parse(raw: bytes) -> KernelRecord | None:
     )
 
 
+class KernelDevice:
+    """/dev/kmsg: a read is one record, and does not wait for it."""
+
+    def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
+        self.path = path
+        self._fd = -1
+
+    def open(self, *, at_end: bool) -> None:
+        """Begin after the newest record, or with the oldest that is still there."""
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._fd, 0, os.SEEK_END if at_end else os.SEEK_SET)
+
+    def read(self) -> bytes:
+        """Return the next record; raises BlockingIOError where there is none yet."""
+        return os.read(self._fd, _RECORD_BYTES)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
 class KernelBuffer:
     """The ring buffer from now on, or from the start of the machine (`from_boot`).
 
@@ -74,29 +97,27 @@ class KernelBuffer:
 
     def __init__(
         self,
-        path: Path = Path("/dev/kmsg"),
+        device: KernelDevice | None = None,
         *,
         from_boot: bool = False,
         boot_id: Path = Path("/proc/sys/kernel/random/boot_id"),
+        release: str = "",
     ) -> None:
-        self.path = path
+        self.device = device or KernelDevice()
         self.lost = 0
         self.unreadable = 0
         self._from_boot = from_boot
         self._boot_id = boot_id
-        self._fd = -1
         self._next = -1  # the sequence number that comes next; -1: not known
         self._looked_s = float("-inf")
         self._drift_s = 0.0
-        self._joins = _kernel_release() >= (4, 10)
+        self._joins = _version(release or os.uname().release) >= (4, 10)
 
     def fault(self) -> str:
         """Say why the buffer cannot be read; empty if it can."""
-        try:
-            os.close(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-        except OSError as fault:
-            return fault.strerror or str(fault)
-        return ""
+        if os.access(self.device.path, os.R_OK):
+            return ""
+        return "permission denied" if self.device.path.exists() else "there is no such device"
 
     def positions(self) -> dict[str, Any]:
         """Return which record comes next, and of which start of the machine."""
@@ -112,7 +133,8 @@ class KernelBuffer:
 
     def look(self, t_s: float, *, at_most: int = 10_000) -> list[KernelRecord]:
         """Return up to that many new records; raises OSError where the buffer cannot be read."""
-        self._open()
+        self.device.open(at_end=not self._from_boot)
+        self._from_boot = True  # opened again, it goes on by sequence numbers
         records: list[KernelRecord] = []
         while len(records) < at_most:
             raw = self._read()
@@ -129,30 +151,17 @@ class KernelBuffer:
         self._looked_s = t_s if len(records) < at_most else float("-inf")
         return self._joined(timed)
 
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _open(self) -> None:
-        if self._fd >= 0:
-            return
-        self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        if not self._from_boot:
-            os.lseek(self._fd, 0, os.SEEK_END)
-        self._from_boot = True  # opened again, it goes on by sequence numbers
-
     def _read(self) -> bytes | None:
         while True:
             try:
-                return os.read(self._fd, _RECORD_BYTES) or None
+                return self.device.read() or None
             except BlockingIOError:
                 return None
             except OSError as fault:
                 # EPIPE: records were overwritten; the next read goes on with what is there. How
                 # many they were, the sequence numbers tell.
                 if fault.errno != errno.EPIPE:
-                    self.close()
+                    self.device.close()
                     raise
 
     def _count_gap(self, sequence: int) -> None:
@@ -194,6 +203,6 @@ def _plain(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _kernel_release() -> tuple[int, int]:
-    found = _RELEASE.match(os.uname().release)
+def _version(release: str) -> tuple[int, int]:
+    found = _RELEASE.match(release)
     return (int(found[1]), int(found[2])) if found else (0, 0)

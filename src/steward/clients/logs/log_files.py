@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steward.clients.logs.followed import Followed, Limits
-from steward.clients.logs.rotation import found
+from steward.clients.logs.rotation import found, neighbours
 
 __all__ = ["FileFollower", "FileLines", "Note"]
 
@@ -158,6 +158,7 @@ class FileFollower:
             status = os.stat(path)  # noqa: PTH116
             if (status.st_dev, status.st_ino) != each.identity:
                 self._leave(each, t_s)
+                self._take_between(each, status, t_s)
                 each = self._files[path] = Followed.begun(path, status, at_end=False)
             elif not each.differs(status):
                 return None
@@ -179,6 +180,21 @@ class FileFollower:
             self._left.append(each)
         elif each.offset:
             self._note(each.path, "lost", "it is gone; lines since the last look may be lost")
+
+    def _take_between(self, old: Followed, new: os.stat_result, t_s: float) -> None:
+        """Read whole files that came and were put aside since the last look, or while we were off.
+
+        One that was left in good order comes first, so its rest is read before these.
+        """
+        known = {each.identity for each in self._left} | {(new.st_dev, new.st_ino)}
+        for path in neighbours(old.path, since_ns=old.changed_ns):
+            status = os.stat(path)  # noqa: PTH116
+            if (status.st_dev, status.st_ino) not in known:
+                each = Followed.begun(path, status, at_end=False)
+                each.open()
+                each.path = old.path  # what it was called while it was written
+                each.ending, each.quiet_since_s = True, t_s
+                self._left.append(each)
 
     def _begin_again(self, each: Followed, t_s: float) -> None:
         """Read an emptied file anew, and what is left in the copy that was made of it."""

@@ -48,18 +48,17 @@ def with_inode(path: str, identity: tuple[int, int]) -> str:
     return ""
 
 
-def neighbours(path: str, at_least_bytes: int) -> list[str]:
-    """Return files that a copy of `path` could be: its name with more after it, newest first."""
+def neighbours(path: str, *, since_ns: int) -> list[str]:
+    """Return what was put aside of `path` and written to since then, oldest first."""
     name = Path(path).name
     near = [
         (entry.stat().st_mtime_ns, entry.path)
         for entry in _entries(path)
         if entry.name.startswith(name)
-        and entry.name != name
-        and not _PACKED.search(entry.name)
-        and entry.stat().st_size >= at_least_bytes
+        and _OLD.match(entry.name)
+        and entry.stat().st_mtime_ns >= since_ns
     ]
-    return [place for _, place in sorted(near, reverse=True)]
+    return [place for _, place in sorted(near)]
 
 
 def _entries(path: str) -> list[os.DirEntry[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 __all__ = ["iso_s", "stamp_s"]
 
@@ -32,34 +33,36 @@ def stamp_s(text: str, now_s: float) -> float | None:
 
     A time that lies ahead is not believed.
     """
-    said = _leading(text, now_s)
-    return said if said is not None and 0.0 < said <= now_s + _AHEAD_S else None
-
-
-def _leading(text: str, now_s: float) -> float | None:
     first = text[:1]
-    if first == "[":
-        return _iso_led(text[1:].partition("]")[0])
     if first.isdigit():
-        return _iso_led(text)
-    return _syslog_s(text[:15], now_s) if text[:3] in _MONTHS else None
+        said = _iso_led(text)
+    elif first == "[":
+        said = _iso_led(text[1:50].partition("]")[0])
+    elif text[:3] in _MONTHS:
+        said = _syslog_s(text[:15], now_s // _AHEAD_S * _AHEAD_S)
+    else:
+        return None
+    return said if said is not None and 0.0 < said <= now_s + _AHEAD_S else None
 
 
 def _iso_led(text: str) -> float | None:
     if text[4:5] != "-" or text[7:8] != "-" or text[13:14] != ":":
         return None
-    stamp = text.split(" ", 1)[0]
-    if len(stamp) == 10:  # date and time are apart, as Python's logging writes them
-        stamp = " ".join(text.split(" ", 2)[:2])
-    return iso_s(stamp.rstrip(",:"))
+    apart = text[10] == " "  # date and time, as Python's logging writes them
+    end = text.find(" ", 11 if apart else 10, 50)
+    return iso_s((text[:end] if end > 0 else text[:50]).rstrip(",:"))
 
 
+@lru_cache(maxsize=256)
 def _syslog_s(stamp: str, now_s: float) -> float | None:
-    """Read `May 19 07:08:57`: it has no year, so the latest one that is not ahead is meant."""
+    """Read `May 19 07:08:57`: it has no year, so the latest one that is not ahead is meant.
+
+    Lines come many to a second, so the last answers are kept; `now_s` need only be of the day.
+    """
     this_year = datetime.fromtimestamp(now_s, UTC).year
     for year in (this_year + 1, this_year, this_year - 1):
         said = _in_year(stamp, year)
-        if said is not None and said <= now_s + _AHEAD_S:
+        if said is not None and said <= now_s + 2 * _AHEAD_S:
             return said
     return None
 

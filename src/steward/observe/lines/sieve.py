@@ -9,7 +9,7 @@ from steward.clients.logs.log_files import Note
 from steward.clients.logs.stamps import stamp_s
 from steward.model.event import Event, LogLine, Observation
 from steward.observe.lines.signs import Match, matched
-from steward.observe.lines.storms import Repeated, Storms, shape_of
+from steward.observe.lines.storms import Repeated, Storms, shape_of, shapes_of
 from steward.observe.lines.subjects import Subjects
 
 __all__ = ["KERNEL", "Sieve"]
@@ -40,6 +40,7 @@ class Sieve:
 
     def begin(self, t_s: float) -> None:
         """Start a look: say what the last window of time has held back."""
+        self.subjects.look_again()
         lasted_s, held = self._storms.rolled(t_s)
         for each in held:
             self._sum_up(each, lasted_s)
@@ -57,10 +58,10 @@ class Sieve:
         A line that begins with no time belongs to the one before it.
         """
         calm = self._storms.calm(source, len(texts))
-        t_s = now_s
-        for text in texts:
+        held, t_s = self._storms.held, now_s
+        for text, shape in zip(texts, texts if calm else shapes_of(texts), strict=True):
             kernel = _is_kernel(text)
-            repeated = None if calm or kernel else self._storms.held(source, shape_of(text))
+            repeated = None if calm or kernel else held(source, shape)
             if repeated is not None:
                 repeated.t_s, repeated.entity, repeated.text = t_s, entity, text
                 continue

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from steward.model.event import Event
 
-__all__ = ["Repeated", "Storms", "shape_of"]
+__all__ = ["Repeated", "Storms", "shape_of", "shapes_of"]
 
-_NUMBERS = {ord(letter): None for letter in "0123456789abcdef"}
-_SHAPE_LENGTH = 200
+_NUMBERS = b"0123456789abcdef"
 _SHAPES = 5000  # kept at a time; beyond these, lines pass: they are not alike
 
 
@@ -32,13 +31,18 @@ class Repeated:
     event: Event | None = None
 
 
-def shape_of(text: str) -> str:
+def shape_of(text: str) -> bytes:
     """Return what lines that differ in numbers only have in common.
 
     >>> shape_of("retry 17 of 0x3fa0") == shape_of("retry 9 of 0x3fb2")
     True
     """
-    return text[:_SHAPE_LENGTH].translate(_NUMBERS)
+    return text.encode("utf-8", "replace").translate(None, _NUMBERS)
+
+
+def shapes_of(texts: list[str]) -> list[bytes]:
+    """Return the shapes of very many lines at once; none of them may have a line end."""
+    return shape_of("\n".join(texts)).split(b"\n")
 
 
 class Storms:

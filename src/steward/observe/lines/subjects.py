@@ -26,6 +26,11 @@ class Subjects:
         self._cgroups = cgroups or Cgroups()
         self._read_gpus = gpus
         self._gpus: dict[str, int] = {}
+        self._strangers: set[str] = set()  # places that are no GPU's
+
+    def look_again(self) -> None:
+        """Forget what was not found: a driver may have been loaded since."""
+        self._strangers.clear()
 
     def of(self, match: Match) -> str:
         """Return the entity that a line is about: the node where it names nothing smaller."""
@@ -47,8 +52,9 @@ class Subjects:
     def _at(self, bus_id: str) -> str:
         """Name the GPU at a place; one that was known is known after it has fallen off the bus."""
         place = short_bus_id(bus_id)
-        if place not in self._gpus:
+        if place not in self._gpus and place not in self._strangers:
             self._gpus.update(self._read_gpus())
+            self._strangers.add(place)
         return f"{self.node}/gpu{self._gpus[place]}" if place in self._gpus else self.node
 
     def _job(self, groups: Mapping[str, str]) -> str:

@@ -59,7 +59,7 @@ XIDS: dict[int, tuple[str, str]] = {
     140: ("GPU memory had an error that could not be corrected", _RESET),
     141: ("a fast path of CUDA failed", _WATCH),
     143: ("the GPU could not be set up", _RESET),
-    **{code: ("NVLink reports an error", "it depends on its details") for code in range(144, 151)},
+    **dict.fromkeys(range(144, 151), ("NVLink reports an error", "it depends on its details")),
     154: ("what the GPU needs in order to recover has changed", _OTHER),
     155: ("NVLink reports an error of its software", _RESET),
     156: ("a worn part of the GPU is taken out of use", _RESET),

@@ -34,6 +34,7 @@ class Journald:
         self._journal = journal or Journal()
         self._sieve = Sieve(subjects or Subjects(node or hostname()), name=self.name)
         self._unreadable = 0
+        self._told = False
 
     def available(self) -> Availability:
         missing = self._journal.missing()
@@ -45,7 +46,11 @@ class Journald:
 
     def collect(self, t_s: float) -> Observation:
         self._sieve.begin(t_s)
-        if self._journal.missing():
+        missing = self._journal.missing()
+        if missing and not self._told:
+            self._sieve.tell("collector.missing", missing, t_s)
+        self._told = bool(missing)
+        if missing:
             return self._sieve.taken()
         for each in self._journal.look():
             kernel = each.transport == "kernel"

@@ -7,7 +7,6 @@ from typing import Any
 
 from steward.clients.host import hostname
 from steward.clients.logs.kernel_log import KernelBuffer
-from steward.errors import StewardError
 from steward.model.event import Availability, LogLine, Observation
 from steward.observe.lines import KERNEL, Sieve, Subjects
 
@@ -31,14 +30,15 @@ class KernelLog:
         self._buffer = buffer or KernelBuffer(from_boot=from_boot)
         self._sieve = Sieve(subjects or Subjects(node or hostname()), name=self.name)
         self._lost = self._unreadable = 0
+        self._told = False
 
     def available(self) -> Availability:
         fault = self._buffer.fault()
         if not fault:
-            return Availability(status="ok", reason=f"{self._buffer.path} can be read")
+            return Availability(status="ok", reason=f"{self._buffer.device.path} can be read")
         return Availability(
             status="missing",
-            reason=f"{self._buffer.path}: {fault}",
+            reason=f"{self._buffer.device.path}: {fault}",
             hint="run as root or with CAP_SYSLOG, or set plugs.journald.kernel_lines = true",
         )
 
@@ -47,11 +47,8 @@ class KernelLog:
         try:
             records = self._buffer.look(t_s)
         except OSError as fault:
-            raise StewardError(
-                f"it cannot be read: {fault.strerror}",
-                where=str(self._buffer.path),
-                hint="run as root or with CAP_SYSLOG",
-            ) from fault
+            return self._missing(f"{self._buffer.device.path}: {fault.strerror}", t_s)
+        self._told = False
         node = self._sieve.subjects.node
         for each in records:
             for text in filter(None, each.text.split("\n")):
@@ -66,6 +63,13 @@ class KernelLog:
 
     def resume(self, positions: Mapping[str, Any]) -> None:
         self._buffer.resume(positions)
+
+    def _missing(self, why: str, t_s: float) -> Observation:
+        """Say once that there is nothing to read; try again at each look."""
+        if not self._told:
+            self._sieve.tell("collector.missing", why, t_s)
+        self._told = True
+        return self._sieve.taken()
 
     def _tell_losses(self, t_s: float) -> None:
         lost, self._lost = self._buffer.lost - self._lost, self._buffer.lost

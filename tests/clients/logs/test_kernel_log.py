@@ -51,7 +51,10 @@ def texts(made: KernelBuffer, t_s: float = 1e10) -> list[str]:
 
 
 def test_a_record_has_a_level_a_time_and_what_it_is_about() -> None:
-    raw = b"3,1021,74889644138,-;NVRM: Xid (PCI:0000:02:00): 79\n SUBSYSTEM=pci\n DEVICE=+pci:0000:02:00.0\n"
+    raw = (
+        b"3,1021,74889644138,-;NVRM: Xid (PCI:0000:02:00): 79\n"
+        b" SUBSYSTEM=pci\n DEVICE=+pci:0000:02:00.0\n"
+    )
 
     read = parse(raw)
 

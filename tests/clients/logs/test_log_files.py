@@ -20,7 +20,9 @@ STEP_S = 6.0  # every look is also a scan for new files
 class Reader:
     """A follower and the time, which goes on with every look."""
 
-    def __init__(self, *patterns: Path, limits: Limits | None = None, from_start: bool = False) -> None:
+    def __init__(
+        self, *patterns: Path, limits: Limits | None = None, from_start: bool = False
+    ) -> None:
         self.patterns = [str(pattern) for pattern in patterns]
         self.follower = FileFollower(self.patterns, from_start=from_start, limits=limits)
         self._limits = limits
@@ -323,9 +325,7 @@ def test_a_restart_goes_on_where_it_was(log: Path, reader: Reader) -> None:
     assert reader.lines() == ["half whole"]
 
 
-def test_rotation_during_a_restart_loses_nothing(
-    log: Path, tmp_path: Path, reader: Reader
-) -> None:
+def test_rotation_during_a_restart_loses_nothing(log: Path, tmp_path: Path, reader: Reader) -> None:
     add(log, "a\n")
     reader.lines()
     kept = json.dumps(reader.follower.positions())
@@ -354,49 +354,68 @@ ACTIONS = st.lists(
 )
 
 
+class History:
+    """A file to which things happen, what was written to it, and what was read of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "app.log"
+        self.log.touch()
+        self.reader = Reader(folder / "app.log*")
+        self.written: list[str] = []
+        self.seen = self.reader.lines()
+        self._number = 0
+
+    def happens(self, action: str) -> None:
+        self._number += 1
+        getattr(self, action)()
+
+    def write(self) -> None:
+        self.written.append(f"line {self._number}.{len(self.written)}")
+        add(self.log, self.written[-1] + "\n")
+
+    def half(self) -> None:
+        add(self.log, "half a ")
+        self.look()
+        self.write()
+        self.written[-1] = f"half a {self.written[-1]}"
+
+    def look(self) -> None:
+        self.seen += self.reader.lines()
+
+    def restart(self) -> None:
+        self.reader.restart()
+
+    def rename(self) -> None:
+        self.log.rename(self.folder / f"app.log.{self._number}")
+        self.log.touch()
+        self.look()
+
+    def copy(self) -> None:
+        self.write()
+        self.look()  # of a file that nobody has read anything of, nothing is known
+        self.write()
+        shutil.copy(self.log, self.folder / f"app.log.{self._number}")
+        os.truncate(self.log, 0)
+        self.look()
+
+    def delete(self) -> None:
+        self.look()
+        self.log.unlink()
+        self.log.touch()
+        self.look()
+
+
 @given(actions=ACTIONS)
 def test_whatever_happens_every_line_comes_exactly_once(
     actions: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Also when files are rotated, copied or deleted between any two writes, and we restart."""
-    folder = tmp_path_factory.mktemp("logs")
-    log = folder / "app.log"
-    log.touch()
-    reader = Reader(folder / "app.log*")
-    written: list[str] = []
-    seen = reader.lines()
-    for number, action in enumerate(actions):
-        match action:
-            case "write":
-                add(log, f"line {number}\n")
-                written.append(f"line {number}")
-            case "half":
-                add(log, "half a ")
-                add(log, f"line {number}\n")
-                written.append(f"half a line {number}")
-            case "look":
-                seen += reader.lines()
-            case "rename":
-                log.rename(folder / f"app.log.{number + 1}")
-                log.touch()
-                seen += reader.lines()
-            case "copy":  # of a file that nobody has read anything of, nothing is known
-                add(log, f"before {number}\n")
-                seen += reader.lines()
-                add(log, f"after {number}\n")
-                written += [f"before {number}", f"after {number}"]
-                shutil.copy(log, folder / f"app.log.{number + 1}")
-                os.truncate(log, 0)
-                seen += reader.lines()
-            case "restart":
-                reader.restart()
-            case "delete":
-                seen += reader.lines()
-                log.unlink()
-                log.touch()
-                seen += reader.lines()
-    seen += reader.lines()
-    seen += reader.lines()
-    reader.follower.close()
+    history = History(tmp_path_factory.mktemp("logs"))
 
-    assert sorted(seen) == sorted(written)
+    for action in actions:
+        history.happens(action)
+    history.look()
+    history.reader.follower.close()
+
+    assert sorted(history.seen) == sorted(history.written)

@@ -11,11 +11,10 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from steward.errors import StewardError
 
@@ -28,6 +27,7 @@ _FIELDS = (
 _FOLDERS = (Path("/var/log/journal"), Path("/run/log/journal"))
 _ENTRY_BYTES = 2**20  # a longer one is left out and counted
 _READ_BYTES = 2**18
+_WORDS = 300  # of what journalctl complains about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +93,15 @@ class Journal:
     """
 
     def __init__(self, *, program: str = "journalctl", arguments: Sequence[str] = ()) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
         self.unreadable = 0
         self._program = program
         self._arguments = tuple(arguments)
         self._cursor = ""
         self._begun = False
-        self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
         self._dropping = False
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as we live
+        self._complaint = b""
 
     def missing(self) -> str:
         """Say why there is no journal here; empty if there is one."""
@@ -140,8 +140,12 @@ class Journal:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if process.stdout:
-            process.stdout.close()
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+
+    def __del__(self) -> None:
+        self.close()
 
     # -- the follower --------------------------------------------------------------------------
 
@@ -150,15 +154,15 @@ class Journal:
             self._cursor = self._newest()
         self._begun = True
         after = (f"--after-cursor={self._cursor}",) if self._cursor else ()
-        self._complaints.seek(0)
-        self._complaints.truncate()
         process = subprocess.Popen(  # noqa: S603 - a program that we name, without a shell
             [*self._command("--follow", "--no-tail"), *after],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=self._complaints,
+            stderr=subprocess.PIPE,
         )
-        os.set_blocking(_pipe(process), False)
+        self._complaint = b""
+        for pipe in (process.stdout, process.stderr):
+            os.set_blocking(_number_of(pipe), False)
         return process
 
     def _newest(self) -> str:
@@ -182,25 +186,21 @@ class Journal:
 
     def _read_more(self, process: subprocess.Popen[bytes]) -> bool:
         """Take what the follower has written; False when that is nothing, or it has ended."""
-        try:
-            data = os.read(_pipe(process), _READ_BYTES)
-        except BlockingIOError:
+        self._complaint = (self._complaint + (_read(process.stderr) or b""))[-_WORDS:]
+        data = _read(process.stdout)
+        if data is None:
             return False
         if not data:
-            process.wait()
-            self._ended(process.returncode)
+            code, complaint = process.wait(), self._complaint + (_read(process.stderr) or b"")
+            self.close()
+            if code:
+                raise self._fault(code, complaint)
             return False
         self._rest += data
         return True
 
-    def _ended(self, code: int) -> None:
-        self.close()
-        self._complaints.seek(0)
-        if code:
-            raise self._fault(code, self._complaints.read())
-
     def _fault(self, code: int, complaint: bytes) -> StewardError:
-        words = complaint.decode("utf-8", "replace").strip()[-300:] or "no reason given"
+        words = complaint.decode("utf-8", "replace").strip()[-_WORDS:] or "no reason given"
         return StewardError(
             f"{self._program} ended with {code}: {words}",
             where="journald",
@@ -234,9 +234,17 @@ class Journal:
             self._rest, self._dropping = b"", True
 
 
-def _pipe(process: subprocess.Popen[bytes]) -> int:
-    assert process.stdout is not None  # noqa: S101 - we asked for a pipe
-    return process.stdout.fileno()
+def _number_of(pipe: IO[bytes] | None) -> int:
+    assert pipe is not None  # noqa: S101 - we asked for it
+    return pipe.fileno()
+
+
+def _read(pipe: IO[bytes] | None) -> bytes | None:
+    """Return what is there: None for nothing yet, empty when its writer has ended."""
+    try:
+        return os.read(_number_of(pipe), _READ_BYTES)
+    except BlockingIOError:
+        return None
 
 
 def _has_files(folder: Path) -> bool:

@@ -89,6 +89,15 @@ def test_dockers_lines_are_read_and_named_after_the_container(tmp_path: Path) ->
     assert line.origin == Origin(job="container:ec9ee26695de", name="vllm")
 
 
+def test_half_a_character_is_replaced(tmp_path: Path) -> None:
+    file = docker_log(tmp_path)
+    file.write_text('{"log":"caf\\ud83d ü\\n","stream":"stdout","time":""}\n')
+
+    (line,) = read(following(file))
+
+    assert line.text == "caf? ü"
+
+
 def test_a_docker_container_of_a_pod_is_the_pods(tmp_path: Path) -> None:
     file = docker_log(tmp_path)
     labels = {"io.kubernetes.pod.uid": UID}

@@ -145,6 +145,26 @@ def test_a_clock_that_goes_back_ends_the_window() -> None:
     assert [line.text for line in later.lines] == ["repeated 50 more times in 3600 s: x"]
 
 
+def test_what_goes_wrong_at_every_look_is_told_now_and_then_with_a_number() -> None:
+    made = sieve()
+    for i in range(100):
+        made.tell("log.unreadable", f"3 lines at look {i}", NOW_S + i)
+    first = made.taken().events
+
+    made.tell("log.unreadable", "3 lines", NOW_S + 600.0)
+    (later,) = made.taken().events
+
+    assert len(first) == 10
+    assert later.text == "3 lines (and 90 times more in the 600 s before)"
+
+
+def test_an_event_quotes_no_endless_line() -> None:
+    seen = kernel(sieve(), "nfs: server n9 not responding" + "x" * 100_000)
+
+    assert len(seen.events[0].text) < 3000
+    assert len(seen.lines[0].text) > 100_000
+
+
 @given(st.lists(st.text(alphabet="xyz019\ud800ü", min_size=1, max_size=6), max_size=300))
 def test_every_line_is_kept_or_counted(texts: list[str]) -> None:
     made = sieve()

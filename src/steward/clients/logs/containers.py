@@ -155,6 +155,8 @@ def _docker_part(raw: str) -> Part | None:
         return None
     if not all(isinstance(each, str) for each in (text, stream, stamp)):
         return None
+    if not text.isascii():  # JSON can hold halves of characters, which no file can
+        text = text.encode("utf-8", "replace").decode()
     return stamp, stream, text.rstrip("\r\n"), text.endswith("\n")
 
 

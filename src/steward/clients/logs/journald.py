@@ -70,7 +70,8 @@ def parse(raw: bytes) -> JournalEntry | None:
 def _text(value: Any) -> str:  # noqa: ANN401 - whatever JSON holds
     """Return a field as text: it may be bytes as numbers, or the first of several values."""
     if isinstance(value, str):
-        return value
+        # JSON can hold halves of characters, which no file can.
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if not isinstance(value, list) or not value:
         return ""
     if not isinstance(value[0], int):

@@ -18,6 +18,8 @@ KERNEL = "kernel"
 _EVENTS = 5  # of one kind and subject in a window of time
 _SAME_PROCESS_S = 10.0  # the kernel says in two lines that it has killed a process
 _REMEMBERED = 1000
+_EVENT_LENGTH = 2000  # of the line that an event quotes
+_TOLD, _TELLING_S = 10, 600.0  # so many of a kind in so many seconds
 _DMESG = re.compile(r"\[ *\d+\.\d{6}\]")
 
 
@@ -31,6 +33,7 @@ class Sieve:
         self._storms = Storms()
         self._lines: list[LogLine] = []
         self._events: list[Event] = []
+        self._told: dict[str, tuple[float, int]] = {}  # kind: since when, how often
         self._processes: dict[tuple[str, str], float] = {}
 
     @property
@@ -78,7 +81,14 @@ class Sieve:
         self.tell(f"log.{note.kind}", f"{note.origin}: {note.text}", t_s)
 
     def tell(self, kind: str, text: str, t_s: float) -> None:
-        """Tell something about the reading itself."""
+        """Tell something about the reading itself; of what goes on and on, some, with a number."""
+        began_s, count = self._told.get(kind, (float("-inf"), 0))
+        over = abs(t_s - began_s) >= _TELLING_S
+        self._told[kind] = (t_s, 1) if over else (began_s, count + 1)
+        if not over and count >= _TOLD:
+            return
+        if over and count > _TOLD:
+            text = f"{text} (and {count - _TOLD} times more in the {_TELLING_S:.0f} s before)"
         self._events.append(
             Event(t_s=t_s, kind=kind, subject=self.subjects.node, text=text, source=self._name)
         )
@@ -118,7 +128,7 @@ class Sieve:
             t_s=line.t_s,
             kind=match.kind,
             subject=self.subjects.of(match),
-            text=f"{match.meaning}: {line.text}",
+            text=f"{match.meaning}: {line.text[:_EVENT_LENGTH]}",
             source=self._name,
         )
 

@@ -49,15 +49,24 @@ def _iso_led(text: str) -> float | None:
     if text[4:5] != "-" or text[7:8] != "-" or text[13:14] != ":":
         return None
     apart = text[10] == " "  # date and time, as Python's logging writes them
+    if apart and text[23:24] == " " and text[20:23].isdecimal():
+        second_s = _local_s(text[:19])
+        return None if second_s is None else second_s + int(text[20:23]) / 1000.0
     end = text.find(" ", 11 if apart else 10, 50)
     return iso_s((text[:end] if end > 0 else text[:50]).rstrip(",:"))
+
+
+@lru_cache(maxsize=256)
+def _local_s(stamp: str) -> float | None:
+    """Read a time to the second: lines come many to a second, so the last answers are kept."""
+    return iso_s(stamp)
 
 
 @lru_cache(maxsize=256)
 def _syslog_s(stamp: str, now_s: float) -> float | None:
     """Read `May 19 07:08:57`: it has no year, so the latest one that is not ahead is meant.
 
-    Lines come many to a second, so the last answers are kept; `now_s` need only be of the day.
+    `now_s` need only be of the day.
     """
     this_year = datetime.fromtimestamp(now_s, UTC).year
     for year in (this_year + 1, this_year, this_year - 1):

@@ -25,7 +25,7 @@ from steward.observe.watch import Watch
 from steward.ports import Actuator, Collector
 from steward.registry import resolve
 from steward.store.journal import open_journal
-from steward.store.telemetry import Telemetry
+from steward.store.recording import Recording
 
 __all__ = ["assemble", "limits"]
 
@@ -51,6 +51,7 @@ def assemble(
             else collectors,
             timeout_s=observe.timeout_s,
             gap_after_s=observe.stale_after_s,
+            sample_every_s=observe.sample_every_s,
         ),
         moment=Moment(quiet_share=observe.quiet_share, stale_after_s=observe.stale_after_s),
         miners=make.all("miner", settings.learn.miners, MINERS),
@@ -65,8 +66,11 @@ def assemble(
     return Loop(
         stages,
         journal=open_journal(store.journal_url),
-        telemetry=Telemetry(
-            store.telemetry_folder, flush_every_s=store.flush_every_s, keep_days=store.keep_days
+        recording=Recording(
+            store.path,
+            flush_every_s=store.flush_every_s,
+            keep_days=store.keep_days,
+            events=False,  # the journal has them
         ),
         clock=clock,
         every_s=settings.loop.every_s,

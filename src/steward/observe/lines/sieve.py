@@ -42,11 +42,13 @@ class Sieve:
         return len(self._lines) >= self._at_most
 
     def begin(self, t_s: float) -> None:
-        """Start a look: say what the last window of time has held back."""
+        """Start a look: say which events the last window of time has held back."""
         self.subjects.look_again()
         lasted_s, held = self._storms.rolled(t_s)
         for each in held:
-            self._sum_up(each, lasted_s)
+            if each.event is not None:
+                text = f"repeated {each.held} more times in {lasted_s:.0f} s: {each.event.text}"
+                self._events.append(replace(each.event, text=text))
 
     def take(self, line: LogLine) -> None:
         """Take one line; it is the kernel's if its source is."""
@@ -95,6 +97,8 @@ class Sieve:
 
     def taken(self) -> Observation:
         """Return what this look has brought."""
+        for each in self._storms.told():
+            self._sum_up(each)
         lines, self._lines = self._lines, []
         events, self._events = self._events, []
         return Observation(lines=tuple(lines), events=tuple(events))
@@ -143,19 +147,16 @@ class Sieve:
         self._processes[match.kind, pid] = t_s
         return abs(t_s - before_s) < _SAME_PROCESS_S
 
-    def _sum_up(self, each: Repeated, lasted_s: float) -> None:
-        more = f"repeated {each.held} more times in {lasted_s:.0f} s"
-        self._lines.append(
-            LogLine(
-                t_s=each.t_s,
-                entity=each.entity,
-                source=each.source,
-                text=f"{more}: {each.text}",
-                level=each.level,
-            )
+    def _sum_up(self, each: Repeated) -> None:
+        line = LogLine(
+            t_s=each.t_s,
+            entity=each.entity,
+            source=each.source,
+            text=f"repeated {each.untold} more times: {each.text}",
+            level=each.level,
         )
-        if each.event is not None:
-            self._events.append(replace(each.event, text=f"{more}: {each.event.text}"))
+        each.untold = 0
+        self._lines.append(line)
 
 
 def _is_kernel(text: str) -> bool:

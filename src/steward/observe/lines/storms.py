@@ -1,8 +1,9 @@
 """Keeps floods of the same line away: some are let through, the rest become a number.
 
 Lines are alike when they differ in digits and in the letters a to f only, that is, in numbers and
-addresses. Within a window of time the first of them pass; when it ends, one line says how often
-the rest came.
+addresses. Within a window of time the first of them pass; of the rest, a line at the end of each
+look says how many they were, so that nothing is owed when a program ends. Events are for people:
+of those that were held back, one says so when the window ends.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Repeated:
 
     source: str
     seen: int = 0
-    held: int = 0
+    held: int = 0  # in this window
+    untold: int = 0  # in this look
     t_s: float = 0.0
     entity: str = ""
     text: str = ""
@@ -54,6 +56,7 @@ class Storms:
         self._began_s = float("-inf")
         self._counted: dict[tuple[str, object], Repeated] = {}
         self._of_source: dict[str, int] = {}
+        self._untold: list[Repeated] = []
 
     def rolled(self, t_s: float) -> tuple[float, list[Repeated]]:
         """Begin a new window when it is time; return how long the old one was and what it held."""
@@ -65,6 +68,11 @@ class Storms:
         self._counted.clear()
         self._of_source.clear()
         return abs(lasted_s), held
+
+    def told(self) -> list[Repeated]:
+        """Return what was held back since this was last asked; the next count begins anew."""
+        untold, self._untold = self._untold, []
+        return untold
 
     def calm(self, source: str, count: int) -> bool:
         """Say whether so many more lines of a source cannot be a storm, whatever they say."""
@@ -83,5 +91,8 @@ class Storms:
         counted.seen += 1
         if counted.seen <= (burst or self.burst):
             return None
+        if not counted.untold:
+            self._untold.append(counted)
         counted.held += 1
+        counted.untold += 1
         return counted

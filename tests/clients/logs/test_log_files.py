@@ -260,6 +260,24 @@ def test_another_file_with_the_same_inode_is_another_file(tmp_path: Path) -> Non
     assert reader.lines() == ["other content, same length", "more"]
 
 
+def test_a_rotated_file_that_is_written_to_much_later_is_not_read_twice(
+    log: Path, tmp_path: Path, reader: Reader
+) -> None:
+    add(log, "a\n")
+    reader.lines()
+    log.rename(tmp_path / "app.log.1")
+    log.touch()
+    assert [line for _ in range(8) for line in reader.lines()] == []
+
+    add(tmp_path / "app.log.1", "very late\n")
+    reader.restart()
+    (tmp_path / "app.log.1").rename(tmp_path / "app.log.2")
+    log.rename(tmp_path / "app.log.1")
+    log.write_text("b\n")
+
+    assert sorted(reader.lines()) == ["b", "very late"]
+
+
 @pytest.mark.parametrize(
     "name",
     ["app.log.1", "app.log-20260519", "app.log.20260519-070857", "app.log.old", "app.log.2.gz"],
@@ -305,6 +323,49 @@ def test_a_file_that_may_not_be_read_is_told_once(log: Path) -> None:
     assert reader.notes() == ["unreadable"]
 
 
+def test_a_link_in_circles_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "a.log").symlink_to(tmp_path / "a.log")
+    reader = Reader(tmp_path / "a.log", from_start=True)
+
+    assert [reader.lines(), reader.lines()] == [[], []]
+    assert reader.notes() == ["unreadable"]
+
+
+def test_a_file_that_is_renamed_to_another_name_that_is_followed_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "today.log"
+    log.write_text("a\n")
+    reader = Reader(tmp_path / "*.log", from_start=True)
+    assert reader.lines() == ["a"]
+
+    log.rename(tmp_path / "yesterday.log")
+    log.write_text("b\n")
+    add(tmp_path / "yesterday.log", "late\n")
+
+    lines = [line for _ in range(8) for line in reader.lines()]
+    assert sorted(lines) == ["b", "late"]
+    assert reader.follower.followed() == 2
+
+
+def test_more_files_than_may_be_open_are_followed_all_the_same(tmp_path: Path) -> None:
+    files = [tmp_path / f"{i}.log" for i in range(250)]
+    for file in files:
+        file.write_text("a\n")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    reader = Reader(tmp_path / "*.log", from_start=True)
+    assert len(reader.lines()) == 250
+    held = len(list(Path("/proc/self/fd").iterdir())) - before
+
+    for file in files:
+        add(file, "b\n")
+        file.rename(f"{file}.1")
+        file.write_text("c\n")
+    lines = reader.lines()
+
+    assert held < 250
+    assert (lines.count("b"), lines.count("c")) == (250, 250)
+    reader.follower.close()
+
+
 def test_a_folder_that_is_called_like_a_log_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "folder.log").mkdir()
     reader = Reader(tmp_path / "*.log", from_start=True)
@@ -337,6 +398,22 @@ def test_rotation_during_a_restart_loses_nothing(log: Path, tmp_path: Path, read
     reader.follower.resume(json.loads(kept))
 
     assert reader.lines() == ["b", "c"]
+
+
+def test_files_that_came_and_went_during_a_restart_are_read_whole(
+    log: Path, tmp_path: Path, reader: Reader
+) -> None:
+    add(log, "a\n")
+    reader.lines()
+    reader.restart()
+    add(log, "b\n")
+    log.rename(tmp_path / "app.log.2")
+    log.write_text("c\nd\n")
+    log.rename(tmp_path / "app.log.1")
+    log.write_text("e\n")
+
+    assert reader.lines() == ["b", "c", "d", "e"]
+    assert [line for _ in range(8) for line in reader.lines()] == []
 
 
 def test_a_file_that_went_away_during_a_restart_is_told(log: Path, reader: Reader) -> None:

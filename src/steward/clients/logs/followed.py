@@ -31,13 +31,13 @@ class Followed:
     """A file by its inode. `offset` is where the first line begins that was not read whole."""
 
     def __init__(self, path: str, identity: tuple[int, int]) -> None:
+        self.fd = -1
         self.path = path
         self.identity = identity
         self.offset = 0
         self.more = True
         self.ending = False  # it has lost its name: what it ends with is a line, too
         self.quiet_since_s = float("inf")
-        self.fd = -1
         self.changed_ns = 0  # when it was last written to, as far as we know
         self._print = (0, 0)  # length and checksum of what is just before `offset`
         self._skipping = 0  # bytes left out so far of a line that is too long, or of a backlog
@@ -131,6 +131,9 @@ class Followed:
             os.close(self.fd)
             self.fd = -1
 
+    def __del__(self) -> None:
+        self.close()
+
     def read(self, limits: Limits) -> list[str]:
         """Read one window and return the lines in it; `more` says whether to go on."""
         status = os.fstat(self.open())
@@ -151,6 +154,7 @@ class Followed:
         """Return what a file ends with that has no line end, once nobody will write one."""
         data = b"" if self._skipping else os.pread(self.open(), limits.window_bytes, self.offset)
         self.offset += len(data)
+        self._take_print()
         return _texts(data)
 
     def taken_losses(self) -> list[tuple[str, str]]:

@@ -87,6 +87,9 @@ class KernelDevice:
             os.close(self._fd)
             self._fd = -1
 
+    def __del__(self) -> None:
+        self.close()
+
 
 class KernelBuffer:
     """The ring buffer from now on, or from the start of the machine (`from_boot`).

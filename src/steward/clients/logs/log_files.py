@@ -18,6 +18,7 @@ from steward.clients.logs.rotation import found, neighbours
 __all__ = ["FileFollower", "FileLines", "Note"]
 
 _OPEN_FILES = 200  # kept open while they grow; a thousand would be over many machines' limit
+_DONE_FILES = 200  # rotated files that are remembered: some are written to much later
 _RESCAN_S = 5.0
 _LINGER_S = 30.0  # after rotation, a program goes on with the old file until it is told
 
@@ -54,6 +55,7 @@ class FileFollower:
         self._from_start = from_start
         self._files: dict[str, Followed] = {}
         self._left: list[Followed] = []  # have lost their name; read until they are silent
+        self._done: dict[tuple[int, int], Followed] = {}  # of these, the newest
         self._notes: list[Note] = []
         self._told: set[tuple[str, str]] = set()
         self._next_scan_s = float("-inf")
@@ -61,7 +63,10 @@ class FileFollower:
 
     def positions(self) -> dict[str, Any]:
         """Return how far each file is read, as JSON can hold it. Take it once lines are kept."""
-        return {"files": [each.position() for each in (*self._left, *self._files.values())]}
+        return {
+            "files": [each.position() for each in (*self._left, *self._files.values())],
+            "done": [each.position() for each in self._done.values()],
+        }
 
     def resume(self, positions: Mapping[str, Any]) -> None:
         """Go on where an earlier run stopped. To be called before the first look."""
@@ -73,6 +78,8 @@ class FileFollower:
                 self._left.append(each)
             else:
                 self._note(each.path, "lost", "its rotated file is gone; its last lines are lost")
+        done = [Followed.resumed(place) for place in positions.get("done", ())]
+        self._done = {each.identity: each for each in done}
         self._from_start = self._from_start or "files" in positions
 
     def taken_notes(self) -> list[Note]:
@@ -190,11 +197,18 @@ class FileFollower:
         for path in neighbours(old.path, since_ns=old.changed_ns):
             status = os.stat(path)  # noqa: PTH116
             if (status.st_dev, status.st_ino) not in known:
-                each = Followed.begun(path, status, at_end=False)
+                each = self._known_from_before(path, status)
                 each.open()
                 each.path = old.path  # what it was called while it was written
                 each.ending, each.quiet_since_s = True, t_s
                 self._left.append(each)
+
+    def _known_from_before(self, path: str, status: os.stat_result) -> Followed:
+        """Return a file that was read before, where its end was then; else a new one."""
+        done = self._done.pop((status.st_dev, status.st_ino), None)
+        if done is not None and done.opened_if_same(path):
+            return done
+        return Followed.begun(path, status, at_end=False)
 
     def _begin_again(self, each: Followed, t_s: float) -> None:
         """Read an emptied file anew, and what is left in the copy that was made of it."""
@@ -230,6 +244,7 @@ class FileFollower:
                 self._left.remove(each)
                 texts = each.last_words(self.limits)
                 each.close()
+                self._done[each.identity] = each
                 if texts:
                     yield FileLines(path=each.path, texts=texts)
 
@@ -240,6 +255,8 @@ class FileFollower:
             held.sort(key=lambda each: each.changed_ns)
             for each in held[:-_OPEN_FILES]:
                 each.close()
+        while len(self._done) > _DONE_FILES:
+            del self._done[next(iter(self._done))]
 
     def _note(self, origin: str, kind: str, text: str, *, once: bool = False) -> None:
         if once and (origin, kind) in self._told:

@@ -1,0 +1,162 @@
+"""Rows of counters that the kernel fills and this process reads: slots, owners, totals.
+
+A slot's owner is a cgroup or a disk. When it is gone, what it counted goes to the total of those
+that are gone, so that totals never fall, and its slot can be taken again.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.clients.bpf.programs.shared import Places
+from steward.clients.bpf.syscalls import Kernel, MapKind
+
+__all__ = ["Rows"]
+
+Numbers = NDArray[np.uint64]
+
+
+class Owners(Protocol):
+    """Says to which group (a job, a disk) an owner belongs now; None: to nobody in particular."""
+
+    def __call__(self) -> Mapping[int, str | None]: ...
+
+
+class Rows:
+    """The counters of one kind of owner, added up by group."""
+
+    def __init__(
+        self, kernel: Kernel, name: str, counters: Mapping[str, int], *, slots: int, stripes: int
+    ) -> None:
+        self.width = max(1, sum(counters.values()))
+        self.columns = _columns(counters)
+        self.count = slots
+        self._kernel = kernel
+        self._most = 16 * slots  # owners without a slot of their own are in the map too
+        self._slots = kernel.map(MapKind.HASH, f"{name}_slots", key=8, value=4, entries=self._most)
+        self._free = kernel.map(MapKind.STACK, f"{name}_free", key=0, value=4, entries=slots)
+        size = 8 * self.width
+        self._counters = kernel.map(
+            MapKind.ARRAY, f"{name}_rows", key=4, value=size, entries=slots * stripes
+        )
+        memory = kernel.shared(self._counters, size * slots * stripes)
+        flat = np.frombuffer(memory, dtype=np.uint64, count=self.width * slots * stripes)
+        self._rows = flat.reshape(stripes, slots, self.width)
+        self._group: dict[int, str] = {}  # of each slot that is somebody's
+        self._gone: dict[str, Numbers] = {}  # what slots of a group counted that it has no more
+        self._leaving: list[int] = []
+        self._lost = np.zeros(self.width, dtype=np.uint64)  # of those who belonged to nobody
+        self._used = 1
+        self.places = Places(
+            slots=self._slots,
+            free=self._free,
+            counters=self._counters,
+            count=slots,
+            stripes=stripes,
+            offsets={key: 8 * place.start for key, place in self.columns.items()},
+        )
+        kernel.update(self._slots, _key(0), _slot(0))
+        for slot in range(slots - 1, 0, -1):  # low ones first: fewer rows to read
+            kernel.update(self._free, b"", _slot(slot))
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Who has counters now, in order."""
+        return tuple(sorted({*self._group.values(), *self._gone}))
+
+    def prepare(self, owners: Mapping[int, str | None]) -> None:
+        """Keep slots free of those who belong to nobody, before they take one."""
+        for owner, group in owners.items():
+            if group is None:
+                self._kernel.update(self._slots, _key(owner), _slot(0))
+
+    def refresh(self, owners: Owners) -> None:
+        """Learn whose slots are whose now, and take back those of owners that are gone."""
+        self._take_back()
+        taken = self._taken()  # before asking who is there: who comes in between is kept
+        known = owners()
+        for owner, slot in taken.items():
+            self._settle(owner, slot, known)
+        here = {group for group in known.values() if group is not None}
+        self._gone = self._folded(here)
+        self.prepare({owner: known[owner] for owner in known.keys() - taken.keys()})
+        self._used = 1 + max((*self._group, *self._leaving, 0))
+
+    def totals(self) -> Numbers:
+        """Return a row per group, in order of `groups`, and one for all together at the end."""
+        rows = self._rows[:, : self._used].sum(axis=0)
+        groups = self.groups
+        out = np.zeros((len(groups) + 1, self.width), dtype=np.uint64)
+        place = {group: number for number, group in enumerate(groups)}
+        for slot, group in self._group.items():
+            out[place[group]] += rows[slot]
+        for group, counted in self._gone.items():
+            out[place[group]] += counted
+        out[-1] = rows.sum(axis=0) + self._lost
+        for counted in self._gone.values():
+            out[-1] += counted
+        return out
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _taken(self) -> dict[int, int]:
+        raw = self._kernel.items(self._slots, key=8, value=4, entries=self._most)
+        taken = {int.from_bytes(k, "little"): int.from_bytes(v, "little") for k, v in raw.items()}
+        taken.pop(0, None)
+        return taken
+
+    def _settle(self, owner: int, slot: int, known: Mapping[int, str | None]) -> None:
+        group = known.get(owner)
+        if group is not None:
+            if slot:
+                self._group[slot] = group
+            else:  # it had no slot when there was none, or was nobody's: it may try again
+                self._kernel.delete(self._slots, _key(owner))
+            return
+        if owner not in known:
+            self._kernel.delete(self._slots, _key(owner))
+        elif slot:
+            self._kernel.update(self._slots, _key(owner), _slot(0))
+        if slot:
+            self._leaving.append(slot)
+
+    def _take_back(self) -> None:
+        """Empty slots that were left at the last refresh: no program writes to them any more."""
+        for slot in self._leaving:
+            counted = self._rows[:, slot].sum(axis=0)
+            group = self._group.pop(slot, None)
+            if group is None:
+                self._lost += counted
+            else:
+                self._gone[group] = self._gone.get(group, 0) + counted
+            self._rows[:, slot] = 0
+            self._kernel.update(self._free, b"", _slot(slot))
+        self._leaving = []
+
+    def _folded(self, here: set[str]) -> dict[str, Numbers]:
+        """Forget groups that are gone altogether; what they counted stays in the total."""
+        kept = {*here, *self._group.values()}
+        for group in self._gone.keys() - kept:
+            self._lost += self._gone[group]
+        return {group: counted for group, counted in self._gone.items() if group in kept}
+
+
+def _columns(counters: Mapping[str, int]) -> dict[str, slice]:
+    columns, at = {}, 0
+    for name, count in counters.items():
+        columns[name] = slice(at, at + count)
+        at += count
+    return columns
+
+
+def _key(owner: int) -> bytes:
+    return struct.pack("<Q", owner)
+
+
+def _slot(slot: int) -> bytes:
+    return struct.pack("<I", slot)

@@ -119,9 +119,7 @@ class Code:
     def load(self, into: Register, base: Register, offset: int, *, size: int = 8) -> None:
         self._add(_LOAD | _SIZES[size], into, base, offset, 0)
 
-    def store(
-        self, base: Register, offset: int, value: Register | int, *, size: int = 8
-    ) -> None:
+    def store(self, base: Register, offset: int, value: Register | int, *, size: int = 8) -> None:
         if isinstance(value, Register):
             self._add(_STORE | _SIZES[size], base, value, offset, 0)
         else:

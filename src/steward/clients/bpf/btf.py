@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steward.errors import StewardError
 
@@ -55,7 +56,8 @@ class Btf:
             raise StewardError("the file is cut short", where=where)
         self._strings = blob[header + strings : header + strings + strings_size]
         start = header + types
-        self._words = np.frombuffer(blob[start : start + types_size], dtype="<u4")
+        self._blob = blob[start : start + types_size]
+        self._words: NDArray[np.uint32] = np.frombuffer(self._blob, dtype="<u4")
         self._starts = self._walk()
         self._names = self._words[self._starts]
         self._kinds = (self._words[self._starts + 1] >> 24) & 31
@@ -119,8 +121,8 @@ class Btf:
 
     _older = "this kernel is older or newer than what steward knows; its other probes go on"
 
-    def _walk(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        words = memoryview(self._words)  # a list of them would be 40 MB for a moment
+    def _walk(self) -> NDArray[np.int64]:
+        words = memoryview(self._blob).cast("I")  # a list of them would be 40 MB for a moment
         starts = [0]  # type 0 is void; its place is never used
         append, at, end = starts.append, 0, len(words)
         while at + 2 < end:
@@ -137,12 +139,10 @@ class Btf:
 
     def _find(self, name: str, kind: int) -> int:
         place = self._strings.find(b"\0" + name.encode() + b"\0") + 1
-        found = np.flatnonzero((self._names == place) & (self._kinds == kind)) if place else ()
-        found = [int(each) for each in found if each]
+        same = (self._names == place) & (self._kinds == kind)
+        found = [int(each) for each in np.flatnonzero(same) if each and place]
         if not found:
-            raise StewardError(
-                f"this kernel has no '{name}'", where=self._where, hint=self._older
-            )
+            raise StewardError(f"this kernel has no '{name}'", where=self._where, hint=self._older)
         return found[0]
 
     def _at(self, of: int) -> int:

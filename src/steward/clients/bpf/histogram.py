@@ -21,10 +21,12 @@ BUCKETS = 1 + 2 * _OCTAVES
 
 
 def _edges_s() -> NDArray[np.float64]:
-    octaves = np.repeat(2.0 ** np.arange(_OCTAVES), 2)
+    octaves: NDArray[np.float64] = np.repeat(2.0 ** np.arange(_OCTAVES), 2)
     octaves[1::2] *= 1.5
     octaves[1] = 2.0  # one whole unit has no halves
-    return np.concatenate(([0.0], octaves, [2.0**_OCTAVES])) * 2**_UNIT_BITS * 1e-9
+    edges: NDArray[np.float64] = np.concatenate(([0.0], octaves, [2.0**_OCTAVES]))
+    edges *= 2**_UNIT_BITS * 1e-9
+    return edges
 
 
 EDGES_S = _edges_s()

@@ -71,6 +71,8 @@ class Probes:
         for fd in reversed(self._open):
             self._kernel.close(fd)
         self._open.clear()
+        self.jobs.close()
+        self.disks.close()
         self._walk = -1
 
     def book_waits(self) -> None:

@@ -64,6 +64,10 @@ class Rows:
         for slot in range(slots - 1, 0, -1):  # low ones first: fewer rows to read
             kernel.update(self._free, b"", _slot(slot))
 
+    def close(self) -> None:
+        for fd in (self._slots, self._free, self._counters):
+            self._kernel.close(fd)
+
     @property
     def groups(self) -> tuple[str, ...]:
         """Who has counters now, in order."""

@@ -50,7 +50,7 @@ class Command(IntEnum):
 
 
 class MapKind(IntEnum):
-    """Hash and array are what they say; a stack hands out what was put in last; tasks keep a value."""
+    """A stack hands out what was put in last; a task storage keeps a value with each task."""
 
     HASH = 1
     ARRAY = 2
@@ -78,6 +78,7 @@ class Kernel(Protocol):
     ) -> int: ...
     def attach(self, program: int) -> int: ...
     def iterator(self, program: int) -> int: ...
+    def run_through(self, link: int) -> None: ...
     def uprobe(self, program: int, path: str, offset: int, *, returning: bool) -> int: ...
     def cost(self, program: int) -> tuple[int, int]: ...
     def close(self, fd: int) -> None: ...
@@ -178,7 +179,9 @@ class Bpf:
             types = struct.pack("<IIII", 1, 1 << 24, 4, 1 << 24 | 32)
             types += struct.pack("<IIII", 5, 1 << 24, 8, 64)
             types += struct.pack("<IIIIII", 0, 3 << 24, 0, 2, 1, value // 8)
-            header = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(types), len(types), len(names))
+            header = struct.pack(
+                "<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(types), len(types), len(names)
+            )
             blob = ctypes.create_string_buffer(header + types + names)
             attr = struct.pack("<QQIIII", ctypes.addressof(blob), 0, len(blob) - 1, 0, 0, 0)
             self._types = self._bpf(Command.BTF_LOAD, attr, what="the types of its values")

@@ -6,10 +6,11 @@ our own (`observe` translates once) or anything that speaks to the outside (`cli
 
 from __future__ import annotations
 
+from steward.observe.collectors.ebpf import Ebpf
 from steward.observe.collectors.host import Host
 from steward.observe.collectors.nvml import Nvml
 from steward.ports import Collector
 
 __all__ = ["COLLECTORS"]
 
-COLLECTORS: dict[str, type[Collector]] = {"host": Host, "nvml": Nvml}
+COLLECTORS: dict[str, type[Collector]] = {"ebpf": Ebpf, "host": Host, "nvml": Nvml}

@@ -1,7 +1,7 @@
 """Calls of the CUDA driver library: launches, copies, waiting, memory; and NVTX ranges.
 
-These are probes inside a program, which cost it a trap (a microsecond or two) per call; so launches,
-of which there are tens of thousands a second, are a set of their own that has to be asked for.
+These are probes inside a program, which cost it a trap (a microsecond or two) per call. So
+launches, of which there are tens of thousands a second, are a set of their own, for who asks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from steward.clients.bpf.programs.shared import (
     storage_of,
 )
 
-__all__ = ["CUDA", "CUDA_LAUNCH", "Call", "calls_of", "entry", "finish"]
+__all__ = ["CUDA", "CUDA_LAUNCH", "Call", "calls_of", "entry", "finish", "spellings"]
 
 R0, R1, R2, R3, R6, R7, R8, R9 = (Register(number) for number in (0, 1, 2, 3, 6, 7, 8, 9))
 
@@ -44,7 +44,12 @@ _LAUNCH = (
     Call(
         name="cuda.launches",
         library="libcuda.so",
-        functions=("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel", "cuGraphLaunch"),
+        functions=(
+            "cuLaunchKernel",
+            "cuLaunchKernelEx",
+            "cuLaunchCooperativeKernel",
+            "cuGraphLaunch",
+        ),
     ),
 )
 _CALLS = (
@@ -89,6 +94,7 @@ _CALLS = (
 
 
 def calls_of(probe_set: str) -> tuple[Call, ...]:
+    """Return what a set of CUDA probes counts."""
     return {"cuda": _CALLS, "cuda-launch": _LAUNCH}[probe_set]
 
 

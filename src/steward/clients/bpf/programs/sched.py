@@ -35,7 +35,9 @@ def _build(kit: Kit) -> tuple[Program, ...]:
     return (
         Program(name="sched_switch", code=_switch(kit), tracepoint="sched_switch"),
         Program(name="sched_wakeup", code=_wakeup(kit, new=False), tracepoint="sched_wakeup"),
-        Program(name="sched_wakeup_new", code=_wakeup(kit, new=True), tracepoint="sched_wakeup_new"),
+        Program(
+            name="sched_wakeup_new", code=_wakeup(kit, new=True), tracepoint="sched_wakeup_new"
+        ),
         Program(name="sched_waits", code=_waits(kit), iterator="task"),
     )
 

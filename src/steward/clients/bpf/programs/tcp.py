@@ -17,9 +17,7 @@ R0, R1, R5, R6, R7, R8 = (Register(number) for number in (0, 1, 5, 6, 7, 8))
 
 def _build(kit: Kit) -> tuple[Program, ...]:
     return (
-        Program(
-            name="tcp_retransmit", code=_retransmit(kit), tracepoint="tcp_retransmit_skb"
-        ),
+        Program(name="tcp_retransmit", code=_retransmit(kit), tracepoint="tcp_retransmit_skb"),
         Program(name="tcp_probe", code=_round_trip(kit), tracepoint="tcp_probe"),
     )
 
@@ -51,7 +49,6 @@ def _round_trip(kit: Kit) -> Code:
     code.move(R7, R0)
     code.move(R5, 1)
     code.add_to(R7, offsets["tcp.rtt.count"], R5)
-    code.add_to(R7, offsets["tcp.rtt.ns"], R8)
     count_into(code, record=R7, offset=offsets["tcp.rtt.histogram"], ns=R8, one=R5)
     code.label("out")
     code.leave()
@@ -76,7 +73,6 @@ TCP = ProbeSet(
     counters={
         "tcp.retransmits": 1,
         "tcp.rtt.count": 1,
-        "tcp.rtt.ns": 1,
         "tcp.rtt.histogram": BUCKETS,
     },
     build=_build,

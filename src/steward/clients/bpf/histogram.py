@@ -82,15 +82,14 @@ def quantiles_s(counts: NDArray[np.float64], shares: tuple[float, ...]) -> NDArr
     True
     """
     below = np.cumsum(counts, axis=1)
-    rows = np.arange(len(counts))
-    out = np.full((len(counts), len(shares)), np.nan)
-    some = below[:, -1] > 0
-    for column, share in enumerate(shares):
-        wanted = below[:, -1] * share
-        bucket = np.minimum((below < wanted[:, None]).sum(axis=1), BUCKETS - 1)
-        inside = counts[rows, bucket]
-        before = below[rows, bucket] - inside
-        part = np.divide(wanted - before, inside, out=np.zeros(len(counts)), where=inside > 0)
-        low, high = EDGES_S[bucket], EDGES_S[bucket + 1]
-        out[some, column] = (low + part * (high - low))[some]
-    return out
+    every = below[:, -1:]
+    wanted = every * np.array(shares)
+    bucket = np.minimum((below[:, None, :] < wanted[:, :, None]).sum(axis=2), BUCKETS - 1)
+    rows = np.arange(len(counts))[:, None]
+    inside = counts[rows, bucket]
+    before = below[rows, bucket] - inside
+    part = (wanted - before) / np.maximum(inside, 1.0)
+    low = EDGES_S[bucket]
+    found: NDArray[np.float64] = low + part * (EDGES_S[bucket + 1] - low)
+    found[every[:, 0] == 0] = np.nan
+    return found

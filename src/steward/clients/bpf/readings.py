@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.bpf.histogram import quantiles_s
+from steward.clients.bpf.histogram import BUCKETS, quantiles_s
 from steward.clients.bpf.programs.block import DIRECTIONS
 from steward.clients.bpf.programs.calls import CAUSES, COUNTED
 from steward.clients.bpf.rows import Rows
@@ -30,40 +30,36 @@ class Readings:
             *(word for name in plain for word in _words(name, _width(rows, name))),
             *(name.replace(_HISTOGRAM, f".{q}") for name in self._histograms for q in _SHARES),
         )
-        self._plain = np.concatenate(
-            [np.arange(rows.width)[rows.columns[name]] for name in plain] or [np.arange(0)]
+        places = np.arange(rows.width)
+        self._plain = np.concatenate([places[:0], *(places[rows.columns[each]] for each in plain)])
+        self._buckets = np.concatenate(
+            [places[:0], *(places[rows.columns[each]] for each in self._histograms)]
         )
-        self._before: dict[str, tuple[tuple[str, ...] | None, NDArray[np.int64]]] = {}
+        self._before: tuple[tuple[str, ...] | None, NDArray[np.int64]] = (
+            None,
+            np.empty((0, len(self._buckets)), dtype=np.int64),
+        )
 
-    def read(self, groups: tuple[str, ...]) -> NDArray[np.float64]:
-        """Return a row per group (NaN where it is no more), and one for all together at the end."""
-        have = self._rows.groups
+    def read(self) -> NDArray[np.float64]:
+        """Return a row per group of the rows, in order, and one for all together at the end."""
         totals = self._rows.totals().view(np.int64)
-        if have != groups:
-            totals, missing = _picked(totals, have, groups)
-        else:
-            missing = []
         out = np.empty((len(totals), len(self.words)))
         out[:, : len(self._plain)] = totals[:, self._plain]
-        at = len(self._plain)
-        for name in self._histograms:
-            counts = totals[:, self._rows.columns[name]]
-            out[:, at : at + len(_SHARES)] = self._quantiles(name, groups, counts)
-            at += len(_SHARES)
-        out[missing] = np.nan
+        if self._histograms:
+            out[:, len(self._plain) :] = self._quantiles(totals)
         return out
 
-    def _quantiles(
-        self, name: str, groups: tuple[str, ...], counts: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        known, before = self._before.get(name, (None, counts[:0]))
+    def _quantiles(self, totals: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the quantiles of all histograms since the last reading, a row per group."""
+        counts, groups = totals[:, self._buckets], self._rows.groups
+        known, before = self._before
         if known != groups:  # somebody came or went; who is new starts from nothing
             rows = dict(zip((*(known or ()), ""), before, strict=False))
             before = np.array([rows.get(each, 0 * counts[0]) for each in (*groups, "")])
-        self._before[name] = (groups, counts)
-        return quantiles_s(
-            np.maximum(counts - before, 0).astype(np.float64), tuple(_SHARES.values())
-        )
+        self._before = groups, counts
+        since = np.maximum(counts - before, 0).reshape(-1, BUCKETS)
+        found = quantiles_s(since.astype(np.float64), tuple(_SHARES.values()))
+        return found.reshape(len(totals), -1)
 
 
 def _words(name: str, width: int) -> list[str]:
@@ -76,12 +72,3 @@ def _words(name: str, width: int) -> list[str]:
 def _width(rows: Rows, name: str) -> int:
     place = rows.columns[name]
     return int(place.stop - place.start)
-
-
-def _picked(
-    totals: NDArray[np.int64], have: tuple[str, ...], wanted: tuple[str, ...]
-) -> tuple[NDArray[np.int64], list[int]]:
-    place = {group: number for number, group in enumerate(have)}
-    rows = [place.get(group, -1) for group in wanted]
-    missing = [number for number, row in enumerate(rows) if row < 0]
-    return totals[[*rows, -1]], missing

@@ -33,6 +33,7 @@ class Rows:
     def __init__(
         self, kernel: Kernel, name: str, counters: Mapping[str, int], *, slots: int, stripes: int
     ) -> None:
+        self.groups: tuple[str, ...] = ()  # who has counters now, in order
         self.width = max(1, sum(counters.values()))
         self.columns = _columns(counters)
         self.count = slots
@@ -50,7 +51,7 @@ class Rows:
         self._group: dict[int, str] = {}  # of each slot that is somebody's
         self._gone: dict[str, Numbers] = {}  # what slots of a group counted that it has no more
         self._leaving: list[int] = []
-        self._lost = np.zeros(self.width, dtype=np.uint64)  # of those who belonged to nobody
+        self._nobodys = np.zeros(self.width, dtype=np.uint64)  # of those who are gone for good
         self._used = 1
         self.places = Places(
             slots=self._slots,
@@ -68,11 +69,6 @@ class Rows:
         for fd in (self._slots, self._free, self._counters):
             self._kernel.close(fd)
 
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Who has counters now, in order."""
-        return tuple(sorted({*self._group.values(), *self._gone}))
-
     def prepare(self, owners: Mapping[int, str | None]) -> None:
         """Keep slots free of those who belong to nobody, before they take one."""
         for owner, group in owners.items():
@@ -81,27 +77,28 @@ class Rows:
 
     def refresh(self, owners: Owners) -> None:
         """Learn whose slots are whose now, and take back those of owners that are gone."""
-        self._take_back()
+        for slot in self._leaving:
+            self._take_back(slot)
+        self._leaving = []
         taken = self._taken()  # before asking who is there: who comes in between is kept
         known = owners()
         for owner, slot in taken.items():
             self._settle(owner, slot, known)
-        here = {group for group in known.values() if group is not None}
-        self._gone = self._folded(here)
+        self._forget({group for group in known.values() if group is not None})
         self.prepare({owner: known[owner] for owner in known.keys() - taken.keys()})
+        self.groups = tuple(sorted({*self._group.values(), *self._gone}))
         self._used = 1 + max((*self._group, *self._leaving, 0))
 
     def totals(self) -> Numbers:
         """Return a row per group, in order of `groups`, and one for all together at the end."""
         rows = self._rows[:, : self._used].sum(axis=0)
-        groups = self.groups
-        out = np.zeros((len(groups) + 1, self.width), dtype=np.uint64)
-        place = {group: number for number, group in enumerate(groups)}
+        out = np.zeros((len(self.groups) + 1, self.width), dtype=np.uint64)
+        place = {group: number for number, group in enumerate(self.groups)}
         for slot, group in self._group.items():
             out[place[group]] += rows[slot]
         for group, counted in self._gone.items():
             out[place[group]] += counted
-        out[-1] = rows.sum(axis=0) + self._lost
+        out[-1] = rows.sum(axis=0) + self._nobodys
         for counted in self._gone.values():
             out[-1] += counted
         return out
@@ -116,38 +113,32 @@ class Rows:
 
     def _settle(self, owner: int, slot: int, known: Mapping[int, str | None]) -> None:
         group = known.get(owner)
-        if group is not None:
-            if slot:
-                self._group[slot] = group
-            else:  # it had no slot when there was none, or was nobody's: it may try again
-                self._kernel.delete(self._slots, _key(owner))
-            return
-        if owner not in known:
+        if group is not None and slot:
+            self._group[slot] = group
+        elif group is not None or owner not in known:
+            # gone; or without a slot, because there was none or it was nobody's: it may try again
             self._kernel.delete(self._slots, _key(owner))
-        elif slot:
+            if slot:
+                self._take_back(slot)
+        elif slot:  # a program may be writing to it this very moment
             self._kernel.update(self._slots, _key(owner), _slot(0))
-        if slot:
             self._leaving.append(slot)
 
-    def _take_back(self) -> None:
-        """Empty slots that were left at the last refresh: no program writes to them any more."""
-        for slot in self._leaving:
-            counted = self._rows[:, slot].sum(axis=0)
-            group = self._group.pop(slot, None)
-            if group is None:
-                self._lost += counted
-            else:
-                self._gone[group] = self._gone.get(group, 0) + counted
-            self._rows[:, slot] = 0
-            self._kernel.update(self._free, b"", _slot(slot))
-        self._leaving = []
+    def _take_back(self, slot: int) -> None:
+        """Empty a slot that nobody writes to any more, and let another have it."""
+        counted = self._rows[:, slot].sum(axis=0)
+        group = self._group.pop(slot, None)
+        if group is None:
+            self._nobodys += counted
+        else:
+            self._gone[group] = self._gone.get(group, 0) + counted
+        self._rows[:, slot] = 0
+        self._kernel.update(self._free, b"", _slot(slot))
 
-    def _folded(self, here: set[str]) -> dict[str, Numbers]:
+    def _forget(self, here: set[str]) -> None:
         """Forget groups that are gone altogether; what they counted stays in the total."""
-        kept = {*here, *self._group.values()}
-        for group in self._gone.keys() - kept:
-            self._lost += self._gone[group]
-        return {group: counted for group, counted in self._gone.items() if group in kept}
+        for group in self._gone.keys() - here:
+            self._nobodys += self._gone.pop(group)
 
 
 def _columns(counters: Mapping[str, int]) -> dict[str, slice]:

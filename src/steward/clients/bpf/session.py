@@ -29,7 +29,7 @@ _IN_KERNEL = {"blkio": "io"}  # what the kernel calls a controller, where that i
 
 
 class Session:
-    """Running probes. `jobs` and `disks` are those that have counters, in order."""
+    """Running probes. `jobs` and `disks` are those that have counters, as of the last `look`."""
 
     def __init__(
         self,
@@ -57,12 +57,18 @@ class Session:
         self.libraries = Libraries(self.probes, [n for n in self.probes.running if n in _CUDA])
         self._controller = controller
         self.node_columns, self.job_columns = self._columns()
-        self.jobs: tuple[str, ...] = ()
-        self.disks: tuple[str, ...] = ()
         self._looked_s = self._walked_s = -1e9
         self._walk_took_s = 0.0
         self._slots_seen = -1
         self.probes.jobs.prepare(self._job_owners())
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        return self.probes.jobs.groups
+
+    @property
+    def disks(self) -> tuple[str, ...]:
+        return self.probes.disks.groups
 
     @property
     def shape(self) -> tuple[tuple[str, ...], tuple[str, ...], int]:
@@ -90,7 +96,6 @@ class Session:
         self._looked_s, self._slots_seen = now_s, slots
         self.probes.jobs.refresh(self._job_owners)
         self.probes.disks.refresh(self._disk_owners)
-        self.jobs, self.disks = self.probes.jobs.groups, self.probes.disks.groups
         self.node_columns, self.job_columns = self._columns()
 
     def moved(self) -> bool:
@@ -100,7 +105,7 @@ class Session:
     def read(self) -> tuple[Values, Values]:
         """Return a row per job and one for the node; a row per disk and one for all."""
         self._book_waits()
-        return self._jobs.read(self.jobs), self._disks.read(self.disks)
+        return self._jobs.read(), self._disks.read()
 
     def close(self) -> None:
         self.probes.close()

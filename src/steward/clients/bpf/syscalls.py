@@ -162,12 +162,12 @@ class Bpf:
 
     def _element(self, command: Command, fd: int, key: bytes, value: bytes) -> None:
         keyed = ctypes.create_string_buffer(key, len(key)) if key else None
-        valued = ctypes.create_string_buffer(value, max(len(value), 1))
+        valued = ctypes.create_string_buffer(value, len(value)) if value else None
         attr = struct.pack(
             "<IIQQQ",
             *(fd, 0),
             ctypes.addressof(keyed) if keyed is not None else 0,
-            ctypes.addressof(valued),
+            ctypes.addressof(valued) if valued is not None else 0,
             0,
         )
         self._bpf(command, attr, what="an element of a map")

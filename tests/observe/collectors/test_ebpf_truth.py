@@ -161,7 +161,7 @@ def test_time_inside_a_call_is_what_the_caller_measures(tmp_path: Path) -> None:
 
     took_ns = int((tmp_path / "took").read_text())
     assert seen["calls.read.count"] == 21  # and the one with which the load is told to go
-    assert seen["calls.read.ns"] == pytest.approx(took_ns, rel=0.05)
+    assert seen["calls.read.ns"] == pytest.approx(took_ns, rel=0.05, abs=5e7)
 
 
 def test_disks_have_moved_what_diskstats_says(tmp_path: Path) -> None:

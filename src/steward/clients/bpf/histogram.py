@@ -84,7 +84,7 @@ def quantiles_s(counts: NDArray[np.float64], shares: tuple[float, ...]) -> NDArr
     below = np.cumsum(counts, axis=1)
     every = below[:, -1:]
     wanted = every * np.array(shares)
-    bucket = np.minimum((below[:, None, :] < wanted[:, :, None]).sum(axis=2), BUCKETS - 1)
+    bucket = (below[:, None, :] < wanted[:, :, None]).sum(axis=2)
     rows = np.arange(len(counts))[:, None]
     inside = counts[rows, bucket]
     before = below[rows, bucket] - inside

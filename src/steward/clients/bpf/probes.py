@@ -28,7 +28,7 @@ from steward.errors import StewardError, unknown_name
 
 __all__ = ["Probes", "chosen"]
 
-_JOB_SLOTS, _DISK_SLOTS = 256, 64
+_SLOTS = 256  # groups of jobs, and disks
 _REQUESTS = 16384  # on their way to disks at one time
 _MOST_STRIPES = 8
 
@@ -61,8 +61,8 @@ class Probes:
         self._walk = -1
         sets = tuple(each for each in sets if self._fits(each, types))
         stripes = min(_MOST_STRIPES, 1 << max(0, (os.cpu_count() or 1) - 1).bit_length())
-        self.jobs = _rows(kernel, "job", sets, slots=_JOB_SLOTS, stripes=stripes)
-        self.disks = _rows(kernel, "disk", sets, slots=_DISK_SLOTS, stripes=stripes)
+        counters = {name: count for each in sets for name, count in each.counters.items()}
+        self.rows = Rows(kernel, counters, slots=_SLOTS, stripes=stripes)
         self.kit = self._kit(types, sets, controller, machine)
         self.running = tuple(each.name for each in sets if self._start(each))
 
@@ -71,8 +71,7 @@ class Probes:
         for fd in reversed(self._open):
             self._kernel.close(fd)
         self._open.clear()
-        self.jobs.close()
-        self.disks.close()
+        self.rows.close()
         self._walk = -1
 
     def book_waits(self) -> None:
@@ -80,9 +79,9 @@ class Probes:
         if self._walk >= 0:
             self._kernel.run_through(self._walk)
 
-    def notes(self) -> dict[str, int]:
-        """Return what was lost, and how many slots were taken, since the start."""
-        return dict(zip(NOTES, self._notes.tolist(), strict=True))
+    def note(self, name: str) -> int:
+        """Return how often something of NOTES happened since the start."""
+        return int(self._notes[NOTES.index(name)])
 
     def costs(self) -> dict[str, tuple[int, int]]:
         """Return nanoseconds and runs of each program, while the kernel measures them."""
@@ -122,8 +121,7 @@ class Probes:
             types=types,
             machine=machine,
             controller=controller,
-            jobs=self.jobs.places,
-            disks=self.disks.places,
+            places=self.rows.places,
             tasks=kept(map_(MapKind.TASK_STORAGE, "tasks", key=4, value=size, entries=0)),
             task_offsets={word: 8 * place for place, word in enumerate(remembered)},
             calls=calls,
@@ -168,13 +166,3 @@ class Probes:
     def _kept(self, fd: int) -> int:
         self._open.append(fd)
         return fd
-
-
-def _rows(
-    kernel: Kernel, name: str, sets: tuple[ProbeSet, ...], *, slots: int, stripes: int
-) -> Rows:
-    counters: dict[str, int] = {}
-    for each in sets:
-        if each.of == f"{name}s":
-            counters.update(each.counters)
-    return Rows(kernel, name, counters, slots=slots, stripes=stripes)

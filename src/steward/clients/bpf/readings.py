@@ -17,10 +17,11 @@ __all__ = ["Readings"]
 _PARTS: Mapping[str, tuple[str, ...]] = {"wait": CAUSES, "calls": COUNTED, "block": DIRECTIONS}
 _SHARES = {"p50": 0.5, "p99": 0.99}
 _HISTOGRAM = ".histogram"
+_RENEWED_AFTER_S = 0.9
 
 
 class Readings:
-    """Reads one kind of rows; a histogram is that of the time since the last reading."""
+    """Reads the rows: counters as they are now, quantiles of the last second or reading."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -35,31 +36,37 @@ class Readings:
         self._buckets = np.concatenate(
             [places[:0], *(places[rows.columns[each]] for each in self._histograms)]
         )
-        self._before: tuple[tuple[str, ...] | None, NDArray[np.int64]] = (
-            None,
-            np.empty((0, len(self._buckets)), dtype=np.int64),
-        )
+        self._known: tuple[str, ...] = ()
+        self._before = np.zeros((1, len(self._buckets)))
+        self._quantiles = np.full((1, len(self._histograms) * len(_SHARES)), np.nan)
+        self._renewed_s = -np.inf
 
-    def read(self) -> NDArray[np.float64]:
+    def read(self, now_s: float) -> NDArray[np.float64]:
         """Return a row per group of the rows, in order, and one for all together at the end."""
-        totals = self._rows.totals().view(np.int64)
+        totals = self._rows.totals()
         out = np.empty((len(totals), len(self.words)))
         out[:, : len(self._plain)] = totals[:, self._plain]
-        if self._histograms:
-            out[:, len(self._plain) :] = self._quantiles(totals)
+        out[:, len(self._plain) :] = self._latest(totals, now_s)
         return out
 
-    def _quantiles(self, totals: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the quantiles of all histograms since the last reading, a row per group."""
-        counts, groups = totals[:, self._buckets], self._rows.groups
-        known, before = self._before
-        if known != groups:  # somebody came or went; who is new starts from nothing
-            rows = dict(zip((*(known or ()), ""), before, strict=False))
-            before = np.array([rows.get(each, 0 * counts[0]) for each in (*groups, "")])
-        self._before = groups, counts
-        since = np.maximum(counts - before, 0).reshape(-1, BUCKETS)
-        found = quantiles_s(since.astype(np.float64), tuple(_SHARES.values()))
-        return found.reshape(len(totals), -1)
+    def _latest(self, totals: NDArray[np.float64], now_s: float) -> NDArray[np.float64]:
+        """Return the quantiles of all histograms, a row per group: those of the last second.
+
+        A tenth of a second has too few events for a p99, and quantiles are what costs most here.
+        """
+        groups = self._rows.groups
+        if groups == self._known and now_s - self._renewed_s < _RENEWED_AFTER_S:
+            return self._quantiles
+        counts = totals[:, self._buckets]
+        if groups != self._known:  # somebody came or went; who is new starts from nothing
+            before = dict(zip((*self._known, ""), self._before, strict=True))
+            nothing = np.zeros(len(self._buckets))
+            self._before = np.array([before.get(each, nothing) for each in (*groups, "")])
+        since = np.maximum(counts - self._before, 0.0).reshape(-1, BUCKETS)
+        found = quantiles_s(since, tuple(_SHARES.values()))
+        self._quantiles = found.reshape(len(totals), -1)
+        self._before, self._known, self._renewed_s = counts, groups, now_s
+        return self._quantiles
 
 
 def _words(name: str, width: int) -> list[str]:

@@ -19,6 +19,7 @@ from steward.clients.bpf.syscalls import Kernel, MapKind
 __all__ = ["Rows"]
 
 Numbers = NDArray[np.uint64]
+Totals = NDArray[np.float64]
 
 
 class Owners(Protocol):
@@ -28,10 +29,10 @@ class Owners(Protocol):
 
 
 class Rows:
-    """The counters of one kind of owner, added up by group."""
+    """Rows of counters, added up by group."""
 
     def __init__(
-        self, kernel: Kernel, name: str, counters: Mapping[str, int], *, slots: int, stripes: int
+        self, kernel: Kernel, counters: Mapping[str, int], *, slots: int, stripes: int
     ) -> None:
         self.groups: tuple[str, ...] = ()  # who has counters now, in order
         self.width = max(1, sum(counters.values()))
@@ -39,11 +40,11 @@ class Rows:
         self.count = slots
         self._kernel = kernel
         self._most = 16 * slots  # owners without a slot of their own are in the map too
-        self._slots = kernel.map(MapKind.HASH, f"{name}_slots", key=8, value=4, entries=self._most)
-        self._free = kernel.map(MapKind.STACK, f"{name}_free", key=0, value=4, entries=slots)
+        self._slots = kernel.map(MapKind.HASH, "slots", key=8, value=4, entries=self._most)
+        self._free = kernel.map(MapKind.STACK, "free", key=0, value=4, entries=slots)
         size = 8 * self.width
         self._counters = kernel.map(
-            MapKind.ARRAY, f"{name}_rows", key=4, value=size, entries=slots * stripes
+            MapKind.ARRAY, "rows", key=4, value=size, entries=slots * stripes
         )
         memory = kernel.shared(self._counters, size * slots * stripes)
         flat = np.frombuffer(memory, dtype=np.uint64, count=self.width * slots * stripes)
@@ -52,7 +53,7 @@ class Rows:
         self._gone: dict[str, Numbers] = {}  # what slots of a group counted that it has no more
         self._leaving: list[int] = []
         self._nobodys = np.zeros(self.width, dtype=np.uint64)  # of those who are gone for good
-        self._used = 1
+        self._arrange()
         self.places = Places(
             slots=self._slots,
             free=self._free,
@@ -86,22 +87,14 @@ class Rows:
             self._settle(owner, slot, known)
         self._forget({group for group in known.values() if group is not None})
         self.prepare({owner: known[owner] for owner in known.keys() - taken.keys()})
-        self.groups = tuple(sorted({*self._group.values(), *self._gone}))
-        self._used = 1 + max((*self._group, *self._leaving, 0))
+        self._arrange()
 
-    def totals(self) -> Numbers:
+    def totals(self) -> Totals:
         """Return a row per group, in order of `groups`, and one for all together at the end."""
-        rows = self._rows[:, : self._used].sum(axis=0)
-        out = np.zeros((len(self.groups) + 1, self.width), dtype=np.uint64)
-        place = {group: number for number, group in enumerate(self.groups)}
-        for slot, group in self._group.items():
-            out[place[group]] += rows[slot]
-        for group, counted in self._gone.items():
-            out[place[group]] += counted
-        out[-1] = rows.sum(axis=0) + self._nobodys
-        for counted in self._gone.values():
-            out[-1] += counted
-        return out
+        rows: Numbers = np.add.reduce(self._rows[:, : self._used], axis=0)
+        totals: Totals = self._belongs @ rows.astype(np.float64)
+        totals += self._past
+        return totals
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -134,6 +127,22 @@ class Rows:
             self._gone[group] = self._gone.get(group, 0) + counted
         self._rows[:, slot] = 0
         self._kernel.update(self._free, b"", _slot(slot))
+
+    def _arrange(self) -> None:
+        """Work out once what every reading needs: which slots, and what of the past, a group has.
+
+        Sums are those of a matrix product, in floating point: exact up to 2**53, and a hundred
+        threads need a day of waiting to get there in nanoseconds.
+        """
+        self.groups = tuple(sorted({*self._group.values(), *self._gone}))
+        self._used = 1 + max((*self._group, *self._leaving, 0))
+        self._belongs = np.zeros((len(self.groups) + 1, self._used))
+        self._belongs[-1] = 1.0
+        for slot, group in self._group.items():
+            self._belongs[self.groups.index(group), slot] = 1.0
+        nothing = np.zeros(self.width, dtype=np.uint64)
+        past = [self._gone.get(group, nothing) for group in self.groups]
+        self._past = np.array([*past, sum(past, self._nobodys)], dtype=np.float64)
 
     def _forget(self, here: set[str]) -> None:
         """Forget groups that are gone altogether; what they counted stays in the total."""

@@ -25,7 +25,7 @@ __all__ = ["DEFAULT_SETS", "Ebpf"]
 
 # all but launches of CUDA kernels, which are so many that a probe on each is felt
 DEFAULT_SETS = ("sched", "block", "faults", "tcp", "syscalls", "cuda")
-_NOTES = {"probes.lost": ("lost_tasks", "lost_requests"), "probes.unattributed": ("full_slots",)}
+_NOTES = ("probes.lost", "probes.unattributed")
 _NOTHING = Layout(blocks=())
 _MOVED_AFTER_S = 60.0
 
@@ -58,6 +58,7 @@ class Ebpf:
         self._now_s = now_s
         self._session: Session | None = None
         self._layout = _NOTHING
+        self._parts: tuple[object, ...] = ()
         self._failed: StewardError | None = None
         self._checked_s = now_s()
         self._told: set[str] = set()
@@ -81,27 +82,19 @@ class Ebpf:
         session = self._started()
         if session is None:
             return _NOTHING
-        before = session.shape
         session.look(self._now_s())
-        if self._layout is _NOTHING or before != session.shape:
-            self._layout = self._laid_out(session)
+        if self._parts is not session.parts:
+            self._parts, self._layout = session.parts, self._laid_out(session)
         return self._layout
 
     def sample(self, into: NDArray[np.float64]) -> None:
         session = self._session
         if session is None:
             return
-        jobs, disks = session.read()
-        width = len(session.node_columns)
-        notes = session.probes.notes()
-        into[:width] = jobs[-1, session.node_columns]
-        into[width : width + len(_NOTES)] = [
-            sum(notes[word] for word in words) for words in _NOTES.values()
-        ]
-        at = width + len(_NOTES)
-        of_jobs = jobs[:-1, session.job_columns].ravel()
-        into[at : at + len(of_jobs)] = of_jobs
-        into[at + len(of_jobs) :] = disks[:-1].ravel()
+        session.read(into[: -len(_NOTES)], self._now_s())
+        note = session.probes.note
+        into[-2] = note("lost_tasks") + note("lost_requests")
+        into[-1] = note("full_slots")
 
     def collect(self, t_s: float) -> Observation:
         """Look for libraries to probe and for what changed; say what cannot be had, once."""
@@ -118,11 +111,15 @@ class Ebpf:
         session.libraries.look()
         return Observation(events=self._events(t_s, _worth_telling(session)))
 
+    def costs(self) -> dict[str, tuple[int, int]]:
+        """Return nanoseconds and runs of each program, if the kernel is measuring them."""
+        return self._session.probes.costs() if self._session else {}
+
     def close(self) -> None:
         """Take the probes off the kernel; the next look loads them again."""
         if self._session is not None:
             self._session.close()
-        self._session, self._layout = None, _NOTHING
+        self._session, self._layout, self._parts = None, _NOTHING, ()
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -149,13 +146,9 @@ class Ebpf:
             return dict.fromkeys((each.name for each in self._sets), fault.problem)
 
     def _laid_out(self, session: Session) -> Layout:
-        node = Block(entity=self.node, names=(*session.node_words, *_NOTES))
-        jobs = (Block(entity=f"{self.node}@{job}", names=session.job_words) for job in session.jobs)
-        disks = (
-            Block(entity=f"{self.node}/disk:{disk}", names=session.disk_words)
-            for disk in session.disks
-        )
-        return Layout(blocks=(node, *jobs, *disks))
+        *others, (_, of_node) = session.parts
+        blocks = (Block(entity=self.node + part, names=names) for part, names in others)
+        return Layout(blocks=(*blocks, Block(entity=self.node, names=(*of_node, *_NOTES))))
 
     def _obstacles(self) -> dict[str, str]:
         fault = self._failed
@@ -178,10 +171,10 @@ def _worth_telling(session: Session) -> dict[str, str]:
         f"collector.limited {name}": f"no probes for {name}: {why}"
         for name, why in session.probes.refused.items()
     }
-    notes = session.probes.notes()
-    if notes["full_slots"]:
+    note = session.probes.note
+    if note("full_slots"):
         said["probes.full"] = "more groups than places: some jobs are counted with the node only"
-    if notes["lost_tasks"] or notes["lost_requests"]:
+    if note("lost_tasks") or note("lost_requests"):
         said["probes.lost"] = "some events could not be remembered; see kernel.probes.lost_per_s"
     if not session.attributed:
         said["probes.unattributed"] = (

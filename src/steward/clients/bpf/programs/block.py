@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steward.clients.bpf.assembler import FRAME, Code, Helper, Register
 from steward.clients.bpf.histogram import BUCKETS, count_into
-from steward.clients.bpf.programs.shared import Kit, ProbeSet, Program, note, record_of
+from steward.clients.bpf.programs.shared import DISK, Kit, ProbeSet, Program, note, record_of
 
 __all__ = ["BLOCK", "DIRECTIONS"]
 
@@ -59,11 +59,11 @@ def _complete(kit: Kit) -> Code:
     code.compute(R9, "<<", 3)
     code.store(FRAME, _REQUEST, R6)
     _device(code, kit)
-    record_of(code, kit, kit.disks, R1, otherwise="out")
+    record_of(code, kit, R1, otherwise="out")
     code.move(R7, R0)
     code.compute(R9, "+", R7)
     code.load(R1, FRAME, _BYTES)
-    code.add_to(R9, kit.disks.offsets["block.bytes"], R1)
+    code.add_to(R9, kit.places.offsets["block.bytes"], R1)
     _book(code, kit)
     code.label("out")
     code.leave()
@@ -80,11 +80,14 @@ def _device(code: Code, kit: Kit) -> None:
         code.load(R1, R6, field("request", "rq_disk").offset)
     code.load(R1, R1, field("gendisk", "part0").offset)
     code.load(R1, R1, field("block_device", "bd_dev").offset, size=4)
+    code.move(R2, 1)
+    code.compute(R2, "<<", DISK.bit_length() - 1)
+    code.compute(R1, "|", R2)
 
 
 def _book(code: Code, kit: Kit) -> None:
     """Book time and histogram of the request on the stack, in the row at R7 (R9: its column)."""
-    offsets = kit.disks.offsets
+    offsets = kit.places.offsets
     code.map(R1, kit.requests)
     code.move(R2, FRAME)
     code.compute(R2, "+", _REQUEST)
@@ -114,5 +117,4 @@ BLOCK = ProbeSet(
     },
     counters={"block.count": 2, "block.bytes": 2, "block.ns": 2, "block.histogram": BUCKETS},
     build=_build,
-    of="disks",
 )

@@ -132,11 +132,11 @@ def _remember(code: Code, kit: Kit) -> None:
 
 def _count(code: Code, kit: Kit, call: Call) -> None:
     cgroup_of(code, kit, R6, R1)
-    record_of(code, kit, kit.jobs, R1, otherwise="out")
+    record_of(code, kit, R1, otherwise="out")
     code.move(R1, 1)
-    code.add_to(R0, kit.jobs.offsets[f"{call.name}.count"], R1)
+    code.add_to(R0, kit.places.offsets[f"{call.name}.count"], R1)
     if call.bytes_argument >= 0:
-        code.add_to(R0, kit.jobs.offsets[f"{call.name}.bytes"], R8)
+        code.add_to(R0, kit.places.offsets[f"{call.name}.bytes"], R8)
 
 
 def finish(kit: Kit, call: Call) -> Code:
@@ -153,10 +153,10 @@ def finish(kit: Kit, call: Call) -> Code:
     code.move(R8, R0)
     code.compute(R8, "-", R7)
     cgroup_of(code, kit, R6, R1)
-    record_of(code, kit, kit.jobs, R1, otherwise="out")
+    record_of(code, kit, R1, otherwise="out")
     code.move(R1, 1)
-    code.add_to(R0, kit.jobs.offsets[f"{call.name}.count"], R1)
-    code.add_to(R0, kit.jobs.offsets[f"{call.name}.ns"], R8)
+    code.add_to(R0, kit.places.offsets[f"{call.name}.count"], R1)
+    code.add_to(R0, kit.places.offsets[f"{call.name}.ns"], R8)
     code.label("out")
     code.leave()
     return code

@@ -160,7 +160,7 @@ def _book(code: Code, kit: Kit) -> None:
     code.jump_if(R2, "==", 0, "out")
     code.store(FRAME, _SAVED, R1)
     cgroup_of(code, kit, R7, R1)
-    record_of(code, kit, kit.jobs, R1, otherwise="out")
+    record_of(code, kit, R1, otherwise="out")
     code.move(R7, R0)
     code.move(R5, 1)
     _book_ready(code, kit)
@@ -169,7 +169,7 @@ def _book(code: Code, kit: Kit) -> None:
 
 def _book_ready(code: Code, kit: Kit) -> None:
     """Book how long it could run and did not (since R9), in the row at R7. Leaves R8 at that."""
-    offsets = kit.jobs.offsets
+    offsets = kit.places.offsets
     code.jump_if(R9, "==", 0, "slept")
     code.jump_if(R9, ">", R8, "slept")
     code.compute(R8, "-", R9)  # how long
@@ -188,7 +188,7 @@ def _book_ready(code: Code, kit: Kit) -> None:
 
 def _book_sleep(code: Code, kit: Kit) -> None:
     """Book how long it slept (R6 to R8) under its cause, in the row at R7."""
-    offsets = kit.jobs.offsets
+    offsets = kit.places.offsets
     code.jump_if(R6, "==", 0, "out")
     code.jump_if(R6, ">", R8, "out")
     code.compute(R8, "-", R6)
@@ -242,7 +242,7 @@ def _waits(kit: Kit) -> Code:
     code.compute(R1, "|", R2)
     code.jump_if(R1, "==", 0, "out")
     cgroup_of(code, kit, R6, R1)
-    record_of(code, kit, kit.jobs, R1, otherwise="out")
+    record_of(code, kit, R1, otherwise="out")
     code.move(R9, R0)
     code.call(Helper.KTIME_NS)
     code.move(R8, R0)
@@ -253,7 +253,7 @@ def _waits(kit: Kit) -> Code:
     code.jump_if(R1, ">=", len(CAUSES), "out")
     code.compute(R1, "<<", 3)
     code.compute(R1, "+", R9)
-    code.add_to(R1, kit.jobs.offsets["wait.ns"], R2)
+    code.add_to(R1, kit.places.offsets["wait.ns"], R2)
     code.jump("out")
     code.label("ready")
     code.load(R1, R7, at["off_ns"])
@@ -262,10 +262,10 @@ def _waits(kit: Kit) -> Code:
     code.compute(R1, "-", R0)
     code.jump_if(R1, "<", _STARVING_NS, "out")  # so that the histogram sees common waits whole
     _move_on(code, at["ready_ns"])
-    code.add_to(R9, kit.jobs.offsets["runq.ns"], R2)
+    code.add_to(R9, kit.places.offsets["runq.ns"], R2)
     code.load(R1, R7, at["cause"])
     code.jump_if(R1, "!=", CAUSES.index("preempted"), "out")
-    code.add_to(R9, kit.jobs.offsets["wait.ns"] + 8 * CAUSES.index("preempted"), R2)
+    code.add_to(R9, kit.places.offsets["wait.ns"] + 8 * CAUSES.index("preempted"), R2)
     code.label("out")
     code.leave()
     return code

@@ -17,6 +17,7 @@ from steward.errors import StewardError
 
 __all__ = [
     "CREATE",
+    "DISK",
     "NOTES",
     "Kit",
     "Places",
@@ -32,6 +33,7 @@ R0, R1, R2, R3, R4 = (Register(number) for number in range(5))
 
 NOTES = ("new_slots", "full_slots", "lost_tasks", "lost_requests")  # what went wrong, or came
 CREATE = 1
+DISK = 1 << 62  # added to the number of a disk, so that it is not mistaken for a cgroup
 _NO_EXIST = 1
 _EXISTS = -17
 _KEY, _INDEX = -8, -16  # places on the stack; the programs themselves use what is below
@@ -39,7 +41,7 @@ _KEY, _INDEX = -8, -16  # places on the stack; the programs themselves use what 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The maps of one kind of owner (jobs or disks), and where its counters are in a row."""
+    """The maps from an owner to its row of counters, and where each counter is in a row."""
 
     slots: int  # map: owner -> slot
     free: int  # stack of slots that nobody has
@@ -56,8 +58,7 @@ class Kit:
     types: Btf
     machine: str  # x86_64, aarch64
     controller: str  # the v1 controller by which jobs are told apart; empty: the v2 hierarchy
-    jobs: Places
-    disks: Places
+    places: Places
     tasks: int  # map: task -> what is remembered about it
     task_offsets: Mapping[str, int]
     calls: int  # array: system call -> why it waits, and which of the counted calls it is
@@ -84,7 +85,6 @@ class ProbeSet:
     tracepoints: Mapping[str, tuple[str, ...]]  # with the types of the arguments that are used
     counters: Mapping[str, int]  # name: how many numbers
     build: Callable[[Kit], tuple[Program, ...]]
-    of: str = "jobs"
     remembers: tuple[str, ...] = ()  # per task
 
     def check(self, types: Btf) -> None:
@@ -139,8 +139,9 @@ def cgroup_of(code: Code, kit: Kit, task: Register, into: Register) -> None:
     code.load(into, into, field("kernfs_node", "id").offset)
 
 
-def record_of(code: Code, kit: Kit, places: Places, owner: Register, *, otherwise: str) -> None:
+def record_of(code: Code, kit: Kit, owner: Register, *, otherwise: str) -> None:
     """Put the row of an owner into R0, or go to `otherwise`. Loses R1 to R5."""
+    places = kit.places
     found, new, full = (code.fresh(word) for word in ("found", "new", "full"))
     done = code.fresh("done")
     code.store(FRAME, _KEY, owner)
@@ -161,7 +162,7 @@ def record_of(code: Code, kit: Kit, places: Places, owner: Register, *, otherwis
     code.jump_if(R0, "==", 0, otherwise)
     code.jump(done)
     code.label(new)
-    _take_slot(code, kit, places, full=full)
+    _take_slot(code, kit, full=full)
     code.load(R1, FRAME, _INDEX, size=4)
     code.jump(found)
     code.label(full)
@@ -170,9 +171,10 @@ def record_of(code: Code, kit: Kit, places: Places, owner: Register, *, otherwis
     code.label(done)
 
 
-def _take_slot(code: Code, kit: Kit, places: Places, *, full: str) -> None:
+def _take_slot(code: Code, kit: Kit, *, full: str) -> None:
     """Give the owner on the stack a slot of its own; the slot's number is then on the stack."""
-    none, kept, raced = (code.fresh(word) for word in ("none", "kept", "raced"))
+    places = kit.places
+    none, kept = code.fresh("none"), code.fresh("kept")
     code.store(FRAME, _INDEX, 0)
     _at(code, places.free, _INDEX)
     code.call(Helper.MAP_POP)
@@ -194,7 +196,6 @@ def _take_slot(code: Code, kit: Kit, places: Places, *, full: str) -> None:
     code.jump(full)
     code.label(kept)
     note(code, kit, "new_slots")
-    code.label(raced)
 
 
 def _at(code: Code, fd: int, place: int) -> None:

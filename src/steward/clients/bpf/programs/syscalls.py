@@ -62,7 +62,7 @@ def _exit(kit: Kit) -> Code:
 
     The registers say which call it was, so that all others are left at once.
     """
-    at, offsets = kit.task_offsets, kit.jobs.offsets
+    at, offsets = kit.task_offsets, kit.places.offsets
     code = Code("sys_exit")
     code.load(R1, R1, 0)
     if kit.machine == "x86_64":
@@ -91,7 +91,7 @@ def _exit(kit: Kit) -> Code:
     code.move(R9, R0)
     code.compute(R9, "-", R8)
     cgroup_of(code, kit, R6, R1)
-    record_of(code, kit, kit.jobs, R1, otherwise="out")
+    record_of(code, kit, R1, otherwise="out")
     code.jump_if(R7, ">", len(COUNTED), "out")
     code.compute(R7, "-", 1)
     code.compute(R7, "&", len(COUNTED) - 1)

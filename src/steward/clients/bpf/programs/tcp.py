@@ -27,7 +27,7 @@ def _retransmit(kit: Kit) -> Code:
     code.load(R6, R1, 0)
     _row(code, kit)
     code.move(R1, 1)
-    code.add_to(R0, kit.jobs.offsets["tcp.retransmits"], R1)
+    code.add_to(R0, kit.places.offsets["tcp.retransmits"], R1)
     code.label("out")
     code.leave()
     return code
@@ -35,7 +35,7 @@ def _retransmit(kit: Kit) -> Code:
 
 def _round_trip(kit: Kit) -> Code:
     """Count the smoothed round-trip time at each segment that arrives."""
-    offsets = kit.jobs.offsets
+    offsets = kit.places.offsets
     code = Code("tcp_probe")
     code.load(R6, R1, 0)
     code.move(R1, R6)
@@ -63,7 +63,7 @@ def _row(code: Code, kit: Kit) -> None:
         code.load(R1, R6, kit.types.field("sock", "sk_cgrp_data.cgroup").offset)
         code.load(R1, R1, kit.types.field("cgroup", "kn").offset)
         code.load(R1, R1, kit.types.field("kernfs_node", "id").offset)
-    record_of(code, kit, kit.jobs, R1, otherwise="out")
+    record_of(code, kit, R1, otherwise="out")
 
 
 TCP = ProbeSet(

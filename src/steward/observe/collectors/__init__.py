@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from steward.observe.collectors.cgroups import Cgroups
 from steward.observe.collectors.dcgm import Dcgm
+from steward.observe.collectors.ebpf import Ebpf
 from steward.observe.collectors.host import Host
 from steward.observe.collectors.kubernetes import Kubernetes
+from steward.observe.collectors.logs.container_logs import ContainerLogs
+from steward.observe.collectors.logs.journald import Journald
+from steward.observe.collectors.logs.kernel_log import KernelLog
+from steward.observe.collectors.logs.log_files import LogFiles
 from steward.observe.collectors.marks import Marks
 from steward.observe.collectors.nvml import Nvml
 from steward.observe.collectors.perf import Perf
@@ -21,9 +26,14 @@ __all__ = ["COLLECTORS"]
 
 COLLECTORS: dict[str, type[Collector]] = {
     "cgroups": Cgroups,
+    "container-logs": ContainerLogs,
     "dcgm": Dcgm,
+    "ebpf": Ebpf,
     "host": Host,
+    "journald": Journald,
+    "kernel-log": KernelLog,
     "kubernetes": Kubernetes,
+    "log-files": LogFiles,
     "marks": Marks,
     "nvml": Nvml,
     "perf": Perf,

@@ -7,9 +7,17 @@ from __future__ import annotations
 
 import typer
 
+from steward.cli.observe.importing import import_files
+from steward.cli.observe.quality import quality
+from steward.cli.observe.query import query, tail
+
 __all__ = ["app"]
 
 app = typer.Typer(
     help="Record telemetry, bring in that of others, ask it questions, see how good it is.",
     no_args_is_help=True,
 )
+app.command(name="import")(import_files)
+app.command(name="quality")(quality)
+app.command(name="query")(query)
+app.command(name="tail")(tail)

@@ -41,6 +41,7 @@ __all__ = [
     "live_files",
     "made_from",
     "once_each",
+    "replaced_by",
     "replaced_files",
     "scan",
     "write_frame",
@@ -274,6 +275,11 @@ def _set_aside(file: Path, fault: BaseException, note: Note) -> None:
 def columns_of(file: Path, shape: Shape) -> tuple[str, ...]:
     """Return the columns of a file beside those that all have, by name."""
     return tuple(sorted({*_footer(file, shape).columns} - {*shape.names}))
+
+
+def replaced_by(file: Path, shape: Shape) -> tuple[str, ...]:
+    """Return the names of the files that this one replaces."""
+    return _footer(file, shape).replaces
 
 
 def made_from(file: Path, shape: Shape) -> tuple[str, ...]:

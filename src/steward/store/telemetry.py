@@ -11,7 +11,7 @@ import polars as pl
 from steward.model.frame import ENTITY, T_S, Frame, check_frame
 from steward.store.files.parquet import HOUR_S, Shape
 from steward.store.files.table import MAX_WAITING_ROWS, Table
-from steward.store.files.tiers import TIERS, Tier, Tiers, coarser, cover, merged, read_steps
+from steward.store.files.tiers import TIERS, Tier, Tiers, cover, read_steps
 
 __all__ = ["KEEP_TIERS_DAYS", "MAX_WAITING_ROWS", "Telemetry"]
 
@@ -99,15 +99,8 @@ class Telemetry:
         from_s, to_s, step_s = time
         with self.table.lock:  # a flush between the two would show its rows twice, or not at all
             known = cover(self._folder, tiers, from_s=from_s, to_s=to_s, note=self._note)
-            waiting = [table.filter(where) for table in self.table.waiting.tables()]
-        pieces = [read_steps(known, where, metrics=metrics, step_s=step_s)]
-        for table in waiting:
-            names = [name for name in table.columns if name not in (T_S, ENTITY)]
-            asked = [name for name in names if metrics is None or name in metrics]
-            if asked:
-                steps = coarser(table.lazy(), asked, step_s=step_s, summed=False)
-                pieces.append(steps.collect())
-        return merged(pieces, step_s=step_s)
+            waiting = self.table.waiting.tables()
+        return read_steps(known, waiting, where, metrics=metrics, step_s=step_s)
 
     def _note(self, text: str) -> None:
         self.table.notes.append(text)

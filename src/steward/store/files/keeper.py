@@ -181,7 +181,10 @@ class Keeper:
         for file in live:
             sets.setdefault(columns_of(file, self._shape), []).append(file)
         for alike in (files for files in sets.values() if len(files) > 1):
-            rows = {file: pl.scan_parquet(file).select(pl.len()).collect().item() for file in alike}
+            rows = {
+                file: pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+                for file in alike
+            }
             group: list[Path] = []
             total = 0
             for file in sorted(alike, key=lambda file: (rows[file], file)):

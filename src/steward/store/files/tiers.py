@@ -7,7 +7,7 @@ samples and a crash between two files need no special care, and extremes are nev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +37,6 @@ __all__ = [
     "Tiers",
     "coarser",
     "cover",
-    "merged",
     "metrics_of",
     "read_steps",
 ]
@@ -187,24 +186,48 @@ def _alike(files: Sequence[Path]) -> dict[tuple[str, ...], list[Path]]:
 
 
 def read_steps(
-    known: Cover, where: pl.Expr, *, metrics: Sequence[str] | None, step_s: float
+    known: Cover,
+    waiting: Sequence[Frame],
+    where: pl.Expr,
+    *,
+    metrics: Sequence[str] | None,
+    step_s: float,
 ) -> Frame:
-    """Return one row per entity and step, from the files of a cover."""
+    """Return one row per entity and step, from the files of a cover and what waits in memory."""
+    raw, *tiers = known.levels
     pieces: list[Frame] = []
-    for level, files in enumerate(known.levels):
-        summed = level > 0
-        for columns, alike in _alike(files).items():
-            there = metrics_of(columns) if summed else list(columns)
-            asked = [name for name in there if metrics is None or name in metrics]
-            if asked:
-                schema = {name: _SHAPE.kind(name) for name in (T_S, ENTITY, *columns)}
-                rows = lazily(alike, schema).filter(where)
-                steps = coarser(rows, asked, step_s=step_s, summed=summed)
-                pieces.append(steps.collect(engine="streaming"))
-    return merged(pieces, step_s=step_s)
+    for rows, columns in _raw_rows(raw, waiting):
+        asked = [name for name in columns if metrics is None or name in metrics]
+        if asked:
+            once = rows.filter(where).select(T_S, ENTITY, *asked).unique()
+            steps = coarser(once, asked, step_s=step_s, summed=False)
+            pieces.append(steps.collect(engine="streaming"))
+    for columns, alike in _alike([file for files in tiers for file in files]).items():
+        asked = [name for name in metrics_of(columns) if metrics is None or name in metrics]
+        if asked:
+            rows = lazily(alike, {name: _SHAPE.kind(name) for name in (T_S, ENTITY, *columns)})
+            steps = coarser(rows.filter(where), asked, step_s=step_s, summed=True)
+            pieces.append(steps.collect(engine="streaming"))
+    return _merged(pieces, step_s=step_s)
 
 
-def merged(pieces: Sequence[Frame], *, step_s: float) -> Frame:
+def _raw_rows(
+    files: Sequence[Path], waiting: Sequence[Frame]
+) -> Iterator[tuple[pl.LazyFrame, list[str]]]:
+    """Give samples that no tier has, by their columns: those in files and those that wait."""
+    sets = _alike(files)
+    by_columns = {tuple(sorted({*table.columns} - {T_S, ENTITY})): table for table in waiting}
+    for columns in dict.fromkeys((*sets, *by_columns)):
+        names = (T_S, ENTITY, *columns)
+        pieces = []
+        if columns in sets:
+            pieces.append(lazily(sets[columns], {name: _SHAPE.kind(name) for name in names}))
+        if columns in by_columns:
+            pieces.append(by_columns[columns].lazy().select(names))
+        yield pl.concat(pieces), list(columns)
+
+
+def _merged(pieces: Sequence[Frame], *, step_s: float) -> Frame:
     """Put steps of several tables together: one row per entity and step."""
     if not pieces:
         return pl.DataFrame(schema={T_S: pl.Float64, ENTITY: pl.String})

@@ -15,7 +15,7 @@ import duckdb
 import polars as pl
 
 from steward.errors import StewardError, did_you_mean
-from steward.store.files.parquet import Parts, Shape, live_files
+from steward.store.files.parquet import Parts, Shape, lazily, live_files
 from steward.store.query.tables import Tables
 from steward.store.query.views import text_literal
 
@@ -68,6 +68,10 @@ class Query:
         self._limits = limits
         self.notes: list[str] = []
         self._scratch = tempfile.TemporaryDirectory(prefix="steward-query-")
+        if {*str(self._folder)} & {*"*?["}:  # DuckDB would take the name for a pattern
+            link = Path(self._scratch.name) / "data"
+            link.symlink_to(self._folder)
+            self._folder = link
         self._tables = Tables(
             folder=self._folder,
             scratch=Path(self._scratch.name),
@@ -113,7 +117,7 @@ class Query:
         for part in reversed(parts.between(0.0, float("inf"))):
             files = live_files(parts.folder(part), Shape(), self.notes.append)
             if files:
-                newest = pl.scan_parquet(files, missing_columns="insert", extra_columns="ignore")
+                newest = lazily(files, {"t_s": pl.Float64()})
                 return float(newest.select(pl.col("t_s").max()).collect().item())
         return 0.0
 

@@ -126,8 +126,10 @@ class _Counted:
         self._progress(len(piece))
         return piece
 
-    def readline(self) -> bytes:
-        return self._raw.readline()
+    def readline(self, size: int = -1) -> bytes:
+        line = self._raw.readline(size)
+        self._progress(len(line))
+        return line
 
     def close(self) -> None:
         self._raw.close()

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import typer
 
+from steward.cli.observe.importing import import_files
+from steward.cli.observe.quality import quality
+from steward.cli.observe.query import query, tail
 from steward.cli.observe.record import record
 
 __all__ = ["app"]
@@ -16,3 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command(name="record")(record)
+app.command(name="import")(import_files)
+app.command(name="query")(query)
+app.command(name="tail")(tail)
+app.command(name="quality")(quality)

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.errors import StewardError, TemporaryError
@@ -237,6 +237,7 @@ def test_segments_are_removed_though_the_disk_is_full(
 BODIES = st.lists(st.binary(max_size=60), min_size=1, max_size=12)
 
 
+@settings(max_examples=40)
 @given(bodies=BODIES, cut=st.integers(0, 400))
 def test_a_torn_tail_costs_only_what_was_torn(
     tmp_path_factory: pytest.TempPathFactory, bodies: list[bytes], cut: int

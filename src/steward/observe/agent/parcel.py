@@ -25,7 +25,7 @@ from steward.model.frame import ENTITY, OTHER_SCHEMA, T_S, Frame
 from steward.model.identity import GpuId
 from steward.model.job import Job, Tenant
 from steward.model.span import Span
-from steward.observe.packed import (
+from steward.observe.agent.packed import (
     MAX_NAME_CHARS,
     Columns,
     bad,

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from steward.errors import StewardError
-from steward.model.frame import Frame
+from steward.model.frame import ENTITY, T_S, Frame
 
 __all__ = ["MAX_NAME_CHARS", "Columns", "bad", "columns_of", "frame_of", "pack", "unpack"]
 
@@ -27,6 +27,7 @@ MAX_COLUMNS = 2_000
 MAX_NAME_CHARS = 256  # of a metric or an entity
 MAX_TEXT_CHARS = 65_536  # of a line
 _LENGTH = struct.Struct("<I")
+_FIRST = {T_S: 0, ENTITY: 1}
 _CODE_BYTES, _NUMBER_BYTES = 4, 8
 
 
@@ -93,6 +94,7 @@ def frame_of(tables: Sequence[Columns]) -> Frame:
     for name, numbers, known in zip(first.numbers, matrix, whole, strict=True):
         column = pl.Series(name, numbers)
         columns.append(column if known else column.set(~column.is_finite(), None))
+    columns.sort(key=lambda column: _FIRST.get(column.name, len(_FIRST)))
     return pl.DataFrame(columns)
 
 

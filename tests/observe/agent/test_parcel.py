@@ -174,7 +174,7 @@ def test_what_is_no_parcel_is_refused_in_words(body: bytes, says: str) -> None:
         ({"sequence": "x"}, "its label is wrong"),
         ({"parts": [["frame", 2**40]]}, "bytes inside"),
         ({"parts": [["frame", -5], ["frame", 5]]}, "bytes inside"),
-        ({"parts": [["frame", 0]] * 65}, "more than 64 parts"),
+        ({"parts": [["frame", 0]] * 257}, "more than 256 parts"),
         ({"parts": [["frame", 5]]}, "unpacked"),
         ({"parts": [["frame", 100_000]]}, "less inside"),
         ({"shift_s": 1e300}, "shifted"),

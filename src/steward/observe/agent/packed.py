@@ -20,7 +20,17 @@ from numpy.typing import NDArray
 from steward.errors import StewardError
 from steward.model.frame import ENTITY, T_S, Frame
 
-__all__ = ["MAX_NAME_CHARS", "Columns", "bad", "columns_of", "frame_of", "pack", "unpack"]
+__all__ = [
+    "MAX_NAME_CHARS",
+    "MAX_ROWS",
+    "MAX_TEXT_CHARS",
+    "Columns",
+    "bad",
+    "columns_of",
+    "frame_of",
+    "pack",
+    "unpack",
+]
 
 MAX_ROWS = 500_000
 MAX_COLUMNS = 2_000

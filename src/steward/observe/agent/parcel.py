@@ -27,6 +27,7 @@ from steward.model.job import Job, Tenant
 from steward.model.span import Span
 from steward.observe.agent.packed import (
     MAX_NAME_CHARS,
+    MAX_TEXT_CHARS,
     Columns,
     bad,
     columns_of,
@@ -35,12 +36,21 @@ from steward.observe.agent.packed import (
     unpack,
 )
 
-__all__ = ["MAX_PARCEL_BYTES", "Label", "Parcel", "label_of", "open_parcel", "relabel", "seal"]
+__all__ = [
+    "MAX_NEWS",
+    "MAX_PARCEL_BYTES",
+    "Label",
+    "Parcel",
+    "label_of",
+    "open_parcel",
+    "relabel",
+    "seal",
+]
 
 MAX_PARCEL_BYTES = 16 * 2**20
 MAX_OPEN_BYTES = 128 * 2**20
 MAX_LABEL_BYTES = 16_384
-MAX_PARTS = 64
+MAX_PARTS = 256
 MAX_NEWS = 10_000  # events, spans or jobs
 _START = struct.Struct("<4sBI")
 _KIND, _VERSION = b"STWP", 1
@@ -308,7 +318,7 @@ def _lines_table(lines: tuple[LogLine, ...]) -> Frame:
         T_S: [line.t_s for line in lines],
         ENTITY: [_plain(line.entity) for line in lines],
         "source": [_plain(line.source) for line in lines],
-        "text": [_plain(line.text) for line in lines],
+        "text": [_plain(line.text)[:MAX_TEXT_CHARS] for line in lines],
         "level": [float(line.level) for line in lines],
     }
     return pl.DataFrame(columns, schema=_LINES)

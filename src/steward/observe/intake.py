@@ -22,8 +22,7 @@ from steward.errors import StewardError, TemporaryError, unknown_name
 from steward.model.event import Availability, Event, Observation
 from steward.observe.agent.parcel import Parcel, open_parcel
 from steward.observe.merging import Merging
-from steward.store.spool import Record, Spool
-from steward.store.streams import Streams
+from steward.store.spool import Record, Spool, Streams
 
 __all__ = ["Decoder", "Intake", "IntakeStats", "Once"]
 

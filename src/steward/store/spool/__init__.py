@@ -9,5 +9,6 @@ from __future__ import annotations
 
 from steward.store.spool.folder import Spool, SpoolFullError
 from steward.store.spool.segment import Record
+from steward.store.spool.streams import Streams
 
-__all__ = ["Record", "Spool", "SpoolFullError"]
+__all__ = ["Record", "Spool", "SpoolFullError", "Streams"]

@@ -28,6 +28,7 @@ __all__ = ["Decoder", "Intake", "IntakeStats", "Once"]
 
 MAX_BYTES = 2 * 2**30
 MAX_OPEN_BYTES = 256 * 2**20
+KEEP_EVERY_S = 30.0
 
 Decoder = Callable[[bytes], Observation | Parcel]
 
@@ -83,6 +84,7 @@ class Intake:
         self._drained = self._spool.released  # all up to this number were collected
         self._handed = self._drained  # and all up to this one are certainly in the store's hands
         self._unkept: deque[tuple[int, int]] = deque()  # numbers and sizes, collected and not kept
+        self._kept_s = float("-inf")
         self._told: list[Event] = []
         self._accepted = self._repeated = self._unreadable = 0
         self._damage: tuple[str, ...] = ()
@@ -167,6 +169,13 @@ class Intake:
                 self._unkept.popleft()
         self._streams.save()  # before the spool forgets what it could be learned from
         self._spool.release(upto)
+
+    def upkeep(self, t_s: float, flush: Callable[[], None]) -> None:
+        """Now and then, let the store make everything durable and let go of it here."""
+        if not 0 <= t_s - self._kept_s < KEEP_EVERY_S:
+            self._kept_s = t_s
+            flush()
+            self.kept()
 
     def close(self) -> None:
         """Let another process go on. What was accepted and not kept is read again then."""

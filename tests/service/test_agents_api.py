@@ -10,31 +10,50 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from factories import tenants
 from observe.parcels import T0, full, label, parcel, small
-from service.house import Client, House, build_house
+from service.house import Client, build_house
 from steward.model.event import Observation
 from steward.model.span import Span
 from steward.observe.agent.parcel import label_of, relabel, seal
 from steward.observe.intake import Intake
+from steward.service.access import Access
+from steward.service.api.agents import agent_routes
 from steward.service.app import create_api
-from steward.store.tokens import Role
+from steward.service.door import Door
+from steward.service.failures import handle_failures
+from steward.service.limits import BodyLimit, RateLimit, StreamLimit
+from steward.store.tokens import Role, Tokens
 
 PARCELS, TIME, AGENTS = "/api/v1/agents/parcels", "/api/v1/agents/time", "/api/v1/agents"
 
 
 class Site:
-    """A service that can be reached from other machines, with an intake."""
+    """The routes of agents behind the door, as other machines reach them."""
 
-    def __init__(self, folder: Path, **service: object) -> None:
-        self.house: House = build_house(folder, **{"host": "0.0.0.0", **service})  # noqa: S104
-        self.intake = Intake(folder / "intake")
-        app = create_api(self.house.board, self.house.access, self.house.lab, intake=self.intake)
+    def __init__(
+        self, folder: Path, *, max_bytes: int = 2**20, per_minute: int = 600, upload: int = 2**20
+    ) -> None:
+        self.tokens = Tokens(folder / "tokens.json")
+        self.access = Access(self.tokens, required=True, cookie="steward_test")
+        self.intake = Intake(folder / "intake", max_bytes=max_bytes)
+        app = FastAPI()
+        app.include_router(agent_routes(self.intake), prefix="/api/v1")
+        handle_failures(app)
+        app.add_middleware(
+            Door,
+            access=self.access,
+            rate=RateLimit(per_minute),
+            body=BodyLimit(65536),
+            loopback_only=False,
+            uploads={PARCELS: StreamLimit(upload)},
+        )
         self.client = Client(app, "http://steward.example:8787")
 
     def token(self, name: str = "agents", role: Role = Role.AGENT, *, node: str = "") -> str:
-        return self.house.tokens.make(name, role, node=node)
+        return self.tokens.make(name, role, node=node)
 
     def post(self, body: bytes, token: str) -> httpx.Response:
         return self.client.post(PARCELS, content=body, headers=bearer(token))
@@ -57,7 +76,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     with closing(made.intake):
         yield made
-    made.house.loop.close()
 
 
 def test_a_parcel_is_taken_once_and_its_sender_told_the_time(site: Site) -> None:
@@ -98,8 +116,7 @@ def test_an_agents_token_opens_nothing_else(site: Site) -> None:
         answer = site.client.get(path, headers=headers)
         assert answer.status_code == 403, path
         assert "only brings telemetry" in problem(answer)
-    login = site.client.post("/login", data={"token": site.token("more")})
-    assert login.status_code == 401
+    assert site.access.log_in(site.token("more")) is None  # pages are for people
     assert site.client.get(TIME, headers=headers).status_code == 200
 
 
@@ -116,21 +133,20 @@ def test_a_token_that_is_revoked_is_worthless_at_once(site: Site) -> None:
     token = site.token("n1")
     assert site.post(parcel(1), token).status_code == 200
 
-    site.house.tokens.revoke("n1")
+    site.tokens.revoke("n1")
 
     assert site.post(parcel(2), token).status_code == 401
     assert site.times() == [1]
 
 
 def test_agents_are_not_counted_like_people(tmp_path: Path) -> None:
-    site = Site(tmp_path, requests_per_minute=2)
+    site = Site(tmp_path, per_minute=2)
     token = site.token()
 
     answers = [site.post(parcel(sequence), token).status_code for sequence in range(1, 8)]
 
     assert answers == [200] * 7
     site.intake.close()
-    site.house.loop.close()
 
 
 # -- who may speak of what ---------------------------------------------------------------------
@@ -229,11 +245,7 @@ def test_samples_from_the_day_after_tomorrow_are_refused(site: Site) -> None:
 
 
 def test_a_full_intake_asks_agents_to_come_back(tmp_path: Path) -> None:
-    site = Site(tmp_path)
-    site.intake.close()
-    site.intake = Intake(tmp_path / "small", max_bytes=2000)
-    app = create_api(site.house.board, site.house.access, site.house.lab, intake=site.intake)
-    site.client = Client(app, "http://steward.example:8787")
+    site = Site(tmp_path, max_bytes=2000)
     token = site.token()
 
     answers = [site.post(parcel(sequence), token) for sequence in range(1, 8)]
@@ -243,12 +255,21 @@ def test_a_full_intake_asks_agents_to_come_back(tmp_path: Path) -> None:
     assert {answer.headers["retry-after"] for answer in refused} == {"5"}
     assert len(site.times()) == 7 - len(refused) > 0
     site.intake.close()
-    site.house.loop.close()
 
 
 def test_a_parcel_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    site = Site(tmp_path, upload_limit_bytes=1000)
+    site = Site(tmp_path, upload=1000)
 
     assert site.post(b"x" * 2000, site.token()).status_code == 413
     site.intake.close()
-    site.house.loop.close()
+
+
+def test_the_whole_service_has_these_routes_where_there_is_an_intake(tmp_path: Path) -> None:
+    house = build_house(tmp_path)
+    with closing(house.loop), closing(Intake(tmp_path / "intake")) as intake:
+        app = create_api(house.board, house.access, house.lab, intake=intake)
+        client = Client(app, "http://localhost:8787")
+
+        assert client.post(PARCELS, content=parcel(1)).status_code == 200
+        assert len(client.get(AGENTS).json()["items"]) == 1
+        assert house.client.get(AGENTS).status_code == 404

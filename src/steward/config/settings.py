@@ -22,6 +22,7 @@ __all__ = [
     "JOURNAL_SCHEMES",
     "MASK",
     "ActSettings",
+    "AgentSettings",
     "DecideSettings",
     "GuardSettings",
     "LearnSettings",
@@ -268,6 +269,35 @@ class ServiceSettings(_Section):
     )
 
 
+class AgentSettings(_Section):
+    """An agent that sends what its machine does to a server: `steward observe agent`."""
+
+    server: str = Field("", description="where to send to: `https://HOST:PORT`")
+    token_file: str = Field(
+        "", description="a file that holds a token of role `agent` and nothing else"
+    )
+    ca_file: str = Field(
+        "", description="certificates to trust, in PEM form; empty means the usual authorities"
+    )
+    plain_token: bool = Field(
+        default=False, description="allow the token to go over the network without TLS"
+    )
+    node: str = Field("", description="what this machine is called; empty means its host name")
+    collectors: Plugs = Field(
+        (), strict=False, description="the sources that are read; empty means all that work here"
+    )
+    every_s: float = Field(1.0, ge=0.01, description="seconds from one sample to the next")
+    send_every_s: float = Field(5.0, ge=0.1, description="seconds from one parcel to the next")
+    folder: str = Field(
+        "", description="where parcels wait for the server; empty means `agent` in `store.folder`"
+    )
+    buffer_bytes: int = Field(
+        2**30,
+        ge=2**16,
+        description="how much may wait there; then the oldest is given up, and told as a gap",
+    )
+
+
 class SavingsSettings(_Section):
     """What turns GPU-hours into money, energy and carbon."""
 
@@ -302,6 +332,7 @@ class Settings(_Section):
     )
     store: StoreSettings = StoreSettings()
     service: ServiceSettings = ServiceSettings()
+    agent: AgentSettings = AgentSettings()
     savings: SavingsSettings = SavingsSettings()
     plugs: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="options of one plug by its name: `[plugs.NAME]`"

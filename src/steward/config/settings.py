@@ -22,6 +22,7 @@ __all__ = [
     "JOURNAL_SCHEMES",
     "MASK",
     "ActSettings",
+    "AgentSettings",
     "DecideSettings",
     "GuardSettings",
     "LearnSettings",
@@ -257,10 +258,43 @@ class ServiceSettings(_Section):
         "127.0.0.1", description="the address to listen on; any but loopback needs access tokens"
     )
     port: int = Field(8787, ge=0, le=65535, description="0 takes any free port")
+    tls_certificate: str = Field(
+        "", description="a file in PEM form; with it, the service speaks https alone"
+    )
+    tls_key: str = Field("", description="the key of that certificate, if it is in another file")
     requests_per_minute: int = Field(600, ge=1, description="per client; more are answered 429")
     body_limit_bytes: int = Field(65536, ge=1, description="larger requests are answered 413")
     upload_limit_bytes: int = Field(
         64 * 2**20, ge=1, description="the same for traces that are sent to the lab"
+    )
+
+
+class AgentSettings(_Section):
+    """An agent that sends what its machine does to a server: `steward observe agent`."""
+
+    server: str = Field("", description="where to send to: `https://HOST:PORT`")
+    token_file: str = Field(
+        "", description="a file that holds a token of role `agent` and nothing else"
+    )
+    ca_file: str = Field(
+        "", description="certificates to trust, in PEM form; empty means the usual authorities"
+    )
+    plain_token: bool = Field(
+        default=False, description="allow the token to go over the network without TLS"
+    )
+    node: str = Field("", description="what this machine is called; empty means its host name")
+    collectors: Plugs = Field(
+        (), strict=False, description="the sources that are read; empty means all that work here"
+    )
+    every_s: float = Field(1.0, ge=0.01, description="seconds from one sample to the next")
+    send_every_s: float = Field(5.0, ge=0.1, description="seconds from one parcel to the next")
+    folder: str = Field(
+        "", description="where parcels wait for the server; empty means `agent` in `store.folder`"
+    )
+    buffer_bytes: int = Field(
+        2**30,
+        ge=2**16,
+        description="how much may wait there; then the oldest is given up, and told as a gap",
     )
 
 
@@ -298,6 +332,7 @@ class Settings(_Section):
     )
     store: StoreSettings = StoreSettings()
     service: ServiceSettings = ServiceSettings()
+    agent: AgentSettings = AgentSettings()
     savings: SavingsSettings = SavingsSettings()
     plugs: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="options of one plug by its name: `[plugs.NAME]`"

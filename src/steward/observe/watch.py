@@ -62,6 +62,11 @@ class Watch:
         return self._merge(seen), tuple(faults)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all collectors."""
+        return tuple(post.name for post in self._posts)
+
+    @property
     def pace(self) -> Mapping[str, PaceStats]:
         """How well each sampler's pace was kept, by its name."""
         return {post.name: post.pace.stats for post in self._posts if post.pace is not None}

@@ -18,8 +18,10 @@ from starlette.types import Receive, Scope, Send
 from steward import __version__
 from steward.config.settings import Settings
 from steward.loop import Loop
+from steward.observe.intake import Intake
 from steward.service.access import Access, is_loopback
 from steward.service.api import PREFIX, api_routes
+from steward.service.api.agents import PARCELS
 from steward.service.api.lab import UPLOADS
 from steward.service.board import Board
 from steward.service.door import OPEN, Door
@@ -59,13 +61,15 @@ def create_app(
     board = Board(loop, settings, truth=truth, speed=speed, alive=alive)
     access = _access(settings, tokens)
     lab = LabRuns()
-    app = create_api(board, access, lab)
+    app = create_api(board, access, lab, intake=loop.intake)
     add_pages(app, board, access, lab)
     return app
 
 
-def create_api(board: Board, access: Access, lab: LabRuns | None = None) -> FastAPI:
-    """Return the service without its pages."""
+def create_api(
+    board: Board, access: Access, lab: LabRuns | None = None, *, intake: Intake | None = None
+) -> FastAPI:
+    """Return the service without its pages. With an intake, agents may bring what they see."""
     settings = board.settings.service
     lab = lab or LabRuns()
     app = _Service(
@@ -79,7 +83,7 @@ def create_api(board: Board, access: Access, lab: LabRuns | None = None) -> Fast
     )
     app.state.board = board
     app.tokens_required = access.required
-    app.include_router(api_routes(board, lab))
+    app.include_router(api_routes(board, lab, intake))
     app.include_router(login_routes(access, board.settings.site.name))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics", "/login", "/logout"):
@@ -91,7 +95,7 @@ def create_api(board: Board, access: Access, lab: LabRuns | None = None) -> Fast
         rate=RateLimit(settings.requests_per_minute),
         body=BodyLimit(settings.body_limit_bytes),
         loopback_only=not access.required,
-        uploads={UPLOADS: StreamLimit(settings.upload_limit_bytes)},
+        uploads={path: StreamLimit(settings.upload_limit_bytes) for path in (UPLOADS, PARCELS)},
     )
     return app
 

@@ -11,6 +11,12 @@ __all__ = ["HOST_METRICS"]
 
 _TOTALS: tuple[Metric, ...] = (
     Metric(
+        name="host.clock.offset_seconds",
+        unit="s",
+        of="node",
+        meaning="how far the server's clock is ahead of this node's",
+    ),
+    Metric(
         name="host.disk.read_bytes",
         unit="By",
         of="node",

@@ -1,0 +1,140 @@
+"""Knows series by their bytes: a compiled table from a name, as it came, to a small number.
+
+Looking up costs no Python object. Names are compared byte by byte, so two series are never taken
+for one; the hash has a secret start, so that nobody can choose names that fall on one place.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.clients.wire.samples import Samples
+from steward.compiled import njit
+
+__all__ = ["SeriesTable"]
+
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+UNKNOWN = -1
+
+
+class SeriesTable:
+    """Numbers series from 0 in the order in which they were added. Not for two threads at once."""
+
+    def __init__(self) -> None:
+        self._seed = np.uint64(secrets.randbits(64))
+        self._clear(1024)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def find(self, samples: Samples) -> Ints:
+        """Return the number of each series of a message; -1 for those that are not known."""
+        found = np.empty(len(samples.starts), np.int64)
+        _find(
+            samples.buffer,
+            samples.starts,
+            samples.ends,
+            self._seed,
+            self._slots,
+            self._offsets,
+            self._arena,
+            found,
+        )
+        return found
+
+    def add(self, key: bytes) -> int:
+        """Add a series that is not known yet; return its number."""
+        number = self._count
+        end = int(self._offsets[number]) + len(key)
+        self._arena = _grown(self._arena, end)
+        self._offsets = _grown(self._offsets, number + 2)
+        self._arena[end - len(key) : end] = np.frombuffer(key, np.uint8)
+        self._offsets[number + 1] = end
+        self._count += 1
+        if 2 * self._count > len(self._slots):
+            self._slots = np.full(4 * len(self._slots), UNKNOWN, np.int64)
+            _fill(self._slots, self._offsets, self._arena, self._seed, 0, self._count)
+        else:
+            _fill(self._slots, self._offsets, self._arena, self._seed, number, self._count)
+        return number
+
+    def keep(self, wanted: NDArray[np.bool_]) -> None:
+        """Forget the series that are not wanted; the others are numbered anew, in order."""
+        keys = [
+            self._arena[self._offsets[i] : self._offsets[i + 1]].tobytes()
+            for i in np.flatnonzero(wanted[: self._count])
+        ]
+        self._clear(1024)
+        for key in keys:
+            self.add(key)
+
+    def _clear(self, slots: int) -> None:
+        self._count = 0
+        self._slots = np.full(slots, UNKNOWN, np.int64)
+        self._offsets = np.zeros(slots, np.int64)
+        self._arena = np.zeros(64 * slots, np.uint8)
+
+
+def _grown(array: NDArray[np.generic], size: int) -> NDArray[np.generic]:
+    if size <= len(array):
+        return array
+    bigger = np.zeros(max(size, 2 * len(array)), array.dtype)
+    bigger[: len(array)] = array
+    return bigger
+
+
+@njit
+def _hash(data: Bytes, start: int, end: int, seed: np.uint64) -> np.uint64:
+    value = seed
+    for place in range(start, end):
+        value = (value ^ np.uint64(data[place])) * np.uint64(0x100000001B3)
+    value ^= value >> np.uint64(32)
+    return value * np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit
+def _find(  # noqa: PLR0913, PLR0917 - compiled
+    data: Bytes,
+    starts: Ints,
+    ends: Ints,
+    seed: np.uint64,
+    slots: Ints,
+    offsets: Ints,
+    arena: Bytes,
+    found: Ints,
+) -> None:
+    """Write the number of each name into `found`."""
+    mask = np.uint64(len(slots) - 1)
+    for row in range(len(starts)):
+        start, length = starts[row], ends[row] - starts[row]
+        slot = (_hash(data, start, ends[row], seed) >> np.uint64(20)) & mask
+        while True:
+            number = slots[slot]
+            if number < 0:
+                break
+            at = offsets[number]
+            if offsets[number + 1] - at == length:
+                place = 0
+                while place < length and arena[at + place] == data[start + place]:
+                    place += 1
+                if place == length:
+                    break
+            slot = (slot + np.uint64(1)) & mask
+        found[row] = number
+
+
+@njit
+def _fill(  # noqa: PLR0913, PLR0917 - compiled
+    slots: Ints, offsets: Ints, arena: Bytes, seed: np.uint64, first: int, last: int
+) -> None:
+    """Put the numbers `first..last-1` into the slots."""
+    mask = np.uint64(len(slots) - 1)
+    for number in range(first, last):
+        slot = (_hash(arena, offsets[number], offsets[number + 1], seed) >> np.uint64(20)) & mask
+        while slots[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = number

@@ -256,11 +256,11 @@ def _point(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one walk over on
             elif field == 3:
                 t_ns = bits
             elif field == 4:
-                a = bits.view(np.float64) if numbers else np.float64(bits)
+                a = np.int64(bits).view(np.float64) if numbers else np.float64(bits)
             elif field == 6 and numbers:
                 a = np.float64(bits)
             elif field == 5 and not numbers:
-                b = bits.view(np.float64)
+                b = np.int64(bits).view(np.float64)
         elif kind == 0 and field == flags_field:
             flags, at = varint(data, at, end)
         else:

@@ -123,6 +123,7 @@ class Loop:
 
     def close(self) -> None:
         """Settle what is open and make everything durable."""
+        self.stages.watch.close()
         if self._turns:
             self._write(self.stages.verifier.settle(self.view))
         self._try("telemetry", self.telemetry.close, None)
@@ -134,13 +135,13 @@ class Loop:
         seen, faults = self.stages.watch.look(t_s)
         for fault in faults:
             self._fault(fault)
-        self._try("telemetry", lambda: self._keep(seen.frame, t_s), None)
+        self._try("telemetry", lambda: self._keep(seen.tables, t_s), None)
         self.stages.moment.fold(seen)
         return seen
 
-    def _keep(self, frame: Frame, t_s: float) -> None:
-        if frame.height:
-            self.telemetry.append(frame)
+    def _keep(self, tables: Sequence[Frame], t_s: float) -> None:
+        for table in tables:
+            self.telemetry.append(table)
         self.telemetry.upkeep(t_s)
 
     def _next_time(self) -> float:

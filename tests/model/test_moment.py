@@ -404,3 +404,45 @@ def test_jobs_are_conserved_and_no_gpu_has_two_owners(
         if owner >= 0
     }
     assert owners == {place: name for name, place in running.items()}
+
+
+def test_samples_that_come_late_do_not_take_a_gpu_back_in_time() -> None:
+    made = moment()
+    made.fold(Observation(frame=samples(100.0, {GPU: gpu_row(0.9)})))
+
+    made.fold(Observation(frame=samples(50.0, {GPU: gpu_row(0.1)})))
+
+    view = made.view(100.0)
+    assert view.gpus.busy_share[view.gpu_row[GpuId(GPU)]] == 0.9
+
+
+def test_ticks_of_nodes_with_clocks_of_their_own_are_folded_in_order() -> None:
+    made = moment(node("n1"), node("n2"), jobs=[job(on=[GPU]), job("j2", on=["n2/gpu0"])])
+    mine = [
+        samples(t_s, {GPU: gpu_row(busy)}) for t_s, busy in ((1.0, 0.9), (2.0, 0.0), (3.0, 0.0))
+    ]
+    other = samples(2.5, {"n2/gpu0": gpu_row(0.0)})
+
+    made.fold(Observation(frame=other, frames=(mine[2], mine[0], mine[1])))
+
+    view = made.view(3.0)
+    assert view.gpus.quiet_since_s[view.gpu_row[GpuId(GPU)]] == 2.0
+    assert view.gpus.quiet_since_s[view.gpu_row[GpuId("n2/gpu0")]] == 2.5
+
+
+def test_a_shared_gpu_is_judged_once_per_look_by_what_each_job_has_of_it() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+    made.lend(loan())
+    ticks = [samples(t_s, {GPU: gpu_row(0.5)}) for t_s in (1.0, 2.0)]
+    shares = samples(2.5, {share_entity(GpuId(GPU), JobId("j1")): {"share.busy_share": 0.0}})
+
+    made.fold(Observation(frame=shares, frames=tuple(ticks)))
+    made.fold(
+        Observation(
+            frame=samples(4.5, {share_entity(GpuId(GPU), JobId("j1")): {"share.busy_share": 0.0}}),
+            frames=(samples(3.0, {GPU: gpu_row(0.5)}), samples(4.0, {GPU: gpu_row(0.5)})),
+        )
+    )
+
+    view = made.view(5.0)
+    assert view.gpus.quiet_since_s[view.gpu_row[GpuId(GPU)]] == 2.0

@@ -130,5 +130,45 @@ def test_counters_of_what_is_gone_are_not_remembered_for_ever() -> None:
         rows = {f"job:{number}": {"job.cpu_seconds": 1.0}}
         normaliser.normalise(samples(number * 30.0, rows))
 
-    assert normaliser._counters is not None
-    assert normaliser._counters.height <= 3
+    assert 0 < sum(each.height for each in normaliser._counters.values()) <= 3
+
+
+def test_a_rate_that_the_source_gives_wins_over_two_readings_of_its_counter() -> None:
+    normaliser = Normaliser(source="test", vocabulary="canonical")
+    rows = [(0.0, 0.0, None), (10.0, 1000.0, 7.0), (20.0, 3000.0, None)]
+
+    frames = [
+        normaliser.normalise(
+            samples(t_s, {"n1/gpu0": {"gpu.energy_joules": joules, "gpu.energy.mean_watts": watts}})
+        )[0]
+        for t_s, joules, watts in rows
+    ]
+
+    assert [frame["gpu.energy.mean_watts"].to_list() for frame in frames] == [
+        [None],
+        [7.0],
+        [200.0],
+    ]
+
+
+def test_a_batch_of_ticks_has_the_rates_of_each_in_the_order_of_its_rows() -> None:
+    normaliser = Normaliser(source="test", vocabulary="canonical")
+    ticks = [(2.0, "b", 20.0), (1.0, "a", 5.0), (2.0, "a", 8.0), (1.0, "b", 0.0), (3.0, "a", 1.0)]
+    batch = pl.DataFrame(ticks, schema=["t_s", "entity", "gpu.energy_joules"], orient="row")
+
+    frame, _ = normaliser.normalise(batch)
+
+    assert frame["gpu.energy.mean_watts"].to_list() == [20.0, None, 3.0, None, None]
+
+
+def test_silence_within_one_batch_is_a_gap_too() -> None:
+    normaliser = Normaliser(source="test", vocabulary="canonical", gap_after_s=5.0)
+    batch = pl.concat(
+        samples(t_s, {"n1/gpu0": {"gpu.busy_share": 0.1}}) for t_s in (1.0, 2.0, 20.0)
+    )
+
+    _, events = normaliser.normalise(batch)
+
+    assert [(event.kind, event.text) for event in events] == [
+        ("telemetry.gap", "said nothing for 18 s")
+    ]

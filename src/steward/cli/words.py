@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from math import isfinite
 
-__all__ = ["ago", "gpu_hours", "moment", "moment_ago", "number", "span", "sparkline"]
+from steward.errors import StewardError
+
+__all__ = [
+    "ago",
+    "gpu_hours",
+    "moment",
+    "moment_ago",
+    "number",
+    "seconds",
+    "span",
+    "sparkline",
+]
 
 BARS = "▁▂▃▄▅▆▇█"
 HOUR_S = 3600.0
+_LENGTHS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": HOUR_S, "d": 24 * HOUR_S}
+_LENGTH = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_LENGTHS)})?")
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
@@ -20,6 +34,22 @@ def moment(t_s: float) -> str:
         return datetime.fromtimestamp(t_s, tz=UTC).astimezone().isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
         return "an unknown time"
+
+
+def seconds(text: str, *, where: str) -> float:
+    """Read a length of time as people write it; a bare number is seconds.
+
+    >>> seconds("100ms", where="--every"), seconds("1.5h", where="--for"), seconds("10", where="")
+    (0.1, 5400.0, 10.0)
+    """
+    match = _LENGTH.fullmatch(text.strip().lower())
+    if match is None:
+        raise StewardError(
+            f"'{text}' is not a length of time",
+            where=where,
+            hint="write a number and a unit: 100ms, 60s, 5min, 2h, 7d",
+        )
+    return float(match[1]) * _LENGTHS[match[2] or "s"]
 
 
 def span(seconds: float) -> str:

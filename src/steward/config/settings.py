@@ -130,6 +130,12 @@ class ObserveSettings(_Section):
     collectors: Plugs = Field(
         ("host", "nvml"), strict=False, description="the sources that are read every turn"
     )
+    sample_every_s: float = Field(
+        1.0,
+        ge=0.01,
+        description="seconds from one sample of a GPU or host to the next; 0.1 is the "
+        "shortest that all sources follow",
+    )
     timeout_s: float = Field(
         5.0, gt=0, description="a collector that takes longer is left behind for this turn"
     )

@@ -43,14 +43,16 @@ class LogLine:
 class Observation:
     """What a collector saw: new samples, events, and whatever changed since its last look.
 
-    `frame` has known metrics, one column each; `other` is long (`t_s`, `entity`, `metric`, `value`)
-    and has those that nobody has translated. `events` are few and mean something: the journal
-    keeps them. `lines` may be many. `spans` say what samples belong to. `jobs` holds jobs that are
-    new or different now. `cluster` and `tenants` are given when they changed. Everything not named
-    is as it was.
+    `frame` has known metrics, one column each. Where a source has several kinds of entities with
+    metrics of their own, `frames` has one more table for each, so that none is mostly empty.
+    `other` is long (`t_s`, `entity`, `metric`, `value`) and has metrics that nobody has translated.
+    `events` are few and mean something: the journal keeps them. `lines` may be many. `spans` say
+    what samples belong to. `jobs` holds jobs that are new or different now. `cluster` and `tenants`
+    are given when they changed. Everything not named is as it was.
     """
 
     frame: Frame = field(default_factory=empty_frame)
+    frames: tuple[Frame, ...] = ()
     other: Frame = field(default_factory=empty_other)
     events: tuple[Event, ...] = ()
     lines: tuple[LogLine, ...] = ()
@@ -59,6 +61,11 @@ class Observation:
     cluster: Cluster | None = None
     tenants: tuple[Tenant, ...] | None = None
     health: Mapping[GpuId, Health] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> tuple[Frame, ...]:
+        """All tables of samples that have any."""
+        return tuple(table for table in (self.frame, *self.frames) if table.height)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,7 +98,7 @@ class JobRows:
         for id_, slot in self._slot.items():
             self._ints["tenant"][slot] = rows.get(self.jobs[id_].tenant, NONE)
 
-    def hear(self, names: list[str], samples: Mapping[str, Floats], t_s: float) -> None:
+    def hear(self, names: list[str], samples: Mapping[str, Floats], t_s: Floats) -> None:
         """Take in what the host sides of jobs say (entities `job:ID`)."""
         if not any(name in samples for name in JOB_LEVELS):
             return
@@ -110,7 +110,7 @@ class JobRows:
         for metric, column in JOB_LEVELS.items():
             if metric in samples:
                 self._floats[column][slot[at]] = samples[metric][at]
-        self._floats["seen_s"][slot[at]] = t_s
+        self._floats["seen_s"][slot[at]] = t_s[at]
 
     def columns(self, spoken_for: frozenset[JobId]) -> tuple[JobColumns, Ints]:
         """Return read-only columns, and for each slot its row in them (the last entry is NONE)."""

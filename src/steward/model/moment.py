@@ -6,10 +6,11 @@ a GPU's when it says something.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from steward.model.cluster import Cluster, Health
@@ -17,7 +18,7 @@ from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.identity import DecisionId, GpuId, JobId, TenantId
 from steward.model.job import Job, JobState, Tenant
-from steward.model.job_rows import JobRows
+from steward.model.job_rows import JOB_LEVELS, JobRows
 from steward.model.view import (
     HEALTH_CODES,
     QUEUED,
@@ -35,6 +36,13 @@ __all__ = ["Moment"]
 Floats = NDArray[np.float64]
 NONE = -1
 GOOD = HEALTH_CODES[Health.GOOD]
+_GPU_LEVELS = {
+    "gpu.busy_share": "busy_share",
+    "gpu.memory.used_bytes": "memory_used_bytes",
+    "gpu.power_watts": "power_watts",
+}
+_HEARD = (*_GPU_LEVELS, "share.busy_share", *JOB_LEVELS)
+_AGE = "\0age"  # no metric is called that
 _GPU_FLOATS = (
     "memory_used_bytes",
     "power_watts",
@@ -77,8 +85,7 @@ class Moment:
                 self._health[self._gpu_row[gpu]] = HEALTH_CODES[health]
         for job in seen.jobs:
             self._put(job)
-        if seen.frame.height:
-            self._fold_frame(seen.frame)
+        self._fold_tables(seen.tables)
 
     def lend(self, loan: Loan) -> None:
         """Remember a loan that was carried out; it is forgotten when either side lets go."""
@@ -218,42 +225,52 @@ class Moment:
 
     # -- samples -------------------------------------------------------------------------------
 
-    def _fold_frame(self, frame: Frame) -> None:
-        times = frame[T_S].unique().sort().to_list()
-        for t_s in times:
-            self._fold_instant(frame if len(times) == 1 else frame.filter(frame[T_S] == t_s), t_s)
-
-    def _fold_instant(self, frame: Frame, t_s: float) -> None:
-        names: list[str] = frame[ENTITY].to_list()
-        columns = {
-            name: frame[name].to_numpy() for name in frame.columns if name not in (T_S, ENTITY)
-        }
-        self._jobs.hear(names, columns, t_s)
-        self._fold_gpus(names, columns, t_s)
-
-    def _fold_gpus(self, names: list[str], columns: Mapping[str, Floats], t_s: float) -> None:
-        if "gpu.busy_share" not in columns:
+    def _fold_tables(self, tables: Sequence[Frame]) -> None:
+        """Take samples in the order of their time, the n-th newest of all entities together."""
+        parts = [
+            table.select(T_S, ENTITY, *(name for name in _HEARD if name in table.columns))
+            for table in tables
+        ]
+        parts = [part for part in parts if part.width > 2]
+        if not parts:
             return
+        frame = pl.concat(parts, how="diagonal")
+        if frame[T_S].n_unique() == 1:
+            self._fold_layer(frame, newest=True)
+            return
+        age = pl.col(T_S).rank("ordinal", descending=True).over(ENTITY).alias(_AGE)
+        layers = frame.with_columns(age).partition_by(_AGE, as_dict=True, include_key=False)
+        for (nth,) in sorted(layers, reverse=True):
+            self._fold_layer(layers[nth,], newest=nth == 1)
+
+    def _fold_layer(self, frame: Frame, *, newest: bool) -> None:
+        names: list[str] = frame[ENTITY].to_list()
+        columns = {name: frame[name].to_numpy() for name in frame.columns if name != ENTITY}
+        self._jobs.hear(names, columns, columns[T_S])
+        if "gpu.busy_share" in columns:
+            self._fold_gpus(names, columns, newest=newest)
+
+    def _fold_gpus(self, names: list[str], columns: Mapping[str, Floats], *, newest: bool) -> None:
         rows = self._gpu_row
         row = np.array([rows.get(GpuId(name), NONE) for name in names])
-        at = np.flatnonzero(row >= 0)
+        heard = (row >= 0) & ~np.isnan(columns["gpu.busy_share"])
+        heard[heard] = ~(
+            columns[T_S][heard] < self._gpu["seen_s"][row[heard]]
+        )  # late: known better
+        if not newest:  # what each job has of a shared GPU is told once per look
+            heard[heard] = self._borrower[row[heard]] < 0
+        at = np.flatnonzero(heard)
         row = row[at]
         state = self._gpu
-        busy = columns["gpu.busy_share"][at]
-        at, row, busy = at[~np.isnan(busy)], row[~np.isnan(busy)], busy[~np.isnan(busy)]
-        state["busy_share"][row] = busy
-        state["owner_busy_share"][row] = busy  # mended below where a GPU is shared
-        for metric, column in (
-            ("gpu.memory.used_bytes", "memory_used_bytes"),
-            ("gpu.power_watts", "power_watts"),
-        ):
+        state["owner_busy_share"][row] = columns["gpu.busy_share"][at]  # mended where it is shared
+        for metric, column in _GPU_LEVELS.items():
             if metric in columns:
                 state[column][row] = columns[metric][at]
-        state["seen_s"][row] = t_s
+        state["seen_s"][row] = columns[T_S][at]
         self._health[row[self._health[row] == HEALTH_CODES[Health.UNKNOWN]]] = GOOD
         if self._loans:
             self._fold_shares(row, names, columns)
-        self._fold_quiet(row, t_s)
+        self._fold_quiet(row, columns[T_S][at])
 
     def _fold_shares(
         self, heard: NDArray[np.int64], names: list[str], columns: Mapping[str, Floats]
@@ -275,11 +292,12 @@ class Moment:
             elif self._borrower[row] == slot:
                 self._gpu["borrower_busy_share"][row] = busy[i]
 
-    def _fold_quiet(self, row: NDArray[np.int64], t_s: float) -> None:
+    def _fold_quiet(self, row: NDArray[np.int64], t_s: Floats) -> None:
         state = self._gpu
         quiet = (state["owner_busy_share"][row] < self.quiet_share) & (self._owner[row] >= 0)
-        begins = row[quiet & np.isnan(state["quiet_since_s"][row])]
-        state["quiet_since_s"][begins] = t_s
+        new = quiet & np.isnan(state["quiet_since_s"][row])
+        begins = row[new]
+        state["quiet_since_s"][begins] = t_s[new]
         state["quiet_since_s"][row[~quiet]] = np.nan
         self._quiet_joules[begins] = 0.0
         self._quiet_count[begins] = 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from steward.model.event import Event
@@ -11,6 +13,7 @@ from steward.model.metrics import aliases_from
 
 __all__ = ["Normaliser"]
 
+_ROW = "\0row"  # no metric is called that
 # DCGM says "blank" with huge numbers, one set for each type of field; the smallest are these.
 DCGM_BLANKS = (2147483632.0, 140737488355312.0, 9223372036854774784.0)
 
@@ -24,7 +27,7 @@ class Normaliser:
         self._known = aliases_from(vocabulary)
         self._blank = vocabulary == "dcgm"
         self._unknown: set[str] = set()
-        self._counters: Frame | None = None  # the last reading of each counter
+        self._counters: dict[tuple[str, ...], Frame] = {}  # the last readings, per set of counters
         self._seen_s: dict[str, float] = {}
 
     def normalise(self, frame: Frame) -> tuple[Frame, tuple[Event, ...]]:
@@ -64,22 +67,32 @@ class Normaliser:
         ]
 
     def _gaps(self, frame: Frame) -> list[Event]:
+        """Name entities that were silent for too long, between two looks or within one."""
+        owing = frame.lazy().filter(~pl.col(ENTITY).str.contains("^job:|@"))  # jobs come and go
+        spans = (
+            owing.group_by(ENTITY, maintain_order=True)
+            .agg(
+                pl.col(T_S).min().alias("first_s"),
+                pl.col(T_S).max().alias("last_s"),
+                pl.col(T_S).sort().diff().max().alias("within_s"),
+            )
+            .collect()
+        )
         found = []
-        last = self._seen_s
-        owing = frame.filter(~pl.col(ENTITY).str.contains("[:@]"))  # jobs come and go
-        for entity, t_s in zip(owing[ENTITY].to_list(), owing[T_S].to_list(), strict=True):
-            silent_s = t_s - last.get(entity, t_s)
+        for entity, first_s, last_s, within_s in spans.iter_rows():
+            silent_s = max(first_s - self._seen_s.get(entity, first_s), within_s or 0.0)
+            self._seen_s[entity] = last_s
             if silent_s > self.gap_after_s:
+                text = f"said nothing for {silent_s:.0f} s"
                 found.append(
                     Event(
-                        t_s=t_s,
+                        t_s=first_s,
                         kind="telemetry.gap",
                         subject=entity,
-                        text=f"said nothing for {silent_s:.0f} s",
+                        text=text,
                         source=self.source,
                     )
                 )
-            last[entity] = t_s
         return found
 
     def _rename(self, frame: Frame) -> Frame:
@@ -116,23 +129,34 @@ class Normaliser:
         }
         if not counters:
             return frame
-        kept = frame.select(T_S, ENTITY, *counters)
-        before = kept.clear() if self._counters is None else self._counters
-        joined = pl.concat([before, kept], how="diagonal").sort(T_S, maintain_order=True)
-        latest = joined.group_by(ENTITY, maintain_order=True).last().select(kept.columns)
+        key = tuple(counters)
+        kept = frame.select(T_S, ENTITY, *counters).with_row_index(_ROW)
+        before = self._counters.get(key, kept.clear().drop(_ROW))
+        joined = pl.concat([before, kept], how="diagonal").sort(ENTITY, T_S, maintain_order=True)
+        latest = joined.group_by(ENTITY, maintain_order=True).last().select(before.columns)
         fresh = pl.col(T_S) >= pl.col(T_S).max() - self.gap_after_s
-        self._counters = latest.filter(fresh)  # jobs that ended are not remembered for ever
-        grown_s = pl.col(T_S).diff().over(ENTITY)
-        rates = joined.select(
-            T_S,
-            ENTITY,
-            *(
-                pl.when((pl.col(name).diff().over(ENTITY) >= 0) & (grown_s > 0))
-                .then(pl.col(name).diff().over(ENTITY) / grown_s)
-                .alias(rate)
-                for name, rate in counters.items()
-            ),
+        self._counters[key] = latest.filter(fresh)  # jobs that ended are not remembered for ever
+        plain = frame.drop(*counters)
+        grown = _rates(joined, counters)
+        # A source that gives a rate itself knows it better than two readings of its counter.
+        given = [rate for rate in counters.values() if rate in plain.columns]
+        return plain.with_columns(
+            plain[name].fill_null(grown[name]) if name in given else grown[name]
+            for name in grown.columns
         )
-        return frame.drop(*counters).join(
-            rates, on=[T_S, ENTITY], how="left", maintain_order="left"
-        )
+
+
+def _rates(readings: Frame, counters: Mapping[str, str]) -> Frame:
+    """Return the growth per second between readings of one entity, in the order of their rows."""
+    grown_s = pl.col(T_S).diff()
+    comparable = (pl.col(ENTITY) == pl.col(ENTITY).shift()) & (grown_s > 0)
+    rates = readings.select(
+        _ROW,
+        *(
+            pl.when(comparable & (pl.col(name).diff() >= 0))
+            .then(pl.col(name).diff() / grown_s)
+            .alias(rate)
+            for name, rate in counters.items()
+        ),
+    )
+    return rates.drop_nulls(_ROW).sort(_ROW).drop(_ROW)

@@ -1,8 +1,8 @@
 """Asks all collectors at once and waits no longer than it may.
 
-A collector that throws costs only its own samples. One that hangs is left hanging, is named once,
-and is heard again when it comes back; what it then brings still counts, since samples carry
-their own time.
+Samplers are read at their own pace in between; a look brings all their ticks. A collector that
+throws costs only its own samples. One that hangs is left hanging, is named once, and is heard again
+when it comes back; what it then brings still counts, since samples carry their own time.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from steward.errors import StewardError
 from steward.model.cluster import Cluster, Link, Node, Switch
 from steward.model.event import Event, Fault, Observation
-from steward.model.frame import Frame, empty_frame
+from steward.model.frame import Frame, empty_frame, empty_other
 from steward.model.identity import NodeId
 from steward.observe.normalise import Normaliser
-from steward.ports import Collector
+from steward.observe.pace import Pace, PaceStats
+from steward.ports import Collector, Sampler
 
 __all__ = ["Watch"]
 
@@ -29,10 +31,18 @@ class Watch:
     """All collectors of a site, read as one."""
 
     def __init__(
-        self, collectors: Sequence[Collector], *, timeout_s: float = 5.0, gap_after_s: float = 120.0
+        self,
+        collectors: Sequence[Collector],
+        *,
+        timeout_s: float = 5.0,
+        gap_after_s: float = 120.0,
+        sample_every_s: float = 1.0,
     ) -> None:
         self.timeout_s = timeout_s
-        self._posts = [_Post(each, gap_after_s=gap_after_s) for each in collectors]
+        self._posts = [
+            _Post(each, gap_after_s=gap_after_s, sample_every_s=sample_every_s)
+            for each in collectors
+        ]
         self._clusters: dict[str, Cluster] = {}
 
     def look(self, t_s: float) -> tuple[Observation, tuple[Fault, ...]]:
@@ -51,15 +61,28 @@ class Watch:
                     self._clusters[post.name] = each.cluster
         return self._merge(seen), tuple(faults)
 
+    @property
+    def pace(self) -> Mapping[str, PaceStats]:
+        """How well each sampler's pace was kept, by its name."""
+        return {post.name: post.pace.stats for post in self._posts if post.pace is not None}
+
+    def close(self) -> None:
+        """Stop sampling. What was sampled since the last look can still be looked at, once."""
+        for post in self._posts:
+            if post.pace is not None:
+                post.pace.stop()
+
     def _merge(self, seen: Sequence[Observation]) -> Observation:
         if len(seen) == 1 and len(self._posts) == 1:
             return seen[0]
-        frames = [each.frame for each in seen if each.frame.height]
         tenants = [each.tenants for each in seen if each.tenants is not None]
         fresh = any(each.cluster for each in seen)
         return Observation(
-            frame=pl.concat(frames, how="diagonal") if frames else empty_frame(),
+            frames=tuple(table for each in seen for table in each.tables),
+            other=pl.concat([each.other for each in seen]) if seen else empty_other(),
             events=tuple(event for each in seen for event in each.events),
+            lines=tuple(line for each in seen for line in each.lines),
+            spans=tuple(span for each in seen for span in each.spans),
             jobs=tuple(job for each in seen for job in each.jobs),
             cluster=_united(tuple(self._clusters.values())) if fresh else None,
             tenants=tenants[-1] if tenants else None,
@@ -70,8 +93,11 @@ class Watch:
 class _Post:
     """One collector with a thread of its own, so that nobody waits for it for ever."""
 
-    def __init__(self, collector: Collector, *, gap_after_s: float) -> None:
+    def __init__(self, collector: Collector, *, gap_after_s: float, sample_every_s: float) -> None:
         self.name = collector.name
+        self.pace = (
+            Pace(collector, every_s=sample_every_s) if isinstance(collector, Sampler) else None
+        )
         self._collector = collector
         self._normaliser = Normaliser(
             source=collector.name, vocabulary=collector.vocabulary, gap_after_s=gap_after_s
@@ -115,9 +141,20 @@ class _Post:
                 self._answers.put(self._fault(fault, t_s))
 
     def _look(self, t_s: float) -> Observation:
+        sampled, told = self._sampled()
         seen = self._collector.collect(t_s)
-        frame, events = self._normaliser.normalise(seen.frame)
-        return _with(seen, frame, events)
+        frames, events = [], [*told, *seen.events]
+        for raw in (*sampled, *seen.tables):
+            frame, odd = self._normaliser.normalise(raw)
+            frames.append(frame)
+            events += odd
+        return replace(seen, frame=empty_frame(), frames=tuple(frames), events=tuple(events))
+
+    def _sampled(self) -> tuple[tuple[Frame, ...], tuple[Event, ...]]:
+        if self.pace is None:
+            return (), ()
+        self.pace.start()
+        return self.pace.drain()
 
     def _fault(self, fault: Exception, t_s: float) -> Fault:
         where = f"collector {self.name}"
@@ -125,17 +162,6 @@ class _Post:
             return Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)
         problem = f"{type(fault).__name__}: {fault}"
         return Fault(t_s=t_s, where=where, problem=problem, hint="its other samples are kept")
-
-
-def _with(seen: Observation, frame: Frame, events: tuple[Event, ...]) -> Observation:
-    return Observation(
-        frame=frame,
-        events=(*seen.events, *events),
-        jobs=seen.jobs,
-        cluster=seen.cluster,
-        tenants=seen.tenants,
-        health=seen.health,
-    )
 
 
 def _united(clusters: Sequence[Cluster]) -> Cluster:

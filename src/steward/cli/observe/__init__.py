@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import typer
 
+from steward.cli.observe.record import record
+
 __all__ = ["app"]
 
 app = typer.Typer(
     help="Record telemetry, bring in that of others, ask it questions, see how good it is.",
     no_args_is_help=True,
 )
+app.command(name="record")(record)

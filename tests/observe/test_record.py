@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import threading
+
+import polars as pl
+
+from factories import gpu_row, samples
+from steward.clock import ManualClock
+from steward.model.event import Availability, Observation
+from steward.observe.record import LOOK_S, record
+from steward.observe.watch import Watch
+
+
+class Eye:
+    """A collector that sees one GPU, and once nothing but trouble."""
+
+    name = "eye"
+    vocabulary = "canonical"
+
+    def __init__(self, broken_at_s: float = -1.0) -> None:
+        self.looks_s: list[float] = []
+        self._broken_at_s = broken_at_s
+
+    def available(self) -> Availability:
+        return Availability(status="ok", reason="always")
+
+    def collect(self, t_s: float) -> Observation:
+        self.looks_s.append(t_s)
+        if t_s == self._broken_at_s:
+            raise RuntimeError("sensor gone")
+        return Observation(frame=samples(t_s, {"n1/gpu0": gpu_row(0.5), "n1/gpu1": gpu_row(None)}))
+
+
+def test_a_recording_ends_in_time_and_keeps_every_look() -> None:
+    eye, kept = Eye(), list[Observation]()
+
+    done = record(
+        Watch([eye]), kept.append, clock=ManualClock(100.0), for_s=25.0, stop=threading.Event()
+    )
+
+    assert eye.looks_s == [100.0, 100.0 + LOOK_S, 100.0 + 2 * LOOK_S, 125.0]
+    assert (done.from_s, done.to_s) == (100.0, 125.0)
+    rows = pl.concat([table for each in kept for table in each.tables])
+    assert done.rows == rows.height == 8
+    known = sum(rows[name].len() - rows[name].null_count() for name in rows.columns[2:])
+    assert done.samples == known
+
+
+def test_a_recording_that_is_told_to_stop_takes_a_last_look() -> None:
+    stop, kept = threading.Event(), list[Observation]()
+    stop.set()
+
+    done = record(Watch([Eye()]), kept.append, clock=ManualClock(0.0), for_s=60.0, stop=stop)
+
+    assert len(kept) == 1
+    assert done.rows == 2
+
+
+def test_a_fault_is_kept_beside_what_others_saw() -> None:
+    kept = list[Observation]()
+    watch = Watch([Eye(broken_at_s=LOOK_S), Eye()])
+
+    done = record(watch, kept.append, clock=ManualClock(0.0), for_s=15.0, stop=threading.Event())
+
+    assert [fault.problem for fault in done.faults] == ["RuntimeError: sensor gone"]
+    assert [each.tables[0].height for each in kept] == [2, 2, 2]

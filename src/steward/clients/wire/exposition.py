@@ -22,7 +22,9 @@ __all__ = ["counters_of", "decode_text", "labels_of_text", "shown_labels"]
 
 _WHAT = "exposition text"
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*|"(?:[^"\\]|\\.)*")\s*(?:=\s*"((?:[^"\\]|\\.)*)")?\s*')
+_LABEL = re.compile(
+    r'\s*([a-zA-Z_][a-zA-Z0-9_]*|"(?:[^"\\]|\\.)*")\s*(?:=\s*"((?:[^"\\]|\\.)*)")?\s*'
+)
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 BAD_LINE, TOO_MANY, TOO_LONG = -1, -2, -3
@@ -64,7 +66,9 @@ def decode_text(
     )
 
 
-def _numbers(body: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.float64]:
+def _numbers(
+    body: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.float64]:
     spans = zip(starts.tolist(), ends.tolist(), strict=True)
     try:
         return np.array([float(body[start:end]) for start, end in spans], np.float64)

@@ -26,7 +26,10 @@ class SeriesTable:
 
     def __init__(self) -> None:
         self._seed = np.uint64(secrets.randbits(64))
-        self._clear(1024)
+        self._count = 0
+        self._slots = np.full(1024, UNKNOWN, np.int64)
+        self._offsets = np.zeros(1024, np.int64)
+        self._arena = np.zeros(65536, np.uint8)
 
     def __len__(self) -> int:
         return self._count
@@ -62,21 +65,9 @@ class SeriesTable:
             _fill(self._slots, self._offsets, self._arena, self._seed, number, self._count)
         return number
 
-    def keep(self, wanted: NDArray[np.bool_]) -> None:
-        """Forget the series that are not wanted; the others are numbered anew, in order."""
-        keys = [
-            self._arena[self._offsets[i] : self._offsets[i + 1]].tobytes()
-            for i in np.flatnonzero(wanted[: self._count])
-        ]
-        self._clear(1024)
-        for key in keys:
-            self.add(key)
-
-    def _clear(self, slots: int) -> None:
-        self._count = 0
-        self._slots = np.full(slots, UNKNOWN, np.int64)
-        self._offsets = np.zeros(slots, np.int64)
-        self._arena = np.zeros(64 * slots, np.uint8)
+    def key(self, number: int) -> bytes:
+        """Return the bytes of a series."""
+        return self._arena[self._offsets[number] : self._offsets[number + 1]].tobytes()
 
 
 def _grown(array: NDArray[np.generic], size: int) -> NDArray[np.generic]:

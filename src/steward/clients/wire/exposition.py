@@ -90,7 +90,7 @@ def _wrong(body: bytes, code: int, line: int, limits: Limits) -> StewardError:
 
 
 @njit
-def _scan(  # noqa: C901, PLR0912, PLR0915 - one walk over one text
+def _scan(  # noqa: C901, PLR0912 - one walk over one text
     data: Bytes, most: int, most_label_bytes: int, found: NDArray[np.int64]
 ) -> tuple[int, int]:
     """Write start and end of name, value and time of each sample into `found`.

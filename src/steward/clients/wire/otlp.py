@@ -165,7 +165,7 @@ def from_json(text: bytes, *, logs: bool, limits: Limits | None = None) -> bytes
     except (json_format.ParseError, UnicodeDecodeError, RecursionError, ValueError) as fault:
         problem = f"is not OTLP in JSON: {str(fault)[:200]}"
         raise StewardError(problem, where=_WHAT, hint="see the OTLP specification") from fault
-    return message.SerializeToString()
+    return bytes(message.SerializeToString())
 
 
 # -- logs in -----------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def encode_metrics(resource: Mapping[str, str], series: Iterable[Sent]) -> bytes
         if each.name not in metrics:
             metrics[each.name] = scope.metrics.add(name=each.name, unit=each.unit)
         _add_points(metrics[each.name], each)
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())
 
 
 def _add_points(metric: Metric, sent: Sent) -> None:
@@ -246,7 +246,7 @@ def encode_logs(resource: Mapping[str, str], records: Iterable[Record]) -> bytes
         )
         for each in records
     )
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())
 
 
 def _pairs(attributes: Mapping[str, str]) -> Iterable[KeyValue]:

@@ -44,7 +44,7 @@ KEY_MOST, STATE_SIZE = 9, 10
 
 
 @njit
-def scan_metrics(  # noqa: PLR0913, PLR0917 - compiled
+def scan_metrics(
     data: Bytes, keys: Bytes, spans: Ints, times: Ints, values: NDArray[np.float64], state: Ints
 ) -> int:
     """Fill keys, their spans, times (ns) and values; below zero is a fault at `state[FAULT_AT]`.
@@ -55,7 +55,6 @@ def scan_metrics(  # noqa: PLR0913, PLR0917 - compiled
     while at < end:
         began = at
         tag, at = varint(data, at, end)
-        length = np.int64(0)
         if at > 0 and tag == 0x0A:
             length, at = varint(data, at, end)
             if at > 0 and 0 <= length <= end - at:
@@ -78,12 +77,12 @@ def _inside(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Read a length; return where the content begins and ends."""
     length, at = varint(data, at, end)
     if at < 0 or length < 0 or length > end - at:
-        return np.int64(CUT), np.int64(CUT)
+        return CUT, CUT
     return at, at + length
 
 
 @njit
-def _resource(  # noqa: PLR0913, PLR0917 - compiled
+def _resource(  # noqa: C901, PLR0913, PLR0917 - compiled
     data: Bytes,
     first: int,
     end: int,
@@ -147,7 +146,7 @@ def _scope(  # noqa: PLR0913, PLR0917 - compiled
 
 
 @njit
-def _metric(  # noqa: C901, PLR0913, PLR0917 - compiled
+def _metric(  # noqa: PLR0913, PLR0917 - compiled
     data: Bytes,
     at: int,
     end: int,
@@ -158,12 +157,12 @@ def _metric(  # noqa: C901, PLR0913, PLR0917 - compiled
     state: Ints,
 ) -> int:
     state[NAME_START] = state[NAME_END] = 0
-    shape, start_of, stop_of = np.int64(0), np.int64(0), np.int64(0)
+    shape, start_of, stop_of = 0, 0, 0
     while at < end:
         began = at
         tag, at = varint(data, at, end)
         field = tag >> 3
-        if at > 0 and tag & 7 == 2 and (field == 1 or field == 5 or field == 7 or 9 <= field <= 11):
+        if at > 0 and tag & 7 == 2 and (field in (1, 5, 7) or 9 <= field <= 11):
             start, stop = _inside(data, at, end)
             at = stop
             if start > 0 and field == 1:
@@ -181,7 +180,7 @@ def _metric(  # noqa: C901, PLR0913, PLR0917 - compiled
 
 
 @njit
-def _points(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled
+def _points(  # noqa: C901, PLR0913, PLR0917 - compiled
     data: Bytes,
     first: int,
     end: int,
@@ -193,7 +192,7 @@ def _points(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled
     state: Ints,
 ) -> int:
     """Walk over the points of a metric, after having looked what kind of sum it is."""
-    temporality, monotonic = np.int64(0), np.int64(0)
+    temporality, monotonic = 0, 0
     for walk in range(2):
         at = first
         while at < end:
@@ -223,7 +222,7 @@ def _points(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled
 
 
 @njit
-def _point(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one walk over one point
+def _point(  # noqa: C901, PLR0912, PLR0913, PLR0917 - one walk over one point
     data: Bytes,
     first: int,
     end: int,
@@ -236,11 +235,11 @@ def _point(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one walk over on
     values: NDArray[np.float64],
     state: Ints,
 ) -> int:
-    numbers = shape == 5 or shape == 7
+    numbers = shape in (5, 7)
     attributes = 7 if numbers or shape == 11 else 9 if shape == 9 else 1
     flags_field = 8 if numbers or shape == 11 else 10
-    begin_ns, t_ns, a, b = np.int64(0), np.int64(0), np.float64(0.0), np.float64(np.nan)
-    flags = np.int64(0)
+    begin_ns, t_ns, flags = 0, 0, 0
+    a, b = 0.0, np.nan
     at = first
     while at < end:
         tag, at = varint(data, at, end)
@@ -256,24 +255,20 @@ def _point(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one walk over on
             elif field == 3:
                 t_ns = bits
             elif field == 4:
-                a = np.int64(bits).view(np.float64) if numbers else np.float64(bits)
+                a = float(np.int64(bits).view(np.float64)) if numbers else float(bits)
             elif field == 6 and numbers:
-                a = np.float64(bits)
+                a = float(bits)
             elif field == 5 and not numbers:
-                b = np.int64(bits).view(np.float64)
+                b = float(np.int64(bits).view(np.float64))
         elif kind == 0 and field == flags_field:
             flags, at = varint(data, at, end)
         else:
-            if kind == 2 and field == attributes:
-                start, stop = _inside(data, at, end)
-                if start < 0:
-                    return CUT
             at = skip(data, at, end, kind)
         if at < 0:
             return at
     if flags & 1:  # the sender says that it has no value
         state[EMPTY] += 1
-        a, b = np.float64(np.nan), np.float64(np.nan)
+        a, b = np.nan, np.nan
     if numbers:
         said = GAUGE
         if shape == 7:
@@ -281,7 +276,7 @@ def _point(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one walk over on
             if temporality == _DELTA:
                 said = PER_SECOND
                 grown_s = (t_ns - begin_ns) * _NANO
-                a = a / grown_s if grown_s > 0 and begin_ns > 0 else np.float64(np.nan)
+                a = a / grown_s if grown_s > 0 and begin_ns > 0 else np.nan
         return _keep(data, first, end, attributes, said, keys, spans, times, values, state, t_ns, a)
     state[BUCKETS] += 1
     code = _keep(data, first, end, attributes, COUNT_OF, keys, spans, times, values, state, t_ns, a)
@@ -337,9 +332,7 @@ def _keep(  # noqa: PLR0913, PLR0917 - compiled
 
 
 @njit
-def _copied_fields(  # noqa: PLR0913, PLR0917 - compiled
-    data: Bytes, at: int, end: int, field: int, keys: Bytes, to: int
-) -> int:
+def _copied_fields(data: Bytes, at: int, end: int, field: int, keys: Bytes, to: int) -> int:
     """Copy all occurrences of a field as field 1, with their length before them."""
     head = to
     to += 4

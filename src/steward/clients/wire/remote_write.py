@@ -29,7 +29,16 @@ from steward.clients.wire.scanning import (
 from steward.compiled import njit
 from steward.errors import StewardError
 
-__all__ = ["STALE_BITS", "Written", "decode_write", "encode_write", "labels_of_key"]
+__all__ = [
+    "STALE_BITS",
+    "Written",
+    "decode_series",
+    "decode_write",
+    "encode_write",
+    "field",
+    "labels_of_key",
+    "number",
+]
 
 STALE_BITS = 0x7FF0000000000002  # the NaN by which Prometheus says that a series has ended
 _WHAT = "remote write"
@@ -43,9 +52,14 @@ def decode_write(body: bytes, limits: Limits | None = None) -> Samples:
     """Decode the body of a remote write request; raises `StewardError` with the byte at fault."""
     limits = limits or Limits()
     try:
-        data = np.frombuffer(unpack_snappy(body, most_bytes=limits.body_bytes), dtype=np.uint8)
+        return decode_series(unpack_snappy(body, most_bytes=limits.body_bytes), limits)
     except StewardError as fault:
         raise StewardError(fault.problem, where=_WHAT, hint=fault.hint) from fault
+
+
+def decode_series(plain: bytes, limits: Limits) -> Samples:
+    """Decode series with samples that lie one after the other, as requests and answers have them."""
+    data = np.frombuffer(plain, dtype=np.uint8)
     most_samples = min(limits.samples, len(data) // 2)  # an empty sample takes two bytes
     most_series = min(limits.series, len(data) // 2)
     spans = np.empty((2, most_series + 1), np.int64)
@@ -103,7 +117,7 @@ def _scan(
 
 
 @njit
-def _series(  # noqa: C901, PLR0912, PLR0913, PLR0917 - one walk over one message; calls cost here
+def _series(  # noqa: C901, PLR0913, PLR0917 - one walk over one message; calls cost here
     data: Bytes,
     at: int,
     end: int,
@@ -117,7 +131,7 @@ def _series(  # noqa: C901, PLR0912, PLR0913, PLR0917 - one walk over one messag
         began = at
         tag, at = varint(data, at, end)
         code = at
-        if at > 0 and (tag == 0x0A or tag == 0x12):
+        if at > 0 and (tag == 0x0A or tag == 0x12):  # noqa: PLR1714 - compiled
             length, at = varint(data, at, end)
             code = CUT if at < 0 or length < 0 or length > end - at else at
             if code > 0 and tag == 0x0A:
@@ -151,7 +165,7 @@ def _series(  # noqa: C901, PLR0912, PLR0913, PLR0917 - one walk over one messag
 
 
 @njit
-def _sample(  # noqa: PLR0913, PLR0917 - compiled
+def _sample(
     data: Bytes,
     at: int,
     end: int,
@@ -159,7 +173,7 @@ def _sample(  # noqa: PLR0913, PLR0917 - compiled
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> int:
-    value, t_ms = np.int64(0), np.int64(0)
+    value, t_ms = 0, 0
     while at < end:
         tag, at = varint(data, at, end)
         if at < 0:
@@ -177,7 +191,7 @@ def _sample(  # noqa: PLR0913, PLR0917 - compiled
     found[1, row] = t_ms
     found[2, row] = value
     counts[1] = row + 1
-    return np.int64(0)
+    return 0
 
 
 def labels_of_key(key: bytes) -> dict[str, str]:
@@ -227,12 +241,12 @@ def encode_write(written: Iterable[Written]) -> bytes:
     """Encode series with their samples as the body of one request; labels are sorted as asked."""
     parts: list[bytes] = []
     for labels, times_ms, values in written:
-        inside = [_field(0x0A, _pair(name, labels[name])) for name in sorted(labels)]
+        inside = [field(0x0A, _pair(name, labels[name])) for name in sorted(labels)]
         numbers = np.asarray(values, dtype="<f8")
         for t_ms, place in zip(times_ms, range(0, 8 * len(numbers), 8), strict=True):
             value = numbers.data.cast("B")[place : place + 8]
-            inside.append(_field(0x12, b"\x09" + bytes(value) + b"\x10" + number(int(t_ms))))
-        parts.append(_field(0x0A, b"".join(inside)))
+            inside.append(field(0x12, b"\x09" + bytes(value) + b"\x10" + number(int(t_ms))))
+        parts.append(field(0x0A, b"".join(inside)))
     return pack_snappy(b"".join(parts))
 
 
@@ -248,8 +262,9 @@ def number(value: int) -> bytes:
 
 
 def _pair(name: str, value: str) -> bytes:
-    return _field(0x0A, name.encode()) + _field(0x12, value.encode())
+    return field(0x0A, name.encode()) + field(0x12, value.encode())
 
 
-def _field(tag: int, data: bytes) -> bytes:
+def field(tag: int, data: bytes) -> bytes:
+    """Encode bytes as a field of a message."""
     return bytes((tag,)) + number(len(data)) + data

@@ -48,27 +48,26 @@ def fault_at(code: int, offset: int, *, what: str) -> StewardError:
 @njit
 def varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Read a number of up to ten bytes; return it and the position after it."""
-    value = np.int64(0)
-    shift = 0
+    value, shift = 0, 0
     while at < end and shift < 70:
-        byte = np.int64(data[at])
+        byte = int(np.int64(data[at]))
         at += 1
         if shift < 64:
             value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
         shift += 7
-    return np.int64(0), np.int64(CUT)
+    return 0, CUT
 
 
 @njit
 def fixed64(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Read eight bytes as they are; return them as a number and the position after them."""
     if at + 8 > end:
-        return np.int64(0), np.int64(CUT)
-    value = np.int64(0)
+        return 0, CUT
+    value = 0
     for place in range(8):
-        value |= np.int64(data[at + place]) << (8 * place)
+        value |= int(np.int64(data[at + place])) << (8 * place)
     return value, at + 8
 
 

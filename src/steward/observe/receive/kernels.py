@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from steward.compiled import njit
 
-__all__ = ["LATE", "PARTIAL", "REFUSED", "RISES", "ADDS", "BLANKS", "pass_on", "rows_of"]
+__all__ = ["ADDS", "BLANKS", "LATE", "PARTIAL", "REFUSED", "RISES", "pass_on", "rows_of"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -22,14 +22,14 @@ _BLANKS = (2147483632.0, 140737488355312.0, 9223372036854774784.0)
 
 @njit
 def _blank(value: float) -> bool:
-    for blank in _BLANKS:
+    for blank in _BLANKS:  # noqa: SIM110 - compiled
         if blank <= value <= blank * 1.0000001:
             return True
     return False
 
 
 @njit
-def pass_on(  # noqa: C901, PLR0912, PLR0913, PLR0917 - one walk; a call per sample would cost more
+def pass_on(  # noqa: C901, PLR0913, PLR0917 - one walk; a call per sample would cost more
     known: Ints,
     series: Ints,
     t_ms: Ints,
@@ -88,7 +88,9 @@ def pass_on(  # noqa: C901, PLR0912, PLR0913, PLR0917 - one walk; a call per sam
 
 
 @njit
-def _added(parts: Ints, sums: Floats, t: int, value: float, dropped: Ints) -> tuple[float, bool]:
+def _added(  # noqa: C901 - compiled
+    parts: Ints, sums: Floats, t: int, value: float, dropped: Ints
+) -> tuple[float, bool]:
     """Add a part to the sum of its moment; return the sum when all its parts have come."""
     place = -1
     for each in range(PENDING):
@@ -120,7 +122,7 @@ def _added(parts: Ints, sums: Floats, t: int, value: float, dropped: Ints) -> tu
 
 @njit
 def rows_of(t_ms: Ints, entity: Ints, slots: Ints, row: Ints) -> int:
-    """Number the distinct pairs of time and entity; return how many. `slots` is full of -1."""
+    """Give each distinct pair of time and entity a row; return how many. `slots` is all -1."""
     mask, count = len(slots) - 1, 0
     first = np.empty(len(t_ms), np.int64)  # the sample that a row began with
     for sample in range(len(t_ms)):

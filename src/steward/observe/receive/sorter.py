@@ -105,7 +105,7 @@ class Sorter:
         )
 
     def sort(self, samples: Samples, *, sender: str = "") -> Readings:
-        """Return what the samples are readings of; those of series that are too many are refused."""
+        """Return what the samples are readings of; series that are too many are refused."""
         _check_times(samples.t_ms)
         with self._lock:
             known = self._table.find(samples)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -65,7 +66,7 @@ class Column:
     """An array that grows. `array` is all of it, with room at its end."""
 
     def __init__(self, kind: type, *, width: int = 0) -> None:
-        self.array = np.zeros((1024, width) if width else 1024, kind)
+        self.array: NDArray[Any] = np.zeros((1024, width) if width else 1024, kind)
 
     def put(self, row: int, value: float) -> None:
         if row >= len(self.array):
@@ -112,13 +113,14 @@ class Targets:
         names, _, count = self._arranged(t_ms, target)
         if count * len(names) > max(MOST_CELLS, MOST_EMPTY * len(t_ms)):
             raise StewardError(
-                f"{len(t_ms)} samples of {count} moments and {len(names)} metrics are too scattered",
+                f"{len(t_ms)} samples are scattered over {count} moments and {len(names)} metrics",
                 hint="send fewer samples in one request",
             )
 
     def tables(self, t_ms: Ints, target: Ints, values: Floats) -> tuple[list[Frame], list[Frame]]:
         """Return a wide table per kind of entity, and a long one of what nobody translated."""
-        wide, long = [], []
+        wide: list[Frame] = []
+        long: list[Frame] = []
         kinds = self._kind.array[target]
         for kind in np.unique(kinds).tolist():
             chosen = np.flatnonzero(kinds == kind)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from steward.observe.translate.entities import entity_of, labels_of
 from steward.observe.translate.names import exposed_name
+from steward.observe.translate.opentelemetry import place_point
 from steward.observe.translate.place import Place
 from steward.observe.translate.prometheus import place_series
-from steward.observe.translate.opentelemetry import place_point
 
 __all__ = ["Place", "entity_of", "exposed_name", "labels_of", "place_point", "place_series"]

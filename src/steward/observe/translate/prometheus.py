@@ -1,4 +1,4 @@
-"""Series of Prometheus: steward's own, dcgm-exporter's, node_exporter's; the rest keeps its name."""
+"""Series of Prometheus: steward's, dcgm-exporter's, node_exporter's; others keep their names."""
 
 from __future__ import annotations
 

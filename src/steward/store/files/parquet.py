@@ -1,6 +1,7 @@
-"""Telemetry files on disk: where they lie, how no crash tears one, how many are read as one.
+"""Parquet files of a table: where they lie, how no crash tears one, how many are read as one.
 
-`date=YYYY-MM-DD/hour=HH/NAME.parquet`, by sample time in UTC. A file is never changed. One that
+`date=YYYY-MM-DD/hour=HH/NAME.parquet`, by sample time in UTC. A file holds rows of one set of
+columns, so that none is mostly empty; reading unites them. A file is never changed. One that
 compaction made names the files it replaces; those are ignored as soon as it is there, so that a
 crash before they are deleted shows nothing twice.
 """
@@ -13,7 +14,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -28,24 +29,30 @@ from steward.model.frame import ENTITY, T_S, Frame
 from steward.store.salvage import sync_folder
 
 __all__ = [
+    "DAY_S",
     "HOUR_S",
     "TMP",
     "Note",
+    "Parts",
+    "Shape",
     "cannot_write",
     "columns_of",
-    "folder_of",
-    "hours_in",
+    "lazily",
     "live_files",
+    "made_from",
+    "once_each",
     "replaced_files",
     "scan",
     "write_frame",
 ]
 
 HOUR_S = 3600
+DAY_S = 24 * HOUR_S
 TMP = ".tmp"
 _ENDING = ".parquet"
 _COMPACTED = "compacted-"
 _REPLACES = "steward.replaces"
+_MADE_FROM = "steward.made_from"
 _ROW_GROUP_ROWS = 65_536
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DATE, _HOUR = re.compile(r"date=(\d{4}-\d\d-\d\d)"), re.compile(r"hour=([01]\d|2[0-3])")
@@ -56,22 +63,48 @@ _BROKEN = (PolarsError, PanicException)
 Note = Callable[[str], None]
 
 
-def folder_of(root: Path, hour: int) -> Path:
-    """Return the partition of an hour (counted since 1970)."""
-    start = datetime.fromtimestamp(hour * HOUR_S, UTC)
-    return root / f"date={start.date().isoformat()}" / f"hour={start.hour:02d}"
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a table's files look like: columns that all have, and how rows lie in a file.
+
+    `metrics` says whether columns of Float64, called anything, may stand beside them.
+    """
+
+    fixed: tuple[tuple[str, pl.DataType], ...] = ((T_S, pl.Float64()), (ENTITY, pl.String()))
+    order: tuple[str, ...] = (ENTITY, T_S)
+    metrics: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that all files have, in their order."""
+        return tuple(name for name, _ in self.fixed)
+
+    def kind(self, name: str) -> pl.DataType:
+        """Return the type of a column."""
+        return dict(self.fixed).get(name, pl.Float64())
 
 
-def hours_in(root: Path, *, from_s: float, to_s: float) -> list[int]:
-    """Return the hours on disk that hold any part of the time between two moments."""
-    days = [day for day in _numbers(root, _DATE) if day * 24 * HOUR_S <= to_s]
-    hours = [
-        day * 24 + hour
-        for day in days
-        if (day + 1) * 24 * HOUR_S > from_s
-        for hour in _numbers(folder_of(root, day * 24).parent, _HOUR)
-    ]
-    return sorted(h for h in hours if h * HOUR_S <= to_s and (h + 1) * HOUR_S > from_s)
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The partitions of a table: one folder per hour, or per day, counted since 1970."""
+
+    root: Path
+    period_s: int = HOUR_S
+
+    def folder(self, number: int) -> Path:
+        """Return where the files of one partition are."""
+        start = datetime.fromtimestamp(number * self.period_s, UTC)
+        day = self.root / f"date={start.date().isoformat()}"
+        return day if self.period_s == DAY_S else day / f"hour={start.hour:02d}"
+
+    def between(self, from_s: float, to_s: float) -> list[int]:
+        """Return the partitions on disk that hold any part of the time between two moments."""
+        days = [d for d in _numbers(self.root, _DATE) if d * DAY_S <= to_s]
+        days = [d for d in days if (d + 1) * DAY_S > from_s]
+        if self.period_s == DAY_S:
+            return sorted(days)
+        hours = [d * 24 + h for d in days for h in _numbers(self.folder(d * 24).parent, _HOUR)]
+        return sorted(h for h in hours if h * HOUR_S <= to_s and (h + 1) * HOUR_S > from_s)
 
 
 def _numbers(folder: Path, pattern: re.Pattern[str]) -> Iterator[int]:
@@ -89,18 +122,40 @@ def _numbers(folder: Path, pattern: re.Pattern[str]) -> Iterator[int]:
                 yield int(match[1])
 
 
+def once_each(frame: Frame, order: Sequence[str]) -> Frame:
+    """Return rows sorted, each exact duplicate once; the result depends on nothing but the rows."""
+    ordered = frame.sort(order)
+    same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in order)
+    if not ordered.select(same.slice(1).any()).item():
+        return ordered  # the usual case: nobody was seen twice at one moment
+    rest = [name for name in frame.columns if name not in order]
+    return ordered.unique(maintain_order=True).sort([*order, *rest])
+
+
 def write_frame(
-    folder: Path, frame: Frame, *, replaces: Sequence[str] = (), level: int = 1
+    folder: Path,
+    frame: Frame,
+    *,
+    shape: Shape = Shape(),  # noqa: B008 - a frozen value
+    replaces: Sequence[str] = (),
+    made_from: Sequence[str] = (),
+    level: int = 1,
 ) -> Path:
-    """Write a frame as one new file. It is there as a whole, durably, or not at all."""
+    """Write a frame as one new file. It is there as a whole, durably, or not at all.
+
+    `replaces` names files of the same folder whose rows these are, `made_from` files elsewhere.
+    """
     packed = io.BytesIO()
-    frame.sort(ENTITY, T_S).write_parquet(
+    once_each(frame, shape.order).write_parquet(
         packed,
         compression="zstd",
         compression_level=level,
         statistics=True,
         row_group_size=_ROW_GROUP_ROWS,
-        metadata={_REPLACES: json.dumps(list(replaces))},
+        metadata={
+            _REPLACES: json.dumps(list(replaces)),
+            _MADE_FROM: json.dumps(sorted(made_from)),
+        },
     )
     kind = _COMPACTED if replaces else "flushed-"
     file = folder / f"{kind}{secrets.token_hex(8)}{_ENDING}"
@@ -154,36 +209,33 @@ def cannot_write(folder: Path, fault: OSError) -> StewardError:
 class _Footer:
     columns: tuple[str, ...]
     replaces: tuple[str, ...]
+    made_from: tuple[str, ...]
 
 
-@lru_cache(maxsize=4096)
-def _footer(file: Path) -> _Footer:
+@lru_cache(maxsize=16_384)
+def _footer(file: Path, shape: Shape) -> _Footer:
     """Read what a file says about itself. Names are never used twice, so it may be remembered."""
     schema = pl.read_parquet_schema(file)
-    wrong = [name for name, kind in schema.items() if kind != _kind(name)]
-    missing = [name for name in (T_S, ENTITY) if name not in schema]
+    wrong = [name for name, kind in schema.items() if kind != shape.kind(name)]
+    wrong += [name for name in schema if not shape.metrics and name not in shape.names]
+    missing = [name for name in shape.names if name not in schema]
     if wrong or missing:
         raise PolarsError(f"columns of a wrong type: {wrong}; missing: {missing}")
-    replaces: tuple[str, ...] = ()
-    if file.name.startswith(_COMPACTED):
-        replaces = tuple(json.loads(pl.read_parquet_metadata(file).get(_REPLACES, "[]")))
-    return _Footer(tuple(schema), replaces)
+    said = pl.read_parquet_metadata(file)
+    names = (tuple(json.loads(said.get(key, "[]"))) for key in (_REPLACES, _MADE_FROM))
+    return _Footer(tuple(schema), *names)
 
 
-def _kind(name: str) -> pl.DataType:
-    return pl.String() if name == ENTITY else pl.Float64()
-
-
-def live_files(folder: Path, note: Note) -> list[Path]:
+def live_files(folder: Path, shape: Shape, note: Note) -> list[Path]:
     """Return the readable files of a partition, without those that compaction has replaced."""
-    good = {file: footer for file in _names(folder) if (footer := _checked(file, note))}
+    good = {file: footer for file in _names(folder) if (footer := _checked(file, shape, note))}
     replaced = {name for footer in good.values() for name in footer.replaces}
     return sorted(file for file in good if file.name not in replaced)
 
 
-def replaced_files(folder: Path, note: Note) -> list[Path]:
+def replaced_files(folder: Path, shape: Shape, note: Note) -> list[Path]:
     """Return files that are still there although another one holds their rows."""
-    return sorted({*_names(folder)} - {*live_files(folder, note)})
+    return sorted({*_names(folder)} - {*live_files(folder, shape, note)})
 
 
 def _names(folder: Path) -> list[Path]:
@@ -199,9 +251,9 @@ def _names(folder: Path) -> list[Path]:
         before = now
 
 
-def _checked(file: Path, note: Note) -> _Footer | None:
+def _checked(file: Path, shape: Shape, note: Note) -> _Footer | None:
     try:
-        return _footer(file)
+        return _footer(file, shape)
     except FileNotFoundError:
         return None  # compaction was faster; its new file is listed too
     except _BROKEN as fault:
@@ -219,22 +271,28 @@ def _set_aside(file: Path, fault: BaseException, note: Note) -> None:
         note(f"{file} is unreadable ({why}); it was renamed to {file.name}.unreadable")
 
 
-def columns_of(files: Iterable[Path]) -> tuple[str, ...]:
-    """Return all metrics in any of these files, by name."""
-    names = {name for file in files for name in _footer(file).columns}
-    return tuple(sorted(names - {T_S, ENTITY}))
+def columns_of(file: Path, shape: Shape) -> tuple[str, ...]:
+    """Return the columns of a file beside those that all have, by name."""
+    return tuple(sorted({*_footer(file, shape).columns} - {*shape.names}))
 
 
-def scan(files: Sequence[Path], *, metrics: Sequence[str], where: pl.Expr, note: Note) -> Frame:
+def made_from(file: Path, shape: Shape) -> tuple[str, ...]:
+    """Return the names of the files elsewhere that this one was worked out from."""
+    return _footer(file, shape).made_from
+
+
+def scan(
+    files: Sequence[Path], *, metrics: Sequence[str], where: pl.Expr, shape: Shape, note: Note
+) -> Frame:
     """Read the rows that fulfil `where`, with these metrics; those that a file lacks are null.
 
     Files that turn out to be broken are set aside and the rest is read. `FileNotFoundError` means
     that compaction or retention was faster: list the files again.
     """
-    schema = {name: _kind(name) for name in (T_S, ENTITY, *metrics)}
+    schema = {name: shape.kind(name) for name in (*shape.names, *metrics)}
     while files:
         try:
-            return _lazy(files, schema).filter(where).collect()
+            return lazily(files, schema).filter(where).collect()
         except _BROKEN as fault:
             broken = dict(_broken(files, schema, where))
             if not broken:
@@ -249,10 +307,11 @@ def scan(files: Sequence[Path], *, metrics: Sequence[str], where: pl.Expr, note:
     return pl.DataFrame(schema=schema)
 
 
-def _lazy(files: Sequence[Path], schema: dict[str, pl.DataType]) -> pl.LazyFrame:
+def lazily(files: Sequence[Path], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """Return what these files hold, to be read when it is asked for."""
     return pl.scan_parquet(
         list(files),
-        schema=schema,
+        schema=dict(schema),
         missing_columns="insert",
         extra_columns="ignore",
         hive_partitioning=False,
@@ -261,11 +320,11 @@ def _lazy(files: Sequence[Path], schema: dict[str, pl.DataType]) -> pl.LazyFrame
 
 
 def _broken(
-    files: Sequence[Path], schema: dict[str, pl.DataType], where: pl.Expr
+    files: Sequence[Path], schema: Mapping[str, pl.DataType], where: pl.Expr
 ) -> Iterator[tuple[Path, BaseException]]:
     """Try each file alone, in the same way: some faults show only where a filter looks."""
     for file in files:
         try:
-            _lazy([file], schema).filter(where).collect()
+            lazily([file], schema).filter(where).collect()
         except _BROKEN as fault:
             yield file, fault

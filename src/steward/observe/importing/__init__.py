@@ -1,0 +1,43 @@
+"""Telemetry that others recorded, in their files, as a store folder of ours.
+
+Belongs here: formats of files, one file each, and what of them could not be used. Does not:
+sources that are read live (`observe/collectors`), or job traces (`observe/traces`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from steward.errors import StewardError, unknown_name
+from steward.observe.importing.csv_files import Csv
+from steward.observe.importing.h200 import H200
+from steward.observe.importing.parquet_files import Parquet
+from steward.observe.importing.prometheus_files import Prometheus
+from steward.observe.importing.reveal import Reveal
+from steward.observe.importing.source import Head, Importer, Source
+from steward.observe.importing.writing import Imported, Work, import_all
+
+__all__ = ["IMPORTERS", "Imported", "Source", "Work", "import_all", "importer_for"]
+
+# The most particular first: that is the order in which a format is guessed.
+IMPORTERS: dict[str, Importer] = {
+    each.name: each for each in (Parquet(), H200(), Csv(), Prometheus(), Reveal())
+}
+
+
+def importer_for(path: Path, name: str | None = None) -> Importer:
+    """Return who reads a file: the importer called `name`, or the first that recognises it."""
+    if name is not None:
+        if name not in IMPORTERS:
+            raise unknown_name("format", name, IMPORTERS)
+        return IMPORTERS[name]
+    head = Head.of(path)
+    found = next((each for each in IMPORTERS.values() if each.recognises(head)), None)
+    if found is None:
+        begins = head.line[:120] or "nothing"
+        raise StewardError(
+            f"is no format that can be told from its beginning: {begins}",
+            where=str(path),
+            hint=f"name it with --format; known: {', '.join(sorted(IMPORTERS))}",
+        )
+    return found

@@ -1,0 +1,70 @@
+"""Which metric a column of a file is, and which device it speaks of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from steward.model.metric import Metric
+from steward.model.metrics import VOCABULARIES, aliases_from, metric
+
+__all__ = ["TRIED", "Column", "Words"]
+
+_ORDER = ("canonical", "dcgm", "node_exporter", "h200", "nvidia_smi", "otel", "nvml", "linux")
+TRIED = tuple(each for each in _ORDER if each in VOCABULARIES)
+# `gpu0_power_w`, `GPU0:util`, `gpu.0.temp_c`, `gpu_3/sm_active`, `[gpu2] power`
+_DEVICE = re.compile(
+    r"^\[?(?P<kind>gpu|cpu|numa)[._]?(?P<number>\d{1,4})\]?[\s._:/-]+(?P<rest>.+)$", re.I
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a file: what it measures, if that is known, and of what."""
+
+    name: str
+    metric: Metric | None = None
+    scale: float = 1.0
+    device: str = ""  # `gpu3`, where the name says so
+    vocabulary: str = ""
+
+
+class Words:
+    """The vocabularies that are tried, in this order, and what the user said beforehand."""
+
+    def __init__(self, vocabularies: Sequence[str], given: Mapping[str, tuple[str, float]]) -> None:
+        self._tables = [(each, aliases_from(each)) for each in vocabularies]
+        self._given = given
+
+    def column(self, name: str) -> Column:
+        """Say what a column is."""
+        found = self._look_up(name, name, device="")
+        if found is not None:
+            return found
+        match = _DEVICE.match(name)
+        if match:
+            device = f"{match['kind'].lower()}{int(match['number'])}"
+            kind = match["kind"].lower()
+            for word in (match["rest"], f"{kind}_{match['rest']}", f"{kind}.{match['rest']}"):
+                found = self._look_up(name, word, device=device)
+                if found is not None:
+                    return found
+            return Column(name=name, device=device)
+        return Column(name=name)
+
+    def _look_up(self, name: str, word: str, *, device: str) -> Column | None:
+        if name in self._given or word in self._given:
+            ours, scale = self._given.get(name) or self._given[word]
+            return Column(name=name, metric=metric(ours), scale=scale, device=device)
+        for vocabulary, table in self._tables:
+            if word in table:
+                known, alias = table[word]
+                return Column(
+                    name=name,
+                    metric=known,
+                    scale=alias.scale,
+                    device=device,
+                    vocabulary=vocabulary,
+                )
+        return None

@@ -1,0 +1,213 @@
+"""A table that lasts: rows wait in memory for a moment, then lie in Parquet files for weeks.
+
+At most `max_waiting_rows` wait. They are given up, oldest first, only when the disk has
+refused them and more come in; `damage()` counts them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from steward.errors import StewardError
+from steward.model.frame import ENTITY, T_S, Frame
+from steward.store.files.keeper import Keeper
+from steward.store.files.parquet import (
+    Parts,
+    Shape,
+    cannot_write,
+    columns_of,
+    live_files,
+    once_each,
+    scan,
+    write_frame,
+)
+from steward.store.files.waiting import Waiting
+
+__all__ = ["MAX_WAITING_ROWS", "Table"]
+
+MAX_WAITING_ROWS = 500_000
+_FLUSH_ROWS = 100_000
+_MAX_NOTES = 100
+_LAST_S = 253_402_300_800.0  # the year 10000: no calendar goes further
+_TRIES = 5
+
+
+class Table:
+    """Rows by time and entity. One process appends; any thread or process may read."""
+
+    def __init__(
+        self,
+        folder: Path,
+        shape: Shape,
+        *,
+        flush_every_s: float = 30.0,
+        keep_days: float = 30.0,
+        max_waiting_rows: int = MAX_WAITING_ROWS,
+        level: int = 1,
+    ) -> None:
+        self.shape = shape
+        self.parts = Parts(folder)
+        self.notes: deque[str] = deque(maxlen=_MAX_NOTES)
+        self.lock = threading.RLock()  # of what waits in memory, and of its way to the disk
+        self.waiting = Waiting(shape)
+        self._max_waiting_rows = max_waiting_rows
+        self._flush_every_s = flush_every_s
+        self._level = level
+        self._flushed_s: float | None = None
+        self._refused = False
+        self._given_up_rows = 0
+        self._bad_rows = 0
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.keeper = Keeper(
+                self.parts, shape=shape, keep_days=keep_days, note=self.notes.append
+            )
+        except OSError as fault:
+            raise cannot_write(folder, fault) from fault
+
+    def append(self, frame: Frame) -> None:
+        """Take new rows of the table's shape; the next flush makes them durable."""
+        good = self._with_time_and_place(frame)
+        if good.is_empty():
+            return
+        with self.lock:
+            self.waiting.add(good)
+            if self.waiting.rows > self._max_waiting_rows:
+                self._make_room()
+
+    def flush(self) -> None:
+        """Write all that waits. Durable when it returns; when it raises, the rest still waits."""
+        with self.lock:
+            if not self.waiting.rows:
+                return
+            left = self.waiting.by_part(self.parts)
+            self._refused = True
+            try:
+                while left:
+                    part, table = left[0]
+                    folder = self.parts.folder(part)
+                    write_frame(folder, table, shape=self.shape, level=self._level)
+                    self.keeper.touched(part)
+                    del left[0]
+                self._refused = False
+            finally:
+                self.waiting.keep_only([table for _, table in left])
+
+    def upkeep(self, now_s: float) -> None:
+        """Do what is due by sample time: flush, compact an hour that is over, remove old days.
+
+        A disk that is full must not keep old days from being removed.
+        """
+        fault: StewardError | None = None
+        try:
+            if self._flush_is_due(now_s):
+                self._flushed_s = now_s
+                self.flush()
+        except StewardError as refused:
+            fault = refused
+        self.keeper.keep(now_s)
+        if fault is not None:
+            raise fault
+
+    def read(
+        self,
+        where: pl.Expr,
+        metrics: Sequence[str] | None = None,
+        *,
+        from_s: float = 0.0,
+        to_s: float = float("inf"),
+    ) -> Frame:
+        """Return rows between two moments that fulfil `where`, in the table's order.
+
+        Exact duplicates count once. With `metrics`, rows that were never asked for any of them
+        are left out.
+        """
+        where &= pl.col(T_S).is_between(from_s, to_s)
+        for _ in range(_TRIES):
+            try:
+                return self._read_once(where, metrics, from_s=from_s, to_s=to_s)
+            except FileNotFoundError:
+                continue  # compaction or retention was faster
+            except OSError as fault:
+                raise StewardError(
+                    f"telemetry cannot be read: {fault.strerror or fault}",
+                    where=str(self.parts.root),
+                    hint="the user that runs steward needs access to all files there",
+                ) from fault
+        raise StewardError(
+            "telemetry files vanish faster than they can be read",
+            where=str(self.parts.root),
+            hint="does another program delete files there? ask for less time at once",
+        )
+
+    def damage(self) -> tuple[str, ...]:
+        """Say what was lost or set aside since this was opened."""
+        counts = (
+            (self._given_up_rows, "of the oldest samples were given up: the disk took no more"),
+            (self._bad_rows, "samples had no usable time or no entity and were refused"),
+        )
+        return (*self.notes, *(f"{count} {what}" for count, what in counts if count))
+
+    def close(self) -> None:
+        """Flush, and let another process compact this folder."""
+        try:
+            self.flush()
+        finally:
+            self.keeper.close()
+
+    def _with_time_and_place(self, frame: Frame) -> Frame:
+        usable = pl.col(T_S).is_between(0.0, _LAST_S, closed="left") & pl.col(ENTITY).is_not_null()
+        good = frame.filter(usable)
+        self._bad_rows += frame.height - good.height
+        return good
+
+    def _make_room(self) -> None:
+        """Write what waits, or give up the oldest rows if the disk has just refused them."""
+        if not self._refused:
+            try:
+                self.flush()
+            except StewardError as fault:
+                self.notes.append(str(fault))
+        too_many = self.waiting.rows - self._max_waiting_rows
+        if too_many > 0:
+            self.waiting.give_up_oldest(too_many)
+            self._given_up_rows += too_many
+
+    def _flush_is_due(self, now_s: float) -> bool:
+        if self._flushed_s is None:
+            self._flushed_s = now_s
+        passed_s = now_s - self._flushed_s
+        jumped_back = passed_s < 0.0
+        full = self.waiting.rows >= _FLUSH_ROWS and not self._refused
+        return passed_s >= self._flush_every_s or jumped_back or full
+
+    def _read_once(
+        self, where: pl.Expr, metrics: Sequence[str] | None, *, from_s: float, to_s: float
+    ) -> Frame:
+        fixed = self.shape.names
+        with self.lock:  # a flush between the two would show its rows twice, or not at all
+            files = self.files(from_s=from_s, to_s=to_s)
+            waiting = self.waiting.tables()
+        has = {file: {*columns_of(file, self.shape)} for file in files}
+        if metrics is None:
+            there = {name for table in waiting for name in table.columns}.union(*has.values())
+            asked = sorted(there - {*fixed})
+        else:
+            asked = [name for name in dict.fromkeys(metrics) if name not in fixed]
+        if metrics:
+            files = [file for file in files if not has[file].isdisjoint(asked)]
+            waiting = [table for table in waiting if not {*asked}.isdisjoint(table.columns)]
+        stored = scan(files, metrics=asked, where=where, shape=self.shape, note=self.notes.append)
+        rows = pl.concat([stored, *(each.filter(where) for each in waiting)], how="diagonal")
+        return once_each(rows.select(*fixed, *asked), self.shape.order)
+
+    def files(self, *, from_s: float, to_s: float) -> list[Path]:
+        """Return the files with rows between two moments."""
+        folders = [self.parts.folder(part) for part in self.parts.between(from_s, to_s)]
+        note = self.notes.append
+        return [file for each in folders for file in live_files(each, self.shape, note)]

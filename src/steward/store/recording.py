@@ -1,0 +1,149 @@
+"""A store folder as one thing: samples, other values, lines, spans and events of one site.
+
+`telemetry/`, `other/`, `logs/`, `spans.jsonl`, `events.jsonl`, and `recording.json`, which says
+who recorded what. `observe record`, `observe import` and `steward up` write it; `observe query`
+reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from steward.errors import StewardError
+from steward.model.event import Observation
+from steward.store.files.json_lines import JsonLines
+from steward.store.files.logs import Logs
+from steward.store.files.other import Other
+from steward.store.files.parquet import cannot_write
+from steward.store.files.spans import Spans
+from steward.store.telemetry import Telemetry
+
+__all__ = ["Recording"]
+
+
+class Recording:
+    """Keeps whatever collectors bring. One process writes; `store/query` reads beside it.
+
+    `events=False` is for those whose journal has them already. `about` may be changed at any time;
+    the next flush writes it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        flush_every_s: float = 30.0,
+        keep_days: float = 30.0,
+        events: bool = True,
+        about: Mapping[str, object] | None = None,
+    ) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as fault:
+            raise cannot_write(folder, fault) from fault
+        self.folder = folder
+        self._about_file = folder / "recording.json"
+        self.about: dict[str, object] = {**self._known(), **(about or {})}
+        self.telemetry = Telemetry(
+            folder / "telemetry", flush_every_s=flush_every_s, keep_days=keep_days
+        )
+        self.other = Other(folder / "other", flush_every_s=flush_every_s, keep_days=keep_days)
+        self.logs = Logs(folder / "logs", flush_every_s=flush_every_s, keep_days=keep_days)
+        self.spans = Spans(folder / "spans.jsonl")
+        self._events = JsonLines(folder / "events.jsonl") if events else None
+        self._flush_every_s = flush_every_s
+        self._flushed_s: float | None = None
+
+    def keep(self, observation: Observation) -> None:
+        """Take one look at the world; the next flush makes it durable."""
+        if observation.frame.height:
+            self.telemetry.append(observation.frame)
+        self.other.keep(observation.other)
+        self.logs.keep(observation.lines)
+        self.spans.keep(observation.spans)
+        if self._events is not None:
+            self._events.append(asdict(event) for event in observation.events)
+
+    def flush(self) -> None:
+        """Make everything durable. One part that fails does not keep the others from it."""
+        _all_of(
+            self.telemetry.flush,
+            self.other.table.flush,
+            self.logs.table.flush,
+            *self._flush_lines(),
+        )
+
+    def upkeep(self, now_s: float) -> None:
+        """Do what is due by sample time: flush, compact, remove what is too old."""
+        due = [*self._flush_lines()] if self._is_due(now_s) else []
+        _all_of(
+            lambda: self.telemetry.upkeep(now_s),
+            lambda: self.other.table.upkeep(now_s),
+            lambda: self.logs.table.upkeep(now_s),
+            *due,
+        )
+
+    def settle(self) -> None:
+        """Flush and merge everything now: nothing more will come for a long time."""
+        self.flush()
+        for table in (self.telemetry.table, self.other.table, self.logs.table):
+            table.keeper.compact_all()
+
+    def damage(self) -> tuple[str, ...]:
+        """Say what was lost or set aside since this was opened."""
+        parts = (self.telemetry, self.other.table, self.logs, self.spans, self._events)
+        return tuple(said for part in parts if part is not None for said in part.damage())
+
+    def close(self) -> None:
+        """Flush, and let another process go on with this folder."""
+        _all_of(
+            self.telemetry.close,
+            self.other.table.close,
+            self.logs.table.close,
+            *self._flush_lines(),
+        )
+
+    def _flush_lines(self) -> list[Callable[[], None]]:
+        events = [] if self._events is None else [self._events.flush]
+        return [self.spans.flush, *events, self._write_about]
+
+    def _is_due(self, now_s: float) -> bool:
+        due = self._flushed_s is None or not 0 <= now_s - self._flushed_s < self._flush_every_s
+        if due:
+            self._flushed_s = now_s
+        return due
+
+    def _known(self) -> dict[str, object]:
+        with suppress(OSError, ValueError):
+            said = json.loads(self._about_file.read_bytes())
+            return said if isinstance(said, dict) else {}
+        return {}
+
+    def _write_about(self) -> None:
+        if not self.about or self.about == self._known():
+            return
+        tmp = self._about_file.with_name("recording.json.tmp")
+        try:
+            tmp.unlink(missing_ok=True)
+            tmp.write_text(json.dumps(self.about, indent=1, default=str) + "\n", encoding="utf-8")
+            tmp.replace(self._about_file)
+        except OSError as fault:
+            with suppress(OSError):
+                tmp.unlink(missing_ok=True)
+            raise cannot_write(self._about_file, fault) from fault
+
+
+def _all_of(*works: Callable[[], None]) -> None:
+    """Do all of it, then raise the first thing that went wrong."""
+    faults: list[StewardError] = []
+    for work in works:
+        try:
+            work()
+        except StewardError as fault:
+            faults.append(fault)
+    if faults:
+        raise faults[0]

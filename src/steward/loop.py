@@ -21,6 +21,7 @@ from steward.model.frame import Frame
 from steward.model.moment import Moment
 from steward.model.outcome import Outcome, Story
 from steward.model.view import View
+from steward.observe.latest import Latest
 from steward.observe.watch import Watch
 from steward.ports import Detector, Estimator, Miner, Policy
 from steward.store.journal import Entry, Journal, Record
@@ -76,6 +77,7 @@ class Loop:
         self.stages = stages
         self.journal = journal
         self.telemetry = telemetry
+        self.latest = Latest()
         self.every_s = every_s
         self.view: View = stages.moment.view(clock.now_s())
         self.patterns: tuple[Pattern, ...] = ()
@@ -136,6 +138,7 @@ class Loop:
         for fault in faults:
             self._fault(fault)
         self._try("telemetry", lambda: self._keep(seen.tables, t_s), None)
+        self.latest.take(seen.tables)
         self.stages.moment.fold(seen)
         return seen
 

@@ -22,12 +22,13 @@ from steward.service.access import Access, is_loopback
 from steward.service.api import PREFIX, api_routes
 from steward.service.api.lab import UPLOADS
 from steward.service.board import Board
-from steward.service.door import OPEN, Door
+from steward.service.door import OPEN, PUSHED, Door
 from steward.service.failures import handle_failures
 from steward.service.lab import LabRuns
 from steward.service.lab.request import request_shapes
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.service.login import login_routes
+from steward.service.wire import Reception, wire_routes
 from steward.store.tokens import Tokens
 
 __all__ = ["create_api", "create_app"]
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 PULSE_S = 1.0
 SPARKS = 50  # findings whose samples are drawn
 METHODS = ("GET", "POST", "DELETE")
+ALONE = ("/healthz", "/readyz", "/metrics", "/login", "/logout")
 STATIC = Path(__file__).parent / "static"
 
 
@@ -64,8 +66,14 @@ def create_app(
     return app
 
 
-def create_api(board: Board, access: Access, lab: LabRuns | None = None) -> FastAPI:
-    """Return the service without its pages."""
+def create_api(
+    board: Board,
+    access: Access,
+    lab: LabRuns | None = None,
+    *,
+    reception: Reception | None = None,
+) -> FastAPI:
+    """Return the service without its pages. With a reception, others may push telemetry."""
     settings = board.settings.service
     lab = lab or LabRuns()
     app = _Service(
@@ -80,9 +88,11 @@ def create_api(board: Board, access: Access, lab: LabRuns | None = None) -> Fast
     app.state.board = board
     app.tokens_required = access.required
     app.include_router(api_routes(board, lab))
+    if reception is not None:
+        app.include_router(wire_routes(reception))
     app.include_router(login_routes(access, board.settings.site.name))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics", "/login", "/logout"):
+    for path in ("/api/{rest:path}", "/v1/{rest:path}", *ALONE):
         app.router.routes.append(Route(path, _Nothing(app), include_in_schema=False))
     handle_failures(app)
     app.add_middleware(
@@ -91,7 +101,7 @@ def create_api(board: Board, access: Access, lab: LabRuns | None = None) -> Fast
         rate=RateLimit(settings.requests_per_minute),
         body=BodyLimit(settings.body_limit_bytes),
         loopback_only=not access.required,
-        uploads={UPLOADS: StreamLimit(settings.upload_limit_bytes)},
+        uploads={path: StreamLimit(settings.upload_limit_bytes) for path in (UPLOADS, *PUSHED)},
     )
     return app
 

@@ -58,7 +58,7 @@ def decode_write(body: bytes, limits: Limits | None = None) -> Samples:
 
 
 def decode_series(plain: bytes, limits: Limits) -> Samples:
-    """Decode series with samples that lie one after the other, as requests and answers have them."""
+    """Decode series that lie one after the other, as requests and answers have them."""
     data = np.frombuffer(plain, dtype=np.uint8)
     most_samples = min(limits.samples, len(data) // 2)  # an empty sample takes two bytes
     most_series = min(limits.series, len(data) // 2)

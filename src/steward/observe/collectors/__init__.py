@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from steward.observe.collectors.host import Host
 from steward.observe.collectors.nvml import Nvml
+from steward.observe.collectors.prometheus import Prometheus
 from steward.ports import Collector
 
 __all__ = ["COLLECTORS"]
 
-COLLECTORS: dict[str, type[Collector]] = {"host": Host, "nvml": Nvml}
+COLLECTORS: dict[str, type[Collector]] = {"host": Host, "nvml": Nvml, "prometheus": Prometheus}

@@ -36,6 +36,7 @@ class OtlpHttp:
     """OTLP/HTTP with protobuf, packed by gzip."""
 
     def __init__(self, endpoint: Endpoint) -> None:
+        self._url = endpoint.url.rstrip("/")
         self._client = open_client(endpoint)
 
     def send_metrics(self, body: bytes) -> None:
@@ -51,7 +52,9 @@ class OtlpHttp:
 
     def _post(self, path: str, body: bytes) -> bytes:
         headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
-        return post(self._client, path, gzip.compress(body, compresslevel=1), headers)
+        return post(
+            self._client, f"{self._url}{path}", gzip.compress(body, compresslevel=1), headers
+        )
 
 
 class OtlpGrpc:

@@ -57,7 +57,7 @@ class PrometheusServer:
     """A Prometheus, or anything that answers as one."""
 
     def __init__(self, endpoint: Endpoint, *, most_series: int = 100_000) -> None:
-        self.url = endpoint.url
+        self.url = endpoint.url.rstrip("/")
         self._most_series = most_series
         self._client = open_client(endpoint)
 
@@ -88,11 +88,11 @@ class PrometheusServer:
             "Content-Type": "application/x-protobuf",
             "X-Prometheus-Remote-Read-Version": "0.1.0",
         }
-        return decode_read(post(self._client, "/api/v1/read", body, headers))
+        return decode_read(post(self._client, f"{self.url}/api/v1/read", body, headers))
 
     def _get(self, path: str, asked: Mapping[str, str]) -> dict[str, Any]:
         try:
-            answer = self._client.get(path, params=dict(asked))
+            answer = self._client.get(f"{self.url}{path}", params=dict(asked))
         except httpx.HTTPError as fault:
             problem = f"cannot be reached: {fault or type(fault).__name__}"
             raise TemporaryError(problem, where=self.url, hint="is it running?") from fault
@@ -138,9 +138,9 @@ def _series_of(each: Mapping[str, Any]) -> QuerySeries:
 class RemoteWriter:
     """Sends encoded requests to a remote write receiver."""
 
-    def __init__(self, endpoint: Endpoint, *, path: str = "") -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._url = endpoint.url
         self._client = open_client(endpoint)
-        self._path = path
 
     def send(self, body: bytes) -> None:
         """Send one request; see `clients.web.post` for what it may raise."""
@@ -149,4 +149,4 @@ class RemoteWriter:
             "Content-Type": "application/x-protobuf",
             "X-Prometheus-Remote-Write-Version": "0.1.0",
         }
-        post(self._client, self._path, body, headers)
+        post(self._client, self._url, body, headers)

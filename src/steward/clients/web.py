@@ -40,7 +40,6 @@ def open_client(endpoint: Endpoint) -> httpx.Client:
     if endpoint.token:
         headers["Authorization"] = f"Bearer {endpoint.token}"
     return httpx.Client(
-        base_url=endpoint.url.rstrip("/"),
         headers=headers,
         auth=httpx.BasicAuth(endpoint.user, endpoint.password) if endpoint.user else None,
         timeout=httpx.Timeout(endpoint.timeout_s),
@@ -90,15 +89,14 @@ def post(client: httpx.Client, url: str, body: bytes, headers: Mapping[str, str]
     try:
         answer = client.post(url, content=body, headers=dict(headers))
     except httpx.HTTPError as fault:
-        raise TemporaryError(_in_words(fault), where=str(client.base_url)) from fault
+        raise TemporaryError(_in_words(fault), where=url) from fault
     if answer.is_success:
         return answer.content
-    where = f"{client.base_url}{url.lstrip('/')}"
     problem = f"answers {answer.status_code}: {answer.text[:200].strip()}"
     if answer.status_code in _AGAIN:
         wait = answer.headers.get("retry-after", "")
-        raise TemporaryError(problem, where=where, hint=wait if wait.isdigit() else "")
-    raise PermanentError(problem, where=where, hint=_hint(answer.status_code))
+        raise TemporaryError(problem, where=url, hint=wait if wait.isdigit() else "")
+    raise PermanentError(problem, where=url, hint=_hint(answer.status_code))
 
 
 def _in_words(fault: httpx.HTTPError) -> str:

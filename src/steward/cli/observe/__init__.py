@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typer
 
+from steward.cli.observe.export import export
 from steward.cli.observe.record import record
 
 __all__ = ["app"]
@@ -15,4 +16,5 @@ app = typer.Typer(
     help="Record telemetry, bring in that of others, ask it questions, see how good it is.",
     no_args_is_help=True,
 )
+app.command(name="export")(export)
 app.command(name="record")(record)

@@ -252,27 +252,27 @@ def test_samples_that_cannot_be_stored_are_a_fault_and_the_loop_goes_on(
     tmp_path: Path, clock: ManualClock, world: TinyWorld
 ) -> None:
     loop = tiny_loop(tmp_path, world, clock)
-    telemetry = loop.telemetry
+    recording = loop.recording
 
     class Full:
         """The same telemetry on a full disk."""
 
         def __getattr__(self, name: str) -> object:
-            return getattr(telemetry, name)
+            return getattr(recording, name)
 
         def upkeep(self, _now_s: float) -> None:
             raise StewardError("no space left for samples", hint="make room")
 
-    loop.telemetry = Full()  # type: ignore[assignment]
+    loop.recording = Full()  # type: ignore[assignment]
     turn_until(loop, clock, START_S + 400)
     full = loop.status.faults[-1]
 
-    loop.telemetry = telemetry
+    loop.recording = recording
     loop.telemetry.flush()
 
     assert full.problem == "no space left for samples"
     assert len(world.carried_out) == 1
-    kept = telemetry.read(entities=[GPU], from_s=START_S, to_s=START_S + 400)
+    kept = loop.telemetry.read(entities=[GPU], from_s=START_S, to_s=START_S + 400)
     assert kept.height == 40  # nothing that was seen meanwhile is lost
 
 

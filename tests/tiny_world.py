@@ -27,7 +27,7 @@ from steward.model.job import Job, JobState
 from steward.model.moment import Moment
 from steward.observe.watch import Watch
 from steward.store.journal import open_journal
-from steward.store.telemetry import Telemetry
+from steward.store.recording import Recording
 
 GPU = GpuId("n1/gpu0")
 
@@ -114,7 +114,7 @@ def tiny_loop(
     return Loop(
         stages,
         journal=open_journal(f"sqlite:///{folder / 'journal.sqlite3'}"),
-        telemetry=Telemetry(folder / "telemetry"),
+        recording=Recording(folder, events=False),
         clock=clock,
     )
 

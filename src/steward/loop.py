@@ -17,7 +17,6 @@ from steward.errors import StewardError
 from steward.model.decision import Autonomy, CallBack, Choice, Decision, DecisionState, Receipt
 from steward.model.event import Fault, Observation
 from steward.model.finding import Finding, Pattern
-from steward.model.frame import Frame
 from steward.model.moment import Moment
 from steward.model.outcome import Outcome, Story
 from steward.model.view import View
@@ -25,6 +24,7 @@ from steward.observe.latest import Latest
 from steward.observe.watch import Watch
 from steward.ports import Detector, Estimator, Miner, Policy
 from steward.store.journal import Entry, Journal, Record
+from steward.store.recording import Recording
 from steward.store.records import to_row
 from steward.store.telemetry import Telemetry
 
@@ -70,13 +70,13 @@ class Loop:
         stages: Stages,
         *,
         journal: Journal,
-        telemetry: Telemetry,
+        recording: Recording,
         clock: Clock,
         every_s: float = 10.0,
     ) -> None:
         self.stages = stages
         self.journal = journal
-        self.telemetry = telemetry
+        self.recording = recording
         self.latest = Latest()
         self.every_s = every_s
         self.view: View = stages.moment.view(clock.now_s())
@@ -93,6 +93,11 @@ class Loop:
         self._missed: list[Choice] = []  # an earlier run did not get round to these
         self._resume(clock.now_s())
         self.status = self._status(took_s=0.0, behind_s=0.0)
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """The samples, for those who only read them."""
+        return self.recording.telemetry
 
     def turn(self, *, behind_s: float = 0.0) -> None:
         """Look at one moment and do what it asks for."""
@@ -128,7 +133,7 @@ class Loop:
         self.stages.watch.close()
         if self._turns:
             self._write(self.stages.verifier.settle(self.view))
-        self._try("telemetry", self.telemetry.close, None)
+        self._try("telemetry", self.recording.close, None)
         self.journal.close()
 
     # -- observe -------------------------------------------------------------------------------
@@ -137,15 +142,14 @@ class Loop:
         seen, faults = self.stages.watch.look(t_s)
         for fault in faults:
             self._fault(fault)
-        self._try("telemetry", lambda: self._keep(seen.tables, t_s), None)
+        self._try("telemetry", lambda: self._keep(seen, t_s), None)
         self.latest.take(seen.tables)
         self.stages.moment.fold(seen)
         return seen
 
-    def _keep(self, tables: Sequence[Frame], t_s: float) -> None:
-        for table in tables:
-            self.telemetry.append(table)
-        self.telemetry.upkeep(t_s)
+    def _keep(self, seen: Observation, t_s: float) -> None:
+        self.recording.keep(seen)
+        self.recording.upkeep(t_s)
 
     def _next_time(self) -> float:
         """Return a time after the last one, whatever the clock says: machines' clocks jump."""

@@ -116,7 +116,7 @@ def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json
         from steward.service import serve
 
         world, loop = _assembled(plan)
-    print_warnings((*loop.journal.damage(), *loop.telemetry.damage()))
+    print_warnings((*loop.journal.damage(), *loop.recording.damage()))
     try:
         before = _saved_before(loop, plan.settings)
         serve(

@@ -25,7 +25,7 @@ from steward.observe.watch import Watch
 from steward.ports import Actuator, Collector
 from steward.registry import resolve
 from steward.store.journal import open_journal
-from steward.store.telemetry import Telemetry
+from steward.store.recording import Recording
 
 __all__ = ["assemble", "limits"]
 
@@ -66,8 +66,11 @@ def assemble(
     return Loop(
         stages,
         journal=open_journal(store.journal_url),
-        telemetry=Telemetry(
-            store.telemetry_folder, flush_every_s=store.flush_every_s, keep_days=store.keep_days
+        recording=Recording(
+            store.path,
+            flush_every_s=store.flush_every_s,
+            keep_days=store.keep_days,
+            events=False,  # the journal has them
         ),
         clock=clock,
         every_s=settings.loop.every_s,

@@ -60,8 +60,8 @@ class Recording:
 
     def keep(self, observation: Observation) -> None:
         """Take one look at the world; the next flush makes it durable."""
-        if observation.frame.height:
-            self.telemetry.append(observation.frame)
+        for table in observation.tables:
+            self.telemetry.append(table)
         self.other.keep(observation.other)
         self.logs.keep(observation.lines)
         self.spans.keep(observation.spans)

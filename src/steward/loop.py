@@ -20,6 +20,7 @@ from steward.model.finding import Finding, Pattern
 from steward.model.moment import Moment
 from steward.model.outcome import Outcome, Story
 from steward.model.view import View
+from steward.observe.intake import Intake
 from steward.observe.latest import Latest
 from steward.observe.watch import Watch
 from steward.ports import Detector, Estimator, Miner, Policy
@@ -73,8 +74,10 @@ class Loop:
         recording: Recording,
         clock: Clock,
         every_s: float = 10.0,
+        intake: Intake | None = None,
     ) -> None:
         self.stages = stages
+        self.intake = intake  # one of the collectors of the watch, if others send telemetry
         self.journal = journal
         self.recording = recording
         self.latest = Latest()
@@ -134,6 +137,8 @@ class Loop:
         if self._turns:
             self._write(self.stages.verifier.settle(self.view))
         self._try("telemetry", self.recording.close, None)
+        if self.intake is not None:
+            self._try("intake", self.intake.close, None)
         self.journal.close()
 
     # -- observe -------------------------------------------------------------------------------
@@ -150,6 +155,8 @@ class Loop:
     def _keep(self, seen: Observation, t_s: float) -> None:
         self.recording.keep(seen)
         self.recording.upkeep(t_s)
+        if self.intake is not None:
+            self.intake.upkeep(t_s, self.recording.flush)
 
     def _next_time(self) -> float:
         """Return a time after the last one, whatever the clock says: machines' clocks jump."""

@@ -16,7 +16,7 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Make, list and revoke access tokens.", rich_markup_mode=None)
 
-ROLES = ("viewer", "operator")
+ROLES = ("viewer", "operator", "agent")
 
 
 def _complete_name(ctx: typer.Context, incomplete: str) -> Sequence[str]:
@@ -40,8 +40,19 @@ RoleName = Annotated[
     typer.Option(
         "--role",
         metavar="ROLE",
-        help="`viewer` may look, `operator` may also approve, reject and undo.",
+        help="`viewer` may look, `operator` may also approve, reject and undo, `agent` may only "
+        "bring telemetry.",
         autocompletion=lambda: list(ROLES),
+    ),
+]
+
+Node = Annotated[
+    str,
+    typer.Option(
+        "--node",
+        metavar="NODE",
+        help="With --role agent: the one node that it may speak of, or '*' for all of them. "
+        "Without it, each agent may speak of its own.",
     ),
 ]
 
@@ -51,6 +62,7 @@ def new(
     name: Name,
     *,
     role: RoleName = "viewer",
+    node: Node = "",
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
@@ -60,10 +72,13 @@ def new(
 
     if role not in ROLES:
         raise unknown_name("role", role, ROLES, where="--role")
+    if node and role != "agent":
+        hint = "people see all nodes; leave --node out, or add --role agent"
+        raise StewardError("only an agent's token is for a node", where="--node", hint=hint)
     tokens = Tokens(read_settings(config, data).store.tokens_file)
-    secret = tokens.make(name, Role(role))
+    secret = tokens.make(name, Role(role), node=node)
     if as_json:
-        print_json({"name": name, "role": role, "token": secret})
+        print_json({"name": name, "role": role, "node": node, "token": secret})
         return
     typer.echo(secret)
     print_note("keep it: it is not shown again")
@@ -78,8 +93,8 @@ def list_(*, config: Config = None, data: Data = None, as_json: Json = False) ->
     if as_json:
         print_json(tokens)
         return
-    rows = [(token.name, token.role.value, moment(token.made_s)) for token in tokens]
-    print_table(("name", "role", "made"), rows, empty="no tokens yet")
+    rows = [(token.name, token.role.value, token.node, moment(token.made_s)) for token in tokens]
+    print_table(("name", "role", "node", "made"), rows, empty="no tokens yet")
 
 
 @app.command()

@@ -21,6 +21,7 @@ from steward.model.event import Observation
 from steward.model.identity import TenantId
 from steward.model.moment import Moment
 from steward.observe.collectors import COLLECTORS
+from steward.observe.intake import Intake
 from steward.observe.watch import Watch
 from steward.ports import Actuator, Collector
 from steward.registry import resolve
@@ -44,11 +45,12 @@ def assemble(
     observe = settings.observe
     make = _Maker(settings.plugs)
     guard = Guard(limits(settings))
+    intake = Intake(settings.store.path / "intake") if collectors is None else None
     stages = Stages(
         watch=Watch(
-            make.all("collector", observe.collectors, COLLECTORS)
-            if collectors is None
-            else collectors,
+            (*make.all("collector", observe.collectors, COLLECTORS), intake)
+            if intake is not None
+            else collectors or (),
             timeout_s=observe.timeout_s,
             gap_after_s=observe.stale_after_s,
             sample_every_s=observe.sample_every_s,
@@ -74,6 +76,7 @@ def assemble(
         ),
         clock=clock,
         every_s=settings.loop.every_s,
+        intake=intake,
     )
 
 

@@ -257,6 +257,10 @@ class ServiceSettings(_Section):
         "127.0.0.1", description="the address to listen on; any but loopback needs access tokens"
     )
     port: int = Field(8787, ge=0, le=65535, description="0 takes any free port")
+    tls_certificate: str = Field(
+        "", description="a file in PEM form; with it, the service speaks https alone"
+    )
+    tls_key: str = Field("", description="the key of that certificate, if it is in another file")
     requests_per_minute: int = Field(600, ge=1, description="per client; more are answered 429")
     body_limit_bytes: int = Field(65536, ge=1, description="larger requests are answered 413")
     upload_limit_bytes: int = Field(

@@ -36,13 +36,14 @@ class User:
     name: str
     role: Role
     session: str = ""
+    node: str = ""  # of an agent's token
 
     @property
     def may_decide(self) -> bool:
         return self.role is Role.OPERATOR
 
 
-LOCAL = User(name="local", role=Role.OPERATOR)
+LOCAL = User(name="local", role=Role.OPERATOR, node="*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,7 @@ class Access:
     def log_in(self, token: str) -> str | None:
         """Open a session and return its secret, or None for a token that is not one of ours."""
         found = self._tokens.find(token)
-        if found is None:
+        if found is None or found.role is Role.AGENT:  # pages are for people
             return None
         secret = secrets.token_urlsafe(32)
         with self._lock:
@@ -126,7 +127,7 @@ class Access:
     def _bearer(self, given: str) -> User | None:
         kind, _, token = given.partition(" ")
         found = self._tokens.find(token.strip()) if kind.lower() == "bearer" else None
-        return User(name=found.name, role=found.role) if found else None
+        return User(name=found.name, role=found.role, node=found.node) if found else None
 
     def _cookie_of(self, headers: Headers) -> str:
         secret = cookie_parser(headers.get("cookie", "")).get(self.cookie, "")

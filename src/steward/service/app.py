@@ -18,8 +18,10 @@ from starlette.types import Receive, Scope, Send
 from steward import __version__
 from steward.config.settings import Settings
 from steward.loop import Loop
+from steward.observe.intake import Intake
 from steward.service.access import Access, is_loopback
 from steward.service.api import PREFIX, api_routes
+from steward.service.api.agents import PARCELS
 from steward.service.api.lab import UPLOADS
 from steward.service.board import Board
 from steward.service.door import OPEN, PUSHED, Door
@@ -28,7 +30,7 @@ from steward.service.lab import LabRuns
 from steward.service.lab.request import request_shapes
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.service.login import login_routes
-from steward.service.wire import Reception, wire_routes
+from steward.service.wire import wire_routes
 from steward.store.tokens import Tokens
 
 __all__ = ["create_api", "create_app"]
@@ -61,19 +63,15 @@ def create_app(
     board = Board(loop, settings, truth=truth, speed=speed, alive=alive)
     access = _access(settings, tokens)
     lab = LabRuns()
-    app = create_api(board, access, lab)
+    app = create_api(board, access, lab, intake=loop.intake)
     add_pages(app, board, access, lab)
     return app
 
 
 def create_api(
-    board: Board,
-    access: Access,
-    lab: LabRuns | None = None,
-    *,
-    reception: Reception | None = None,
+    board: Board, access: Access, lab: LabRuns | None = None, *, intake: Intake | None = None
 ) -> FastAPI:
-    """Return the service without its pages. With a reception, others may push telemetry."""
+    """Return the service without its pages. With an intake, others may send telemetry."""
     settings = board.settings.service
     lab = lab or LabRuns()
     app = _Service(
@@ -87,21 +85,22 @@ def create_api(
     )
     app.state.board = board
     app.tokens_required = access.required
-    app.include_router(api_routes(board, lab))
-    if reception is not None:
-        app.include_router(wire_routes(reception))
+    app.include_router(api_routes(board, lab, intake))
+    if intake is not None:
+        app.include_router(wire_routes(intake))
     app.include_router(login_routes(access, board.settings.site.name))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     for path in ("/api/{rest:path}", "/v1/{rest:path}", *ALONE):
         app.router.routes.append(Route(path, _Nothing(app), include_in_schema=False))
     handle_failures(app)
+    large = (UPLOADS, PARCELS, *PUSHED)
     app.add_middleware(
         Door,
         access=access,
         rate=RateLimit(settings.requests_per_minute),
         body=BodyLimit(settings.body_limit_bytes),
         loopback_only=not access.required,
-        uploads={path: StreamLimit(settings.upload_limit_bytes) for path in (UPLOADS, *PUSHED)},
+        uploads={path: StreamLimit(settings.upload_limit_bytes) for path in large},
     )
     return app
 

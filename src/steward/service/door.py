@@ -28,6 +28,7 @@ from steward.service.limits import (
     RateLimit,
     StreamLimit,
 )
+from steward.store.tokens import Role
 
 __all__ = ["OPEN", "PUSHED", "Door"]
 
@@ -38,6 +39,14 @@ UNCOUNTED = ("/healthz", "/readyz", "/static/", "/_nicegui", *PUSHED)
 FOR_PROGRAMS = ("/api/", "/metrics", "/_nicegui", "/v1/")
 REPEATABLE = frozenset({"state", "kind"})  # filters that take several values
 HARMLESS = ("GET", "HEAD", "OPTIONS")
+# All that an agent's token opens. How much it may bring there is the intake's to say.
+FOR_AGENTS = (
+    "/api/v1/agents/parcels",
+    "/api/v1/agents/time",
+    "/api/v1/write",
+    "/v1/metrics",
+    "/v1/logs",
+)
 HEADERS = {
     # The page framework compiles its templates in the browser, hence the two 'unsafe' ones;
     # nothing at all may come from another address.
@@ -102,7 +111,8 @@ class Door:
             headers = Headers(scope=scope)
             self._check_host(headers)
             _check_origin(headers)
-            if self._access.user(headers) is None:
+            user = self._access.user(headers)
+            if user is None or user.role is Role.AGENT:
                 raise _must_log_in()
         except StewardError:
             await receive()
@@ -118,6 +128,8 @@ class Door:
             _check_origin(headers)
         _check_query(scope)
         user = self._access.user(headers)
+        if user is not None and user.role is Role.AGENT:
+            return _agent(user, path)
         if not path.startswith(UNCOUNTED):
             self._count(scope, user)
         programs = path.startswith(FOR_PROGRAMS) or scope["method"] not in HARMLESS
@@ -191,6 +203,17 @@ def _check_query(scope: Scope) -> None:
             where="query",
             hint="give each parameter once",
         )
+
+
+def _agent(user: User, path: str) -> User:
+    if path not in FOR_AGENTS:
+        raise RefusedError(
+            403,
+            f"the token '{user.name}' is an agent's: it only brings telemetry",
+            where="Authorization header",
+            hint="to look, make a token with `--role viewer`",
+        )
+    return user
 
 
 def _must_log_in() -> RefusedError:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import signal
 import socket
+import ssl
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from steward.config.settings import Settings
+from steward.config.settings import ServiceSettings, Settings
 from steward.errors import StewardError
 from steward.loop import Loop
 from steward.service.access import is_loopback
@@ -42,6 +43,7 @@ def serve(  # noqa: PLR0913 - what a command line may say about it
     """
     tokens = Tokens(settings.store.tokens_file)
     _refuse_strangers(settings, tokens)
+    _check_certificate(settings.service)
     listener = _listen(settings.service.host, settings.service.port)
     port = listener.getsockname()[1]
     service = settings.service.model_copy(update={"port": port})
@@ -49,7 +51,8 @@ def serve(  # noqa: PLR0913 - what a command line may say about it
     stop = threading.Event()
     runner = threading.Thread(target=loop.run, args=(stop,), name="loop", daemon=True)
     app = create_app(loop, settings, truth=truth, speed=speed, tokens=tokens, alive=runner.is_alive)
-    address = f"http://{_shown(settings.service.host)}:{port}"
+    scheme = "https" if settings.service.tls_certificate else "http"
+    address = f"{scheme}://{_shown(settings.service.host)}:{port}"
 
     def listening() -> None:
         announce(address)
@@ -58,7 +61,9 @@ def serve(  # noqa: PLR0913 - what a command line may say about it
 
     runner.start()
     try:
-        _Server(app, listening=listening, stop_after_s=stop_after_s).run(sockets=[listener])
+        _Server(app, listening=listening, stop_after_s=stop_after_s, service=settings.service).run(
+            sockets=[listener]
+        )
     finally:
         stop.set()
         runner.join(LOOP_ENDS_WITHIN_S)
@@ -74,6 +79,28 @@ def _refuse_strangers(settings: Settings, tokens: Tokens) -> None:
             where="service.host",
             hint="make one with `steward token new NAME --role operator`, or use 127.0.0.1",
         )
+
+
+def _check_certificate(service: ServiceSettings) -> None:
+    """See that the certificate can be used, before anything is started."""
+    if service.tls_key and not service.tls_certificate:
+        raise StewardError(
+            "there is a key, but no certificate",
+            where="service.tls_key",
+            hint="set service.tls_certificate as well",
+        )
+    if service.tls_certificate:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+                service.tls_certificate, service.tls_key or None
+            )
+        except (OSError, ssl.SSLError) as fault:
+            raise StewardError(
+                f"the certificate cannot be used: {fault.strerror or fault}",
+                where=service.tls_certificate,
+                hint="both files are in PEM form, the key has no password and belongs to the "
+                "certificate",
+            ) from fault
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -110,7 +137,12 @@ class _Server(uvicorn.Server):
     """Uvicorn that says when it listens, lets streams end, and keeps signals to itself."""
 
     def __init__(
-        self, app: FastAPI, *, listening: Callable[[], None], stop_after_s: float | None
+        self,
+        app: FastAPI,
+        *,
+        listening: Callable[[], None],
+        stop_after_s: float | None,
+        service: ServiceSettings,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -120,6 +152,8 @@ class _Server(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=3,
+                ssl_certfile=service.tls_certificate or None,
+                ssl_keyfile=service.tls_key or None,
             )
         )
         self._app = app

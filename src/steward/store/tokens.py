@@ -26,19 +26,24 @@ _RANDOM_BYTES = 32
 
 
 class Role(Enum):
-    """What a token allows: a viewer reads, an operator also decides."""
+    """What a token allows: a viewer reads, an operator decides too, an agent brings telemetry."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
+    AGENT = "agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token as one may show it: everything but its secret."""
+    """A token as one may show it: everything but its secret.
+
+    An agent's may be for one node; empty means whichever its user is on, `*` all nodes at once.
+    """
 
     name: str
     role: Role
     made_s: float
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +63,7 @@ class Tokens:
         self._stamp: tuple[int, ...] = ()
         self._lines: tuple[_Line, ...] = ()
 
-    def make(self, name: str, role: Role) -> str:
+    def make(self, name: str, role: Role, *, node: str = "") -> str:
         """Make a token and return it. This is the only time that it can be seen."""
         if not name.strip():
             raise StewardError(
@@ -67,7 +72,8 @@ class Tokens:
                 hint="name who will use it: approvals are written down under that name",
             )
         secret = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
-        line = _Line(name=name, role=role, made_s=self._clock.now_s(), sha256=_hash(secret))
+        made_s = self._clock.now_s()
+        line = _Line(name=name, role=role, made_s=made_s, node=node, sha256=_hash(secret))
         with self._changing() as lines:
             if any(old.name == name for old in lines):
                 raise StewardError(
@@ -165,4 +171,4 @@ def _hash(token: str) -> str:
 
 
 def _shown(line: _Line) -> Token:
-    return Token(name=line.name, role=line.role, made_s=line.made_s)
+    return Token(name=line.name, role=line.role, made_s=line.made_s, node=line.node)

@@ -36,6 +36,12 @@ HOST_METRICS: tuple[Metric, ...] = (
         aliases=(otel("system.cpu.load_average.1m"), slurm("CPULoad"), psutil("load_1m")),
     ),
     Metric(
+        name="host.clock.offset_seconds",
+        unit="s",
+        of="node",
+        meaning="how far the server's clock is ahead of this node's",
+    ),
+    Metric(
         name="host.disk.read_bytes",
         unit="By",
         of="node",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from steward.observe.intake import Intake
+from steward.service.api.agents import agent_routes
 from steward.service.api.cluster import cluster_routes
 from steward.service.api.decisions import decision_routes
 from steward.service.api.findings import finding_routes
@@ -20,9 +22,11 @@ __all__ = ["PREFIX", "api_routes"]
 PREFIX = "/api/v1"
 
 
-def api_routes(board: Board, lab: LabRuns) -> APIRouter:
-    """Return all routes that programs use."""
+def api_routes(board: Board, lab: LabRuns, intake: Intake | None = None) -> APIRouter:
+    """Return all routes that programs use; with an intake, agents may bring what they see."""
     routes = APIRouter()
+    if intake is not None:
+        routes.include_router(agent_routes(intake), prefix=PREFIX)
     for part in (
         cluster_routes(board),
         finding_routes(board),

@@ -1,0 +1,133 @@
+"""Parcels that wait to be sent: on disk, in order, up to a limit; then the oldest are given up.
+
+A disk that refuses costs nothing at first: parcels then wait in memory, up to a smaller limit, and
+can be sent from there. What is given up is told as a gap, from when until when.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steward.errors import StewardError, TemporaryError
+from steward.observe.agent.parcel import label_of
+from steward.store.spool import Spool, SpoolFullError
+
+__all__ = ["Buffer", "GaveUp", "Waiting"]
+
+MAX_MEMORY_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The next parcel to be sent. Number 0: it is in memory alone."""
+
+    number: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaveUp:
+    """Parcels that will never be sent."""
+
+    parcels: int
+    from_s: float
+    to_s: float
+    why: str
+
+
+class Buffer:
+    """A queue of parcels. One thread puts, another takes; order is kept."""
+
+    def __init__(self, spool: Spool, *, max_memory_bytes: int = MAX_MEMORY_BYTES) -> None:
+        self._spool = spool
+        self._max_memory_bytes = max_memory_bytes
+        self._lock = threading.Lock()
+        self._memory: deque[bytes] = deque()
+        self._next: Waiting | None = None
+        self._gave_up: list[GaveUp] = []
+        self.problem = ""  # why the disk takes nothing now
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits to be sent; on disk, in whole segments."""
+        memory = sum(len(body) for body in self._memory)
+        return memory + (self._spool.held_bytes if self.waiting_parcels else 0)
+
+    @property
+    def waiting_parcels(self) -> int:
+        """How many wait to be sent."""
+        single = self._next is not None and self._next.number == 0
+        return self._spool.newest - self._spool.released + len(self._memory) + single
+
+    def put(self, body: bytes) -> None:
+        """Keep a parcel, durably where the disk allows it."""
+        with self._lock:
+            self._memory.append(body)
+            self._to_disk()
+            while sum(len(each) for each in self._memory) > self._max_memory_bytes:
+                self._forget([self._memory.popleft()], why=self.problem)
+
+    def next(self) -> Waiting | None:
+        """Return the oldest parcel; the same again until it was `taken`."""
+        with self._lock:
+            given_up = self._next is not None and 0 < self._next.number <= self._spool.released
+            if self._next is None or given_up:
+                self._next = self._oldest()
+            return self._next
+
+    def taken(self, waiting: Waiting) -> None:
+        """Let go of a parcel that need not be sent any more."""
+        with self._lock:
+            self._next = None
+            if waiting.number:
+                self._spool.release(waiting.number)
+            if self._memory:
+                self._to_disk()
+
+    def gave_up(self) -> Sequence[GaveUp]:
+        """Return what was given up since the last time."""
+        with self._lock:
+            told, self._gave_up = self._gave_up, []
+            return told
+
+    def damage(self) -> tuple[str, ...]:
+        """Say what was found broken on disk."""
+        return self._spool.damage()
+
+    def _oldest(self) -> Waiting | None:
+        for record in self._spool.read(self._spool.released):
+            return Waiting(record.number, record.body)
+        return Waiting(0, self._memory.popleft()) if self._memory else None
+
+    def _to_disk(self) -> None:
+        while self._memory:
+            try:
+                self._spool.append(self._memory[0])
+            except SpoolFullError:
+                lost = [record.body for record in self._spool.give_up_oldest()]
+                why = f"the buffer of {self._spool.max_bytes} bytes is full"
+                self._forget(lost, why=why)
+                continue
+            except TemporaryError as fault:
+                self.problem = str(fault)
+                return
+            except StewardError as fault:
+                self.problem = str(fault)
+                self._forget([self._memory[0]], why=str(fault))
+            self._memory.popleft()
+        self.problem = ""
+
+    def _forget(self, bodies: Sequence[bytes], *, why: str) -> None:
+        if bodies:
+            labels = [label_of(body) for body in bodies]
+            self._gave_up.append(
+                GaveUp(
+                    parcels=len(labels),
+                    from_s=min(label.from_s for label in labels),
+                    to_s=max(label.to_s for label in labels),
+                    why=why,
+                )
+            )

@@ -1,0 +1,166 @@
+"""`/api/v1/agents`: where agents bring their parcels, and how each of them is doing."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+
+from steward.errors import StewardError, TemporaryError
+from steward.model.event import Observation
+from steward.observe.agent.belonging import ANY_NODE, check_belongs, check_times
+from steward.observe.agent.parcel import Label, Parcel, label_of
+from steward.observe.intake import Intake, Once
+from steward.observe.roster import Roster
+from steward.service.access import User
+from steward.service.api.replies import Number, Reply, failures
+from steward.service.failures import RefusedError
+from steward.store.tokens import Role
+
+__all__ = ["PARCELS", "agent_routes"]
+
+PARCELS = "/api/v1/agents/parcels"
+WAIT_S = 5
+PARCEL_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/vnd.steward.parcel": {"schema": {"type": "string"}}},
+    }
+}
+Seconds = Annotated[float, Field(description="seconds since 1970, by the server's clock")]
+
+
+class TimeReply(Reply):
+    """When a request came and was answered: agents learn from it how far off their clock is."""
+
+    received_s: Seconds
+    answered_s: Seconds
+    server: str = Field(description="another one after each start of the server")
+
+
+class ParcelReply(TimeReply):
+    """The parcel is safe: its sender may forget it."""
+
+    repeated: bool = Field(description="it had been taken before, and was not taken again")
+
+
+class AgentReply(Reply):
+    """One agent, as its newest parcel tells."""
+
+    node: str
+    agent: str
+    version: str
+    heard_s: float
+    newest_s: float = Field(description="the newest sample that it has sent")
+    offset_s: Number = Field(description="how far the server's clock is ahead of its own")
+    round_trip_s: Number
+    shift_s: Number = Field(description="what is added to its times")
+    buffered_bytes: int
+    samples_per_s: Number
+    gaps: int = Field(description="parcels that it had to give up")
+    parcels: int
+
+
+class AgentList(Reply):
+    """All agents by the name of their node."""
+
+    items: list[AgentReply]
+
+
+def agent_routes(intake: Intake, *, now_s: Callable[[], float] = time.time) -> APIRouter:
+    """Return the routes that agents use, and the one that shows them."""
+    routes = APIRouter(tags=["agents"])
+    desk = _Desk(intake, now_s=now_s)
+
+    @routes.post("/agents/parcels", responses=failures(), openapi_extra=PARCEL_BODY)
+    async def parcels(request: Request) -> ParcelReply:
+        """Take a parcel. When this answers 200, it is on disk."""
+        received_s = now_s()
+        user = _sender(request)
+        body = await request.body()
+        repeated = await run_in_threadpool(desk.take, user, body)
+        return ParcelReply(
+            received_s=received_s, answered_s=now_s(), server=desk.name, repeated=repeated
+        )
+
+    @routes.get("/agents/time", responses=failures())
+    async def server_time() -> TimeReply:
+        """Say what time it is here."""
+        received_s = now_s()
+        return TimeReply(received_s=received_s, answered_s=now_s(), server=desk.name)
+
+    @routes.get("/agents", responses=failures())
+    def agents() -> AgentList:
+        """List the agents that have sent something since the server was started."""
+        items = [AgentReply.model_validate(each) for each in desk.roster.all()]
+        return AgentList(items=items)
+
+    return routes
+
+
+class _Desk:
+    """Takes parcels of those who may bring them."""
+
+    def __init__(self, intake: Intake, *, now_s: Callable[[], float]) -> None:
+        self.name = secrets.token_hex(8)
+        self.roster = Roster()
+        self._intake = intake
+        self._now_s = now_s
+
+    def take(self, user: User, body: bytes) -> bool:
+        """Make a parcel durable; say whether it had been taken before."""
+        try:
+            label = label_of(body)
+            _check_node(user, label)
+            once = Once(stream=f"{user.name}/{label.agent}/{label.run}", number=label.sequence)
+            check = self._check(user, label)
+            new = self._intake.accept("parcel", body, once=once, check=check)
+        except RefusedError:
+            raise
+        except TemporaryError as fault:
+            wait = {"Retry-After": str(WAIT_S)}
+            raise RefusedError(
+                503, fault.problem, where=fault.where, hint=fault.hint, headers=wait
+            ) from fault
+        except StewardError as fault:
+            raise RefusedError(400, fault.problem, where="parcel", hint=fault.hint) from fault
+        if new:
+            for event in self.roster.heard(label, self._now_s()):
+                self._intake.tell(event)
+        return not new
+
+    def _check(self, user: User, label: Label) -> Callable[[Observation | Parcel], None]:
+        def check(seen: Observation | Parcel) -> None:
+            if isinstance(seen, Parcel):
+                check_times(seen, self._now_s())
+                if user.node != ANY_NODE:
+                    check_belongs(seen, label.node)
+
+        return check
+
+
+def _sender(request: Request) -> User:
+    user: User | None = getattr(request.state, "user", None)
+    if user is None or user.role is Role.VIEWER:
+        raise RefusedError(
+            403,
+            f"'{user.name if user else 'nobody'}' may look, but not bring parcels",
+            where="Authorization header",
+            hint="make a token with `steward token new NAME --role agent`",
+        )
+    return user
+
+
+def _check_node(user: User, label: Label) -> None:
+    if user.node not in ("", ANY_NODE, label.node):
+        raise RefusedError(
+            403,
+            f"the token '{user.name}' is for node '{user.node}', not for '{label.node}'",
+            where="Authorization header",
+            hint="give each node its own token, or make one without --node for all of them",
+        )

@@ -1,0 +1,14 @@
+"""Bodies that must not be lost on their way: on disk before anybody says "got it".
+
+Belongs here: keeping numbered bodies in order, and getting them back after a crash. Does not: what
+is in them. The agent's buffer and the server's intake are both a `Spool`; they differ only in what
+they do when it is full.
+"""
+
+from __future__ import annotations
+
+from steward.store.spool.folder import Spool, SpoolFullError
+from steward.store.spool.segment import Record
+from steward.store.spool.streams import Streams
+
+__all__ = ["Record", "Spool", "SpoolFullError", "Streams"]

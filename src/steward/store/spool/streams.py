@@ -1,0 +1,59 @@
+"""How far each sender has got: the newest number of every stream, over restarts."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+
+from steward.errors import TemporaryError
+
+__all__ = ["Streams"]
+
+MOST_STREAMS = 50_000
+
+
+class Streams:
+    """The newest number per stream. The streams that were silent for longest are forgotten."""
+
+    def __init__(self, file: Path, *, most: int = MOST_STREAMS) -> None:
+        self._file = file
+        self._most = most
+        self._lock = threading.Lock()
+        self._newest: OrderedDict[str, int] = OrderedDict()
+        with suppress(FileNotFoundError, ValueError):  # a broken file costs repeated rows, no more
+            known = json.loads(file.read_bytes())
+            self._newest.update((str(name), int(number)) for name, number in known.items())
+
+    def newest(self, stream: str) -> int:
+        """Return the newest number of a stream; 0 when it is not known."""
+        with self._lock:
+            return self._newest.get(stream, 0)
+
+    def advance(self, stream: str, number: int) -> None:
+        """Remember that a stream has got so far."""
+        with self._lock:
+            self._newest[stream] = max(number, self._newest.pop(stream, 0))
+            while len(self._newest) > self._most:
+                self._newest.popitem(last=False)
+
+    def save(self) -> None:
+        """Write all of it down; durable when it returns."""
+        with self._lock:
+            text = json.dumps(self._newest)
+        new = self._file.with_suffix(".new")
+        try:
+            with new.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._file)
+        except OSError as fault:
+            raise TemporaryError(
+                f"it cannot be written: {(fault.strerror or str(fault)).lower()}",
+                where=str(self._file),
+                hint="make room on this disk",
+            ) from fault

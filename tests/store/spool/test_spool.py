@@ -1,0 +1,337 @@
+"""A spool: what was acknowledged is there, in order, whatever happened to the files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steward.errors import StewardError, TemporaryError
+from steward.store.spool import Spool, SpoolFullError
+from steward.store.spool.segment import HEAD_BYTES, Segment
+
+MIB = 2**20
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    with closing(Spool(tmp_path / "spool", max_bytes=MIB)) as opened:
+        yield opened
+
+
+def opened(folder: Path, **options: int) -> Spool:
+    return Spool(folder, **{"max_bytes": MIB, **options})
+
+
+def held(spool: Spool, after: int = 0) -> list[tuple[int, bytes]]:
+    return [(record.number, record.body) for record in spool.read(after)]
+
+
+def files(folder: Path) -> list[Path]:
+    return Segment.paths(folder)
+
+
+def test_bodies_come_back_in_order_with_their_numbers(spool: Spool) -> None:
+    numbers = [spool.append(body) for body in (b"a", b"", b"c" * 1000)]
+
+    assert numbers == [1, 2, 3]
+    assert held(spool) == [(1, b"a"), (2, b""), (3, b"c" * 1000)]
+    assert held(spool, after=2) == [(3, b"c" * 1000)]
+    assert held(spool, after=3) == []
+
+
+def test_another_process_finds_them_and_goes_on_counting(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as first:
+        first.append(b"a")
+
+    with closing(opened(tmp_path)) as second:
+        assert second.append(b"b") == 2
+        assert held(second) == [(1, b"a"), (2, b"b")]
+
+
+def test_reading_goes_on_where_it_stopped_while_more_is_written(spool: Spool) -> None:
+    spool.append(b"a")
+    reader = spool.read(0)
+    first = next(reader)
+    spool.append(b"b")
+
+    assert first.body == b"a"
+    assert held(spool, after=1) == [(2, b"b")]
+    spool.append(b"c")
+    assert held(spool, after=2) == [(3, b"c")]
+    assert held(spool, after=0) == [(1, b"a"), (2, b"b"), (3, b"c")]
+
+
+def test_what_was_released_leaves_the_disk_in_whole_segments(tmp_path: Path) -> None:
+    with closing(opened(tmp_path, segment_bytes=300)) as spool:
+        for _ in range(6):
+            spool.append(b"x" * 100)  # two fit into a segment
+        spool.release(3)
+
+        assert [int(file.stem) for file in files(tmp_path)] == [3, 5]
+        spool.release(6)
+        assert [int(file.stem) for file in files(tmp_path)] == [5]
+
+
+def test_what_was_released_is_remembered_and_numbers_are_not_given_again(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as spool:
+        for _ in range(3):
+            spool.append(b"x")
+        spool.release(3)
+
+    with closing(opened(tmp_path)) as again:
+        assert again.released == 3
+        assert held(again, after=again.released) == []
+        assert again.append(b"y") == 4
+
+
+def test_a_full_spool_refuses_until_something_is_released(tmp_path: Path) -> None:
+    with closing(opened(tmp_path, max_bytes=1300, segment_bytes=300)) as spool:
+        for _ in range(8):
+            spool.append(b"x" * 100)
+        with pytest.raises(SpoolFullError, match="waiting already"):
+            spool.append(b"x" * 260)
+        newest = spool.newest
+        assert spool.held_bytes <= 1300
+
+        spool.release(2)
+
+        assert spool.append(b"y" * 100) == newest + 1
+
+
+def test_giving_up_the_oldest_makes_room_and_says_what_is_lost(tmp_path: Path) -> None:
+    with closing(opened(tmp_path, max_bytes=1300, segment_bytes=300)) as spool:
+        for number in range(4):
+            spool.append(b"%d" % number * 100)
+        spool.release(1)
+
+        lost = spool.give_up_oldest()
+
+        assert [record.number for record in lost] == [2]
+        assert [number for number, _ in held(spool)] == [3, 4]
+
+
+def test_the_only_segment_can_be_given_up_and_an_empty_one_holds_nothing(spool: Spool) -> None:
+    assert spool.give_up_oldest() == ()
+    spool.append(b"a")
+
+    assert [record.body for record in spool.give_up_oldest()] == [b"a"]
+    assert held(spool) == []
+    assert spool.append(b"b") == 2
+
+
+def test_a_body_that_can_never_fit_is_not_worth_trying_again(tmp_path: Path) -> None:
+    with closing(opened(tmp_path, max_bytes=1000)) as spool:
+        with pytest.raises(StewardError, match="does not fit") as refused:
+            spool.append(b"x" * 1000)
+
+        assert not isinstance(refused.value, TemporaryError)
+
+
+def test_only_one_process_writes(tmp_path: Path, spool: Spool) -> None:
+    with pytest.raises(StewardError, match="another process writes"):
+        Spool(tmp_path / "spool", max_bytes=MIB)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StewardError, match="nothing can be kept here"):
+        Spool(tmp_path / "file" / "spool", max_bytes=MIB)
+
+
+def test_threads_share_syncs_and_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs = []
+    really = os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda handle: (syncs.append(handle), really(handle)))
+    with closing(opened(tmp_path, segment_bytes=2000)) as spool:
+        numbers: list[int] = []
+
+        def write(who: int) -> None:
+            numbers.extend(spool.append(b"%d:%d" % (who, each)) for each in range(40))
+
+        threads = [threading.Thread(target=write, args=(who,)) for who in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert sorted(numbers) == list(range(1, 321))
+        assert sorted(number for number, _ in held(spool)) == list(range(1, 321))
+        assert len({body for _, body in held(spool)}) == 320
+        assert len(syncs) < 320
+
+
+# -- when the disk is full ---------------------------------------------------------------------
+
+
+def test_a_disk_that_is_full_refuses_and_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(opened(tmp_path)) as spool:
+        spool.append(b"a")
+        really = os.pwrite
+
+        def full_after_ten(handle: int, data: memoryview, at: int) -> int:
+            if len(data) > 10:
+                return really(handle, data[:10], at)
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pwrite", full_after_ten)
+            with pytest.raises(TemporaryError, match="no space left"):
+                spool.append(b"b" * 15)
+
+        assert spool.append(b"c") == 2
+        assert held(spool) == [(1, b"a"), (2, b"c")]
+        assert spool.damage() == ()
+
+
+def test_a_sync_that_fails_acknowledges_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_handle: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with closing(opened(tmp_path)) as spool:
+        spool.append(b"a")
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", broken)
+            with pytest.raises(TemporaryError, match="input/output error"):
+                spool.append(b"b")
+
+        number = spool.append(b"c")
+
+        assert held(spool) == [(1, b"a"), (number, b"c")]
+    with closing(opened(tmp_path)) as again:
+        assert held(again) == [(1, b"a"), (number, b"c")]
+
+
+def test_segments_are_removed_though_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_path: Path, _text: str, **_rest: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with closing(opened(tmp_path, segment_bytes=300)) as spool:
+        for _ in range(4):
+            spool.append(b"x" * 100)
+        monkeypatch.setattr(Path, "write_text", full)
+
+        spool.release(2)
+
+        assert [int(file.stem) for file in files(tmp_path)] == [3]
+
+
+# -- damage ------------------------------------------------------------------------------------
+
+BODIES = st.lists(st.binary(max_size=60), min_size=1, max_size=12)
+
+
+@settings(max_examples=40)
+@given(bodies=BODIES, cut=st.integers(0, 400))
+def test_a_torn_tail_costs_only_what_was_torn(
+    tmp_path_factory: pytest.TempPathFactory, bodies: list[bytes], cut: int
+) -> None:
+    folder = tmp_path_factory.mktemp("spool")
+    with closing(opened(folder)) as spool:
+        ends = [(spool.append(body), spool.held_bytes)[1] for body in bodies]
+    (file,) = files(folder)
+    size = max(file.stat().st_size - cut, 0)
+    os.truncate(file, size)
+
+    with closing(opened(folder)) as again:
+        whole = [body for body, end in zip(bodies, ends, strict=True) if end <= size]
+        assert [body for _, body in held(again)] == whole
+        number = again.append(b"next")
+        assert held(again)[-1] == (number, b"next")
+    with closing(opened(folder)) as third:
+        assert [body for _, body in held(third)] == [*whole, b"next"]
+        assert third.damage() == ()
+
+
+@given(bodies=BODIES, data=st.data())
+def test_a_flipped_bit_costs_one_record_and_is_counted(
+    tmp_path_factory: pytest.TempPathFactory, bodies: list[bytes], data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("spool")
+    with closing(opened(folder)) as spool:
+        for body in bodies:
+            spool.append(body)
+    (file,) = files(folder)
+    raw = bytearray(file.read_bytes())
+    place = data.draw(st.integers(HEAD_BYTES, len(raw) - 1))
+    raw[place] ^= 1 << data.draw(st.integers(0, 7))
+    file.write_bytes(raw)
+
+    with closing(opened(folder)) as again:
+        found = held(again)
+        expected = list(enumerate(bodies, 1))
+        assert [each for each in expected if each not in found] in [[each] for each in expected]
+        assert [each for each in found if each not in expected] == []
+        assert again.damage()
+        assert again.append(b"next") not in [number for number, _ in found]
+
+
+def test_a_stranger_cannot_plant_a_record_inside_a_damaged_one(tmp_path: Path) -> None:
+    with closing(opened(tmp_path / "theirs")) as theirs:
+        theirs.append(b"planted")
+        planted = files(tmp_path / "theirs")[0].read_bytes()[HEAD_BYTES:]
+    with closing(opened(tmp_path / "ours")) as ours:
+        ours.append(planted)
+        ours.append(b"good")
+    (file,) = files(tmp_path / "ours")
+    raw = bytearray(file.read_bytes())
+    raw[HEAD_BYTES] ^= 1
+    file.write_bytes(raw)
+
+    with closing(opened(tmp_path / "ours")) as again:
+        assert held(again) == [(2, b"good")]
+
+
+def test_a_segment_without_its_head_is_set_aside_and_its_numbers_are_not_given_again(
+    tmp_path: Path,
+) -> None:
+    with closing(opened(tmp_path, segment_bytes=300)) as spool:
+        for _ in range(4):
+            spool.append(b"x" * 100)
+    first, last = files(tmp_path)
+    last.write_bytes(b"\0" * last.stat().st_size)
+
+    with closing(opened(tmp_path)) as again:
+        assert [number for number, _ in held(again)] == [1, 2]
+        assert "its head is damaged" in again.damage()[0]
+        assert again.append(b"y") > 4
+    assert last.with_suffix(".damaged").exists()
+    assert first.exists()
+
+
+def test_a_segment_that_was_just_being_made_is_made_anew(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as spool:
+        spool.append(b"a")
+    (tmp_path / f"{2:020d}.spool").write_bytes(b"STW")
+
+    with closing(opened(tmp_path)) as again:
+        assert again.append(b"b") == 2
+        assert held(again) == [(1, b"a"), (2, b"b")]
+        assert again.damage() == ()
+
+
+def test_a_segment_may_be_released_while_it_is_read(tmp_path: Path) -> None:
+    with closing(opened(tmp_path, segment_bytes=300)) as spool:
+        for _ in range(4):
+            spool.append(b"x" * 100)
+        reader = spool.read(0)
+        next(reader)
+        spool.release(4)
+
+        assert [record.number for record in reader] == [2, 3, 4]

@@ -33,7 +33,7 @@ from steward.service.login import login_routes
 from steward.service.wire import wire_routes
 from steward.store.tokens import Tokens
 
-__all__ = ["create_api", "create_app"]
+__all__ = ["access_of", "create_api", "create_app"]
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def create_app(
     from steward.service.pages import add_pages  # noqa: PLC0415 - heavy, and not for API tests
 
     board = Board(loop, settings, truth=truth, speed=speed, alive=alive)
-    access = _access(settings, tokens)
+    access = access_of(settings, tokens)
     lab = LabRuns()
     app = create_api(board, access, lab, intake=loop.intake)
     add_pages(app, board, access, lab)
@@ -105,7 +105,8 @@ def create_api(
     return app
 
 
-def _access(settings: Settings, tokens: Tokens) -> Access:
+def access_of(settings: Settings, tokens: Tokens) -> Access:
+    """Return what tells users apart, by the address that is listened on."""
     service = settings.service
     # Browsers share cookies between ports: two stewards on one machine must not log each other out.
     return Access(tokens, required=not is_loopback(service.host), cookie=f"steward_{service.port}")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from steward.clients.prometheus import Exporter, PrometheusServer, QuerySeries
-from steward.clients.web import Endpoint
-from steward.clients.wire.exposition import labels_of_text, shown_labels
-from steward.clients.wire.samples import Samples
 from steward.errors import StewardError
 from steward.model.event import Availability, Event, Observation
-from steward.model.metrics import CANONICAL, aliases_from
-from steward.observe.receive import Readings, Sorter, observation_of
-from steward.observe.translate import Place, entity_of, place_series
-from steward.observe.translate.entities import node_name
+from steward.model.metrics import CANONICAL
+
+if TYPE_CHECKING:
+    from steward.observe.receive import Readings
+    from steward.observe.receive.scraping import Asked, Target
 
 __all__ = ["Prometheus"]
 
@@ -46,12 +42,17 @@ class Prometheus:
         ca: str = "",
         timeout_s: float = 3.0,
     ) -> None:
-        endpoint = partial(Endpoint, token=_token(token_file), ca=ca, timeout_s=timeout_s)
-        sources: list[_Target | _Asked] = [_Target(each, endpoint) for each in targets]
-        if server and queries:
-            sources.append(_Asked(PrometheusServer(endpoint(url=server)), dict(queries)))
-        self._sources = tuple(sources)
         self._silent: set[str] = set()
+        self._sources: tuple[Target | Asked, ...] = ()
+        if not targets and not (server and queries):
+            return
+        # What decodes is compiled and takes memory: an agent that scrapes nothing goes without.
+        from steward.clients.web import Endpoint  # noqa: PLC0415
+        from steward.observe.receive.scraping import Asked, Target  # noqa: PLC0415
+
+        endpoint = partial(Endpoint, token=_token(token_file), ca=ca, timeout_s=timeout_s)
+        asked = (Asked(endpoint(url=server), queries),) if server and queries else ()
+        self._sources = (*(Target(each, endpoint) for each in targets), *asked)
 
     def available(self) -> Availability:
         if not self._sources:
@@ -66,6 +67,8 @@ class Prometheus:
     def collect(self, t_s: float) -> Observation:
         if not self._sources:
             return Observation()
+        from steward.observe.receive import Readings, observation_of  # noqa: PLC0415
+
         with ThreadPoolExecutor(min(AT_ONCE, len(self._sources))) as pool:
             answers = list(pool.map(partial(_answer, t_s=t_s), self._sources))
         readings = [each for each in answers if isinstance(each, Readings)]
@@ -74,7 +77,7 @@ class Prometheus:
         return Observation(frames=seen.frames, other=seen.other, events=(*seen.events, *events))
 
     def _changes(
-        self, answers: Iterable[tuple[_Target | _Asked, Readings | StewardError]], t_s: float
+        self, answers: Iterable[tuple[Target | Asked, Readings | StewardError]], t_s: float
     ) -> list[Event]:
         """Say who has fallen silent and who speaks again, once each."""
         events = []
@@ -90,7 +93,7 @@ class Prometheus:
         return events
 
 
-def _answer(source: _Target | _Asked, *, t_s: float) -> Readings | StewardError:
+def _answer(source: Target | Asked, *, t_s: float) -> Readings | StewardError:
     try:
         return source.read(t_s)
     except StewardError as fault:
@@ -104,68 +107,3 @@ def _token(file: str) -> str:
         return Path(file).expanduser().read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as fault:
         raise StewardError(f"the token cannot be read: {fault}", where=file) from fault
-
-
-class _Target:
-    """One exporter, with what is known of its series."""
-
-    def __init__(self, target: str, endpoint: Callable[..., Endpoint]) -> None:
-        node, named, url = target.partition("=")
-        if not named or "://" in node:
-            node, url = "", target
-        self.where = url
-        self._about = {"node": node} if node else {}
-        self._exporter = Exporter(endpoint(url=url))
-        self._sorter = Sorter(self._place, source="prometheus")
-
-    def read(self, t_s: float) -> Readings:
-        return self._sorter.sort(self._exporter.scrape(t_s), sender=self.where)
-
-    def _place(self, key: bytes) -> Place:
-        return place_series({"instance": self.where, **labels_of_text(key), **self._about})
-
-
-class _Asked:
-    """A server and the questions that it is asked."""
-
-    def __init__(self, server: PrometheusServer, queries: Mapping[str, str]) -> None:
-        self.where = server.url
-        self._server = server
-        self._queries = queries
-        self._sorter = Sorter(_place_of_answer, source="prometheus")
-
-    def read(self, t_s: float) -> Readings:
-        found: list[tuple[bytes, float, float]] = []
-        for name, promql in self._queries.items():
-            for series in self._server.query(promql, at_s=t_s):
-                found += _points(name, series)
-        return self._sorter.sort(_samples(found), sender=self.where)
-
-
-def _points(name: str, series: QuerySeries) -> Iterable[tuple[bytes, float, float]]:
-    named = series.labels.get("__name__", name)
-    rest = {label: value for label, value in series.labels.items() if label != "__name__"}
-    key = shown_labels({"__name__": named, **rest}).encode()
-    return ((key, t_s, value) for t_s, value in zip(series.t_s, series.values, strict=True))
-
-
-def _samples(found: list[tuple[bytes, float, float]]) -> Samples:
-    ends = np.cumsum([len(key) for key, _, _ in found], dtype=np.int64)
-    return Samples(
-        buffer=np.frombuffer(b"".join(key for key, _, _ in found), np.uint8),
-        starts=np.concatenate([np.zeros(min(1, len(ends)), np.int64), ends[:-1]]),
-        ends=ends,
-        series=np.arange(len(found)),
-        t_ms=np.array([t_s * 1000 for _, t_s, _ in found], np.int64),
-        values=np.array([value for _, _, value in found], np.float64),
-    )
-
-
-def _place_of_answer(key: bytes) -> Place:
-    labels = labels_of_text(key)
-    ours = aliases_from(CANONICAL).get(labels["__name__"])
-    if ours is None:
-        return place_series(labels)
-    node = labels.get("node") or node_name(labels.get("instance", ""))
-    entity = entity_of({**labels, "node": node}, of_job=ours[0].of in ("job", "share"))
-    return Place(entity=entity or "unknown", name=ours[0].name, metric=ours[0])

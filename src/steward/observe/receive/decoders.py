@@ -6,7 +6,6 @@ came. It can be put on disk as it is, and decoded again after a crash.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,13 +25,13 @@ from steward.clients.wire.samples import Limits
 from steward.errors import StewardError
 from steward.model.event import LogLine, Observation
 from steward.observe.receive.sorter import Sorter, SorterStats
-from steward.observe.receive.tables import Readings, observation_of
+from steward.observe.receive.tables import Readings
 from steward.observe.translate import Place, place_point, place_series
 from steward.observe.translate.entities import node_name
 
 __all__ = ["Decoders", "Parcelled", "parcelled", "place_of_text"]
 
-Decoder = Callable[[bytes], Observation]
+Decoder = Callable[[bytes], Observation | Readings]
 _ENCODINGS = ("identity", "gzip", "snappy")
 _SUFFIX = {COUNT_OF: "/count", SUM_OF: "/sum"}
 
@@ -66,7 +65,7 @@ def _opened(data: bytes) -> Parcelled:
 
 
 class Decoders:
-    """All decoders with what they remember. `refused()` is about this thread's last message."""
+    """All decoders, with what they remember of the series that came."""
 
     def __init__(
         self,
@@ -80,7 +79,6 @@ class Decoders:
             _place_of_write, source="remote-write", max_series=max_series, now_s=now_s
         )
         self._otlp = Sorter(self._place_of_point, source="otlp", max_series=max_series, now_s=now_s)
-        self._last = threading.local()
         self.by_kind: dict[str, Decoder] = {
             "remote-write": self.remote_write,
             "otlp-metrics": self.otlp_metrics,
@@ -92,35 +90,22 @@ class Decoders:
         """What came in by each way, and what of it was not kept."""
         return {"remote-write": self._write.stats, "otlp-metrics": self._otlp.stats}
 
-    def refused(self) -> int:
-        """Return how many samples of the message that this thread decoded last were refused."""
-        return int(getattr(self._last, "refused", 0))
-
-    def read(self, kind: str, data: bytes) -> Readings:
-        """Decode a message of samples; many become one observation by `observation_of`."""
-        opened = _opened(data)
-        if kind == "remote-write":
-            samples, sorter = decode_write(opened.body, self._limits), self._write
-        else:
-            samples = decode_metrics(self._plain(opened, logs=False), self._limits)
-            sorter = self._otlp
-        found = sorter.sort(samples, sender=opened.sender)
-        self._last.refused = found.refused
-        return found
-
-    def remote_write(self, data: bytes) -> Observation:
+    def remote_write(self, data: bytes) -> Readings:
         """Decode a Prometheus remote write request."""
-        return observation_of([self.read("remote-write", data)])
+        opened = _opened(data)
+        samples = decode_write(opened.body, self._limits)
+        return self._write.sort(samples, sender=opened.sender)
 
-    def otlp_metrics(self, data: bytes) -> Observation:
+    def otlp_metrics(self, data: bytes) -> Readings:
         """Decode an OTLP metrics request."""
-        return observation_of([self.read("otlp-metrics", data)])
+        opened = _opened(data)
+        samples = decode_metrics(self._plain(opened, logs=False), self._limits)
+        return self._otlp.sort(samples, sender=opened.sender)
 
     def otlp_logs(self, data: bytes) -> Observation:
         """Decode an OTLP logs request."""
         opened = _opened(data)
         records = decode_logs(self._plain(opened, logs=True), self._limits)
-        self._last.refused = 0
         return Observation(lines=tuple(_line(record) for record in records))
 
     def _plain(self, opened: Parcelled, *, logs: bool) -> bytes:

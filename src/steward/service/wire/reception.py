@@ -12,14 +12,14 @@ from steward.service.failures import RefusedError
 
 __all__ = ["Reception", "Taken", "check_may_send", "take"]
 
-SENDERS = ("operator", "agent")
+ANY_NODE = "*"
 
 
 class Reception(Protocol):
     """What makes a body durable and lets the loop see it: the intake."""
 
     def accept(self, kind: str, body: bytes, *, check: Callable[[Any], None] = ...) -> bool:
-        """Take a body; durable when it returns."""
+        """Take a body; durable when it returns. `check` sees what was in it."""
         ...
 
 
@@ -46,12 +46,12 @@ def take(reception: Reception, kind: str, given: Parcelled) -> Taken:
 
 
 def check_may_send(user: User | None) -> str:
-    """Return the sender's name, or refuse one who may only look."""
-    if user is None or user.role.value not in SENDERS:
-        raise RefusedError(
-            403,
-            f"{user.name if user else 'nobody'} may look, but not send telemetry",
-            where="Authorization header",
-            hint="make a token with `steward token new NAME --role agent`",
-        )
-    return user.name
+    """Return the sender's name, or refuse one who may not speak of all nodes."""
+    if user is not None and (user.may_decide or user.node == ANY_NODE):
+        return user.name
+    raise RefusedError(
+        403,
+        f"{user.name if user else 'nobody'} may not send telemetry of all nodes",
+        where="Authorization header",
+        hint="make a token with `steward token new NAME --role agent --node '*'`",
+    )

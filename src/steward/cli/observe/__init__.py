@@ -8,6 +8,7 @@ from __future__ import annotations
 import typer
 
 from steward.cli.observe.agent import agent
+from steward.cli.observe.export import export
 from steward.cli.observe.importing import import_files
 from steward.cli.observe.quality import quality
 from steward.cli.observe.query import query, tail
@@ -24,4 +25,5 @@ app.command(name="import")(import_files)
 app.command(name="query")(query)
 app.command(name="tail")(tail)
 app.command(name="quality")(quality)
+app.command(name="export")(export)
 app.command(name="agent")(agent)

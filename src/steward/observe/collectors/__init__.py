@@ -19,6 +19,7 @@ from steward.observe.collectors.marks import Marks
 from steward.observe.collectors.nvml import Nvml
 from steward.observe.collectors.perf import Perf
 from steward.observe.collectors.processes import Processes
+from steward.observe.collectors.prometheus import Prometheus
 from steward.observe.collectors.slurm import Slurm
 from steward.ports import Collector
 
@@ -38,5 +39,6 @@ COLLECTORS: dict[str, type[Collector]] = {
     "nvml": Nvml,
     "perf": Perf,
     "processes": Processes,
+    "prometheus": Prometheus,
     "slurm": Slurm,
 }

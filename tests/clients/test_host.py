@@ -334,6 +334,15 @@ def test_a_container_without_sys_tells_disks_and_cards_by_their_names(tmp_path: 
     assert source.hidden() == {}
 
 
+def test_the_network_is_that_of_the_first_process_and_not_our_own(tmp_path: Path) -> None:
+    proc = fake.proc(tmp_path)
+    fake.write(proc / "1/net/dev", fake.NET_HEADER + fake.net_line("bond0", 5, 6))
+
+    seen = values(HostSource(proc=proc, sys=tmp_path / "nothing"))
+
+    assert seen["/net:bond0", "net.receive_bytes"] == 5.0
+
+
 def test_a_machine_without_anything_is_empty(tmp_path: Path) -> None:
     source = HostSource(proc=tmp_path, sys=tmp_path)
 

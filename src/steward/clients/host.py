@@ -85,7 +85,9 @@ class HostSource:
         sys: Path = Path("/sys"),
         cores: bool = True,
         clock: Callable[[], float] = time.monotonic,
+        named: Callable[[], str] = hostname,
     ) -> None:
+        self.named = named
         self._clock = clock
         self._proc = proc
         self._lock = threading.Lock()

@@ -12,6 +12,7 @@ import errno
 import os
 import platform
 import struct
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,8 @@ class Kernel(Protocol):
 
     def close(self, fd: int) -> None: ...
 
+    def now_s(self) -> float: ...
+
 
 class PerfSyscalls:
     """The real kernel."""
@@ -91,6 +94,9 @@ class PerfSyscalls:
 
     def close(self, fd: int) -> None:
         os.close(fd)
+
+    def now_s(self) -> float:
+        return time.monotonic()
 
 
 @dataclass(slots=True)

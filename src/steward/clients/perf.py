@@ -217,7 +217,7 @@ def _kind(event: str) -> str:
 def online(sys: Path = Path("/sys")) -> tuple[int, ...]:
     """Return the cores that are online: `0-3,8` is five of them."""
     try:
-        text = (sys / "devices/system/cpu/online").read_text(encoding="ascii").strip()
+        text = (sys / "devices/system/cpu/online").read_text(encoding="utf-8").strip()
         parts = [[int(end) for end in part.split("-")] for part in text.split(",")]
     except (OSError, ValueError):
         return tuple(range(os.cpu_count() or 1))

@@ -23,6 +23,7 @@ class FakeKernel:
         self.running_ns = 0
         self.offline: set[int] = set()
         self.events: dict[int, tuple[str, int, int]] = {}  # fd: event, core, leader
+        self.time_s = 100.0
         self._next = 1000
 
     def open(self, attr: bytes, *, who: int, cpu: int, leader: int, flags: int) -> int:
@@ -51,6 +52,9 @@ class FakeKernel:
 
     def close(self, fd: int) -> None:
         del self.events[fd]
+
+    def now_s(self) -> float:
+        return self.time_s
 
     def passes(self, *, enabled_ns: int, running_ns: int | None = None, **counts: int) -> None:
         """Let time pass in which each core counted so much."""

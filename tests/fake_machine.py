@@ -65,6 +65,26 @@ NETSTAT = "TcpExt: SyncookiesSent ListenDrops TCPTimeouts\nTcpExt: 0 3 6\n"
 PSI = "{} avg10=0.00 avg60=0.00 avg300=0.00 total={}\n"
 
 
+MOUNTSTATS = """device /dev/vda mounted on / with fstype ext4
+device filer:/data mounted on /data with fstype nfs4 statvers=1.1
+\topts:\trw,vers=4.2,rsize=1048576
+\tage:\t8100
+\tbytes:\t500 600 0 0 {received} 700 10 20
+\tRPC iostats version: 1.1  p/v: 100003/4 (nfs)
+\tper-op statistics
+\t        NULL: 1 1 0 44 24 0 0 0 0
+\t        READ: {reads} 40 0 9000 {received} 5 900 {read_ms} 0
+\t       WRITE: 7 7 0 800 900 1 20 33 0
+
+device nfsd mounted on /proc/fs/nfsd with fstype nfsd
+"""
+LLITE = """snapshot_time             1794716267.123 secs.nsecs
+read_bytes                {reads} samples [bytes] 4096 1048576 {received}
+write_bytes               5 samples [bytes] 1 4096 9000
+open                      31 samples [regs]
+"""
+
+
 def write(path: Path, text: str | float) -> None:
     """Write a file in place, as the kernel changes what it shows: the file stays the same one."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +143,15 @@ def proc(folder: Path, *, cores: int = 4) -> Path:
     write(folder / "net/dev", NET_HEADER + "".join(cards))
     write(folder / "net/snmp", SNMP)
     write(folder / "net/netstat", NETSTAT)
+    mounts(folder, reads=40, received=4_000_000, read_ms=1000)
     return folder
+
+
+def mounts(folder: Path, *, reads: int, received: int, read_ms: int) -> None:
+    """Set what an NFS mount and a Lustre file system have counted."""
+    numbers = {"reads": reads, "received": received, "read_ms": read_ms}
+    write(folder / "self/mountstats", MOUNTSTATS.format(**numbers))
+    write(folder / "fs/lustre/llite/scratch-ffff8810/stats", LLITE.format(**numbers))
 
 
 def sys(folder: Path, *, ports: int = 8, sockets: int = 2) -> Path:

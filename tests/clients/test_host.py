@@ -75,6 +75,8 @@ def test_a_node_tells_all_its_parts(machine: Machine) -> None:
         "/numa0",
         "/numa1",
         *(f"/ib:mlx5_{i}:1" for i in range(8)),
+        "/mount:/data",
+        "/mount:scratch",
     }
     assert machine.source.hidden() == {}
     assert (machine.source.cpus(), machine.source.memory_bytes()) == (4, 24682416 * 1024)
@@ -156,6 +158,32 @@ def test_slow_counters_become_rates_and_are_held(machine: Machine) -> None:
     assert math.isnan(early[key])
     assert due[key] == still[key] == 5000.0
     assert math.isnan(reset[key])
+
+
+def test_far_away_file_systems_tell_bytes_requests_and_waiting(machine: Machine) -> None:
+    machine.read()
+    fake.mounts(machine.proc, reads=60, received=9_000_000, read_ms=3000)
+
+    seen = machine.read(after_s=2.0)
+
+    assert seen["/mount:/data", "mount.read_bytes/s"] == 2_500_000.0
+    assert seen["/mount:/data", "mount.reads/s"] == 10.0
+    assert seen["/mount:/data", "mount.read_ms/s"] == 1000.0  # one request at any time
+    assert seen["/mount:/data", "mount.writes/s"] == 0.0
+    assert seen["/mount:scratch", "mount.read_bytes/s"] == 2_500_000.0
+    assert math.isnan(seen["/mount:scratch", "mount.read_ms/s"])  # Lustre does not say
+
+
+def test_a_file_system_that_is_unmounted_is_gone(machine: Machine) -> None:
+    machine.read()
+    fake.write(machine.proc / "self/mountstats", "device /dev/vda mounted on / with fstype ext4\n")
+
+    now = machine.read(after_s=1.0)
+    later = machine.read(after_s=1.0)
+
+    assert math.isnan(now["/mount:/data", "mount.reads/s"])
+    assert "/mount:/data" not in entities(later)
+    assert "/mount:scratch" in entities(later)
 
 
 # -- counters that begin anew ----------------------------------------------------------------------
@@ -334,6 +362,15 @@ def test_a_container_without_sys_tells_disks_and_cards_by_their_names(tmp_path: 
     assert source.hidden() == {}
 
 
+def test_the_network_is_that_of_the_first_process_and_not_our_own(tmp_path: Path) -> None:
+    proc = fake.proc(tmp_path)
+    fake.write(proc / "1/net/dev", fake.NET_HEADER + fake.net_line("bond0", 5, 6))
+
+    seen = values(HostSource(proc=proc, sys=tmp_path / "nothing"))
+
+    assert seen["/net:bond0", "net.receive_bytes"] == 5.0
+
+
 def test_a_machine_without_anything_is_empty(tmp_path: Path) -> None:
     source = HostSource(proc=tmp_path, sys=tmp_path)
 
@@ -362,7 +399,10 @@ def test_four_thousand_cores_are_read(tmp_path: Path) -> None:
     assert seen["", "stat.user"] == 409600.0
 
 
-FILES = ["stat", "meminfo", "vmstat", "loadavg", "pressure/io", "diskstats", "net/dev", "net/snmp"]
+FILES = [
+    *("stat", "meminfo", "vmstat", "loadavg", "pressure/io", "diskstats", "net/dev", "net/snmp"),
+    *("self/mountstats", "fs/lustre/llite/scratch-ffff8810/stats"),
+]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

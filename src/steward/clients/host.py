@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from steward.clients.linux.disks import Disks
 from steward.clients.linux.files import UNREADABLE, AbsentError, Held, Keyed, Reader, width_of
 from steward.clients.linux.memory import Load, Memory, Paging, Pressure
+from steward.clients.linux.mounts import Mounts
 from steward.clients.linux.network import Network, Protocols
 from steward.clients.linux.ports import Ports
 from steward.clients.linux.processors import Cores, Processors
@@ -85,7 +86,9 @@ class HostSource:
         sys: Path = Path("/sys"),
         cores: bool = True,
         clock: Callable[[], float] = time.monotonic,
+        named: Callable[[], str] = hostname,
     ) -> None:
+        self.named = named
         self._clock = clock
         self._proc = proc
         self._lock = threading.Lock()
@@ -174,6 +177,7 @@ def _makers(proc: Path, sys: Path, *, cores: bool, clock: Callable[[], float]) -
         "protocols": lambda: Held(Protocols(proc), every_s=1.0, clock=clock),
         "energy": partial(Energy, sys),
         "InfiniBand": lambda: Held(Ports(sys), every_s=1.0, clock=clock),
+        "mounts": lambda: Held(Mounts(proc, sys), every_s=1.0, clock=clock),
         "sockets": lambda: Held(Sockets(sys), every_s=5.0, clock=clock),
         "temperatures": lambda: Held(Temperatures(sys), every_s=5.0, clock=clock),
         "memory errors": lambda: Held(Errors(sys), every_s=10.0, clock=clock),

@@ -12,6 +12,7 @@ import errno
 import os
 import platform
 import struct
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,8 @@ class Kernel(Protocol):
 
     def close(self, fd: int) -> None: ...
 
+    def now_s(self) -> float: ...
+
 
 class PerfSyscalls:
     """The real kernel."""
@@ -91,6 +94,9 @@ class PerfSyscalls:
 
     def close(self, fd: int) -> None:
         os.close(fd)
+
+    def now_s(self) -> float:
+        return time.monotonic()
 
 
 @dataclass(slots=True)
@@ -211,7 +217,7 @@ def _kind(event: str) -> str:
 def online(sys: Path = Path("/sys")) -> tuple[int, ...]:
     """Return the cores that are online: `0-3,8` is five of them."""
     try:
-        text = (sys / "devices/system/cpu/online").read_text(encoding="ascii").strip()
+        text = (sys / "devices/system/cpu/online").read_text(encoding="utf-8").strip()
         parts = [[int(end) for end in part.split("-")] for part in text.split(",")]
     except (OSError, ValueError):
         return tuple(range(os.cpu_count() or 1))

@@ -34,9 +34,12 @@ def hands() -> Hands:
 @pytest.fixture
 def host(tmp_path: Path, hands: Hands) -> Host:
     source = HostSource(
-        proc=fake.proc(tmp_path / "proc"), sys=fake.sys(tmp_path / "sys"), clock=lambda: hands.now_s
+        proc=fake.proc(tmp_path / "proc"),
+        sys=fake.sys(tmp_path / "sys"),
+        clock=lambda: hands.now_s,
+        named=lambda: hands.name,
     )
-    return Host(source=source, named=lambda: hands.name)
+    return Host(source=source)
 
 
 def test_the_machine_is_one_node_without_gpus(host: Host) -> None:
@@ -117,7 +120,7 @@ def test_a_machine_that_is_renamed_keeps_its_name_and_says_so_once(
 
 
 def test_a_configured_name_counts_whatever_the_machine_calls_itself(tmp_path: Path) -> None:
-    host = Host(node="gpu-7", source=HostSource(proc=tmp_path, sys=tmp_path), named=lambda: "x")
+    host = Host(node="gpu-7", proc=str(tmp_path), sys=str(tmp_path))
 
     assert host.node == "gpu-7"
     assert host.collect(1.0).events == ()
@@ -171,7 +174,7 @@ def test_a_machine_that_keeps_something_back_is_limited(host: Host, tmp_path: Pa
 
 
 def test_without_proc_there_is_nothing_to_see(tmp_path: Path) -> None:
-    host = Host(node="n1", source=HostSource(proc=tmp_path, sys=tmp_path))
+    host = Host(node="n1", proc=str(tmp_path), sys=str(tmp_path))
 
     assert host.available().status == "missing"
     assert host.layout().width == 0

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fake_kernel import FakeKernel
-from steward.clients.cgroups import Cgroups as ControlGroups
 from steward.clients.perf import HARDWARE, SOFTWARE
 from steward.errors import StewardError
 from steward.model.metrics import aliases_from
@@ -18,21 +17,14 @@ from steward.observe.collectors.perf import Perf
 
 
 class Site:
-    """A machine with a fake kernel, a cgroup tree in a folder and a clock set by hand."""
+    """A machine with a fake kernel and a cgroup tree in a folder."""
 
     def __init__(self, root: Path, kernel: FakeKernel, *, jobs: bool = False) -> None:
         self.kernel = kernel
-        self.now_s = 100.0
-        self.perf = Perf(
-            node="n1",
-            jobs=jobs,
-            kernel=kernel,
-            groups=ControlGroups(root),
-            clock=lambda: self.now_s,
-        )
+        self.perf = Perf(node="n1", jobs=jobs, root=str(root), kernel=kernel)
 
     def read(self, after_s: float = 0.0) -> dict[str, dict[str, float]]:
-        self.now_s += after_s
+        self.kernel.time_s += after_s
         layout = self.perf.layout()
         row = np.empty(layout.width)
         self.perf.sample(row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +38,7 @@ class Network:
     """
 
     def __init__(self, proc: Path, sys: Path) -> None:
-        self._file = OpenFile(proc / "net" / "dev")
+        self._file = OpenFile(_net(proc) / "dev")
         self._folder = sys / "class/net"
         self._names = self._tokens()[::_STRIDE]
         self._cards = self._cards_of(self._names)
@@ -86,6 +87,12 @@ class Network:
         return tokens
 
 
+def _net(proc: Path) -> Path:
+    """Return where the machine's network is: that of its first process, and not that of ours."""
+    first = proc / "1/net"
+    return first if os.access(first / "dev", os.R_OK) else proc / "net"
+
+
 def _sum(tokens: list[bytes], field: int) -> float:
     numbers = zip(tokens[::_STRIDE], tokens[field::_STRIDE], strict=True)
     return float(sum(int(number) for name, number in numbers if name != b"lo"))
@@ -100,7 +107,7 @@ class Protocols:
         self._files: list[tuple[OpenFile, list[int]]] = []
         names: list[str] = []
         for name in ("snmp", "netstat"):
-            file = OpenFile(proc / "net" / name)
+            file = OpenFile(_net(proc) / name)
             places = _places(file)
             self._files.append((file, list(places.values())))
             names += [word if word in _GAUGES else f"{word}/s" for word in places]

@@ -1,4 +1,4 @@
-"""What the parts of a machine can be asked: cores, disks, network cards, ports, sockets."""
+"""What parts of a machine can be asked: cores, disks, network cards, ports, sockets, mounts."""
 
 from __future__ import annotations
 
@@ -165,4 +165,26 @@ _PORT = (
     ),
 )
 
-PART_METRICS: tuple[Metric, ...] = (*_CORE, *_DISK, *_NETWORK, *_NUMA, *_PORT)
+_MOUNT = held(
+    "mount",
+    ("mount.read_bytes", "mount.read_bytes_per_s", "mount.read_bytes", 1.0, "bytes got"),
+    ("mount.write_bytes", "mount.write_bytes_per_s", "mount.write_bytes", 1.0, "bytes given"),
+    ("mount.reads_count", "mount.reads_per_s", "mount.reads", 1.0, "requests to read"),
+    ("mount.writes_count", "mount.writes_per_s", "mount.writes", 1.0, "requests to write"),
+    (
+        "mount.read_seconds",
+        "mount.read_queue_count",
+        "mount.read_ms",
+        0.001,
+        "requests to read that wait or are in work, times how long",
+    ),
+    (
+        "mount.write_seconds",
+        "mount.write_queue_count",
+        "mount.write_ms",
+        0.001,
+        "requests to write that wait or are in work, times how long",
+    ),
+)
+
+PART_METRICS: tuple[Metric, ...] = (*_CORE, *_DISK, *_NETWORK, *_NUMA, *_PORT, *_MOUNT)

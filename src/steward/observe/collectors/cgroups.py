@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.clients.cgroups import Cgroups as ControlGroups
 from steward.clients.host import hostname
 from steward.clients.linux.jobs import JobGroups
 from steward.model.event import Availability, Observation
@@ -20,15 +22,18 @@ class Cgroups:
     """Processor time, memory, disks, faults and pressure of each job on this machine.
 
     Jobs are those of Slurm, pods of Kubernetes, containers, and scopes called `steward-job-X`.
-    `node` is what the machine is called; empty means its own host name.
+    `node` is what the machine is called; empty means its own host name. `root` is where a container
+    has the control groups of its host.
     """
 
     name = "cgroups"
     vocabulary = "linux"
 
-    def __init__(self, *, node: str = "", jobs: JobGroups | None = None) -> None:
+    def __init__(
+        self, *, node: str = "", root: str = "/sys/fs/cgroup", jobs: JobGroups | None = None
+    ) -> None:
         self.node = NodeId(node or hostname())
-        self._jobs = jobs or JobGroups()
+        self._jobs = jobs or JobGroups(ControlGroups(Path(root)))
         self._names: Mapping[JobId, tuple[str, ...]] = {}
         self._layout = Layout(blocks=())
 

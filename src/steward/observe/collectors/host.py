@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.host import HostSource, hostname
+from steward.clients.host import HostSource
 from steward.model.cluster import Cluster, Node
 from steward.model.event import Availability, Event, Observation
 from steward.model.identity import NodeId
@@ -20,7 +20,7 @@ class Host:
     """Processors, memory, disks, network, pressure, sockets, ports and sensors of this machine.
 
     `node` is what the machine is called; empty means its own host name. `cores` says whether each
-    core has numbers of its own.
+    core has numbers of its own. `proc` and `sys` are where a container has those of its host.
     """
 
     name = "host"
@@ -31,13 +31,13 @@ class Host:
         *,
         node: str = "",
         cores: bool = True,
+        proc: str = "/proc",
+        sys: str = "/sys",
         source: HostSource | None = None,
-        named: Callable[[], str] = hostname,
     ) -> None:
-        self._named = named
-        self._name_now = named()
+        self._source = source or HostSource(proc=Path(proc), sys=Path(sys), cores=cores)
+        self._name_now = self._source.named()
         self.node = NodeId(node or self._name_now)
-        self._source = source or HostSource(cores=cores)
         self._blocks: tuple[Block, ...] = ()
         self._layout = Layout(blocks=())
         self._told: Node | None = None
@@ -85,7 +85,7 @@ class Host:
 
     def _renamed(self, t_s: float) -> list[Event]:
         """Say that the machine has another name now; its samples keep the one they began with."""
-        before, self._name_now = self._name_now, self._named()
+        before, self._name_now = self._name_now, self._source.named()
         if self._name_now == before:
             return []
         text = f"'{before}' calls itself '{self._name_now}' now; it stays '{self.node}' here"

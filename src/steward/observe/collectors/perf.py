@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from steward.clients.cgroups import UNIFIED
 from steward.clients.cgroups import Cgroups as ControlGroups
 from steward.clients.host import hostname
 from steward.clients.linux.files import Held
-from steward.clients.perf import HARDWARE, SOFTWARE, Kernel, PerfCounters, online
+from steward.clients.perf import HARDWARE, SOFTWARE, Kernel, PerfCounters, PerfSyscalls, online
 from steward.errors import StewardError
 from steward.model.event import Availability, Observation
 from steward.model.identity import JobId, NodeId
@@ -44,7 +43,7 @@ class Perf:
 
     `jobs` counts each job's part too, where its control group is one that perf can follow; every
     switch between jobs then costs a little more. `node` is what the machine is called; empty means
-    its own host name.
+    its own host name. `root` is where a container has the control groups of its host.
     """
 
     name = "perf"
@@ -55,15 +54,13 @@ class Perf:
         *,
         node: str = "",
         jobs: bool = False,
+        root: str = "/sys/fs/cgroup",
         kernel: Kernel | None = None,
-        groups: ControlGroups | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = NodeId(node or hostname())
         self._jobs = jobs
-        self._kernel = kernel
-        self._groups = groups or ControlGroups()
-        self._clock = clock
+        self._kernel = kernel or PerfSyscalls()
+        self._groups = ControlGroups(Path(root))
         self._search_s = -math.inf
         self._cpus: tuple[int, ...] = ()
         self._folders: dict[JobId, Path] = {}
@@ -82,7 +79,7 @@ class Perf:
         return Availability(status=status, reason=_why(tried), hint=_hint(fault))
 
     def layout(self) -> Layout:
-        now_s = self._clock()
+        now_s = self._kernel.now_s()
         if now_s >= self._search_s:
             self._search_s = now_s + _SEARCH_EVERY_S
             try:
@@ -128,7 +125,7 @@ class Perf:
             return  # the job has ended meanwhile
         self._counters[entity] = counters
         reader = _Counted(counters, entity=entity, scope="" if folder is None else "job.")
-        self._readers[entity] = Held(reader, every_s=_EVERY_S, clock=self._clock)
+        self._readers[entity] = Held(reader, every_s=_EVERY_S, clock=self._kernel.now_s)
 
     def _job_folders(self) -> dict[JobId, Path]:
         """Return where perf can follow each job: v1's own hierarchy, or v2."""

@@ -17,8 +17,11 @@ always done by another process (`h200/nvml_sampler.py`).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +30,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,7 +77,7 @@ class Sampled:
         return self.values[word][(self.t_s >= from_s) & (self.t_s < to_s)]
 
 
-@contextmanager
+@contextlib.contextmanager
 def sampling(*options: object) -> Iterator[Sampled]:
     """Run a sampling process beside what is done inside."""
     with tempfile.TemporaryDirectory() as folder:
@@ -108,14 +110,15 @@ class Dmon:
         self.columns: list[str] = []
         self.rows: list[tuple[float, dict[str, float]]] = []
         command = ["nvidia-smi", "dmon", "-i", "0", "-s", "pucm", "-d", "1"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+        here, there = pty.openpty()  # through a pipe it would keep its lines back
+        self._process = subprocess.Popen(command, stdout=there)
+        os.close(there)
+        threading.Thread(target=self._read, args=(here,), daemon=True).start()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.line(line, time.time())
+    def _read(self, file: int) -> None:
+        with os.fdopen(file, errors="replace") as lines, contextlib.suppress(OSError):
+            for line in lines:  # a terminal whose other end is closed raises
+                self.line(line, time.time())
 
     def line(self, line: str, t_s: float) -> None:
         """Take one line: a heading that begins with `# gpu`, one of units, or numbers."""
@@ -156,6 +159,10 @@ PAIRS = (
 )
 
 
+# One value a second cannot be compared with ten where a job works for 0.1 s of every 0.2 s.
+UNSTEADY = {"half": ("sm", "mem", "pclk")}
+
+
 def agreement(seconds: float) -> tuple[dict[str, Any], Bars]:
     """Compare means over the same seconds of training with `nvidia-smi dmon`."""
     dmon = Dmon()
@@ -171,9 +178,13 @@ def agreement(seconds: float) -> tuple[dict[str, Any], Bars]:
     dmon.end()
     results = {name: _compared(sampled, dmon, *span) for name, span in spans.items()}
     worst = {
-        column: max(each[column]["of_allowed"] for each in results.values() if column in each)
+        column: max(
+            each[column]["of_allowed"]
+            for name, each in results.items()
+            if column in each and column not in UNSTEADY.get(name, ())
+        )
         for column, *_ in PAIRS
-        if any(column in each for each in results.values())
+        if column in results["training"]
     }
     energy = {name: _energy(sampled, *span) for name, span in spans.items()}
     bars = [
@@ -405,6 +416,8 @@ def merge(files: Sequence[Path]) -> None:
 
 def gpu() -> dict[str, str]:
     """Ask nvidia-smi what is measured."""
+    if shutil.which("nvidia-smi") is None:
+        sys.exit("there is no nvidia-smi: this measures a real NVIDIA GPU")
     query = "--query-gpu=name,driver_version,power.limit"
     said = subprocess.run(
         ["nvidia-smi", query, "--format=csv,noheader"], capture_output=True, text=True, check=True

@@ -85,6 +85,7 @@ class RecordedNvml:
             (144, 0): (UINT, 0),
             (145, 0): (UINT, 0),
         }
+        self.field_code = 0  # what every field answers with, when not 0
         self.queued: list[tuple[int, int]] = []  # GPU, XID
         self.inits = 0
         self.shutdowns = 0
@@ -203,7 +204,8 @@ class RecordedNvml:
         own = {(186, 0): (UINT, values["power"]), (83, 0): (ULONGLONG, values["energy"])}
         for place in places[: count.value]:
             found = (self.fields | own).get((place.field, place.scope))
-            place.code = pynvml.NVML_ERROR_NOT_SUPPORTED if found is None else 0
+            refused = pynvml.NVML_ERROR_NOT_SUPPORTED if found is None else 0
+            place.code = self.field_code or refused
             if found is not None:
                 # The union's other bytes are whatever was there before.
                 place.kind = found[0]

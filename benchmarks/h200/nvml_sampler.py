@@ -71,6 +71,52 @@ class Pace:
         return late_s
 
 
+class Samples:
+    """What was read, when, how late, and how long it took."""
+
+    def __init__(self, meters: Any) -> None:  # noqa: ANN401 - a class of a module that is found late
+        self._meters = meters
+        self._row = np.zeros(meters.width)
+        self._words = meters.meters[0].words
+        self.rows: list[Any] = []
+        self.t_s: list[float] = []
+        self.late_s: list[float] = []
+        self.took_s: list[float] = []
+        self.about: dict[str, Any] = {}
+        meters.read(self._row, time.monotonic())  # the first reading asks everything
+
+    def fill(self, every_s: float, over: threading.Event) -> None:
+        """Read at a steady pace until it is over."""
+        pace, cpu_s, began_s = Pace(every_s), time.process_time(), time.monotonic()
+        while not over.is_set():
+            self.late_s.append(pace.wait())
+            self.t_s.append(time.time())
+            before_s = time.perf_counter()
+            self._meters.read(self._row, time.monotonic())
+            self.took_s.append(time.perf_counter() - before_s)
+            self.rows.append(self._row[: len(self._words)].copy())
+        self.about = {
+            "cpu_s": time.process_time() - cpu_s,
+            "wall_s": time.monotonic() - began_s,
+            "skipped": pace.skipped,
+            "every_s": every_s,
+            "handles": len(self._meters.meters),
+            "resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }
+
+    def save(self, file: Path, **about: object) -> None:
+        """Write all of it."""
+        np.savez_compressed(
+            file,
+            words=np.array(self._words),
+            values=np.array(self.rows),
+            t_s=np.array(self.t_s),
+            late_s=np.array(self.late_s),
+            took_s=np.array(self.took_s),
+            about=np.array(json.dumps({**self.about, **about})),
+        )
+
+
 def main() -> None:
     """Sample until standard input ends."""
     options = arguments()
@@ -82,50 +128,20 @@ def main() -> None:
         module = tape = tape_module().Tape(module)
     driver = nvml.Driver(module)
     driver.count()
-    meters = nvml.Meters([driver.meters(0)[0] for _ in range(options.handles)])
-    row = np.zeros(meters.width)
-    meters.read(row, time.monotonic())
+    samples = Samples(nvml.Meters([driver.meters(0)[0] for _ in range(options.handles)]))
     if watch:
         watch.took_us.clear()
     over = threading.Event()
     threading.Thread(target=_until_closed, args=(over,), daemon=True).start()
     print("ready", flush=True)
-    rows, times, late, took = [], [], [], []
-    pace, cpu_s, began_s = Pace(options.every), time.process_time(), time.monotonic()
-    while not over.is_set():
-        late.append(pace.wait())
-        times.append(time.time())
-        a = time.perf_counter()
-        meters.read(row, time.monotonic())
-        took.append(time.perf_counter() - a)
-        rows.append(row[: len(meters.meters[0].words)].copy())
-    wall_s = time.monotonic() - began_s
-    cpu_s = time.process_time() - cpu_s
+    samples.fill(options.every, over)
     if tape:
         for ask in (driver.device, driver.slices, driver.processes):  # the rest of what is asked
             ask(0)
         driver.listen([0])
         driver.xids()
         tape.save(options.record, every_s=options.every, driver=driver.version())
-    np.savez_compressed(
-        options.out,
-        words=np.array(meters.meters[0].words),
-        values=np.array(rows),
-        t_s=np.array(times),
-        late_s=np.array(late),
-        took_s=np.array(took),
-        about=json.dumps(
-            {
-                "cpu_s": cpu_s,
-                "wall_s": wall_s,
-                "skipped": pace.skipped,
-                "every_s": options.every,
-                "handles": options.handles,
-                "resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-                "calls_us": _costs(watch.took_us) if watch else {},
-            }
-        ),
-    )
+    samples.save(options.out, calls_us=_costs(watch.took_us) if watch else {})
 
 
 def _until_closed(over: threading.Event) -> None:

@@ -271,6 +271,53 @@ def test_whichever_call_finds_it_first_a_gpu_is_lost_for_all(call: str) -> None:
         read(meter)
 
 
+@pytest.mark.parametrize(
+    "call", ["nvmlDeviceGetFieldValues", "nvmlGpmSampleGet", "nvmlDeviceGetPowerUsage"]
+)
+def test_a_gpu_that_is_lost_while_it_is_looked_at_first_is_lost(call: str) -> None:
+    library = RecordedNvml(1)
+    library.refuses[call] = pynvml.NVML_ERROR_GPU_IS_LOST
+
+    with pytest.raises(GpuLostError):
+        Driver(library).meters(0)
+
+    assert library.calls["nvmlGpmSampleFree"] == library.calls["nvmlGpmSampleAlloc"]
+
+
+def test_one_field_is_enough_to_find_a_gpu_lost() -> None:
+    library = RecordedNvml(1)
+    (meter,) = Driver(library).meters(0)
+    library.field_code = pynvml.NVML_ERROR_GPU_IS_LOST
+
+    with pytest.raises(GpuLostError):
+        read(meter)
+
+
+def test_what_fails_for_a_moment_at_the_first_look_is_asked_again() -> None:
+    library = RecordedNvml(1)
+    library.refuses = dict.fromkeys(
+        ["nvmlDeviceGetFieldValues", "nvmlGpmSampleGet", "nvmlDeviceGetPowerUsage"],
+        pynvml.NVML_ERROR_UNKNOWN,
+    )
+    (meter,) = Driver(library).meters(0)
+    library.refuses.clear()
+
+    values = read(meter, times=2)
+
+    assert (values["energy.total"], values["power.usage"]) == (11_803_024.0, 78_578.0)
+    assert values["gpm.sm_util"] == 88.4
+
+
+def test_a_driver_without_room_for_samples_has_no_counters() -> None:
+    library = RecordedNvml(1)
+    library.refuses["nvmlGpmSampleAlloc"] = pynvml.NVML_ERROR_MEMORY
+
+    (meter,) = Driver(library).meters(0)
+
+    assert not [word for word in meter.words if word.startswith("gpm.")]
+    assert read(meter)["power.usage"] == 78_578.0
+
+
 def test_a_gpu_that_comes_back_is_read_again() -> None:
     library = RecordedNvml()
     driver = Driver(library)

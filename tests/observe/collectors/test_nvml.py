@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,7 @@ from steward.model.event import Observation
 from steward.model.frame import Frame, check_frame
 from steward.model.identity import JobId
 from steward.model.metrics import aliases_from
-from steward.observe.collectors.nvml import Nvml
+from steward.observe.collectors.nvml import JobOfPid, Nvml
 from steward.observe.normalise import Normaliser
 from steward.ports import Sampler
 
@@ -33,8 +34,11 @@ class Hand:
         return self.now_s
 
 
-def collector(library: RecordedNvml, **options: object) -> Nvml:
-    return Nvml(node="n1", driver=Driver(library, plugged=Path("/nowhere")), **options)  # type: ignore[arg-type]
+def collector(
+    library: RecordedNvml, *, clock: Hand | None = None, job_of_pid: JobOfPid | None = None
+) -> Nvml:
+    driver = Driver(library, plugged=Path("/nowhere"), clock=clock or Hand())
+    return Nvml(node="n1", driver=driver, job_of_pid=job_of_pid)
 
 
 def rows(seen: Observation) -> dict[str, dict[str, float | None]]:
@@ -252,6 +256,18 @@ def test_a_gpu_that_is_lost_from_the_start_joins_when_it_comes_back() -> None:
     assert [(e.kind, e.subject) for e in first.events] == [("gpu.failed", "n1/gpu0")]
     assert second.cluster is not None
     assert [gpu.id for gpu in second.cluster.gpus] == ["n1/gpu0", "n1/gpu1"]
+
+
+def test_a_gpu_that_dies_while_it_is_looked_at_first_does_not_hide_the_others() -> None:
+    class Dying(RecordedNvml):
+        def do_DeviceGetPowerUsage(self, handle: Any, answer: Any) -> None:  # noqa: N802
+            self.lost = {0}
+            super().do_DeviceGetPowerUsage(handle, answer)
+
+    nvml = collector(Dying(2))
+
+    assert set(tick(nvml)) == {"n1/gpu1"}
+    assert [event.subject for event in nvml.collect(5.0).events] == ["n1/gpu0"]
 
 
 def test_a_gpu_that_is_plugged_in_gets_rows(tmp_path: Path) -> None:

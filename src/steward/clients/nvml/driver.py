@@ -6,7 +6,8 @@ A call that a GPU does not support costs its own value alone. A GPU that is gone
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from ctypes import c_uint32, create_string_buffer
 from pathlib import Path
 
@@ -23,8 +24,13 @@ class Driver:
     """All GPUs of one machine. `module` stands in for pynvml in tests."""
 
     def __init__(
-        self, module: Module | None = None, *, plugged: Path = Path("/proc/driver/nvidia/gpus")
+        self,
+        module: Module | None = None,
+        *,
+        plugged: Path = Path("/proc/driver/nvidia/gpus"),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.clock = clock
         self.library = Library(module)
         self._plugged = plugged
         self._processes: dict[int, Processes] = {}

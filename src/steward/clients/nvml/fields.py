@@ -155,13 +155,11 @@ class Fields:
         every = [place for field in wanted for choice in field.choices for place in choice]
         self._batch(every)
         self.code = self._call()
-        if self.code:
+        if self.code in NEVER or self.code in LOST:
             return []
-        refused = {
-            place
-            for place, code in zip(every, self._view["code"].tolist(), strict=True)
-            if code in NEVER
-        }
+        # Where the whole call failed for a moment, nothing is known to be refused.
+        codes = [0] * len(every) if self.code else self._view["code"].tolist()
+        refused = {place for place, code in zip(every, codes, strict=True) if code in NEVER}
         choices = ((f, [p for p in c if p not in refused]) for f in wanted for c in f.choices)
         kept: dict[str, tuple[Field, list[Place]]] = {}
         for field, places in choices:

@@ -7,7 +7,7 @@ third. Here a number belongs to the GPU that had it first.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,11 +38,10 @@ class Plan:
 class Fleet:
     """All GPUs that were ever seen here, by number, and why those that are lost are lost."""
 
-    def __init__(self, driver: Driver, clock: Callable[[], float]) -> None:
+    def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.devices: dict[int, Device] = {}
         self.lost: dict[int, str] = {}
-        self._clock = clock
         self._lock = threading.Lock()  # a tick must not use what a restart has made void
         self._looking = threading.Lock()  # the first tick and the first turn may look at once
         self._plan = Plan()
@@ -69,7 +68,7 @@ class Fleet:
             if self._void:
                 into[:] = np.nan
             else:
-                self._plan.meters.read(into, self._clock())
+                self._plan.meters.read(into, self.driver.clock())
         finally:
             self._lock.release()
 
@@ -105,7 +104,7 @@ class Fleet:
 
     def _restart_if_due(self) -> bool:
         """Start NVML again when the kernel has other GPUs, or to find one that was lost."""
-        plan, now_s = self._newest, self._clock()
+        plan, now_s = self._newest, self.driver.clock()
         moved = bool(plan.numbers) and self.driver.plugged() != plan.plugged
         if not moved and now_s < self._retry_at_s:
             return False
@@ -175,7 +174,7 @@ class Fleet:
         why |= {n: f"GPU {n} is not on the bus any more" for n in self.devices if n not in there}
         if why and not self.lost:
             self._retry_s = RETRY_S[0]
-            self._retry_at_s = self._clock() + self._retry_s
+            self._retry_at_s = self.driver.clock() + self._retry_s
         elif not why:
             self._retry_at_s = np.inf
         self.lost = why

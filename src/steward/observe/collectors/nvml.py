@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -28,13 +28,19 @@ from steward.model.frame import ENTITY, T_S, Frame, empty_frame, share_entity
 from steward.model.identity import GpuId, JobId, NodeId
 from steward.model.layout import Block, Layout
 
-__all__ = ["Nvml"]
+__all__ = ["JobOfPid", "Nvml"]
 
 # NVML does not say what an idle GPU draws. An H200 whose memory is held was measured at 121 W of
 # its 700 W; the loop measures each GPU while it is quiet and needs this only until then.
 IDLE_PER_MAX_WATTS = 121 / 700
 
 Row = dict[str, float | str | None]
+
+
+class JobOfPid(Protocol):
+    """Says which job a process belongs to, or None."""
+
+    def __call__(self, pid: int, /) -> JobId | None: ...
 
 
 class Nvml:
@@ -51,12 +57,11 @@ class Nvml:
         *,
         node: str = "",
         driver: Driver | None = None,
-        job_of_pid: Callable[[int], JobId | None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        job_of_pid: JobOfPid | None = None,
     ) -> None:
         self.node = NodeId(node or hostname())
         self._driver = driver or Driver()
-        self._fleet = Fleet(self._driver, clock)
+        self._fleet = Fleet(self._driver)
         self._job_of_pid = job_of_pid or _job_by_cgroup()
         self._layout = Layout(blocks=())
         self._plan: Plan | None = None
@@ -218,7 +223,7 @@ class Nvml:
         return Cluster(id=self.node, nodes=(Node(id=self.node, gpus=gpus),))
 
 
-def _job_by_cgroup() -> Callable[[int], JobId | None]:
+def _job_by_cgroup() -> JobOfPid:
     """Tell jobs by control group where `clients.cgroups` is there to tell them."""
     try:
         cgroups = importlib.import_module("steward.clients.cgroups")

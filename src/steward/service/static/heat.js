@@ -24,7 +24,7 @@ export default {
       return this.column_s < 2 ? "1 s" : this.column_s < 100 ? "60 s" : this.column_s < 5000 ? "60 min" : "24 h";
     },
     marks() {
-      return [0, 0.25, 0.5, 0.75, 1].map((part) => this.clock(this.from_s + part * this.columns * this.column_s, false));
+      return (this.columns ? [0, 0.25, 0.5, 0.75, 1] : []).map((part) => this.clock(this.from_s + part * this.columns * this.column_s, false));
     },
     shown() {
       const range = this.drag ?? this.picked;

@@ -43,7 +43,13 @@ def figure(metric: str, value: float | None) -> str:
         return "unknown"
     size, word = unit_for(metric, value)
     shown = value / size
-    digits = 0 if abs(shown) >= 100 or word in ("%", "W", "°C") else 2 if abs(shown) < 1 else 1
+    digits = (
+        0
+        if not shown or abs(shown) >= 100 or word in ("%", "W", "°C")
+        else 2
+        if abs(shown) < 1
+        else 1
+    )
     text = f"{shown:.{digits}f}"
     return f"{text}{NARROW}{word}" if word else text
 

@@ -58,8 +58,6 @@ class _NodeView:
         self._busy = False
         Html(tag("a", "← All nodes", href="/nodes", class_="st-back"))
         self._missing = Html()
-        self._figures = Html(classes="st-figures")
-        self._no_host = Html()
         with ui.element("div").classes("st-split st-wrap"):
             Html(tag("h1", node, class_="st-title"))
             Switch(
@@ -68,6 +66,8 @@ class _NodeView:
                 chosen=self._range,
                 on_choose=self._choose,
             )
+        self._figures = Html(classes="st-figures")
+        self._no_host = Html()
         self._notice = Html()
         self._curves = Curves(NODE_PANELS)
         with ui.element("div").classes("st-columns"):

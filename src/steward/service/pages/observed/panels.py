@@ -17,6 +17,7 @@ __all__ = ["GPU_PANELS", "NODE_PANELS", "Panel", "options", "throttled"]
 
 DIGITS = 4  # what a screen can show
 MOST_CURVES = 16
+MOST_WORDS = 4  # on marks: more would stand in one another's way
 AMBER = "rgba(217, 142, 31, 0.18)"
 
 
@@ -76,7 +77,7 @@ def options(
     size, word = unit_for(panel.metrics[0], most)
     chart = line_chart()
     chart["xAxis"] |= {"min": 1000 * time[0], "max": 1000 * time[1]}
-    chart["yAxis"] |= {"name": word, "nameTextStyle": {"color": GREY, "align": "right"}}
+    chart["yAxis"]["axisLabel"] |= {"formatter": f"{{value}} {word}"}
     if word == "%":
         chart["yAxis"] |= {"min": 0, "max": 100 if most <= 1.0 else None}
     several = len({each.entity for each in shown}) > 1
@@ -143,10 +144,11 @@ def _curve(series: Series, *, size: float, name: str, color: str) -> dict[str, A
 
 
 def _mark_area(marks: Sequence[tuple[float, float, str]]) -> dict[str, Any]:
+    few = len(marks) <= MOST_WORDS
     return {
         "silent": True,
         "itemStyle": {"color": AMBER},
-        "label": {"color": GREY, "fontSize": 11, "position": "insideTop"},
+        "label": {"show": few, "color": GREY, "fontSize": 11, "position": "insideTop"},
         "data": [
             [{"name": word, "xAxis": 1000 * from_s}, {"xAxis": 1000 * to_s}]
             for from_s, to_s, word in marks[:50]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from service.house import START_S, House
 
+DEPLOY = Path(__file__).parents[3] / "deploy"
 GPU = "/api/v1/gpus/n1/gpu0"
 
 
@@ -72,3 +76,16 @@ def test_what_makes_no_sense_is_refused_in_words(
     assert answer.status_code == status
     assert said in answer.json()["error"]["problem"]
     assert answer.json()["error"]["hint"]
+
+
+def test_what_dashboards_ask_the_loop_for_is_what_it_says_of_itself(asking_house: House) -> None:
+    exposed = asking_house.client.get("/metrics").text
+    asked = (DEPLOY / "grafana" / "cluster.json").read_text(encoding="utf-8")
+    own = {
+        name
+        for name in re.findall(r"steward_[a-z_]+", asked)
+        if not name.startswith(("steward_gpu_", "steward_host_"))
+    }
+
+    assert len(own) > 5
+    assert [name for name in own if f"\n{name}" not in exposed] == []

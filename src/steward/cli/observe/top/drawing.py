@@ -81,7 +81,7 @@ def _head(scene: Scene, looks: Looks) -> Text:
 def _host(host: HostLine, looks: Looks) -> Text:
     values = host.values
     used, limit = values.get("host.memory.used_bytes"), values.get("host.memory.limit_bytes")
-    size = 20 if looks.width >= MIDDLE else 8
+    size = 14 if looks.width >= MIDDLE else 8
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f"{clean(host.node)}  ", style="bold")
     text.append("CPU ").append_text(_bar(values.get("host.cpu.busy_share"), size))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from steward.model.event import Observation
     from steward.model.job import Job
     from steward.observe.latest import Latest
+    from steward.ports import Collector
 
 __all__ = ["Folder", "Local", "Server", "Source"]
 
@@ -56,12 +57,12 @@ class Local:
         self._past = Past()
         self._jobs: dict[str, Job] = {}
         self._holders: dict[str, dict[str, str]] = {}  # GPU: span: job
-        made: dict[str, list[Any]] = {"fast": [], "slow": []}
+        made: dict[str, list[Collector]] = {"fast": [], "slow": []}
         for name in (*FAST, *SLOW):
             each = resolve("collector", name, COLLECTORS)(**settings.plugs.get(name, {}))
             state = each.available()
             if state.status != "missing":
-                made["fast" if name in FAST else "slow"].append(each)
+                made["fast" if name in FAST else "slow"].append(_narrowed(each))
             elif name == "nvml":
                 self.notes.append(f"no GPUs: {state.reason}")
         self._watches = [
@@ -119,6 +120,13 @@ class Local:
             for gpu in job.gpus:
                 held.setdefault(str(gpu), {})[id_] = None
         return {gpu: tuple(jobs) for gpu, jobs in held.items() if jobs}
+
+
+def _narrowed(collector: Collector) -> Collector:
+    from steward.cli.observe.top.narrow import Narrow
+    from steward.ports import Sampler
+
+    return Narrow(collector) if isinstance(collector, Sampler) else collector
 
 
 def _values(latest: Latest, *, since_s: float) -> dict[str, dict[str, float]]:

@@ -56,6 +56,8 @@ SHOTS = (
     Shot(name="cluster", path="/"),
     Shot(name="decisions", path="/decisions?show=Done", open_first=True),
     Shot(name="savings", path="/savings"),
+    Shot(name="node", path="/nodes/n02"),
+    Shot(name="gpu", path="/gpus/n02/gpu2"),
     Shot(name="cluster-dark", path="/", dark=True),
     Shot(name="cluster-phone", path="/", width=375, height=812),
 )

@@ -45,6 +45,8 @@ OPERATIONS = [
     ("POST", "/api/v1/decisions/{decision}/reject"),
     ("POST", "/api/v1/decisions/{decision}/undo"),
     ("GET", "/api/v1/findings"),
+    ("GET", "/api/v1/gpus/{gpu}/heat"),
+    ("GET", "/api/v1/gpus/{gpu}/series"),
     ("GET", "/api/v1/journal"),
     ("GET", "/api/v1/lab/comparisons"),
     ("POST", "/api/v1/lab/comparisons"),
@@ -52,6 +54,9 @@ OPERATIONS = [
     ("DELETE", "/api/v1/lab/comparisons/{comparison}"),
     ("GET", "/api/v1/lab/comparisons/{comparison}/report"),
     ("GET", "/api/v1/lab/comparisons/{comparison}/results"),
+    ("GET", "/api/v1/nodes"),
+    ("GET", "/api/v1/nodes/{node}"),
+    ("GET", "/api/v1/nodes/{node}/series"),
     ("GET", "/api/v1/patterns"),
     ("GET", "/api/v1/savings"),
     ("GET", "/healthz"),
@@ -82,6 +87,8 @@ def fuzz(api: Api, method: str, path: str, *, examples: int) -> None:
     known = {
         "{decision}": {"decision": house.loop.journal.stories(limit=1)[0][1].decision.id},
         "{comparison}": {"comparison": compared(house.lab)},
+        "{gpu}": {"gpu": "n1/gpu0"},
+        "{node}": {"node": "n1"},
     }
     for mode in GenerationMode:
         cases = schema[path][method].as_strategy(generation_mode=mode)

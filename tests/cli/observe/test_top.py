@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from service.running import running
 from steward.cli.app import app
 from steward.cli.observe.top.command import _after
 from steward.cli.observe.top.drawing import SORTS, Looks, draw, sorted_jobs
@@ -248,3 +249,16 @@ def test_a_folder_without_telemetry_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["observe", "top", "--once", "--data", str(tmp_path)])
 
     assert "there is no telemetry here" in f"{done.output} {done.exception}"
+
+
+@pytest.mark.real
+def test_a_steward_elsewhere_says_who_rests_and_who_works(tmp_path: Path) -> None:
+    with running(tmp_path, autonomy="observe") as service:
+        code, text = ran("--json", "--server", service.address)
+
+    said = json.loads(text)
+    assert code == 0
+    jobs = {job["id"]: job for job in said["jobs"]}
+    assert jobs["j1"]["idle_s"] > 60
+    assert jobs["j3"]["idle_s"] is None
+    assert [gpu["state"] for gpu in said["gpus"]] == ["idle", "busy"]

@@ -45,7 +45,7 @@ export default {
   methods: {
     clock(t_s, fine) {
       const text = new Date(1000 * t_s).toISOString();
-      return this.column_s > 5000 ? text.slice(5, 16).replace("T", " ") : text.slice(11, fine && this.row_s < 1 ? 21 : 19);
+      return this.column_s > 1000 ? text.slice(5, 16).replace("T", " ") : text.slice(11, fine && this.row_s < 1 ? 21 : 19);
     },
     ramp() {
       // The browser resolves light-dark() only in a real colour, not in a custom property.

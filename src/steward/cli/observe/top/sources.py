@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from steward.cli.observe.top.scene import GpuLine, HostLine, JobLine, Past, Scene, Seen, is_gpu
+from steward.cli.observe.top.scene import HostLine, JobLine, Past, Scene, Seen, is_gpu
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
@@ -215,14 +215,18 @@ class Server:
         notes = [] if rows else ["no GPUs: that steward knows of none"]
         values = {gpu["id"]: _gpu_values(gpu) for gpu in rows}
         holders = {gpu["id"]: _jobs_of(gpu) for gpu in rows if gpu["owner"]}
+        states = {gpu["id"]: str(gpu["state"]) for gpu in rows}
+        idle: dict[str, list[float | None]] = {}
+        for gpu in rows:
+            idle.setdefault(gpu["owner"] or "", []).append(gpu["idle_s"])
         seen = Seen(t_s=t_s, values=values, users={}, holders=holders)
         scene = self._past.scene(seen, source=f"{cluster['site']} at {self._url}", notes=notes)
         return Scene(
             t_s=t_s,
             source=scene.source,
-            hosts=tuple(_host(each) for each in nodes.values()),
-            gpus=tuple(_with_state(line, rows) for line in scene.gpus[:MOST_GPUS]),
-            jobs=tuple(_with_idle(line, rows) for line in scene.jobs),
+            hosts=tuple(host for each in nodes.values() if (host := _host(each)).values),
+            gpus=tuple(replace(each, state=states[each.id]) for each in scene.gpus[:MOST_GPUS]),
+            jobs=tuple(_with_idle(each, idle.get(each.id, [])) for each in scene.jobs),
             notes=scene.notes,
         )
 
@@ -273,13 +277,7 @@ def _host(node: Mapping[str, Any]) -> HostLine:
     return HostLine(node=node["id"], values=known)
 
 
-def _with_state(line: GpuLine, rows: list[Any]) -> GpuLine:
-    state = next((gpu["state"] for gpu in rows if gpu["id"] == line.id), "")
-    return replace(line, state=state)
-
-
-def _with_idle(line: JobLine, rows: list[Any]) -> JobLine:
+def _with_idle(line: JobLine, own: list[float | None]) -> JobLine:
     """Take the server's word for how long a job has rested: it has looked for longer."""
-    own = [gpu["idle_s"] for gpu in rows if gpu["owner"] == line.id]
     known = [each for each in own if each is not None]
     return replace(line, idle_s=min(known) if own and len(known) == len(own) else None)

@@ -30,7 +30,7 @@ from steward.service.pages.observed.nodes import table
 from steward.service.pages.observed.panels import GPU_PANELS
 from steward.service.pages.observed.weave import Picked, WeaveMap
 from steward.service.pages.rows import Html
-from steward.service.pages.wording import GPU_WORDS, clock, duration, share
+from steward.service.pages.wording import GPU_WORDS, about, clock, duration, share
 from steward.service.snapshot import GpuRow
 
 __all__ = ["contrast_table", "gpu_figures", "gpu_page", "weave_text"]
@@ -257,11 +257,11 @@ def gpu_figures(row: GpuRow | None, values: Values) -> Markup:
 def weave_text(heat: Heat) -> Markup:
     """Say how to read the map."""
     column, row_s = COLUMN_WORDS[heat.weave.column_s], heat.weave.row_s
-    row = f"{1000 * row_s:.0f} ms" if row_s < 1 else duration(row_s)
+    row = f"{1000 * row_s:.0f} ms" if row_s < 1 else about(row_s)
     low, high = (figure(heat.metric, each) for each in heat.range)
     return join(
         f"A column is one {column}, a cell {row}; time goes up, then right. What recurs at the "
-        f"same place of every {column} is a stripe. Light is {low}, strong is {high}; hatched: no "
+        f"same place of every {column} is a stripe. Faint is {low}, strong is {high}; hatched: no "
         "sample. Drag over columns to compare them with the rest."
     )
 

@@ -11,7 +11,8 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -22,7 +23,7 @@ from steward.model.frame import Frame, empty_frame, empty_other
 from steward.model.identity import NodeId
 from steward.observe.normalise import Normaliser
 from steward.observe.pace import Pace, PaceStats
-from steward.ports import Collector, Sampler
+from steward.ports import Collector, Resumable, Sampler
 
 __all__ = ["Watch"]
 
@@ -71,6 +72,16 @@ class Watch:
         """How well each sampler's pace was kept, by its name."""
         return {post.name: post.pace.stats for post in self._posts if post.pace is not None}
 
+    def positions(self) -> dict[str, Any]:
+        """Return how far each stream was read in the looks that were answered, by collector."""
+        return {post.name: post.positions for post in self._posts if post.positions is not None}
+
+    def resume(self, positions: Mapping[str, Any]) -> None:
+        """Go on in all streams where an earlier run was. Before the first look."""
+        for post in self._posts:
+            if post.name in positions:
+                post.resume(positions[post.name])
+
     def close(self) -> None:
         """Stop sampling. What was sampled since the last look can still be looked at, once."""
         for post in self._posts:
@@ -95,6 +106,15 @@ class Watch:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What one collector brought, and how far it has read if it reads a stream."""
+
+    seen: Observation | None = None
+    fault: Fault | None = None
+    positions: Any = None
+
+
 class _Post:
     """One collector with a thread of its own, so that nobody waits for it for ever."""
 
@@ -108,7 +128,8 @@ class _Post:
             source=collector.name, vocabulary=collector.vocabulary, gap_after_s=gap_after_s
         )
         self._asked: queue.SimpleQueue[float] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[Observation | Fault] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+        self.positions: Any = None  # how far a stream was read, in answers that were fetched
         self._busy = False
         self._hangs = False
         threading.Thread(target=self._work, name=f"collect-{self.name}", daemon=True).start()
@@ -124,7 +145,13 @@ class _Post:
         except queue.Empty:
             return [], self._late(t_s)
         self._busy = self._hangs = False
-        return ([], got) if isinstance(got, Fault) else ([got], None)
+        if got.positions is not None:
+            self.positions = got.positions
+        return ([got.seen] if got.seen is not None else []), got.fault
+
+    def resume(self, positions: Any) -> None:  # noqa: ANN401 - each collector has its own shape
+        if isinstance(self._collector, Resumable):
+            self._collector.resume(positions)
 
     def _late(self, t_s: float) -> Fault | None:
         if self._hangs:
@@ -141,9 +168,12 @@ class _Post:
         while True:
             t_s = self._asked.get()
             try:
-                self._answers.put(self._look(t_s))
+                seen = self._look(t_s)
+                stream = self._collector if isinstance(self._collector, Resumable) else None
+                positions = None if stream is None else stream.positions()
+                self._answers.put(_Answer(seen=seen, positions=positions))
             except Exception as fault:  # noqa: BLE001 - a plug's fault must not stop the others
-                self._answers.put(self._fault(fault, t_s))
+                self._answers.put(_Answer(fault=self._fault(fault, t_s)))
 
     def _look(self, t_s: float) -> Observation:
         sampled, told = self._sampled()

@@ -22,7 +22,7 @@ from steward.model.event import Event, Fault, Observation
 from steward.model.frame import Frame, empty_frame, empty_other
 from steward.model.identity import NodeId
 from steward.observe.normalise import Normaliser
-from steward.observe.pace import Pace, PaceStats
+from steward.observe.pace import Pace, PaceStats, Track
 from steward.ports import Collector, Resumable, Sampler
 
 __all__ = ["Watch"]
@@ -40,14 +40,17 @@ class Watch:
         sample_every_s: float = 1.0,
     ) -> None:
         self.timeout_s = timeout_s
+        samplers = [each for each in collectors if isinstance(each, Sampler)]
+        self._pace = Pace(samplers, every_s=sample_every_s)
         self._posts = [
-            _Post(each, gap_after_s=gap_after_s, sample_every_s=sample_every_s)
+            _Post(each, self._pace.tracks.get(each.name), gap_after_s=gap_after_s)
             for each in collectors
         ]
         self._clusters: dict[str, Cluster] = {}
 
     def look(self, t_s: float) -> tuple[Observation, tuple[Fault, ...]]:
         """Return what all collectors saw, and what went wrong with any of them."""
+        self._pace.start()
         for post in self._posts:
             post.ask(t_s)
         deadline = time.monotonic() + self.timeout_s
@@ -70,7 +73,7 @@ class Watch:
     @property
     def pace(self) -> Mapping[str, PaceStats]:
         """How well each sampler's pace was kept, by its name."""
-        return {post.name: post.pace.stats for post in self._posts if post.pace is not None}
+        return {name: track.stats for name, track in self._pace.tracks.items()}
 
     def positions(self) -> dict[str, Any]:
         """Return how far each stream was read in the looks that were answered, by collector."""
@@ -84,9 +87,7 @@ class Watch:
 
     def close(self) -> None:
         """Stop sampling. What was sampled since the last look can still be looked at, once."""
-        for post in self._posts:
-            if post.pace is not None:
-                post.pace.stop()
+        self._pace.stop()
 
     def _merge(self, seen: Sequence[Observation]) -> Observation:
         if len(seen) == 1 and len(self._posts) == 1:
@@ -118,11 +119,9 @@ class _Answer:
 class _Post:
     """One collector with a thread of its own, so that nobody waits for it for ever."""
 
-    def __init__(self, collector: Collector, *, gap_after_s: float, sample_every_s: float) -> None:
+    def __init__(self, collector: Collector, track: Track | None, *, gap_after_s: float) -> None:
         self.name = collector.name
-        self.pace = (
-            Pace(collector, every_s=sample_every_s) if isinstance(collector, Sampler) else None
-        )
+        self._track = track
         self._collector = collector
         self._normaliser = Normaliser(
             source=collector.name, vocabulary=collector.vocabulary, gap_after_s=gap_after_s
@@ -186,10 +185,10 @@ class _Post:
         return replace(seen, frame=empty_frame(), frames=tuple(frames), events=tuple(events))
 
     def _sampled(self) -> tuple[tuple[Frame, ...], tuple[Event, ...]]:
-        if self.pace is None:
+        if self._track is None:
             return (), ()
-        self.pace.start()
-        return self.pace.drain()
+        self._track.begun.wait()  # the first look brings the first tick
+        return self._track.drain()
 
     def _fault(self, fault: Exception, t_s: float) -> Fault:
         where = f"collector {self.name}"

@@ -41,7 +41,7 @@ class Watch:
     ) -> None:
         self.timeout_s = timeout_s
         samplers = [each for each in collectors if isinstance(each, Sampler)]
-        self._pace = Pace(samplers, every_s=sample_every_s)
+        self._pace = Pace(samplers, every_s=sample_every_s, gap_after_s=gap_after_s)
         self._posts = [
             _Post(each, self._pace.tracks.get(each.name), gap_after_s=gap_after_s)
             for each in collectors
@@ -177,8 +177,8 @@ class _Post:
     def _look(self, t_s: float) -> Observation:
         sampled, told = self._sampled()
         seen = self._collector.collect(t_s)
-        frames, events = [], [*told, *seen.events]
-        for raw in (*sampled, *seen.tables):
+        frames, events = [*sampled], [*told, *seen.events]
+        for raw in seen.tables:
             frame, odd = self._normaliser.normalise(raw)
             frames.append(frame)
             events += odd

@@ -195,7 +195,7 @@ def test_hostile_messages_are_counted_and_said(ear: Ear, body: bytes) -> None:
 def test_a_second_listener_is_told_that_the_place_is_taken(ear: Ear) -> None:
     second = Marks(place=str(ear.marks._socket.place))
 
-    assert second.available().status == "limited"
+    assert second.available().status == "missing"
     with pytest.raises(StewardError, match="another steward listens"):
         second.collect(1.0)
 

@@ -40,7 +40,7 @@ def obstacle(*, types: Path = VMLINUX, proc: Path = Path("/proc")) -> StewardErr
     if not _allowed(proc):
         return StewardError(
             "this user may not load probes",
-            hint="run as root, or give CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH",
+            hint="run as root, or give CAP_BPF and CAP_PERFMON (and CAP_SYS_PTRACE, for CUDA)",
         )
     return None
 

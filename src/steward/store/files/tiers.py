@@ -196,8 +196,8 @@ def read_steps(
     """Return one row per entity and step, from the files of a cover and what waits in memory."""
     raw, *tiers = known.levels
     pieces: list[Frame] = []
-    for rows, columns in _raw_rows(raw, waiting):
-        asked = [name for name in columns if metrics is None or name in metrics]
+    for rows, there in _raw_rows(raw, waiting):
+        asked = [name for name in there if metrics is None or name in metrics]
         if asked:
             once = rows.filter(where).select(T_S, ENTITY, *asked).unique()
             steps = coarser(once, asked, step_s=step_s, summed=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -106,10 +107,24 @@ class Query:
                         raise self._explained(fault) from None
         raise AssertionError
 
-    def frame(self, sql: str) -> pl.DataFrame:
-        """Answer one question as a table of columns, however many rows it has."""
+    def save(self, sql: str, file: Path) -> int:
+        """Write an answer of any size to a Parquet or CSV file; return how many rows it has."""
+        kind = file.suffix.removeprefix(".")
+        if kind not in ("parquet", "csv"):
+            raise StewardError(
+                f"cannot tell the format from '{file.name}'",
+                where=str(file),
+                hint="end its name in .parquet or .csv",
+            )
+        made = Path(self._scratch.name) / f"answer.{kind}"
         with self._connected(sql) as connection, self._limited(connection, sql):
-            return pl.DataFrame(connection.sql(sql))
+            question = sql.strip().rstrip(";")
+            target = f"{text_literal(str(made))} (FORMAT {kind})"
+            done = connection.execute(f"COPY ({question}\n) TO {target}").fetchall()
+        partial = file.with_name(f".{file.name}.partial")
+        shutil.copyfile(made, partial)
+        partial.replace(file)
+        return int(done[0][0])
 
     def newest_s(self) -> float:
         """Return the time of the newest sample: what a question means with `since`."""

@@ -22,7 +22,7 @@ from steward.observe.quality.times import Times, gap_flaws
 from steward.store.files.json_lines import read_json_lines
 from steward.store.files.kinds import kind_of
 from steward.store.files.other import OTHER
-from steward.store.files.parquet import Parts, Shape, columns_of, live_files
+from steward.store.files.parquet import BROKEN, Parts, Shape, columns_of, live_files
 from steward.store.files.spans import read_spans
 
 __all__ = ["Flaw", "Report", "Severity", "assess"]
@@ -45,10 +45,17 @@ def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None
     sets: dict[tuple[str, ...], list[Path]] = {}
     for file in files:
         sets.setdefault(columns_of(file, _SHAPE), []).append(file)
-    flaws = [*counter_flaws(others)]
-    for columns, alike in sets.items():
-        flaws += _set_flaws(folder, columns, alike, progress)
-    rows, entities, from_s, to_s = _extent(files)
+    try:
+        flaws = [*counter_flaws(others)]
+        for columns, alike in sets.items():
+            flaws += _set_flaws(folder, columns, alike, progress)
+        rows, entities, from_s, to_s = _extent(files)
+    except BROKEN as fault:
+        raise StewardError(
+            f"a file is broken: {' '.join(str(fault).split())[:300]}",
+            where=str(folder),
+            hint="remove it (the error names it), or find it with `steward observe query`",
+        ) from fault
     return Report(
         flaws=tuple(sorted(flaws, key=lambda f: (-f.severity, f.kind, f.metric, f.entity))),
         files=len(files) + len(others),

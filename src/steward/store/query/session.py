@@ -103,7 +103,7 @@ class Query:
                 try:
                     return self._answer(connection, sql, limit)
                 except duckdb.IOException as fault:
-                    if attempt == _TRIES - 1 or "No such file" not in str(fault):
+                    if attempt == _TRIES - 1:
                         raise self._explained(fault) from None
         raise AssertionError
 
@@ -120,7 +120,10 @@ class Query:
         with self._connected(sql) as connection, self._limited(connection, sql):
             question = sql.strip().rstrip(";")
             target = f"{text_literal(str(made))} (FORMAT {kind})"
-            done = connection.execute(f"COPY ({question}\n) TO {target}").fetchall()
+            try:
+                done = connection.execute(f"COPY ({question}\n) TO {target}").fetchall()
+            except duckdb.IOException as fault:
+                raise self._explained(fault) from None
         partial = file.with_name(f".{file.name}.partial")
         shutil.copyfile(made, partial)
         partial.replace(file)
@@ -158,9 +161,9 @@ class Query:
         timer.start()
         try:
             yield
-        except duckdb.IOException:
-            raise
         except duckdb.Error as fault:
+            if _vanished(fault):
+                raise  # compaction was faster
             if late.is_set():
                 raise StewardError(
                     f"no answer within {self._limits.timeout_s:g} s",
@@ -238,3 +241,8 @@ class Query:
             settings["threads"] = str(self._limits.threads)
         for name, value in settings.items():
             connection.execute(f"SET {name} = {value}")
+
+
+def _vanished(fault: duckdb.Error) -> bool:
+    """Say whether a file was replaced between listing and reading it."""
+    return isinstance(fault, duckdb.IOException) and "No such file" in str(fault)

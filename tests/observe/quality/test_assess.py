@@ -139,6 +139,14 @@ def test_an_idle_gpu_is_not_a_stuck_one(tmp_path: Path) -> None:
     assert judged(tmp_path, idle).flaws == ()
 
 
+def test_gpus_that_are_idle_all_day_are_not_broken_ones(tmp_path: Path) -> None:
+    idle = clean(6)
+    for metric, level in ((BUSY, 0.0), (SENT, 0.0), (TEMP, 31.0)):
+        idle = changed(idle, metric, pl.lit(level), ON_N1)
+
+    assert judged(tmp_path, idle).flaws == ()
+
+
 def test_a_temperature_that_never_moves_is_stuck(tmp_path: Path) -> None:
     still = clean(4, nodes=1).with_columns(pl.lit(34.0).alias(TEMP))
 

@@ -67,6 +67,7 @@ ON_N1 = pl.col("entity") == "n1/gpu0"
 SPELL = pl.col("t_s").is_between(T0 + 200, T0 + 400)
 FAULTS: dict[str, Callable[[Frame], Frame]] = {
     "missing": lambda f: changed(f, WATTS, pl.lit(None, pl.Float64), ON_N1),
+    "partly-missing": lambda f: changed(f, WATTS, pl.lit(None, pl.Float64), ON_N1 & SPELL),
     "structural-zero": lambda f: changed(f, SENT, pl.lit(0.0), ON_N1),
     "stuck": lambda f: changed(f, WATTS, pl.lit(321.5), ON_N1 & SPELL),
     "sentinel": lambda f: changed(f, SENT, pl.lit(4294967295.0), ON_N1 & (pl.col("t_s") < T0 + 5)),

@@ -36,7 +36,7 @@ def judge(metric: str, kind: str, table: Frame, *, active: Set[str]) -> Iterator
     yield from _missing(metric, rows)
     yield from _zeros(metric, some, active)
     for row in some:
-        for check in (_sentinel, _range, _negative, _clipped, _slow):
+        for check in (_partly, _sentinel, _range, _negative, _clipped, _slow):
             yield from check(metric, row)
     yield from _constant(metric, some, active)
     yield from _units(metric, some)
@@ -54,6 +54,20 @@ def _missing(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
             severity=Severity.WARNING,
             meaning="it is asked for and never answered",
             hint="the driver or the rights to read it are missing, or this hardware has it not",
+        )
+
+
+def _partly(metric: str, row: Row) -> Iterator[Flaw]:
+    share = row["count"] / row["rows"]
+    if row["rows"] >= _ENOUGH and share < 0.9:
+        yield Flaw(
+            kind="partly-missing",
+            entity=str(row[ENTITY]),
+            metric=metric,
+            severity=Severity.WARNING if share < 0.5 else Severity.INFO,
+            meaning=f"only {row['count']} of {row['rows']} samples have a value",
+            hint="it fails at times, or has stopped: look at when it was last seen (last_s)",
+            evidence={"count": row["count"], "rows": row["rows"], "last_s": row["to_s"]},
         )
 
 

@@ -259,6 +259,7 @@ def test_a_torn_tail_costs_only_what_was_torn(
         assert third.damage() == ()
 
 
+@settings(max_examples=40)
 @given(bodies=BODIES, data=st.data())
 def test_a_flipped_bit_costs_one_record_and_is_counted(
     tmp_path_factory: pytest.TempPathFactory, bodies: list[bytes], data: st.DataObject
@@ -335,3 +336,15 @@ def test_a_segment_may_be_released_while_it_is_read(tmp_path: Path) -> None:
         spool.release(4)
 
         assert [record.number for record in reader] == [2, 3, 4]
+
+
+def test_what_waits_is_less_than_what_is_held(spool: Spool) -> None:
+    spool.append(b"a" * 500)
+    next(spool.read(0))
+    spool.release(1)
+    spool.append(b"b" * 100)
+
+    assert spool.waiting_bytes == 100 + 20
+    assert spool.held_bytes > 600
+    spool.release(2)
+    assert spool.waiting_bytes == 0

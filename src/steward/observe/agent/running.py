@@ -29,7 +29,7 @@ MOST_FAULTS = 200
 def agent_id(folder: Path) -> str:
     """Return the id of the agent whose buffer is here; it outlives restarts and new host names."""
     file = folder / "agent-id"
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # what is wrong with the folder is told when it is written to
         known = file.read_text(encoding="ascii", errors="replace").strip()
         if known.isalnum():
             return known
@@ -139,6 +139,7 @@ class Agent:
             if self._shipping.status.failures:
                 break  # nobody there: it waits on disk for the next start
             self._clock.wait(0.05, never)
+        self._tell()
         left = self._shipping.buffer.waiting_parcels
         self._say(f"stopped; {left} parcels wait in {self._folder}" if left else "stopped")
 

@@ -7,9 +7,10 @@ our own (`observe` translates once) or anything that speaks to the outside (`cli
 from __future__ import annotations
 
 from steward.observe.collectors.host import Host
+from steward.observe.collectors.job_map import JobMap
 from steward.observe.collectors.nvml import Nvml
 from steward.ports import Collector
 
 __all__ = ["COLLECTORS"]
 
-COLLECTORS: dict[str, type[Collector]] = {"host": Host, "nvml": Nvml}
+COLLECTORS: dict[str, type[Collector]] = {"host": Host, "job-map": JobMap, "nvml": Nvml}

@@ -21,6 +21,7 @@ from steward.model.moment import Moment
 from steward.model.outcome import Outcome, Story
 from steward.model.view import View
 from steward.observe.intake import Intake
+from steward.observe.latest import Latest
 from steward.observe.watch import Watch
 from steward.ports import Detector, Estimator, Miner, Policy
 from steward.store.journal import Entry, Journal, Record
@@ -79,6 +80,7 @@ class Loop:
         self.intake = intake  # one of the collectors of the watch, if others send telemetry
         self.journal = journal
         self.recording = recording
+        self.latest = Latest()
         self.every_s = every_s
         self.view: View = stages.moment.view(clock.now_s())
         self.patterns: tuple[Pattern, ...] = ()
@@ -146,6 +148,7 @@ class Loop:
         for fault in faults:
             self._fault(fault)
         self._try("telemetry", lambda: self._keep(seen, t_s), None)
+        self.latest.take(seen.tables)
         self.stages.moment.fold(seen)
         return seen
 

@@ -38,10 +38,11 @@ from steward.learn.patterns import MINERS
 from steward.model.forecast import About
 from steward.model.frame import check_frame
 from steward.model.job import JobShape, JobState
-from steward.model.metrics import VOCABULARIES
+from steward.model.metrics import VOCABULARIES, aliases_from
 from steward.model.moment import Moment
 from steward.model.view import View
 from steward.observe.collectors import COLLECTORS
+from steward.ports import Sampler
 from steward.sim.scenario import demo
 from steward.sim.world import World
 
@@ -53,6 +54,7 @@ def world() -> World:
 
 
 ALL_COLLECTORS: dict[str, Any] = {**COLLECTORS, "simulated": world}
+KNOW_MACHINES = {"host", "nvml", "simulated"}  # the others see what runs on them
 ALL_ACTUATORS: dict[str, Any] = {**ACTUATORS, "simulated": world}
 TABLES = {
     "collectors": COLLECTORS,
@@ -162,9 +164,26 @@ def test_a_collector_that_is_there_gives_frames_of_the_right_shape(name: str) ->
     seen = [collector.collect(t_s) for t_s in (1_000_000.0, 1_000_010.0)]
 
     assert collector.vocabulary in VOCABULARIES
-    assert seen[0].cluster is not None
+    assert (seen[0].cluster is not None) == (name in KNOW_MACHINES)
     for each in seen:
         check_frame(each.frame, where=name)
+
+
+@pytest.mark.parametrize("name", ALL_COLLECTORS)
+def test_a_sampler_fills_its_layout_in_words_that_are_known(name: str) -> None:
+    sampler = ALL_COLLECTORS[name]()
+    if not isinstance(sampler, Sampler) or sampler.available().status == "missing":
+        return
+    layout = sampler.layout()
+    row = np.full(layout.width, np.nan)
+
+    sampler.sample(row)
+
+    words = [word for block in layout.blocks for word in block.names]
+    assert len(words) == layout.width
+    assert set(words) <= set(aliases_from(sampler.vocabulary))
+    assert len({block.entity for block in layout.blocks}) == len(layout.blocks)
+    assert sampler.layout() is layout
 
 
 # -- estimators ------------------------------------------------------------------------------------

@@ -262,7 +262,7 @@ def test_metrics_are_prometheus_text_without_series_for_unknown_gpus(
     house.turn(200)
     later = house.client.get("/metrics").text
 
-    assert 'steward_gpu_busy_share{gpu="n1/gpu1",node="n1",tenant="a"} 0.9' in text
+    assert 'steward_gpu_busy_share{node="n1",gpu="1",job_id="j3",tenant="a"} 0.9' in text
     assert 'steward_gpus{state="idle"} 1.0' in text
     assert 'steward_decisions{state="waiting"} 1.0' in text
     assert "steward_turns_total 40.0" in text

@@ -81,7 +81,10 @@ def test_prometheus_scrapes_the_loop_and_every_gpu(tmp_path: Path) -> None:
 
     assert up
     assert turns
-    assert {each["metric"]["gpu"] for each in gpus} == {"n1/gpu0", "n1/gpu1"}
+    assert {(each["metric"]["node"], each["metric"]["gpu"]) for each in gpus} == {
+        ("n1", "0"),
+        ("n1", "1"),
+    }
 
 
 def test_promtool_finds_no_fault_in_the_metrics(tmp_path: Path) -> None:

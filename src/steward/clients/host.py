@@ -1,38 +1,40 @@
-"""Asks this machine how it is, through psutil, in psutil's words and units.
+"""Reads this machine through /proc and /sys: everything that is there, in the kernel's words.
 
-What a machine does not tell (a container without disks, a kernel without a counter) is None.
+What a machine does not have (InfiniBand, energy counters, a container's /sys) is left out; what
+it has and does not tell at the moment is NaN.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import socket
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
-import psutil
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["HostReading", "HostSource", "hostname"]
+from steward.clients.linux.disks import Disks
+from steward.clients.linux.files import UNREADABLE, AbsentError, Held, Keyed, Reader, width_of
+from steward.clients.linux.memory import Load, Memory, Paging, Pressure
+from steward.clients.linux.mounts import Mounts
+from steward.clients.linux.network import Network, Protocols
+from steward.clients.linux.ports import Ports
+from steward.clients.linux.processors import Cores, Processors
+from steward.clients.linux.sensors import Energy, Errors, Temperatures
+from steward.clients.linux.sockets import Sockets
+from steward.model.layout import Block
 
-T = TypeVar("T")
-Library = Any  # psutil, or a recording of it
+__all__ = ["HostSource", "hostname"]
 
-_NOT_DISKS = ("loop", "ram", "zram", "sr", "fd")
+Make = Callable[[], Reader]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostReading:
-    """One look at a machine. Disks and network are counters since the machine started."""
-
-    cpu_percent: float | None
-    memory_used_bytes: float | None
-    memory_available_bytes: float | None
-    load_1m: float | None
-    disk_read_bytes: float | None
-    disk_write_bytes: float | None
-    net_received_bytes: float | None
-    net_sent_bytes: float | None
+_SEARCH_EVERY_S = 10.0  # for hardware that was plugged in
 
 
 def hostname() -> str:
@@ -40,81 +42,152 @@ def hostname() -> str:
     return socket.gethostname().partition(".")[0] or "localhost"
 
 
-class HostSource:
-    """One machine. The busy share of its cores is that between two looks, so the first has none."""
+@dataclass(slots=True)
+class _Part:
+    """One reader, if there is something for it to read."""
 
-    def __init__(self, library: Library = psutil, *, blocks: Path = Path("/sys/block")) -> None:
-        self._library = library
-        self._blocks = blocks
-        self._cpu_s: tuple[float, float] | None = None  # busy, all
+    make: Make
+    reader: Reader | None = None
+    why: str = ""  # why there is none
+    absent: bool = False  # the machine has nothing of the kind
+    width: int = 0
+
+    def renew(self) -> bool:
+        """Make the reader anew, unless it would give the same; say whether anything is other."""
+        try:
+            new: Reader | None = self.make()
+            self.why = ""
+        except UNREADABLE as fault:
+            new, self.why = None, _told(fault)
+            self.absent = isinstance(fault, AbsentError)
+        before = self.reader.blocks if self.reader else ()
+        other = before != (new.blocks if new else ())
+        if other or (self.reader is not None and self.reader.changed):
+            self.reader = new
+            self.width = width_of(new.blocks) if new else 0
+        return other
+
+    def read(self) -> list[float]:
+        if self.reader is None:
+            return []
+        try:
+            return self.reader.read()
+        except UNREADABLE:
+            return [math.nan] * self.width
+
+
+class HostSource:
+    """All that this machine tells. `cores` says whether each core gets a row of its own."""
+
+    def __init__(
+        self,
+        *,
+        proc: Path = Path("/proc"),
+        sys: Path = Path("/sys"),
+        cores: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        named: Callable[[], str] = hostname,
+    ) -> None:
+        self.named = named
+        self._clock = clock
+        self._proc = proc
+        self._lock = threading.Lock()
+        self._parts: dict[str, _Part] = {
+            name: _Part(make) for name, make in _makers(proc, sys, cores=cores, clock=clock).items()
+        }
+        self._blocks: tuple[Block, ...] = ()
+        self._order = np.empty(0, dtype=np.intp)  # all numbers of an entity beside each other
+        self._searched_s = -np.inf
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return what a reading has; the same object until devices come or go."""
+        now_s = self._clock()
+        with self._lock:
+            if now_s - self._searched_s >= _SEARCH_EVERY_S:
+                self._searched_s = now_s
+                self._renew(list(self._parts.values()))
+            elif changed := [p for p in self._parts.values() if p.reader and p.reader.changed]:
+                self._renew(changed)
+            return self._blocks
+
+    def read(self, into: NDArray[np.float64]) -> None:
+        """Read once. A part that cannot be read now is NaN; the others are not harmed."""
+        numbers: list[float] = []
+        with self._lock:  # somebody else may be looking for new devices
+            for part in self._parts.values():
+                numbers += part.read()
+            into[:] = np.array(numbers)[self._order]
+
+    def hidden(self) -> dict[str, str]:
+        """Return what the machine has and does not tell, and why."""
+        self.blocks()
+        return {
+            name: part.why
+            for name, part in self._parts.items()
+            if not part.reader and not part.absent
+        }
+
+    def present(self) -> tuple[str, ...]:
+        """Return the parts that can be read here."""
+        self.blocks()
+        return tuple(name for name, part in self._parts.items() if part.reader)
 
     def cpus(self) -> int:
-        return int(_tried(self._library.cpu_count) or 0)
+        """Return how many cores are online, 0 where nobody says."""
+        try:
+            return (self._proc / "stat").read_bytes().partition(b"\nintr")[0].count(b"\ncpu")
+        except OSError:
+            return 0
 
     def memory_bytes(self) -> int:
-        memory = _tried(self._library.virtual_memory)
-        return int(memory.total) if memory else 0
+        """Return how much memory there is, 0 where nobody says."""
+        try:
+            (kib,) = Keyed(self._proc / "meminfo", [b"MemTotal:"]).numbers()
+        except UNREADABLE:
+            return 0
+        return 0 if math.isnan(kib) else int(kib) * 1024
 
-    def reading(self) -> HostReading:
-        """Look once."""
-        memory = _tried(self._library.virtual_memory)
-        load = _tried(self._library.getloadavg)
-        read, written = self._disks()
-        received, sent = self._network()
-        return HostReading(
-            cpu_percent=self._cpu_percent(),
-            memory_used_bytes=float(memory.used) if memory else None,
-            memory_available_bytes=float(memory.available) if memory else None,
-            load_1m=float(load[0]) if load else None,
-            disk_read_bytes=read,
-            disk_write_bytes=written,
-            net_received_bytes=received,
-            net_sent_bytes=sent,
-        )
-
-    def _cpu_percent(self) -> float | None:
-        times = _tried(self._library.cpu_times)
-        if times is None:
-            return None
-        # Guest time is counted in user time already, so it must not be added again.
-        parts: dict[str, float] = {
-            name: seconds
-            for name, seconds in times._asdict().items()
-            if not name.startswith("guest")
-        }
-        total = sum(parts.values())
-        busy = total - parts.get("idle", 0.0) - parts.get("iowait", 0.0)
-        before, self._cpu_s = self._cpu_s, (busy, total)
-        if before is None or total <= before[1]:
-            return None
-        return 100.0 * min(1.0, max(0.0, (busy - before[0]) / (total - before[1])))
-
-    def _disks(self) -> tuple[float | None, float | None]:
-        each = _tried(lambda: self._library.disk_io_counters(perdisk=True)) or {}
-        disks = [counters for name, counters in each.items() if self._is_disk(name)]
-        return _sum(disks, "read_bytes"), _sum(disks, "write_bytes")
-
-    def _is_disk(self, name: str) -> bool:
-        """Leave out partitions and volumes on top of disks: their bytes are counted below."""
-        device = self._blocks / name
-        if name.startswith(_NOT_DISKS) or not device.exists():
-            return False
-        slaves = device / "slaves"
-        return not (slaves.is_dir() and any(slaves.iterdir()))
-
-    def _network(self) -> tuple[float | None, float | None]:
-        each: Mapping[str, Any] = _tried(lambda: self._library.net_io_counters(pernic=True)) or {}
-        cards = [counters for name, counters in each.items() if name != "lo"]
-        return _sum(cards, "bytes_recv"), _sum(cards, "bytes_sent")
+    def _renew(self, parts: list[_Part]) -> None:
+        """Make readers anew and, where anything is other, the order of all numbers."""
+        other = [part.renew() for part in parts]
+        if not any(other):
+            return
+        at = 0
+        places: dict[str, list[int]] = {}
+        names: dict[str, list[str]] = {}
+        for part in self._parts.values():
+            mine = part.reader.blocks if part.reader else ()
+            for block in mine:
+                names.setdefault(block.entity, []).extend(block.names)
+                places.setdefault(block.entity, []).extend(range(at, at + len(block.names)))
+                at += len(block.names)
+        self._order = np.array([at for each in places.values() for at in each], dtype=np.intp)
+        self._blocks = tuple(Block(entity=e, names=tuple(names[e])) for e in names)
 
 
-def _sum(parts: list[Any], name: str) -> float | None:
-    return float(sum(getattr(part, name) for part in parts)) if parts else None
+def _makers(proc: Path, sys: Path, *, cores: bool, clock: Callable[[], float]) -> dict[str, Make]:
+    made: dict[str, Make] = {
+        "processors": partial(Processors, proc),
+        "memory": partial(Memory, proc),
+        "paging": partial(Paging, proc),
+        "load": partial(Load, proc),
+        "pressure": partial(Pressure, proc),
+        "disks": partial(Disks, proc, sys),
+        "network": partial(Network, proc, sys),
+        "protocols": lambda: Held(Protocols(proc), every_s=1.0, clock=clock),
+        "energy": partial(Energy, sys),
+        "InfiniBand": lambda: Held(Ports(sys), every_s=1.0, clock=clock),
+        "mounts": lambda: Held(Mounts(proc, sys), every_s=1.0, clock=clock),
+        "sockets": lambda: Held(Sockets(sys), every_s=5.0, clock=clock),
+        "temperatures": lambda: Held(Temperatures(sys), every_s=5.0, clock=clock),
+        "memory errors": lambda: Held(Errors(sys), every_s=10.0, clock=clock),
+    }
+    if cores:
+        made["cores"] = lambda: Held(Cores(proc), every_s=1.0, clock=clock)
+    return made
 
 
-def _tried(ask: Callable[[], T]) -> T | None:
-    """Ask; a machine that cannot tell has not told."""
-    try:
-        return ask()
-    except (OSError, RuntimeError, NotImplementedError, AttributeError, psutil.Error):
-        return None
+def _told(fault: BaseException) -> str:
+    if isinstance(fault, OSError) and fault.errno:
+        return f"{fault.filename}: {os.strerror(fault.errno)}"
+    return str(fault)

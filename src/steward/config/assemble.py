@@ -22,6 +22,7 @@ from steward.model.identity import TenantId
 from steward.model.moment import Moment
 from steward.observe.collectors import COLLECTORS
 from steward.observe.intake import Intake
+from steward.observe.receive import Decoders
 from steward.observe.watch import Watch
 from steward.ports import Actuator, Collector
 from steward.registry import resolve
@@ -46,6 +47,8 @@ def assemble(
     make = _Maker(settings.plugs)
     guard = Guard(limits(settings))
     intake = Intake(settings.store.path / "intake") if collectors is None else None
+    if intake is not None:
+        intake.decoders.update(Decoders().by_kind)
     stages = Stages(
         watch=Watch(
             (*make.all("collector", observe.collectors, COLLECTORS), intake)

@@ -265,7 +265,12 @@ class ServiceSettings(_Section):
     requests_per_minute: int = Field(600, ge=1, description="per client; more are answered 429")
     body_limit_bytes: int = Field(65536, ge=1, description="larger requests are answered 413")
     upload_limit_bytes: int = Field(
-        64 * 2**20, ge=1, description="the same for traces that are sent to the lab"
+        64 * 2**20,
+        ge=1,
+        description="the same for traces that are sent to the lab, and for pushed telemetry",
+    )
+    otlp_grpc_port: int = Field(
+        0, ge=0, le=65535, description="where OTLP over gRPC is taken, as 4317; 0 means nowhere"
     )
 
 

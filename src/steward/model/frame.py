@@ -2,8 +2,9 @@
 
 An entity is a string, a path from the node down: a node (`n01`), a GPU (`n01/gpu3`), a slice of a
 GPU (`n01/gpu3/mig0`), a core (`n01/cpu7`), a disk (`n01/disk:sda`), a network card
-(`n01/net:eth0`), a port (`n01/ib:mlx5_0:1`), memory of a socket (`n01/numa0`); a job (`job:812`),
-one job's part of a node (`n01@812`), or of one GPU (`n01/gpu3@812`), which only shared GPUs need.
+(`n01/net:eth0`), a port (`n01/ib:mlx5_0:1`), memory of a socket (`n01/numa0`), a file system that
+is far away (`n01/mount:/data`); a job (`job:812`), one job's part of a node (`n01@812`), or of one
+GPU (`n01/gpu3@812`), which only shared GPUs need.
 """
 
 from __future__ import annotations

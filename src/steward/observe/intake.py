@@ -21,7 +21,8 @@ from pathlib import Path
 from steward.errors import StewardError, TemporaryError, unknown_name
 from steward.model.event import Availability, Event, Observation
 from steward.observe.agent.parcel import Parcel, open_parcel
-from steward.observe.merging import Merging
+from steward.observe.merging import Merging, Seen
+from steward.observe.receive import Readings
 from steward.store.spool import Record, Spool, Streams
 
 __all__ = ["Decoder", "Intake", "IntakeStats", "Once"]
@@ -30,7 +31,7 @@ MAX_BYTES = 2 * 2**30
 MAX_OPEN_BYTES = 256 * 2**20
 KEEP_EVERY_S = 30.0
 
-Decoder = Callable[[bytes], Observation | Parcel]
+Decoder = Callable[[bytes], Seen]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class _Held:
     """A body that was decoded, and about how much memory it takes."""
 
     number: int
-    seen: Observation | Parcel
+    seen: Seen
     size: int
 
 
@@ -111,7 +112,7 @@ class Intake:
         body: bytes,
         *,
         once: Once | None = None,
-        check: Callable[[Observation | Parcel], None] = lambda _seen: None,
+        check: Callable[[Seen], None] = lambda _seen: None,
     ) -> bool:
         """Take a body: durable when it returns. False: it was taken before, and is not again.
 
@@ -261,7 +262,7 @@ def _event(t_s: float, text: str) -> Event:
     return Event(t_s=t_s, kind="telemetry.damaged", subject="intake", text=text, source="intake")
 
 
-def _decoded(decoder: Decoder, body: bytes) -> Observation | Parcel:
+def _decoded(decoder: Decoder, body: bytes) -> Seen:
     try:
         return decoder(body)
     except StewardError:
@@ -271,9 +272,11 @@ def _decoded(decoder: Decoder, body: bytes) -> Observation | Parcel:
         raise StewardError(problem[:500], where="intake", hint="see what was sent") from fault
 
 
-def _size(seen: Observation | Parcel, body: bytes) -> int:
+def _size(seen: Seen, body: bytes) -> int:
     if isinstance(seen, Parcel):
         return len(body) + sum(table.matrix.nbytes for table in seen.tables)
+    if isinstance(seen, Readings):
+        return len(body) + 24 * len(seen)
     return len(body) + sum(int(table.estimated_size()) for table in (*seen.tables, seen.other))
 
 

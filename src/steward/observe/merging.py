@@ -13,8 +13,11 @@ from steward.model.frame import Frame, empty_other
 from steward.model.identity import NodeId
 from steward.observe.agent.packed import Columns, frame_of
 from steward.observe.agent.parcel import Parcel
+from steward.observe.receive import Readings, observation_of
 
-__all__ = ["Merging"]
+__all__ = ["Merging", "Seen"]
+
+Seen = Observation | Parcel | Readings  # what one body held
 
 
 class Merging:
@@ -23,15 +26,19 @@ class Merging:
     def __init__(self) -> None:
         self._columns: dict[tuple[str, ...], list[Columns]] = {}
         self._frames: dict[tuple[str, ...], list[Frame]] = {}
+        self._readings: list[Readings] = []
         self._rest: list[Observation] = []
         self._cluster = _Sum()
 
-    def add(self, seen: Observation | Parcel) -> None:
+    def add(self, seen: Seen) -> None:
         """Take one more."""
         if isinstance(seen, Parcel):
             for table in seen.tables:
                 self._columns.setdefault(table.names, []).append(table)
             self._rest.append(seen.rest)
+            return
+        if isinstance(seen, Readings):
+            self._readings.append(seen)
             return
         for frame in seen.tables:
             self._frames.setdefault(tuple(frame.columns), []).append(frame)
@@ -39,6 +46,8 @@ class Merging:
 
     def taken(self, events: Sequence[Event], t_s: float) -> Observation:
         """Return all of it as one and begin anew."""
+        readings, self._readings = self._readings, []
+        self.add(observation_of(readings))
         rest, self._rest = self._rest, []
         columns, self._columns = self._columns, {}
         frames, self._frames = self._frames, {}

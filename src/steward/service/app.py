@@ -24,21 +24,23 @@ from steward.service.api import PREFIX, api_routes
 from steward.service.api.agents import PARCELS
 from steward.service.api.lab import UPLOADS
 from steward.service.board import Board
-from steward.service.door import OPEN, Door
+from steward.service.door import OPEN, PUSHED, Door
 from steward.service.failures import handle_failures
 from steward.service.lab import LabRuns
 from steward.service.lab.request import request_shapes
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.service.login import login_routes
+from steward.service.wire import wire_routes
 from steward.store.tokens import Tokens
 
-__all__ = ["create_api", "create_app"]
+__all__ = ["access_of", "create_api", "create_app"]
 
 log = logging.getLogger(__name__)
 
 PULSE_S = 1.0
 SPARKS = 50  # findings whose samples are drawn
 METHODS = ("GET", "POST", "DELETE")
+ALONE = ("/healthz", "/readyz", "/metrics", "/login", "/logout")
 STATIC = Path(__file__).parent / "static"
 
 
@@ -59,7 +61,7 @@ def create_app(
     from steward.service.pages import add_pages  # noqa: PLC0415 - heavy, and not for API tests
 
     board = Board(loop, settings, truth=truth, speed=speed, alive=alive)
-    access = _access(settings, tokens)
+    access = access_of(settings, tokens)
     lab = LabRuns()
     app = create_api(board, access, lab, intake=loop.intake)
     add_pages(app, board, access, lab)
@@ -69,7 +71,7 @@ def create_app(
 def create_api(
     board: Board, access: Access, lab: LabRuns | None = None, *, intake: Intake | None = None
 ) -> FastAPI:
-    """Return the service without its pages. With an intake, agents may bring what they see."""
+    """Return the service without its pages. With an intake, others may send telemetry."""
     settings = board.settings.service
     lab = lab or LabRuns()
     app = _Service(
@@ -84,23 +86,27 @@ def create_api(
     app.state.board = board
     app.tokens_required = access.required
     app.include_router(api_routes(board, lab, intake))
+    if intake is not None:
+        app.include_router(wire_routes(intake))
     app.include_router(login_routes(access, board.settings.site.name))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics", "/login", "/logout"):
+    for path in ("/api/{rest:path}", "/v1/{rest:path}", *ALONE):
         app.router.routes.append(Route(path, _Nothing(app), include_in_schema=False))
     handle_failures(app)
+    large = (UPLOADS, PARCELS, *PUSHED)
     app.add_middleware(
         Door,
         access=access,
         rate=RateLimit(settings.requests_per_minute),
         body=BodyLimit(settings.body_limit_bytes),
         loopback_only=not access.required,
-        uploads={path: StreamLimit(settings.upload_limit_bytes) for path in (UPLOADS, PARCELS)},
+        uploads={path: StreamLimit(settings.upload_limit_bytes) for path in large},
     )
     return app
 
 
-def _access(settings: Settings, tokens: Tokens) -> Access:
+def access_of(settings: Settings, tokens: Tokens) -> Access:
+    """Return what tells users apart, by the address that is listened on."""
     service = settings.service
     # Browsers share cookies between ports: two stewards on one machine must not log each other out.
     return Access(tokens, required=not is_loopback(service.host), cookie=f"steward_{service.port}")

@@ -30,11 +30,13 @@ from steward.service.limits import (
 )
 from steward.store.tokens import Role
 
-__all__ = ["OPEN", "Door"]
+__all__ = ["OPEN", "PUSHED", "Door"]
 
 OPEN = ("/healthz", "/readyz", "/login", "/static/")
-UNCOUNTED = ("/healthz", "/readyz", "/static/", "/_nicegui")
-FOR_PROGRAMS = ("/api/", "/metrics", "/_nicegui")
+# Those who push telemetry are slowed down by the intake, which knows how much it can take.
+PUSHED = ("/api/v1/write", "/v1/metrics", "/v1/logs")
+UNCOUNTED = ("/healthz", "/readyz", "/static/", "/_nicegui", *PUSHED)
+FOR_PROGRAMS = ("/api/", "/metrics", "/_nicegui", "/v1/")
 REPEATABLE = frozenset({"state", "kind"})  # filters that take several values
 HARMLESS = ("GET", "HEAD", "OPTIONS")
 # All that an agent's token opens. How much it may bring there is the intake's to say.

@@ -10,7 +10,9 @@ import ssl
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
@@ -19,8 +21,11 @@ from steward.config.settings import ServiceSettings, Settings
 from steward.errors import StewardError
 from steward.loop import Loop
 from steward.service.access import is_loopback
-from steward.service.app import create_app
+from steward.service.app import access_of, create_app
 from steward.store.tokens import Tokens
+
+if TYPE_CHECKING:
+    from steward.service.wire.grpc_server import OtlpServer
 
 __all__ = ["serve"]
 
@@ -59,16 +64,41 @@ def serve(  # noqa: PLR0913 - what a command line may say about it
         if open_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
+    otlp = _otlp(loop, settings, tokens)
     runner.start()
     try:
         _Server(app, listening=listening, stop_after_s=stop_after_s, service=settings.service).run(
             sockets=[listener]
         )
     finally:
+        if otlp is not None:
+            otlp.stop()
         stop.set()
         runner.join(LOOP_ENDS_WITHIN_S)
         listener.close()
         loop.close()
+
+
+def _otlp(loop: Loop, settings: Settings, tokens: Tokens) -> OtlpServer | None:
+    """Take OTLP over gRPC, if a port is set for it and there is somebody to give it to."""
+    service = settings.service
+    if not service.otlp_grpc_port or loop.intake is None:
+        return None
+    from steward.service.wire.grpc_server import OtlpServer  # noqa: PLC0415 - few sites need gRPC
+
+    tls = None
+    if service.tls_certificate:
+        certificate = Path(service.tls_certificate).read_bytes()
+        tls = (Path(service.tls_key).read_bytes() if service.tls_key else certificate, certificate)
+    server = OtlpServer(
+        loop.intake,
+        access_of(settings, tokens),
+        host=_shown(service.host),
+        port=service.otlp_grpc_port,
+        tls=tls,
+    )
+    server.start()
+    return server
 
 
 def _refuse_strangers(settings: Settings, tokens: Tokens) -> None:

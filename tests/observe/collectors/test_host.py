@@ -1,78 +1,194 @@
-"""The machine becomes one node and one row."""
+"""The machine becomes one node with its parts."""
 
 from __future__ import annotations
 
-from steward.clients.host import HostReading, HostSource
-from steward.model.frame import check_frame
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import fake_machine as fake
+from steward.clients.host import HostSource
+from steward.model.frame import ENTITY, T_S
 from steward.model.metrics import aliases_from
 from steward.observe.collectors import COLLECTORS
 from steward.observe.collectors.host import Host
 from steward.observe.normalise import Normaliser
+from steward.observe.pace import Pace
 
 
-class Still(HostSource):
-    """A machine that always says the same."""
+class Hands:
+    """A clock and a host name that are set by hand."""
 
-    def __init__(self, **changes: float | None) -> None:
-        values: dict[str, float | None] = dict.fromkeys(HostReading.__dataclass_fields__, 8.0)
-        self.values = {**values, **changes}
-
-    def cpus(self) -> int:
-        return 16
-
-    def memory_bytes(self) -> int:
-        return 1000
-
-    def reading(self) -> HostReading:
-        return HostReading(**self.values)
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.name = "n1"
 
 
-def test_the_machine_is_one_node_without_gpus() -> None:
-    seen = Host(node="n1", source=Still()).collect(5.0)
+@pytest.fixture
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def host(tmp_path: Path, hands: Hands) -> Host:
+    source = HostSource(
+        proc=fake.proc(tmp_path / "proc"),
+        sys=fake.sys(tmp_path / "sys"),
+        clock=lambda: hands.now_s,
+        named=lambda: hands.name,
+    )
+    return Host(source=source)
+
+
+def test_the_machine_is_one_node_without_gpus(host: Host) -> None:
+    seen = host.collect(5.0)
 
     assert seen.cluster is not None
     (node,) = seen.cluster.nodes
-    assert (node.id, node.cpus, node.memory_bytes, node.gpus) == ("n1", 16, 1000, ())
+    assert (node.id, node.cpus, node.memory_bytes, node.gpus) == ("n1", 4, 24682416 * 1024, ())
+    assert seen.frame.height == 0  # numbers are sampled
 
 
-def test_the_node_is_told_once() -> None:
-    host = Host(node="n1", source=Still())
+def test_the_node_is_told_again_only_when_it_changed(host: Host, tmp_path: Path) -> None:
     host.collect(5.0)
+    same = host.collect(6.0).cluster
+    fake.write(tmp_path / "proc/stat", fake.stat({0: fake.times(user=1, idle=1)}))
 
-    assert host.collect(6.0).cluster is None
+    changed = host.collect(7.0).cluster
+
+    assert same is None
+    assert changed is not None
+    assert changed.nodes[0].cpus == 1
 
 
-def test_rows_are_in_psutils_words_and_every_word_is_known() -> None:
-    seen = Host(node="n1", source=Still(cpu_percent=50.0, load_1m=None)).collect(5.0)
+def test_every_word_that_is_sampled_is_known(host: Host) -> None:
+    words = {name for block in host.layout().blocks for name in block.names}
 
-    check_frame(seen.frame, where="test")
-    assert set(seen.frame.columns) - {"t_s", "entity"} <= set(aliases_from("psutil"))
-    frame, events = Normaliser(source="host", vocabulary="psutil").normalise(seen.frame)
-    (row,) = frame.to_dicts()
+    assert words <= set(aliases_from("linux"))
+    assert len(words) > 90
+
+
+def test_the_layout_is_the_same_object_until_a_part_comes(
+    host: Host, hands: Hands, tmp_path: Path
+) -> None:
+    layout = host.layout()
+    same = host.layout()
+    fake.write(tmp_path / "sys/class/infiniband/mlx5_8/ports/1/state", "4: ACTIVE\n")
+    hands.now_s += 11
+
+    other = host.layout()
+
+    assert same is layout
+    assert other is not layout
+    assert {block.entity for block in other.blocks} - {block.entity for block in layout.blocks} == {
+        "n1/ib:mlx5_8:1"
+    }
+
+
+def test_parts_that_come_and_go_are_events(host: Host, hands: Hands, tmp_path: Path) -> None:
+    host.layout()
+    host.collect(1.0)
+    fake.write(tmp_path / "proc/diskstats", fake.disk_line("nvme1n1") + fake.disk_line("sda"))
+    (tmp_path / "sys/block/sda").mkdir()
+    for _ in range(2):  # the tick that finds out, and the one after it
+        host.sample(np.empty(host.layout().width))
+
+    seen = host.collect(2.0)
+
+    host.layout()
+    again = host.collect(3.0)
+    assert [(event.kind, event.subject) for event in (*seen.events, *again.events)] == [
+        ("host.part-gone", "n1/disk:nvme0n1"),
+        ("host.part-came", "n1/disk:sda"),
+    ]
+
+
+def test_a_machine_that_is_renamed_keeps_its_name_and_says_so_once(
+    host: Host, hands: Hands
+) -> None:
+    host.collect(1.0)
+    hands.name = "n99"
+
+    first, second = host.collect(2.0), host.collect(3.0)
+
+    assert [event.kind for event in first.events] == ["host.renamed"]
+    assert "n99" in first.events[0].text
+    assert second.events == ()
+    assert {block.entity.partition("/")[0] for block in host.layout().blocks} == {"n1"}
+
+
+def test_a_configured_name_counts_whatever_the_machine_calls_itself(tmp_path: Path) -> None:
+    host = Host(node="gpu-7", proc=str(tmp_path), sys=str(tmp_path))
+
+    assert host.node == "gpu-7"
+    assert host.collect(1.0).events == ()
+
+
+def test_ticks_become_shares_rates_and_bytes(host: Host, hands: Hands, tmp_path: Path) -> None:
+    pace = Pace(host, every_s=1.0)
+    pace.tick(100.0)
+    cores = {i: fake.times(user=150, idle=950) for i in range(4)}
+    fake.write(tmp_path / "proc/stat", fake.stat(cores))
+    fake.write(tmp_path / "proc/pressure/cpu", fake.PSI.format("some", 8508155112 + 250_000))
+    counter = tmp_path / "sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data"
+    fake.write(counter, 1_000 + 25_000_000)
+    hands.now_s += 1.0
+    pace.tick(101.0)
+
+    frames, events = pace.drain()
+    normaliser = Normaliser(source="host", vocabulary="linux")
+    tables = [normaliser.normalise(frame)[0] for frame in frames]
+    rows = {
+        row[ENTITY]: row for table in tables for row in table.filter(pl.col(T_S) == 101).to_dicts()
+    }
+
     assert events == ()
-    assert (row["entity"], row["host.cpu.busy_share"], row["host.load_1m"]) == ("n1", 0.5, None)
+    assert rows["n1"]["host.cpu.busy_share"] == pytest.approx(0.5)
+    assert rows["n1"]["host.cpu.user_cores"] == pytest.approx(2.0)
+    assert rows["n1"]["host.pressure.cpu.some_share"] == pytest.approx(0.25)
+    assert rows["n1"]["host.memory.swap_used_bytes"] == 400 * 1024
+    assert rows["n1"]["host.temperature_celsius"] == pytest.approx(62.85)
+    assert rows["n1/cpu2"]["cpu.busy_share"] == pytest.approx(0.5)
+    assert rows["n1/ib:mlx5_0:1"]["ib.receive_bytes_per_s"] == pytest.approx(1e8)
+    assert rows["n1/ib:mlx5_0:1"]["ib.limit_bytes_per_s"] == pytest.approx(50e9)
+    assert rows["n1/disk:nvme0n1"]["disk.busy_share"] == 0.0
 
 
-def test_a_machine_that_tells_everything_is_ok_before_its_second_look() -> None:
-    state = Host(node="n1", source=Still(cpu_percent=None)).available()
+def test_a_machine_that_tells_everything_is_ok(host: Host) -> None:
+    state = host.available()
 
     assert state.status == "ok"
-    assert "16 cores" in state.reason
+    assert "4 cores" in state.reason
 
 
-def test_a_machine_that_keeps_something_back_is_limited() -> None:
-    state = Host(node="n1", source=Still(disk_read_bytes=None)).available()
+def test_a_machine_that_keeps_something_back_is_limited(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "proc/diskstats").unlink()
+
+    state = host.available()
 
     assert state.status == "limited"
-    assert "disk.read_bytes" in state.reason
+    assert "diskstats" in state.reason
     assert state.hint
+
+
+def test_without_proc_there_is_nothing_to_see(tmp_path: Path) -> None:
+    host = Host(node="n1", proc=str(tmp_path), sys=str(tmp_path))
+
+    assert host.available().status == "missing"
+    assert host.layout().width == 0
 
 
 def test_every_collector_is_in_the_table_under_its_own_name() -> None:
     assert {name: make().name for name, make in COLLECTORS.items()} == {n: n for n in COLLECTORS}
 
 
-def test_this_machine_can_be_collected() -> None:
-    seen = Host().collect(1.0)
+def test_this_machine_can_be_sampled() -> None:
+    host = Host(cores=False)
+    row = np.full(host.layout().width, np.nan)
 
-    assert seen.frame.height == 1
+    host.sample(row)
+
+    assert np.isfinite(row).sum() > 30
+    assert not [block for block in host.layout().blocks if "/cpu" in block.entity]

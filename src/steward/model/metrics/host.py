@@ -1,40 +1,15 @@
-"""What a machine as a whole, and its parts, can be asked."""
+"""What a machine as a whole can be asked; its parts are in `parts.py`."""
 
 from __future__ import annotations
 
-from steward.model.metric import COUNTER, Metric, counted, otel, psutil, slurm
+from steward.model.metric import COUNTER, KIB, Metric, alias, otel, slurm
+from steward.model.metrics.parts import PART_METRICS
+from steward.model.metrics.perf import PERF_METRICS
+from steward.model.metrics.rows import LINUX, TICK, grows, held, level
 
 __all__ = ["HOST_METRICS"]
 
-HOST_METRICS: tuple[Metric, ...] = (
-    Metric(
-        name="host.cpu.busy_share",
-        unit="1",
-        of="node",
-        meaning="mean share of all cores that is not idle",
-        aliases=(otel("system.cpu.utilization"), psutil("cpu_percent", 0.01)),
-    ),
-    Metric(
-        name="host.memory.used_bytes",
-        unit="By",
-        of="node",
-        meaning="memory in use, page cache left out",
-        aliases=(otel("system.memory.usage"), psutil("virtual_memory.used")),
-    ),
-    Metric(
-        name="host.memory.available_bytes",
-        unit="By",
-        of="node",
-        meaning="memory that a new program could have without swapping",
-        aliases=(otel("system.memory.linux.available"), psutil("virtual_memory.available")),
-    ),
-    Metric(
-        name="host.load_1m",
-        unit="1",
-        of="node",
-        meaning="runnable and blocked tasks, mean over a minute",
-        aliases=(otel("system.cpu.load_average.1m"), slurm("CPULoad"), psutil("load_1m")),
-    ),
+_TOTALS: tuple[Metric, ...] = (
     Metric(
         name="host.clock.offset_seconds",
         unit="s",
@@ -48,11 +23,9 @@ HOST_METRICS: tuple[Metric, ...] = (
         meaning="bytes read from all disks",
         kind=COUNTER,
         rate="host.disk.read_bytes_per_s",
-        aliases=(otel("system.disk.io/read"), psutil("disk.read_bytes")),
+        aliases=(otel("system.disk.io/read"), alias(LINUX, "diskstats.read_sectors/all", 512)),
     ),
-    Metric(
-        name="host.disk.read_bytes_per_s", unit="By/s", of="node", meaning="read rate of all disks"
-    ),
+    level("host.disk.read_bytes_per_s", "By/s", "node", "read rate of all disks"),
     Metric(
         name="host.disk.write_bytes",
         unit="By",
@@ -60,14 +33,9 @@ HOST_METRICS: tuple[Metric, ...] = (
         meaning="bytes written to all disks",
         kind=COUNTER,
         rate="host.disk.write_bytes_per_s",
-        aliases=(otel("system.disk.io/write"), psutil("disk.write_bytes")),
+        aliases=(otel("system.disk.io/write"), alias(LINUX, "diskstats.write_sectors/all", 512)),
     ),
-    Metric(
-        name="host.disk.write_bytes_per_s",
-        unit="By/s",
-        of="node",
-        meaning="write rate of all disks",
-    ),
+    level("host.disk.write_bytes_per_s", "By/s", "node", "write rate of all disks"),
     Metric(
         name="host.network.receive_bytes",
         unit="By",
@@ -75,13 +43,13 @@ HOST_METRICS: tuple[Metric, ...] = (
         meaning="bytes received on all interfaces but loopback",
         kind=COUNTER,
         rate="host.network.receive_bytes_per_s",
-        aliases=(otel("system.network.io/receive"), psutil("net.bytes_recv")),
+        aliases=(otel("system.network.io/receive"), alias(LINUX, "net.receive_bytes/all")),
     ),
-    Metric(
-        name="host.network.receive_bytes_per_s",
-        unit="By/s",
-        of="node",
-        meaning="receive rate of all interfaces but loopback",
+    level(
+        "host.network.receive_bytes_per_s",
+        "By/s",
+        "node",
+        "receive rate of all interfaces but loopback",
     ),
     Metric(
         name="host.network.transmit_bytes",
@@ -90,108 +58,263 @@ HOST_METRICS: tuple[Metric, ...] = (
         meaning="bytes sent on all interfaces but loopback",
         kind=COUNTER,
         rate="host.network.transmit_bytes_per_s",
-        aliases=(otel("system.network.io/transmit"), psutil("net.bytes_sent")),
+        aliases=(otel("system.network.io/transmit"), alias(LINUX, "net.transmit_bytes/all")),
     ),
-    Metric(
-        name="host.network.transmit_bytes_per_s",
-        unit="By/s",
-        of="node",
-        meaning="send rate of all interfaces but loopback",
+    level(
+        "host.network.transmit_bytes_per_s",
+        "By/s",
+        "node",
+        "send rate of all interfaces but loopback",
     ),
-    *counted(
-        "host.cpu.user_seconds",
-        "host.cpu.user_cores",
-        of="node",
-        meaning="processor time of programs",
+)
+
+_PROCESSORS = (
+    level(
+        "host.cpu.busy_share",
+        "1",
+        "node",
+        "mean share of all cores that is not idle",
+        otel("system.cpu.utilization"),
+        alias(LINUX, "stat.busy_share"),
     ),
-    *counted(
-        "host.cpu.nice_seconds",
-        "host.cpu.nice_cores",
-        of="node",
-        meaning="processor time of programs with lowered priority",
+    level(
+        "host.load_1m",
+        "1",
+        "node",
+        "runnable and blocked tasks, mean over a minute",
+        otel("system.cpu.load_average.1m"),
+        slurm("CPULoad"),
+        alias(LINUX, "loadavg.1m"),
     ),
-    *counted(
-        "host.cpu.system_seconds",
-        "host.cpu.system_cores",
-        of="node",
-        meaning="processor time of the kernel",
+    *grows(
+        "node",
+        *(
+            (f"host.cpu.{word}_seconds", f"host.cpu.{word}_cores", f"stat.{word}", TICK, meaning)
+            for word, meaning in (
+                ("user", "processor time of programs"),
+                ("nice", "processor time of programs with lowered priority"),
+                ("system", "processor time of the kernel"),
+                ("idle", "processor time that nobody used"),
+                ("iowait", "processor time idle while disks were waited for"),
+                ("irq", "processor time of interrupts"),
+                ("softirq", "processor time of soft interrupts"),
+                ("steal", "processor time that the hypervisor gave to others"),
+            )
+        ),
+        (
+            "host.context_switches_count",
+            "host.context_switches_per_s",
+            "stat.ctxt",
+            1.0,
+            "context switches of all cores",
+        ),
+        (
+            "host.interrupts_count",
+            "host.interrupts_per_s",
+            "stat.intr",
+            1.0,
+            "interrupts of all cores",
+        ),
+        (
+            "host.processes.started_count",
+            "host.processes.started_per_s",
+            "stat.processes",
+            1.0,
+            "processes and threads started",
+        ),
     ),
-    *counted(
-        "host.cpu.idle_seconds",
-        "host.cpu.idle_cores",
-        of="node",
-        meaning="processor time that nobody used",
+    level(
+        "host.processes.running_count",
+        "1",
+        "node",
+        "tasks that run or could run",
+        alias(LINUX, "stat.procs_running"),
     ),
-    *counted(
-        "host.cpu.iowait_seconds",
-        "host.cpu.iowait_cores",
-        of="node",
-        meaning="processor time idle while disks were waited for",
+    level(
+        "host.processes.blocked_count",
+        "1",
+        "node",
+        "tasks that wait for a disk",
+        alias(LINUX, "stat.procs_blocked"),
     ),
-    *counted(
-        "host.cpu.irq_seconds",
-        "host.cpu.irq_cores",
-        of="node",
-        meaning="processor time of interrupts",
+)
+
+_MEMORY = (
+    level(
+        "host.memory.used_bytes",
+        "By",
+        "node",
+        "memory in use, page cache left out",
+        otel("system.memory.usage"),
+        alias(LINUX, "meminfo.used", KIB),
     ),
-    *counted(
-        "host.cpu.softirq_seconds",
-        "host.cpu.softirq_cores",
-        of="node",
-        meaning="processor time of soft interrupts",
+    level(
+        "host.memory.available_bytes",
+        "By",
+        "node",
+        "memory that a new program could have without swapping",
+        otel("system.memory.linux.available"),
+        alias(LINUX, "meminfo.MemAvailable", KIB),
     ),
-    *counted(
-        "host.cpu.steal_seconds",
-        "host.cpu.steal_cores",
-        of="node",
-        meaning="processor time that the hypervisor gave to others",
+    *(
+        level(f"host.memory.{name}_bytes", "By", "node", meaning, alias(LINUX, word, KIB))
+        for name, word, meaning in (
+            ("limit", "meminfo.MemTotal", "memory in all"),
+            ("free", "meminfo.MemFree", "memory that holds nothing at all"),
+            ("cached", "meminfo.Cached", "page cache"),
+            ("buffers", "meminfo.Buffers", "blocks of disks kept in memory"),
+            ("anonymous", "meminfo.AnonPages", "memory of programs that no file backs"),
+            ("mapped", "meminfo.Mapped", "files that programs have mapped"),
+            ("shared", "meminfo.Shmem", "shared memory and files in tmpfs"),
+            ("slab", "meminfo.Slab", "structures of the kernel"),
+            ("page_tables", "meminfo.PageTables", "tables of pages"),
+            ("dirty", "meminfo.Dirty", "changed pages that a disk has not got yet"),
+            ("writeback", "meminfo.Writeback", "pages on their way to a disk"),
+            ("locked", "meminfo.Mlocked", "memory that may not be swapped out"),
+            ("huge_pages", "meminfo.AnonHugePages", "memory of programs in huge pages"),
+            ("huge_pool", "meminfo.Hugetlb", "memory set aside for huge pages"),
+            ("swap_limit", "meminfo.SwapTotal", "swap space in all"),
+            ("swap_used", "meminfo.swap_used", "swap space in use"),
+        )
     ),
-    *counted(
-        "host.context_switches_count",
-        "host.context_switches_per_s",
-        of="node",
-        meaning="context switches of all cores",
+    *grows(
+        "node",
+        *(
+            (f"host.{name}_count", f"host.{name}_per_s", f"vmstat.{word}", 1.0, meaning)
+            for name, word, meaning in (
+                ("page_faults", "pgfault", "page faults of all programs"),
+                ("page_faults.major", "pgmajfault", "page faults that had to read from a disk"),
+                ("memory.swapped_in", "pswpin", "pages read back from swap"),
+                ("memory.swapped_out", "pswpout", "pages written to swap"),
+                ("memory.oom_kills", "oom_kill", "processes killed for want of memory"),
+                ("memory.reclaimed", "pgsteal", "pages taken back, in the background or not"),
+                ("memory.reclaimed_directly", "pgsteal_direct", "pages taken back while waiting"),
+                ("memory.scanned", "pgscan", "pages looked at to be taken back"),
+                ("memory.refaults", "workingset_refault_file", "pages of files read once more"),
+                (
+                    "memory.compaction_stalls",
+                    "compact_stall",
+                    "waits for memory to be in one piece",
+                ),
+                ("memory.huge_faults", "thp_fault_alloc", "page faults answered by a huge page"),
+                (
+                    "memory.huge_failures",
+                    "thp_fault_fallback",
+                    "huge pages that were not to be had",
+                ),
+                ("memory.numa_migrated", "numa_pages_migrated", "pages moved between sockets"),
+                ("memory.numa_hints", "numa_hint_faults", "faults to learn who uses a page"),
+            )
+        ),
     ),
-    *counted(
-        "host.page_faults_count",
-        "host.page_faults_per_s",
-        of="node",
-        meaning="page faults of all programs",
+    *held(
+        "node",
+        (
+            "host.memory.corrected_errors_count",
+            "host.memory.corrected_errors_per_s",
+            "edac.ce_count",
+            1.0,
+            "errors of memory that were corrected",
+        ),
+        (
+            "host.memory.uncorrected_errors_count",
+            "host.memory.uncorrected_errors_per_s",
+            "edac.ue_count",
+            1.0,
+            "errors of memory that were not corrected",
+        ),
     ),
-    *counted(
-        "host.page_faults.major_count",
-        "host.page_faults.major_per_s",
-        of="node",
-        meaning="page faults that had to read from a disk",
+)
+
+_PRESSURE = grows(
+    "node",
+    *(
+        (
+            f"host.pressure.{what}.{who}_seconds",
+            f"host.pressure.{what}.{who}_share",
+            f"pressure.{what}.{who}",
+            1e-6,
+            f"time in which {'all tasks' if who == 'full' else 'a task'} waited for {what}",
+        )
+        for what, who in (
+            ("cpu", "some"),
+            ("memory", "some"),
+            ("memory", "full"),
+            ("io", "some"),
+            ("io", "full"),
+            ("irq", "full"),
+        )
     ),
-    Metric(
-        name="host.processes.running_count",
-        unit="1",
-        of="node",
-        meaning="tasks that run or could run",
+)
+
+_TCP = (
+    level(
+        "host.tcp.connections_count",
+        "1",
+        "node",
+        "connections that are open",
+        alias(LINUX, "snmp.Tcp.CurrEstab"),
     ),
-    Metric(
-        name="host.processes.blocked_count",
-        unit="1",
-        of="node",
-        meaning="tasks that wait for a disk",
+    *held(
+        "node",
+        *(
+            (f"host.{name}_count", f"host.{name}_per_s", word, 1.0, meaning)
+            for name, word, meaning in (
+                ("tcp.segments_received", "snmp.Tcp.InSegs", "TCP segments received"),
+                ("tcp.segments_sent", "snmp.Tcp.OutSegs", "TCP segments sent"),
+                ("tcp.retransmits", "snmp.Tcp.RetransSegs", "TCP segments sent once more"),
+                ("tcp.receive_errors", "snmp.Tcp.InErrs", "bad TCP segments received"),
+                ("tcp.resets", "snmp.Tcp.EstabResets", "open connections that were reset"),
+                ("tcp.timeouts", "netstat.TcpExt.TCPTimeouts", "waits for an answer that ran out"),
+                ("tcp.listen_drops", "netstat.TcpExt.ListenDrops", "connections refused a place"),
+                ("udp.receive_errors", "snmp.Udp.InErrors", "UDP datagrams that were lost here"),
+                ("udp.buffer_errors", "snmp.Udp.RcvbufErrors", "UDP datagrams without a buffer"),
+            )
+        ),
     ),
-    Metric(
-        name="host.memory.limit_bytes",
-        unit="By",
-        of="node",
-        meaning="memory in all",
+)
+
+_SENSORS = (
+    *grows(
+        "node",
+        (
+            "host.cpu.energy_joules",
+            "host.cpu.mean_watts",
+            "powercap.package",
+            1e-6,
+            "energy of all processors",
+        ),
+        (
+            "host.dram.energy_joules",
+            "host.dram.mean_watts",
+            "powercap.dram",
+            1e-6,
+            "energy of the memory",
+        ),
     ),
-    Metric(
-        name="host.memory.free_bytes",
-        unit="By",
-        of="node",
-        meaning="memory that holds nothing at all",
+    level(
+        "host.cpu.temperature_celsius",
+        "Cel",
+        "node",
+        "the hottest place of the processors",
+        alias(LINUX, "hwmon.cpu", 0.001),
     ),
-    Metric(
-        name="host.memory.cached_bytes",
-        unit="By",
-        of="node",
-        meaning="page cache",
+    level(
+        "host.temperature_celsius",
+        "Cel",
+        "node",
+        "the hottest chip of the machine",
+        alias(LINUX, "hwmon.hottest", 0.001),
     ),
+)
+
+HOST_METRICS: tuple[Metric, ...] = (
+    *_PROCESSORS,
+    *_MEMORY,
+    *_TOTALS,
+    *_PRESSURE,
+    *_TCP,
+    *_SENSORS,
+    *PART_METRICS,
+    *PERF_METRICS,
 )

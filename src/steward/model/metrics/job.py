@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from steward.model.metric import COUNTER, Metric, otel, psutil, slurm
+from steward.model.metric import COUNTER, Metric, alias, otel, psutil, slurm
+from steward.model.metrics.cgroup import CGROUP_METRICS, NANO, USEC
+from steward.model.metrics.rows import LINUX
 
 __all__ = ["JOB_METRICS"]
 
@@ -14,7 +16,13 @@ JOB_METRICS: tuple[Metric, ...] = (
         meaning="processor time of all processes of the job",
         kind=COUNTER,
         rate="job.cpu.busy_cores",
-        aliases=(otel("process.cpu.time"), slurm("TotalCPU"), psutil("process.cpu_seconds")),
+        aliases=(
+            otel("process.cpu.time"),
+            slurm("TotalCPU"),
+            psutil("process.cpu_seconds"),
+            alias(LINUX, "cgroup.cpu.stat.usage_usec", USEC),
+            alias(LINUX, "cgroup.cpuacct.usage", NANO),
+        ),
     ),
     Metric(
         name="job.cpu.busy_cores",
@@ -27,7 +35,12 @@ JOB_METRICS: tuple[Metric, ...] = (
         unit="By",
         of="job",
         meaning="resident memory of the job's processes",
-        aliases=(otel("process.memory.usage"), slurm("AveRSS"), psutil("process.rss")),
+        aliases=(
+            otel("process.memory.usage"),
+            slurm("AveRSS"),
+            psutil("process.rss"),
+            alias(LINUX, "cgroup.memory.resident"),
+        ),
     ),
     Metric(
         name="job.disk.read_bytes",
@@ -36,7 +49,11 @@ JOB_METRICS: tuple[Metric, ...] = (
         meaning="bytes that the job read from storage",
         kind=COUNTER,
         rate="job.disk.read_bytes_per_s",
-        aliases=(slurm("AveDiskRead"), psutil("process.read_bytes")),
+        aliases=(
+            slurm("AveDiskRead"),
+            psutil("process.read_bytes"),
+            alias(LINUX, "cgroup.io.rbytes"),
+        ),
     ),
     Metric(
         name="job.disk.read_bytes_per_s",
@@ -51,12 +68,54 @@ JOB_METRICS: tuple[Metric, ...] = (
         meaning="bytes that the job wrote to storage",
         kind=COUNTER,
         rate="job.disk.write_bytes_per_s",
-        aliases=(slurm("AveDiskWrite"), psutil("process.write_bytes")),
+        aliases=(
+            slurm("AveDiskWrite"),
+            psutil("process.write_bytes"),
+            alias(LINUX, "cgroup.io.wbytes"),
+        ),
     ),
     Metric(
         name="job.disk.write_bytes_per_s",
         unit="By/s",
         of="job",
         meaning="storage write rate of the job",
+    ),
+    *CGROUP_METRICS,
+    # -- marks: what training scripts say of themselves ----------------------------------------
+    Metric(
+        name="job.step_count",
+        unit="1",
+        of="job",
+        meaning="steps that the job has done since it began, by its own count",
+    ),
+    Metric(
+        name="job.steps_per_s",
+        unit="1/s",
+        of="job",
+        meaning="steps of the job per second, mean of its ranks here",
+    ),
+    Metric(
+        name="job.step.mean_seconds",
+        unit="s",
+        of="job",
+        meaning="time of one step, waiting included, phases left out",
+    ),
+    Metric(
+        name="job.step.longest_seconds",
+        unit="s",
+        of="job",
+        meaning="longest step of any rank since the last sample",
+    ),
+    Metric(
+        name="job.step.wait_share",
+        unit="1",
+        of="job",
+        meaning="part of the time of steps that went by waiting for the next batch",
+    ),
+    Metric(
+        name="job.rank_count",
+        unit="1",
+        of="job",
+        meaning="ranks of the job on this node that were heard",
     ),
 )

@@ -1,10 +1,14 @@
-"""Reads the NVIDIA GPUs of this machine: use, memory, power, clocks, and who uses them."""
+"""Reads the NVIDIA GPUs of this machine: use, counters, power, damage, and who uses them."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from steward.clients.host import hostname
 from steward.clients.nvml import (
@@ -13,15 +17,18 @@ from steward.clients.nvml import (
     Driver,
     DriverMissingError,
     DriverProcess,
+    Fleet,
     GpuLostError,
-    GpuReading,
+    Plan,
+    Slice,
 )
 from steward.model.cluster import Cluster, Gpu, GpuModel, Health, Node
 from steward.model.event import Availability, Event, Observation
 from steward.model.frame import ENTITY, T_S, Frame, empty_frame, share_entity
 from steward.model.identity import GpuId, JobId, NodeId
+from steward.model.layout import Block, Layout
 
-__all__ = ["Nvml"]
+__all__ = ["JobOfPid", "Nvml"]
 
 # NVML does not say what an idle GPU draws. An H200 whose memory is held was measured at 121 W of
 # its 700 W; the loop measures each GPU while it is quiet and needs this only until then.
@@ -30,8 +37,14 @@ IDLE_PER_MAX_WATTS = 121 / 700
 Row = dict[str, float | str | None]
 
 
+class JobOfPid(Protocol):
+    """Says which job a process belongs to, or None."""
+
+    def __call__(self, pid: int, /) -> JobId | None: ...
+
+
 class Nvml:
-    """NVIDIA GPUs of this machine, and what each process has of them, once per turn.
+    """NVIDIA GPUs of this machine: their numbers at every tick, and each turn who uses them.
 
     `node` is what the machine is called; empty means its own host name.
     """
@@ -39,12 +52,24 @@ class Nvml:
     name = "nvml"
     vocabulary = "nvml"
 
-    def __init__(self, *, node: str = "", driver: Driver | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        node: str = "",
+        driver: Driver | None = None,
+        job_of_pid: JobOfPid | None = None,
+    ) -> None:
         self.node = NodeId(node or hostname())
         self._driver = driver or Driver()
-        self._devices: dict[int, Device] = {}
-        self._lost: set[int] = set()
+        self._fleet = Fleet(self._driver)
+        self._job_of_pid = job_of_pid or _job_by_cgroup()
+        self._layout = Layout(blocks=())
+        self._plan: Plan | None = None
+        self._announced: set[int] = set()  # lost GPUs that were told about
+        self._told: dict[int, Device] = {}
         self._missing = False
+
+    # -- what doctor asks ----------------------------------------------------------------------
 
     def available(self) -> Availability:
         try:
@@ -59,48 +84,63 @@ class Nvml:
             )
         return self._state_of(range(count))
 
-    def collect(self, t_s: float) -> Observation:
-        try:
-            count = self._driver.count()
-        except DriverMissingError as fault:
-            return self._without_driver(fault, t_s)
-        self._missing = False
-        rows: list[Row] = []
-        events: list[Event] = []
-        health: dict[GpuId, Health] = {}
-        known = set(self._devices)
-        for index in range(count):
-            try:
-                rows += self._look(index, t_s)
-            except GpuLostError as fault:
-                if index not in self._lost:
-                    events.append(self._event(t_s, "gpu.failed", index, str(fault)))
-                    health[self._gpu_id(index)] = Health.BAD
-                self._lost.add(index)
-                continue
-            if index in self._lost:
-                events.append(self._event(t_s, "gpu.repaired", index, "it answers again"))
-                health[self._gpu_id(index)] = Health.GOOD
-            self._lost.discard(index)
-        return Observation(
-            frame=_frame(rows),
-            events=tuple(events),
-            cluster=self._cluster() if set(self._devices) != known else None,
-            health=health,
-        )
-
     def _state_of(self, indices: Iterable[int]) -> Availability:
-        names, lost = [], []
+        devices, lost = [], []
         for index in indices:
             try:
-                names.append(self._driver.device(index).name)
+                devices.append(self._driver.device(index))
             except GpuLostError as fault:
                 lost.append(fault)
-        reason = f"{len(names)} GPUs ({', '.join(sorted(set(names)))}), {self._driver.version()}"
+        names = ", ".join(sorted({device.name for device in devices}))
+        counters = devices and all(device.has_counters for device in devices)
+        reason = f"{len(devices)} GPUs ({names}), {self._driver.version()}"
+        reason += ", with hardware counters" if counters else ", without hardware counters"
         if lost:
             reason = f"{reason}; {'; '.join(fault.problem for fault in lost)}"
             return Availability(status="limited", reason=reason, hint=lost[0].hint)
         return Availability(status="ok", reason=reason)
+
+    # -- every tick ----------------------------------------------------------------------------
+
+    def layout(self) -> Layout:
+        if self._plan is None:
+            self._first_look()
+        plan = self._fleet.plan()
+        if plan is not self._plan:
+            self._plan = plan
+            blocks = tuple(
+                Block(entity=self._entity(meter.of, plan.numbers), names=meter.words)
+                for meter in plan.meters.meters
+            )
+            if blocks != self._layout.blocks:
+                self._layout = Layout(blocks=blocks)
+        return self._layout
+
+    def sample(self, into: NDArray[np.float64]) -> None:
+        self._fleet.read(into)
+
+    def _first_look(self) -> None:
+        try:
+            self._fleet.refresh()
+        except DriverMissingError:
+            return  # `collect` says so, once, and tries again
+
+    # -- every turn ----------------------------------------------------------------------------
+
+    def collect(self, t_s: float) -> Observation:
+        try:
+            self._fleet.refresh()
+        except DriverMissingError as fault:
+            return self._without_driver(fault, t_s)
+        self._missing = False
+        rows = [row for number in self._fleet.indices() for row in self._shares(number, t_s)]
+        events, health = self._changes(t_s)
+        return Observation(
+            frame=_frame(rows),
+            events=(*events, *self._xids(t_s)),
+            cluster=self._new_cluster(),
+            health=health,
+        )
 
     def _without_driver(self, fault: DriverMissingError, t_s: float) -> Observation:
         """Say once that there is nothing to read; try again each turn."""
@@ -114,40 +154,83 @@ class Nvml:
             text=f"{fault.problem}; {fault.hint}",
             source=self.name,
         )
-        unknown = {self._gpu_id(index): Health.UNKNOWN for index in self._devices}
+        unknown = {self._gpu_id(number): Health.UNKNOWN for number in self._fleet.devices}
         return Observation(events=(event,), health=unknown)
 
-    def _look(self, index: int, t_s: float) -> list[Row]:
-        if index not in self._devices:
-            self._devices[index] = self._driver.device(index)
-        gpu = self._gpu_id(index)
-        rows: list[Row] = [{T_S: t_s, ENTITY: gpu, **_raw(self._driver.reading(index))}]
-        rows += [
-            {T_S: t_s, ENTITY: share_entity(gpu, JobId(f"pid:{process.pid}")), **_share(process)}
-            for process in self._driver.processes(index)
-        ]
-        return rows
+    def _changes(self, t_s: float) -> tuple[list[Event], dict[GpuId, Health]]:
+        """Say which GPUs were lost and which came back since the last turn."""
+        lost = self._fleet.lost
+        new = sorted(set(lost) - self._announced)
+        back = sorted(self._announced - set(lost))
+        self._announced = set(lost)
+        events = [self._event(t_s, "gpu.failed", number, lost[number]) for number in new]
+        events += [self._event(t_s, "gpu.repaired", number, "it answers again") for number in back]
+        health = {self._gpu_id(number): Health.BAD for number in new}
+        return events, health | {self._gpu_id(number): Health.GOOD for number in back}
 
-    def _gpu_id(self, index: int) -> GpuId:
-        return GpuId(f"{self.node}/gpu{index}")
+    def _xids(self, t_s: float) -> list[Event]:
+        events = []
+        for xid in self._driver.xids():
+            where = "" if xid.gpu_instance is None else f" in slice {xid.gpu_instance}"
+            number = self._fleet.number_of(xid.gpu)
+            events.append(self._event(t_s, "gpu.xid", number, f"XID {xid.code}{where}"))
+        return events
 
-    def _event(self, t_s: float, kind: str, index: int, text: str) -> Event:
-        return Event(t_s=t_s, kind=kind, subject=self._gpu_id(index), text=text, source=self.name)
+    def _shares(self, number: int, t_s: float) -> list[Row]:
+        """Return what each job has of a GPU, or of a slice; a process of no job is one itself."""
+        try:
+            processes = self._driver.processes(self._fleet.indices()[number])
+        except GpuLostError:
+            return []  # the next tick or turn finds it lost
+        whole = self._gpu_id(number)
+        parts: dict[str, list[DriverProcess]] = {}
+        for process in processes:
+            part = process.gpu_instance
+            gpu = whole if part is None else GpuId(f"{whole}/mig{part}")
+            job = self._job_of_pid(process.pid) or JobId(f"pid:{process.pid}")
+            parts.setdefault(share_entity(gpu, job), []).append(process)
+        return [{T_S: t_s, ENTITY: entity, **_share(each)} for entity, each in parts.items()]
 
-    def _cluster(self) -> Cluster:
-        domains = _domains(self.node, self._devices)
+    def _entity(self, of: int | Slice, numbers: Mapping[int, int]) -> str:
+        if isinstance(of, Slice):
+            return f"{self._gpu_id(numbers[of.gpu])}/mig{of.id}"
+        return self._gpu_id(numbers[of])
+
+    def _gpu_id(self, number: int) -> GpuId:
+        return GpuId(f"{self.node}/gpu{number}")
+
+    def _event(self, t_s: float, kind: str, number: int, text: str) -> Event:
+        return Event(t_s=t_s, kind=kind, subject=self._gpu_id(number), text=text, source=self.name)
+
+    def _new_cluster(self) -> Cluster | None:
+        """Describe the hardware when it is not what was told before."""
+        devices = dict(sorted(self._fleet.devices.items()))
+        if devices == self._told:
+            return None
+        self._told = devices
+        domains = _domains(self.node, devices)
         gpus = tuple(
             Gpu(
-                id=self._gpu_id(index),
+                id=self._gpu_id(number),
                 node=self.node,
-                index=index,
+                index=number,
                 model=_model(device),
-                nvlink_domain=domains.get(index, ""),
+                nvlink_domain=domains.get(number, ""),
                 uuid=device.uuid,
             )
-            for index, device in sorted(self._devices.items())
+            for number, device in devices.items()
         )
         return Cluster(id=self.node, nodes=(Node(id=self.node, gpus=gpus),))
+
+
+def _job_by_cgroup() -> JobOfPid:
+    """Tell jobs by control group where `clients.cgroups` is there to tell them."""
+    try:
+        cgroups = importlib.import_module("steward.clients.cgroups")
+    except ImportError:
+        return lambda _pid: None
+    groups = cgroups.Cgroups()
+    return lambda pid: cgroups.job_of(groups.of_pid(pid))
 
 
 def _model(device: Device) -> GpuModel:
@@ -178,31 +261,20 @@ def _domains(node: str, devices: Mapping[int, Device]) -> dict[int, str]:
     return {i: f"{node}/nvlink{of[i]}" for i, device in devices.items() if device.peers}
 
 
-def _raw(reading: GpuReading) -> dict[str, float | None]:
+def _share(processes: Iterable[DriverProcess]) -> dict[str, float | None]:
+    """Add up what the processes of one job have; what nobody told stays unknown."""
+    known = list(processes)
+    busy = [each.busy_percent for each in known if each.busy_percent is not None]
+    used = [each.memory_used_bytes for each in known if each.memory_used_bytes is not None]
     return {
-        "utilization.gpu": reading.busy_percent,
-        "utilization.memory": reading.copy_percent,
-        "memory.used": reading.memory_used_bytes,
-        "memory.free": reading.memory_free_bytes,
-        "memory.total": reading.memory_total_bytes,
-        "power.usage": reading.power_milliwatts,
-        "energy.total": reading.energy_millijoules,
-        "temperature.gpu": reading.temperature_celsius,
-        "clock.sm": reading.sm_clock_mhz,
-        "clocks.event_reasons": reading.throttle_bits,
-    }
-
-
-def _share(process: DriverProcess) -> dict[str, float | None]:
-    return {
-        "process.sm_util": process.busy_percent,
-        "process.used_memory": process.memory_used_bytes,
+        "process.sm_util": min(100.0, sum(busy)) if busy else None,
+        "process.used_memory": sum(used) if used else None,
     }
 
 
 def _frame(rows: list[Row]) -> Frame:
     if not rows:
         return empty_frame()
-    names = {name for row in rows for name in row} - {T_S, ENTITY}
-    schema = {T_S: pl.Float64, ENTITY: pl.String, **dict.fromkeys(sorted(names), pl.Float64)}
+    names = ("process.sm_util", "process.used_memory")
+    schema = {T_S: pl.Float64, ENTITY: pl.String, **dict.fromkeys(names, pl.Float64)}
     return pl.DataFrame(rows, schema=schema)

@@ -6,6 +6,7 @@ sources that are read live (`observe/collectors`), or job traces (`observe/trace
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from steward.errors import StewardError, unknown_name
@@ -17,7 +18,7 @@ from steward.observe.importing.reveal import Reveal
 from steward.observe.importing.source import Head, Importer, Source
 from steward.observe.importing.writing import Imported, Work, import_all
 
-__all__ = ["IMPORTERS", "Imported", "Source", "Work", "import_all", "importer_for"]
+__all__ = ["IMPORTERS", "Imported", "Source", "Work", "import_all", "importer_for", "work_for"]
 
 # The most particular first: that is the order in which a format is guessed.
 IMPORTERS: dict[str, Importer] = {
@@ -41,3 +42,11 @@ def importer_for(path: Path, name: str | None = None) -> Importer:
             hint=f"name it with --format; known: {', '.join(sorted(IMPORTERS))}",
         )
     return found
+
+
+def work_for(source: Source, name: str | None = None) -> Work:
+    """Say how a file is to be read. Without a node, its samples belong to what it is called."""
+    importer = importer_for(source.path, name)
+    stem = source.path.name.partition(".")[0]
+    usual = importer.name if isinstance(importer, H200) else stem
+    return Work(importer=importer, source=replace(source, node=source.node or usual))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.model.span import Span
 from steward.observe.importing.columns import Words
@@ -51,6 +52,7 @@ class H200:
         reader = Reader(source=source, tally=tally, words=words, ignored=("run",))
         runs: dict[str, _Run] = {}
         for table in blocks(source, tally):
+            _check(table, source)
             for (run,), rows in table.partition_by(
                 "run", as_dict=True, maintain_order=True
             ).items():
@@ -59,6 +61,17 @@ class H200:
         for mark in _marks(source, tally):
             runs.setdefault(str(mark["run"]), _Run()).marks.append(mark)
         yield Observation(spans=tuple(_spans(runs, source.node)))
+
+
+def _check(table: pl.DataFrame, source: Source) -> None:
+    missing = [name for name in ("run", "t") if name not in table.columns]
+    if missing:
+        raise StewardError(
+            f"has no column {' and no column '.join(missing)}; it has: "
+            f"{', '.join(table.columns[:-1])[:200]}",
+            where=str(source.path),
+            hint="name another format with --format, or leave it out to have it guessed",
+        )
 
 
 def _extend(run: _Run, times: pl.Series) -> None:

@@ -50,7 +50,7 @@ class Source:
     """One file to import, and what the user said about it."""
 
     path: Path
-    node: str  # whose samples these are where the file does not say
+    node: str = ""  # whose samples these are where the file does not say
     beside: tuple[Path, ...] = ()  # files that say more about it: marks of runs and phases
     columns: Mapping[str, tuple[str, float]] = field(default_factory=dict)  # theirs: ours, scale
     progress: Callable[[int], None] = lambda _read_bytes: None
@@ -126,8 +126,10 @@ class _Counted:
         self._progress(len(piece))
         return piece
 
-    def readline(self) -> bytes:
-        return self._raw.readline()
+    def readline(self, size: int = -1) -> bytes:
+        line = self._raw.readline(size)
+        self._progress(len(line))
+        return line
 
     def close(self) -> None:
         self._raw.close()

@@ -12,7 +12,6 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from steward.errors import StewardError, TemporaryError
-from steward.model.event import Observation
 from steward.observe.agent.belonging import ANY_NODE, check_belongs, check_times
 from steward.observe.agent.parcel import Label, Parcel, label_of
 from steward.observe.intake import Intake, Once
@@ -134,8 +133,8 @@ class _Desk:
                 self._intake.tell(event)
         return not new
 
-    def _check(self, user: User, label: Label) -> Callable[[Observation | Parcel], None]:
-        def check(seen: Observation | Parcel) -> None:
+    def _check(self, user: User, label: Label) -> Callable[[object], None]:
+        def check(seen: object) -> None:
             if isinstance(seen, Parcel):
                 check_times(seen, self._now_s())
                 if user.node != ANY_NODE:

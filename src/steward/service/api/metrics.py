@@ -1,23 +1,26 @@
-"""`/metrics` for Prometheus: the loop's own figures and the newest sample of every GPU."""
+"""`/metrics` for Prometheus: the loop's own figures and the newest value of every metric."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from steward.service.api.replies import failures
 from steward.service.board import Board, Picture
 from steward.service.snapshot import GpuState
+from steward.service.wire.exposing import expose, holders
 
 __all__ = ["BoardMetrics", "metric_routes"]
 
 HOUR_S = 3600.0  # Prometheus counts in base units
 JOULES_PER_KWH = 3.6e6
+END = b"# EOF\n"
 
 
 class BoardMetrics(Collector):
@@ -44,9 +47,22 @@ def metric_routes(board: Board) -> APIRouter:
         response_class=Response,
         responses={200: {"content": {"text/plain": {}}}, **failures()},
     )
-    def metrics() -> Response:
-        """Give all metrics in Prometheus' text format."""
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    def metrics(request: Request) -> Response:
+        """Give all metrics in Prometheus' text format, or as OpenMetrics if that is asked for."""
+        wanted = "application/openmetrics-text" in request.headers.get("accept", "")
+        view = board.loop.view
+        shown = expose(
+            board.loop.latest,
+            since_s=view.t_s - board.settings.observe.stale_after_s,
+            held=holders(view),
+            openmetrics=wanted,
+        )
+        if not wanted:
+            own = generate_latest(registry)
+            return Response(own + shown.text.encode(), media_type=CONTENT_TYPE_LATEST)
+        own = bytes(openmetrics.generate_latest(registry))  # type: ignore[no-untyped-call]
+        whole = own.removesuffix(END) + shown.text.encode() + END
+        return Response(whole, media_type=openmetrics.CONTENT_TYPE_LATEST)
 
     return routes
 
@@ -99,19 +115,3 @@ def _gpus(picture: Picture) -> Iterator[Metric]:
     for state in GpuState:
         states.add_metric([state.value], shown.states.get(state, 0))
     yield states
-    labels = ["gpu", "node", "tenant"]
-    busy = GaugeMetricFamily("steward_gpu_busy_share", "Busy share of a GPU, 0..1.", labels=labels)
-    watts = GaugeMetricFamily("steward_gpu_power_watts", "Power of a GPU.", labels=labels)
-    used = GaugeMetricFamily(
-        "steward_gpu_memory_used_bytes", "Memory in use on a GPU.", labels=labels
-    )
-    for gpu in shown.gpus:
-        names = [gpu.id, gpu.node, gpu.tenant or ""]
-        for family, value in (
-            (busy, gpu.busy_share),
-            (watts, gpu.power_watts),
-            (used, gpu.memory_used_bytes),
-        ):
-            if value is not None:  # an unknown value is an absent series, never a zero
-                family.add_metric(names, value)
-    yield from (busy, watts, used)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +29,7 @@ from steward.store.files.parquet import (
     write_frame,
 )
 
-__all__ = ["LEVEL", "Keeper"]
+__all__ = ["LEVEL", "Keeper", "remove_old"]
 
 _EVERY_S = 60.0
 _GRACE_S = 300.0  # samples may come late; after that an hour is closed
@@ -48,7 +49,9 @@ class Keeper:
         note: Note,
         shape: Shape = Shape(),  # noqa: B008 - a frozen value
         max_rows: int = _MAX_ROWS,
+        after: Callable[[int], None] = lambda _part: None,
     ) -> None:
+        self._after = after  # what is due when a partition is compact, beside the caller's thread
         self._parts = parts
         self._shape = shape
         self._max_rows = max_rows
@@ -66,6 +69,11 @@ class Keeper:
         """Remember that a file was written to this hour."""
         self._open_hours.add(hour)
         self._newest_hour = max(self._newest_hour, hour)
+
+    @property
+    def newest_s(self) -> float:
+        """The end of the newest partition that was ever seen."""
+        return float((self._newest_hour + 1) * self._parts.period_s)
 
     def keep(self, now_s: float) -> None:
         """Start what is due at `now_s`, and raise what went wrong with what was due before."""
@@ -88,14 +96,13 @@ class Keeper:
         if closed:
             self._next_s = now_s  # there may be more: look again next turn
             self._open_hours.discard(closed[0])
-            folder = self._parts.folder(closed[0])
-            self._work = (closed[0], self._worker.submit(self._compact, folder))
+            self._work = (closed[0], self._worker.submit(self._compact, closed[0]))
 
     def compact_all(self) -> None:
         """Merge the files of every hour now, of the newest too: nothing more will come."""
         self._settle()
         for hour in sorted(self._open_hours):
-            self._compact(self._parts.folder(hour))
+            self._compact(hour)
 
     def close(self) -> None:
         """Finish what was begun, and let another process go on."""
@@ -145,10 +152,12 @@ class Keeper:
             for file in replaced_files(folder, self._shape, self._note):
                 file.unlink(missing_ok=True)
 
-    def _compact(self, folder: Path) -> None:
+    def _compact(self, hour: int) -> None:
+        folder = self._parts.folder(hour)
         try:
             while self._compact_some(folder):
                 pass
+            self._after(hour)
         except OSError as fault:
             raise cannot_write(folder, fault) from fault
 
@@ -172,7 +181,10 @@ class Keeper:
         for file in live:
             sets.setdefault(columns_of(file, self._shape), []).append(file)
         for alike in (files for files in sets.values() if len(files) > 1):
-            rows = {file: pl.scan_parquet(file).select(pl.len()).collect().item() for file in alike}
+            rows = {
+                file: pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+                for file in alike
+            }
             group: list[Path] = []
             total = 0
             for file in sorted(alike, key=lambda file: (rows[file], file)):
@@ -185,24 +197,28 @@ class Keeper:
         return []
 
     def _remove_old(self, now_s: float) -> None:
-        """Forget hours that are too old, counted from the newest samples rather than the clock.
+        newest_s = min(now_s, self.newest_s)
+        self._open_hours -= {*remove_old(self._parts, newest_s=newest_s, keep_s=self._keep_s)}
 
-        A clock that jumps ahead, or a long pause, must not delete what was seen last.
-        """
-        period_s = self._parts.period_s
-        newest_s = min(now_s, (self._newest_hour + 1) * period_s)
-        for hour in self._parts.between(0.0, newest_s - self._keep_s - period_s):
-            folder = self._parts.folder(hour)
-            try:
-                for file in folder.iterdir():
-                    file.unlink(missing_ok=True)
-                folder.rmdir()
-                with suppress(OSError):  # other hours of that day are still there
-                    folder.parent.rmdir()
-            except OSError as fault:
-                raise StewardError(
-                    f"old telemetry cannot be removed: {fault.strerror}",
-                    where=str(folder),
-                    hint="give the user that runs steward write access to this folder",
-                ) from fault
-            self._open_hours.discard(hour)
+
+def remove_old(parts: Parts, *, newest_s: float, keep_s: float) -> list[int]:
+    """Forget partitions that are too old, counted from the newest samples rather than the clock.
+
+    A clock that jumps ahead, or a long pause, must not delete what was seen last.
+    """
+    old = parts.between(0.0, newest_s - keep_s - parts.period_s)
+    for part in old:
+        folder = parts.folder(part)
+        try:
+            for file in folder.iterdir():
+                file.unlink(missing_ok=True)
+            folder.rmdir()
+            with suppress(OSError):  # other hours of that day are still there
+                folder.parent.rmdir()
+        except OSError as fault:
+            raise StewardError(
+                f"old telemetry cannot be removed: {fault.strerror}",
+                where=str(folder),
+                hint="give the user that runs steward write access to this folder",
+            ) from fault
+    return old

@@ -41,6 +41,7 @@ __all__ = [
     "live_files",
     "made_from",
     "once_each",
+    "replaced_by",
     "replaced_files",
     "scan",
     "write_frame",
@@ -215,13 +216,15 @@ class _Footer:
 @lru_cache(maxsize=16_384)
 def _footer(file: Path, shape: Shape) -> _Footer:
     """Read what a file says about itself. Names are never used twice, so it may be remembered."""
-    schema = pl.read_parquet_schema(file)
+    with file.open("rb") as stream:  # by name, polars would take [ and * for a pattern
+        schema = pl.read_parquet_schema(stream)
+        stream.seek(0)
+        said = pl.read_parquet_metadata(stream)
     wrong = [name for name, kind in schema.items() if kind != shape.kind(name)]
     wrong += [name for name in schema if not shape.metrics and name not in shape.names]
     missing = [name for name in shape.names if name not in schema]
     if wrong or missing:
         raise PolarsError(f"columns of a wrong type: {wrong}; missing: {missing}")
-    said = pl.read_parquet_metadata(file)
     names = (tuple(json.loads(said.get(key, "[]"))) for key in (_REPLACES, _MADE_FROM))
     return _Footer(tuple(schema), *names)
 
@@ -274,6 +277,11 @@ def _set_aside(file: Path, fault: BaseException, note: Note) -> None:
 def columns_of(file: Path, shape: Shape) -> tuple[str, ...]:
     """Return the columns of a file beside those that all have, by name."""
     return tuple(sorted({*_footer(file, shape).columns} - {*shape.names}))
+
+
+def replaced_by(file: Path, shape: Shape) -> tuple[str, ...]:
+    """Return the names of the files that this one replaces."""
+    return _footer(file, shape).replaces
 
 
 def made_from(file: Path, shape: Shape) -> tuple[str, ...]:

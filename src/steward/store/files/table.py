@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -48,7 +48,7 @@ class Table:
         flush_every_s: float = 30.0,
         keep_days: float = 30.0,
         max_waiting_rows: int = MAX_WAITING_ROWS,
-        level: int = 1,
+        after: Callable[[int], None] = lambda _part: None,
     ) -> None:
         self.shape = shape
         self.parts = Parts(folder)
@@ -57,7 +57,6 @@ class Table:
         self.waiting = Waiting(shape)
         self._max_waiting_rows = max_waiting_rows
         self._flush_every_s = flush_every_s
-        self._level = level
         self._flushed_s: float | None = None
         self._refused = False
         self._given_up_rows = 0
@@ -65,7 +64,7 @@ class Table:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.keeper = Keeper(
-                self.parts, shape=shape, keep_days=keep_days, note=self.notes.append
+                self.parts, shape=shape, keep_days=keep_days, note=self.notes.append, after=after
             )
         except OSError as fault:
             raise cannot_write(folder, fault) from fault
@@ -91,7 +90,7 @@ class Table:
                 while left:
                     part, table = left[0]
                     folder = self.parts.folder(part)
-                    write_frame(folder, table, shape=self.shape, level=self._level)
+                    write_frame(folder, table, shape=self.shape)
                     self.keeper.touched(part)
                     del left[0]
                 self._refused = False
@@ -128,9 +127,13 @@ class Table:
         are left out.
         """
         where &= pl.col(T_S).is_between(from_s, to_s)
+        return self.retried(lambda: self._read_once(where, metrics, from_s=from_s, to_s=to_s))
+
+    def retried(self, read: Callable[[], Frame]) -> Frame:
+        """Read, and again when files were replaced meanwhile."""
         for _ in range(_TRIES):
             try:
-                return self._read_once(where, metrics, from_s=from_s, to_s=to_s)
+                return read()
             except FileNotFoundError:
                 continue  # compaction or retention was faster
             except OSError as fault:

@@ -1,0 +1,81 @@
+"""Known work for a GPU: training steps, many small kernels, and matrix products by the clock."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from typing import Any
+
+__all__ = ["Duty", "Training"]
+
+
+class Training:
+    """A step of training with PyTorch. `small` launches many short kernels: bound by launches."""
+
+    def __init__(self, *, small: bool = False) -> None:
+        self.torch: Any = importlib.import_module("torch")
+        torch = self.torch
+        width, depth, batch = (512, 96, 64) if small else (8192, 8, 4096)
+        layers = [
+            layer
+            for _ in range(depth)
+            for layer in (torch.nn.Linear(width, width), torch.nn.GELU())
+        ]
+        self.model = torch.nn.Sequential(*layers).cuda().to(torch.bfloat16)
+        self.batch = torch.randn(batch, width, device="cuda", dtype=torch.bfloat16)
+        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=1e-6)
+
+    def step(self) -> None:
+        """Train on one batch, without waiting for it."""
+        self.optimiser.zero_grad(set_to_none=True)
+        self.model(self.batch).square().mean().backward()
+        self.optimiser.step()
+
+    def run(self, seconds: float) -> tuple[int, float]:
+        """Train for so long; return the steps and the seconds that they took."""
+        self.torch.cuda.synchronize()
+        began = time.perf_counter()
+        steps = 0
+        while time.perf_counter() - began < seconds:
+            for _ in range(4):  # a few at a time, so that the GPU has work while the host waits
+                self.step()
+            steps += 4
+            self.torch.cuda.synchronize()
+        return steps, time.perf_counter() - began
+
+
+class Duty:
+    """Matrix products that fill a known share of each period, measured by CUDA events."""
+
+    def __init__(self, period_s: float = 0.2) -> None:
+        self.torch: Any = importlib.import_module("torch")
+        self.period_s = period_s
+        make = {"device": "cuda", "dtype": self.torch.bfloat16}
+        self.a = self.torch.randn(8192, 8192, **make)
+        self.b = self.torch.randn(8192, 8192, **make)
+        self.out = self.torch.empty_like(self.a)
+        self._products(50)
+        self.one_s = self._products(200) / 200
+
+    def run(self, share: float, seconds: float) -> float:
+        """Work for `share` of each period; return the share that CUDA events measured."""
+        count = max(1, round(share * self.period_s / self.one_s))
+        began = time.perf_counter()
+        busy_s, periods = 0.0, 0
+        while time.perf_counter() - began < seconds:
+            busy_s += self._products(count)
+            periods += 1
+            rest_s = began + periods * self.period_s - time.perf_counter()
+            if rest_s > 0 and share < 1:
+                time.sleep(rest_s)
+        return busy_s / (time.perf_counter() - began)
+
+    def _products(self, count: int) -> float:
+        cuda = self.torch.cuda
+        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(count):
+            self.torch.mm(self.a, self.b, out=self.out)
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1000

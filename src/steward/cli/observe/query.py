@@ -1,0 +1,186 @@
+"""`steward observe query` and `tail`: questions to a store folder, and what is new in it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steward.cli.options import Config, Data, Json, read_settings
+from steward.cli.output import clean, plain, print_json, print_note, print_table, print_warnings
+from steward.cli.words import number
+from steward.errors import StewardError
+
+if TYPE_CHECKING:
+    from steward.model.frame import Frame
+    from steward.store.query import Answer, Query
+
+__all__ = ["query", "tail"]
+
+Question = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUESTION",
+        help="SQL, or for example: mean(gpu.busy_share) by entity every 1m since 1h",
+    ),
+]
+Csv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of text.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Write all rows to a .parquet or .csv file."),
+]
+Rows = Annotated[int, typer.Option("--limit", min=1, max=10_000_000, help="Show at most so many.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.1, help="Give up after so many seconds.")
+]
+Memory = Annotated[
+    int, typer.Option("--memory", min=100, metavar="MIB", help="How much memory it may take.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Only the last 30m, 6h, 2d, … of samples."),
+]
+
+
+def query(  # noqa: PLR0913 - a command's options are its parameters
+    question: Question,
+    *,
+    data: Data = None,
+    config: Config = None,
+    since: Since = None,
+    as_json: Json = False,
+    as_csv: Csv = False,
+    out: Out = None,
+    limit: Rows = 10_000,
+    timeout_s: Timeout = 60.0,
+    memory_mib: Memory = 2048,
+) -> None:
+    """Ask recorded telemetry: SQL (DuckDB) or a small form of our own.
+
+    Tables: telemetry, telemetry_10s, telemetry_5m, other, logs, spans, events. The folder is only
+    read, and nothing outside it can be. Samples that were not flushed yet are not seen.
+    """
+    from steward.store.query import Limits, Query, is_sql, parse
+
+    folder = _folder(data, config)
+    limits = Limits(memory_bytes=memory_mib << 20, timeout_s=timeout_s)
+    with Query(folder, limits=limits) as whole:
+        newest_s = whole.newest_s() if since or not is_sql(question) else 0.0
+    expression = None if is_sql(question) else parse(question)
+    from_s, to_s = (0.0, float("inf")) if expression is None else expression.time(newest_s)
+    if since:
+        from_s = max(from_s, newest_s - _seconds(since))
+    with Query(folder, from_s=from_s, to_s=to_s, limits=limits) as asked:
+        sql = question if expression is None else expression.sql(newest_s)
+        if out is not None:
+            _write(asked, sql, out)
+        else:
+            _show(asked.ask(sql, limit=limit), as_json=as_json, as_csv=as_csv)
+        print_warnings(asked.notes)
+
+
+def _folder(data: Path | None, config: Path | None) -> Path:
+    return data if data is not None else Path(read_settings(config, None).store.path)
+
+
+def _seconds(text: str) -> float:
+    from steward.store.query import parse
+
+    since_s = parse(f"count(x) since {text}").since_s
+    assert since_s is not None  # noqa: S101 - the parser gave it or raised
+    return since_s
+
+
+def _write(asked: Query, sql: str, out: Path) -> None:
+    if out.suffix not in (".parquet", ".csv"):
+        raise StewardError(
+            f"cannot tell the format from '{out.name}'",
+            where="--out",
+            hint="end its name in .parquet or .csv",
+        )
+    rows = asked.frame(sql)
+    rows.write_parquet(out) if out.suffix == ".parquet" else rows.write_csv(out)
+    print_note(f"{rows.height} rows are in {out}")
+
+
+def _show(answer: Answer, *, as_json: bool, as_csv: bool) -> None:
+    if as_json:
+        print_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
+    elif as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(answer.columns)
+        writer.writerows(answer.rows)
+    else:
+        rows = ([_cell(value) for value in row] for row in answer.rows)
+        print_table(answer.columns, rows, empty="no rows")
+    if answer.more:
+        print_note(f"only the first {len(answer.rows)} rows are shown; --limit shows more")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float) and abs(value) < 1e9:
+        return f"{value:.6g}" if value != int(value) else f"{value:.0f}"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+Metric = Annotated[str, typer.Argument(help="Which metrics; * stands for anything.")]
+Entity = Annotated[str, typer.Option("--entity", help="Which entities; * stands for anything.")]
+For = Annotated[
+    float | None, typer.Option("--for", metavar="SECONDS", help="Stop after so long.", min=0.0)
+]
+Everything = Annotated[
+    bool, typer.Option("--all", help="Begin with the newest hours that are there already.")
+]
+
+
+def tail(  # noqa: PLR0913 - a command's options are its parameters
+    metric: Metric = "*",
+    *,
+    entity: Entity = "*",
+    data: Data = None,
+    config: Config = None,
+    for_s: For = None,
+    everything: Everything = False,
+    as_json: Json = False,
+) -> None:
+    """Print samples and log lines as they reach a store folder (when they are flushed there)."""
+    from steward.store.query import Tail
+
+    follow = Tail(_folder(data, config), entity=entity, metric=metric)
+    if not everything:
+        follow.skip()
+    ends_s = float("inf") if for_s is None else time.monotonic() + for_s
+    try:
+        while True:
+            for table, rows in follow.new():
+                _print_new(table, rows, as_json=as_json)
+            if time.monotonic() >= ends_s:
+                break
+            time.sleep(min(0.5, max(0.0, ends_s - time.monotonic())))
+    except KeyboardInterrupt:
+        pass  # that is how one stops looking
+    print_warnings(follow.notes)
+
+
+def _print_new(table: str, rows: Frame, *, as_json: bool) -> None:
+    for row in rows.iter_rows(named=True):
+        known = {key: value for key, value in row.items() if value is not None}
+        if as_json:
+            line = json.dumps(plain({"table": table, **known}), ensure_ascii=False)
+        elif table == "logs":
+            line = f"{row['t_s']:.3f}  {row['entity']}  {row['source']}: {row['text']}"
+        else:
+            values = [
+                f"{key}={number(value) if isinstance(value, float) else value}"
+                for key, value in known.items()
+                if key not in ("t_s", "entity")
+            ]
+            line = f"{row['t_s']:.3f}  {row['entity']}  {'  '.join(values)}"
+        typer.echo(line if as_json else clean(line))

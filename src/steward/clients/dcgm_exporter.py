@@ -1,0 +1,102 @@
+"""Reads a dcgm-exporter: NVIDIA's own daemon that tells GPUs' fields as Prometheus text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from steward.errors import StewardError
+
+__all__ = ["DcgmExporter", "DcgmSample", "has_dcgm_library"]
+
+MOST_BYTES = 32 * 2**20  # a node with 16 GPUs, MIG and every field is below 2 MiB
+MOST_SAMPLES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class DcgmSample:
+    """One value with the labels that say what it is of."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+class DcgmExporter:
+    """One exporter by its address, as in http://127.0.0.1:9400/metrics."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = 2.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.url = url
+        try:
+            parsed = httpx.URL(url)
+        except httpx.InvalidURL as fault:
+            raise StewardError(f"'{url}' is no address: {fault}", hint=_EXAMPLE) from fault
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise StewardError(f"'{url}' is no address of an exporter", hint=_EXAMPLE)
+        self.host = parsed.host
+        self._timeout_s = timeout_s
+        self._transport = transport
+        self._client: httpx.Client | None = None
+
+    def read(self) -> list[DcgmSample]:
+        """Fetch and parse everything once; say what is wrong where it cannot be."""
+        text = self._text()
+        try:
+            return list(_samples(text, self.url))
+        except (ValueError, KeyError, IndexError) as fault:  # the parser raises all of these
+            raise StewardError(
+                f"its answer is no Prometheus text: {fault}", where=self.url, hint=_HINT
+            ) from fault
+
+    def _text(self) -> str:
+        if self._client is None:  # kept: a connection per look costs more than the answer
+            self._client = httpx.Client(timeout=self._timeout_s, transport=self._transport)
+        body = bytearray()
+        try:
+            with self._client.stream("GET", self.url) as answer:
+                if answer.status_code != 200:
+                    problem = f"answers {answer.status_code}, not 200"
+                    raise StewardError(problem, where=self.url, hint=_HINT)
+                for piece in answer.iter_bytes():
+                    body += piece
+                    if len(body) > MOST_BYTES:
+                        problem = f"its answer is larger than {MOST_BYTES // 2**20} MiB"
+                        raise StewardError(problem, where=self.url, hint=_HINT)
+        except httpx.HTTPError as fault:
+            problem = f"does not answer: {fault or type(fault).__name__}"
+            raise StewardError(problem, where=self.url, hint=_START) from fault
+        return body.decode("utf-8", "replace")
+
+
+_EXAMPLE = "an exporter is at, e.g., http://127.0.0.1:9400/metrics"
+_HINT = "is this a dcgm-exporter? its page /metrics should begin with `# HELP DCGM_FI_`"
+_LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+_START = "start NVIDIA's dcgm-exporter, or set the option `url` to where it is"
+
+
+def has_dcgm_library() -> bool:
+    """Say whether DCGM is installed: its library is not used, but an exporter could be."""
+    return any(any(Path(folder).glob("libdcgm.so*")) for folder in _LIBRARIES)
+
+
+def _samples(text: str, url: str) -> Iterator[DcgmSample]:
+    count = 0
+    # Without the types, since the parser would add `_total` to the names of counters.
+    bare = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
+    for family in text_string_to_metric_families(bare):
+        for sample in family.samples:
+            count += 1
+            if count > MOST_SAMPLES:
+                problem = f"its answer has more than {MOST_SAMPLES} values"
+                raise StewardError(problem, where=url, hint=_HINT)
+            yield DcgmSample(sample.name, sample.labels, float(sample.value))

@@ -1,0 +1,24 @@
+"""Asks a Kubernetes API server over HTTPS, and is told what changes.
+
+Belongs here: finding and reaching the server, list and watch, pods, nodes and warnings in
+Kubernetes' words. Does not: what they mean; `observe/collectors/kubernetes.py` translates.
+"""
+
+from __future__ import annotations
+
+from steward.clients.kubernetes.access import Access, find_access
+from steward.clients.kubernetes.api import Api, KubernetesError
+from steward.clients.kubernetes.objects import KubeNode, Pod, Warned
+from steward.clients.kubernetes.reflector import Change, Reflector
+
+__all__ = [
+    "Access",
+    "Api",
+    "Change",
+    "KubeNode",
+    "KubernetesError",
+    "Pod",
+    "Reflector",
+    "Warned",
+    "find_access",
+]

@@ -1,0 +1,147 @@
+"""Keeps one kind of object up to date in a thread of its own: list once, then watch.
+
+Nobody ever waits for the thread: `changes` returns what it knows by now. An object that changed
+ten times since is there once, as it is last.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from steward.clients.kubernetes.api import Api, GoneError
+from steward.errors import StewardError
+
+__all__ = ["Change", "Reflector"]
+
+LEAST_WAIT_S, MOST_WAIT_S = 0.5, 30.0
+
+
+class _Known(Protocol):
+    @property
+    def uid(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Generic[T]):
+    """What happened to an object: as it is now, or as it was last when it is `gone`."""
+
+    uid: str
+    now: T | None  # None: it went while nobody was told
+    gone: bool = False
+
+
+class Reflector(Generic[T]):
+    """One kind of object. `make` reads an object; those it makes nothing of are left out."""
+
+    def __init__(self, api: Api, path: str, *, make: Callable[[dict[str, Any]], T | None]) -> None:
+        self.path = path
+        self.problem: StewardError | None = None
+        self.heard_s: float | None = None  # by the monotonic clock, when all was well last
+        self.lists = 0
+        self.refused = 0
+        self._api = api
+        self._make = make
+        self._lock = threading.Lock()
+        self._there: set[str] = set()
+        self._changed: dict[str, Change[T]] = {}
+        self._version = ""
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything has been listed at least once."""
+        return self.lists > 0
+
+    def start(self) -> None:
+        """Begin, once."""
+        if self._thread is None:
+            name = f"watch{self.path.replace('/', '-')}"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+
+    def changes(self) -> list[Change[T]]:
+        """Return what is new."""
+        with self._lock:
+            changed, self._changed = self._changed, {}
+        return list(changed.values())
+
+    def stop(self) -> None:
+        """End soon. A thread that waits for the server ends when that speaks."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        wait_s = LEAST_WAIT_S
+        while not self._stop.is_set():
+            try:
+                self._follow()
+                wait_s = LEAST_WAIT_S
+            except GoneError:
+                self._version = ""  # it was away for too long: list again
+            except Exception as fault:  # noqa: BLE001 - a thread that dies would go unnoticed
+                self.problem = _as_problem(fault)
+                # Many watchers must not all come back in the same moment.
+                self._stop.wait(wait_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+                wait_s = min(MOST_WAIT_S, wait_s * 2)
+
+    def _follow(self) -> None:
+        if not self._version:
+            items, version = self._api.list(self.path)
+            self._replace(items)
+            self._version = version
+            self._well()
+        for kind, raw in self._api.watch(self.path, self._version):
+            if self._stop.is_set():
+                return
+            self._take(kind, raw)
+            meta = raw.get("metadata")
+            self._version = str((meta or {}).get("resourceVersion") or self._version)
+            self._well()
+        self._well()
+
+    def _well(self) -> None:
+        self.problem = None
+        self.heard_s = time.monotonic()
+
+    def _replace(self, items: list[dict[str, Any]]) -> None:
+        """Take a whole list: what is not in it is gone."""
+        made = {each.uid: each for each in map(self._tried, items) if each is not None}
+        with self._lock:
+            for uid in self._there - set(made):
+                self._changed[uid] = Change(uid=uid, now=None, gone=True)
+            for uid, each in made.items():
+                self._changed[uid] = Change(uid=uid, now=each)
+            self._there = set(made)
+            self.lists += 1
+
+    def _take(self, kind: str, raw: dict[str, Any]) -> None:
+        if kind == "BOOKMARK":
+            return
+        made = self._tried(raw)
+        if made is None:
+            return
+        with self._lock:
+            gone = kind == "DELETED"
+            self._there.discard(made.uid) if gone else self._there.add(made.uid)
+            self._changed[made.uid] = Change(uid=made.uid, now=made, gone=gone)
+
+    def _tried(self, raw: dict[str, Any]) -> T | None:
+        try:
+            return self._make(raw)
+        except (TypeError, ValueError, KeyError, OverflowError):
+            self.refused += 1
+            return None
+
+
+def _as_problem(fault: Exception) -> StewardError:
+    if isinstance(fault, StewardError):
+        return fault
+    return StewardError(f"{type(fault).__name__}: {fault}", where="kubernetes")

@@ -1,0 +1,31 @@
+"""Asks the NVIDIA driver about its GPUs, in NVML's words and units.
+
+Belongs here: calls of NVML and what their codes mean. Does not: names of nodes or jobs, frames
+(nothing here may need more than numpy, so that it can be measured on a bare GPU machine).
+The functions of the library are called through pointers with prepared arguments: ten times a second
+leaves no time to build an object per value. nvidia-ml-py finds the library and words its errors.
+"""
+
+from steward.clients.nvml.devices import SWITCH, Device, Slice
+from steward.clients.nvml.driver import Driver
+from steward.clients.nvml.fleet import Fleet, Plan
+from steward.clients.nvml.library import DriverMissingError, GpuLostError, Library
+from steward.clients.nvml.meters import Meter, Meters
+from steward.clients.nvml.processes import DriverProcess
+from steward.clients.nvml.xids import Xid
+
+__all__ = [
+    "SWITCH",
+    "Device",
+    "Driver",
+    "DriverMissingError",
+    "DriverProcess",
+    "Fleet",
+    "GpuLostError",
+    "Library",
+    "Meter",
+    "Meters",
+    "Plan",
+    "Slice",
+    "Xid",
+]

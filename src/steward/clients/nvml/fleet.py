@@ -1,0 +1,187 @@
+"""The GPUs of a machine over time: they come, fall off the bus, come back, and keep their numbers.
+
+NVML numbers GPUs anew whenever it is started: without the third of four, the fourth becomes the
+third. Here a number belongs to the GPU that had it first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.clients.nvml.devices import Device, Slice
+from steward.clients.nvml.driver import Driver
+from steward.clients.nvml.library import DriverMissingError, GpuLostError
+from steward.clients.nvml.meters import Meter, Meters
+from steward.errors import StewardError
+
+__all__ = ["Fleet", "Plan"]
+
+RETRY_S = (30.0, 600.0)  # starting NVML again costs the others a moment, so ever more rarely
+WAIT_S = 0.05  # for NVML to be started again, at a tick
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is read at a tick, until GPUs or slices come or go. Keys are NVML's indices."""
+
+    numbers: Mapping[int, int] = field(default_factory=dict)
+    slices: Mapping[int, tuple[Slice, ...]] = field(default_factory=dict)
+    plugged: tuple[str, ...] = ()
+    meters: Meters = field(default_factory=lambda: Meters(()))
+
+
+class Fleet:
+    """All GPUs that were ever seen here, by number, and why those that are lost are lost."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.devices: dict[int, Device] = {}
+        self.lost: dict[int, str] = {}
+        self._lock = threading.Lock()  # a tick must not use what a restart has made void
+        self._looking = threading.Lock()  # the first tick and the first turn may look at once
+        self._plan = Plan()
+        self._next: Plan | None = None
+        self._void = False  # the meters of the plan cannot be read any more
+        self._retry_at_s = np.inf
+        self._retry_s = RETRY_S[0]
+
+    def plan(self) -> Plan:
+        """Return what is read from now on. Only this takes up a new plan, so that widths agree."""
+        if self._next is not None:
+            with self._lock:
+                old, self._plan, self._next = self._plan, self._next, None
+                if not self._void:
+                    old.meters.close()
+                self._void = False
+        return self._plan
+
+    def read(self, into: NDArray[np.float64]) -> None:
+        """Read all numbers of the plan once."""
+        if not self._lock.acquire(timeout=WAIT_S):
+            raise StewardError("NVML is being started again", hint="the next tick will read it")
+        try:
+            if self._void:
+                into[:] = np.nan
+            else:
+                self._plan.meters.read(into, self.driver.clock())
+        finally:
+            self._lock.release()
+
+    def refresh(self) -> None:
+        """Look who came, went or came back; raise `DriverMissingError` where nobody answers."""
+        with self._looking:
+            restarted = self._restart_if_due()
+            try:
+                count = self.driver.count()
+            except DriverMissingError:
+                self._drop()
+                raise
+            there = {i: parts for i in range(count) if (parts := self._slices(i)) is not None}
+            if restarted or self._changed(there):
+                self._build(there)
+            self._mark_lost(set(range(count)) - set(there))
+
+    def number_of(self, index: int) -> int:
+        """Return the number of what NVML calls GPU `index` now."""
+        return self._newest.numbers.get(index, index)
+
+    def indices(self) -> Mapping[int, int]:
+        """Return NVML's index of each number that answers."""
+        return {
+            number: index
+            for index, number in self._newest.numbers.items()
+            if number not in self.lost
+        }
+
+    @property
+    def _newest(self) -> Plan:
+        return self._plan if self._next is None else self._next
+
+    def _restart_if_due(self) -> bool:
+        """Start NVML again when the kernel has other GPUs, or to find one that was lost."""
+        plan, now_s = self._newest, self.driver.clock()
+        moved = bool(plan.numbers) and self.driver.plugged() != plan.plugged
+        if not moved and now_s < self._retry_at_s:
+            return False
+        with self._lock:
+            if not self._void:
+                self._plan.meters.close()
+            if self._next is not None:
+                self._next.meters.close()
+            self._next, self._void = None, True
+            self.driver.restart()
+        if not moved:
+            self._retry_s = min(RETRY_S[1], self._retry_s * 2)
+        self._retry_at_s = now_s + self._retry_s
+        return True
+
+    def _slices(self, index: int) -> tuple[Slice, ...] | None:
+        try:
+            if index in self._newest.meters.lost:
+                self.driver.device(index)  # raises while it is still lost
+            return self.driver.slices(index)
+        except GpuLostError:
+            return None
+
+    def _changed(self, there: Mapping[int, tuple[Slice, ...]]) -> bool:
+        plan = self._newest
+        return any(i in plan.meters.lost or plan.slices.get(i) != s for i, s in there.items())
+
+    def _build(self, there: Mapping[int, tuple[Slice, ...]]) -> None:
+        numbers: dict[int, int] = {}
+        meters: list[Meter] = []
+        for index in there:
+            try:
+                device = self.driver.device(index)
+                made = self.driver.meters(index)
+            except GpuLostError:
+                continue  # between two questions; the next turn will know
+            numbers[index] = self._number(device, taken=set(numbers.values()))
+            self.devices[numbers[index]] = device
+            meters += made
+        plan = Plan(
+            numbers=numbers,
+            slices={index: there[index] for index in numbers},
+            plugged=self.driver.plugged(),
+            meters=Meters(meters),
+        )
+        with self._lock:
+            if self._next is not None:
+                self._next.meters.close()
+            self._next = plan
+        self.driver.listen(numbers)
+
+    def _number(self, device: Device, *, taken: set[int]) -> int:
+        """Return the number that this GPU had, else its index, else the first that is free."""
+        known = {each.uuid: number for number, each in self.devices.items() if each.uuid}
+        if device.uuid in known:
+            return known[device.uuid]
+        wanted = device.index
+        while wanted in taken or wanted in self.devices:
+            wanted += 1
+        return wanted
+
+    def _mark_lost(self, silent: set[int]) -> None:
+        plan = self._newest
+        why = {plan.numbers.get(i, i): f"GPU {i} does not answer" for i in silent}
+        why |= {plan.numbers[i]: str(fault) for i, fault in plan.meters.lost.items()}
+        there = set(plan.numbers.values())
+        why |= {n: f"GPU {n} is not on the bus any more" for n in self.devices if n not in there}
+        if why and not self.lost:
+            self._retry_s = RETRY_S[0]
+            self._retry_at_s = self.driver.clock() + self._retry_s
+        elif not why:
+            self._retry_at_s = np.inf
+        self.lost = why
+
+    def _drop(self) -> None:
+        """Forget what cannot be read without a driver; numbers stay with their GPUs."""
+        with self._lock:
+            if self._next is not None:
+                self._next.meters.close()
+            self._next = Plan()

@@ -1,0 +1,152 @@
+"""Speaks to Prometheus and to exporters: scrape, ask, read, write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from steward.clients.web import Endpoint, open_client, post, read_up_to
+from steward.clients.wire.exposition import decode_text
+from steward.clients.wire.remote_read import decode_read, encode_read
+from steward.clients.wire.samples import Limits, Samples
+from steward.errors import StewardError, TemporaryError
+
+__all__ = ["Exporter", "PrometheusServer", "QuerySeries", "RemoteWriter"]
+
+_ACCEPT = (
+    "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+_ANSWER_BYTES = 256 * 2**20
+
+
+class Exporter:
+    """One address that is scraped."""
+
+    def __init__(self, endpoint: Endpoint, *, limits: Limits | None = None) -> None:
+        self.url = endpoint.url
+        self._limits = limits or Limits()
+        self._client = open_client(endpoint)
+
+    def scrape(self, t_s: float) -> Samples:
+        """Return all that the exporter shows; samples without a time are of `t_s`."""
+        answer = read_up_to(
+            self._client,
+            self.url,
+            most_bytes=self._limits.body_bytes,
+            headers={"Accept": _ACCEPT, "Accept-Encoding": "gzip"},
+        )
+        openmetrics = "openmetrics" in answer.headers["content-type"]
+        return decode_text(
+            answer.content, now_ms=int(t_s * 1000), openmetrics=openmetrics, limits=self._limits
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuerySeries:
+    """One series of an answer."""
+
+    labels: Mapping[str, str]
+    t_s: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+class PrometheusServer:
+    """A Prometheus, or anything that answers as one."""
+
+    def __init__(self, endpoint: Endpoint, *, most_series: int = 100_000) -> None:
+        self.url = endpoint.url.rstrip("/")
+        self._most_series = most_series
+        self._client = open_client(endpoint)
+
+    def version(self) -> str:
+        """Return the server's version; raises if it is not a Prometheus."""
+        answer = self._get("/api/v1/status/buildinfo", {})
+        return str(answer.get("version", "unknown"))
+
+    def query(self, promql: str, *, at_s: float | None = None) -> list[QuerySeries]:
+        """Ask for the value of an expression at one time, now unless given."""
+        asked = {"query": promql} | ({} if at_s is None else {"time": repr(at_s)})
+        return self._series(self._get("/api/v1/query", asked))
+
+    def query_range(
+        self, promql: str, *, from_s: float, to_s: float, step_s: float
+    ) -> list[QuerySeries]:
+        """Ask for the values of an expression between two times."""
+        asked = {"query": promql, "start": repr(from_s), "end": repr(to_s), "step": repr(step_s)}
+        return self._series(self._get("/api/v1/query_range", asked))
+
+    def read(
+        self, matchers: Mapping[str, tuple[str, str]], *, from_s: float, to_s: float
+    ) -> Samples:
+        """Return raw samples: `{"__name__": ("=", "up")}` names the series."""
+        body = encode_read(matchers, from_ms=int(from_s * 1000), to_ms=int(to_s * 1000))
+        headers = {
+            "Content-Encoding": "snappy",
+            "Content-Type": "application/x-protobuf",
+            "X-Prometheus-Remote-Read-Version": "0.1.0",
+        }
+        return decode_read(post(self._client, f"{self.url}/api/v1/read", body, headers))
+
+    def _get(self, path: str, asked: Mapping[str, str]) -> dict[str, Any]:
+        try:
+            answer = self._client.get(f"{self.url}{path}", params=dict(asked))
+        except httpx.HTTPError as fault:
+            problem = f"cannot be reached: {fault or type(fault).__name__}"
+            raise TemporaryError(problem, where=self.url, hint="is it running?") from fault
+        if len(answer.content) > _ANSWER_BYTES:
+            raise StewardError("the answer is too large", where=self.url, hint="ask for less")
+        try:
+            said = answer.json()
+            failed = said["status"] != "success"
+            data = said.get("data")
+        except (ValueError, KeyError, TypeError, AttributeError) as fault:
+            problem = f"answers {answer.status_code}, and not as a Prometheus"
+            raise StewardError(problem, where=self.url, hint="is this its address?") from fault
+        if failed or not isinstance(data, dict):
+            problem = f"refuses: {said.get('error', answer.status_code)}"
+            raise StewardError(problem, where=asked.get("query", self.url))
+        return data
+
+    def _series(self, data: Mapping[str, Any]) -> list[QuerySeries]:
+        kind, result = data.get("resultType"), data.get("result", [])
+        if kind == "scalar":
+            result = [{"metric": {}, "value": result}]
+        if kind not in ("scalar", "vector", "matrix"):
+            problem = f"the answer is of kind '{kind}'"
+            raise StewardError(problem, where=self.url, hint="ask for numbers")
+        if len(result) > self._most_series:
+            problem = f"the answer has {len(result)} series, more than {self._most_series}"
+            raise StewardError(problem, where=self.url, hint="ask for less")
+        try:
+            return [_series_of(each) for each in result]
+        except (KeyError, ValueError, TypeError) as fault:
+            raise StewardError(f"the answer is malformed: {fault}", where=self.url) from fault
+
+
+def _series_of(each: Mapping[str, Any]) -> QuerySeries:
+    points = each["values"] if "values" in each else [each["value"]]
+    return QuerySeries(
+        labels={str(name): str(value) for name, value in each["metric"].items()},
+        t_s=tuple(float(t_s) for t_s, _ in points),
+        values=tuple(float(value) for _, value in points),
+    )
+
+
+class RemoteWriter:
+    """Sends encoded requests to a remote write receiver."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._url = endpoint.url
+        self._client = open_client(endpoint)
+
+    def send(self, body: bytes) -> None:
+        """Send one request; see `clients.web.post` for what it may raise."""
+        headers = {
+            "Content-Encoding": "snappy",
+            "Content-Type": "application/x-protobuf",
+            "X-Prometheus-Remote-Write-Version": "0.1.0",
+        }
+        post(self._client, self._url, body, headers)

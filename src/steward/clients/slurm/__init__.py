@@ -1,0 +1,18 @@
+"""Asks Slurm through its own commands, in Slurm's words.
+
+Belongs here: running the commands and reading what they print, for every shape it had since 22.05.
+Does not: what it means for a cluster; `observe/collectors/slurm.py` translates.
+
+Two traps of real Slurm shape this package. With its controller down, `squeue --json` of 22.05
+exits with 0 and an empty list: only `errors` tells. And its `sacct --json` calls a job that exited
+with 3 a success, so ended jobs are read from sacct's columns, which are right in every version.
+"""
+
+from __future__ import annotations
+
+from steward.clients.slurm.commands import SlurmCommands, SlurmError, SlurmMissingError
+from steward.clients.slurm.jobs import SlurmJob
+from steward.clients.slurm.nodes import SlurmNode
+from steward.clients.slurm.words import Gres
+
+__all__ = ["Gres", "SlurmCommands", "SlurmError", "SlurmJob", "SlurmMissingError", "SlurmNode"]

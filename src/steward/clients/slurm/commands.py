@@ -1,0 +1,203 @@
+"""Runs Slurm's commands, each with a deadline, and reads what they print."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, TypeVar
+
+from steward.clients.slurm.entries import read_entries
+from steward.clients.slurm.jobs import SACCT_FIELDS, SlurmJob, job_from_json, job_from_sacct
+from steward.clients.slurm.nodes import SlurmNode, node_from_json
+from steward.errors import StewardError
+
+__all__ = ["SlurmCommands", "SlurmError", "SlurmMissingError"]
+
+T = TypeVar("T")
+SEPARATOR = "\x1f"  # a job may be called anything, but hardly that
+_CHUNK = 2**20
+_HINT = "look at `scontrol ping` and at slurmctld's log on the controller"
+
+
+class SlurmError(StewardError):
+    """Slurm did not answer, or not in a way that can be relied on."""
+
+
+class SlurmMissingError(SlurmError):
+    """Slurm's commands are not on this machine."""
+
+
+class SlurmCommands:
+    """One cluster's commands. `folder` is where they are, `conf` its slurm.conf; empty: as usual.
+
+    `refused` counts entries that were no jobs or nodes.
+    """
+
+    def __init__(self, *, folder: str = "", conf: str = "", timeout_s: float = 20.0) -> None:
+        self.refused = 0
+        self._folder = folder
+        self._timeout_s = timeout_s
+        self._scontrol_speaks_json = True
+        # Seconds since 1970: local times cannot be told apart when clocks are set back.
+        self._env = {
+            **os.environ,
+            "SLURM_TIME_FORMAT": "%s",
+            **({"SLURM_CONF": conf} if conf else {}),
+        }
+
+    def found(self) -> bool:
+        """Say whether the commands are here."""
+        return self._path("squeue") is not None
+
+    def version(self) -> str:
+        """Return what Slurm calls itself, e.g. `slurm 22.05.8`. Does not ask the controller."""
+        return self._said(["squeue", "--version"]).strip()
+
+    def answers(self) -> bool:
+        """Ask the controller whether it is there."""
+        try:
+            return " is UP" in self._said(["scontrol", "ping"])
+        except SlurmError:
+            return False
+
+    def jobs(self) -> list[SlurmJob]:
+        """Return all jobs that the controller knows: waiting, running, and ended minutes ago."""
+        return self._listed(["squeue", "--json", "--states=all"], "jobs", job_from_json)
+
+    def nodes(self) -> list[SlurmNode]:
+        """Return all nodes."""
+        if self._scontrol_speaks_json:
+            try:
+                return self._listed(
+                    ["scontrol", "--json", "show", "nodes"], "nodes", node_from_json
+                )
+            except SlurmError as fault:
+                if "option" not in fault.problem:
+                    raise
+                self._scontrol_speaks_json = False  # before 23.02
+        return self._listed(["sinfo", "--json"], "nodes", node_from_json)
+
+    def ended(self, *, past_s: float) -> list[SlurmJob]:
+        """Return what accounting has of jobs that ran in the last `past_s` seconds."""
+        columns = ",".join(SACCT_FIELDS)
+        since = f"now-{max(1, int(past_s))}seconds"
+        how = ["-a", "-X", "-n", "-P", f"--delimiter={SEPARATOR}", "-S", since, "-o", columns]
+        jobs = [job_from_sacct(line, SEPARATOR) for line in self._lines(["sacct", *how])]
+        self.refused += sum(job is None for job in jobs)
+        return [job for job in jobs if job is not None]
+
+    def shares(self) -> dict[str, int]:
+        """Return the accounts and their shares, from accounting."""
+        what = ["show", "assoc", "format=Account,User,Fairshare"]
+        lines = self._lines(["sacctmgr", "-n", "-P", *what])
+        cells = [line.split("|") for line in lines]
+        return {
+            row[0]: int(row[2]) if row[2].isdigit() else 1
+            for row in cells
+            if len(row) == 3 and row[0] and not row[1]
+        }
+
+    # -- running -------------------------------------------------------------------------------
+
+    def _listed(
+        self, command: list[str], key: str, make: Callable[[dict[str, Any]], T | None]
+    ) -> list[T]:
+        try:
+            made, refused, rest = read_entries(
+                self._output(command), key, make=lambda raw: _tried(make, raw)
+            )
+        except SlurmError:
+            raise
+        except StewardError as fault:
+            raise SlurmError(fault.problem, where=command[0], hint=_HINT) from fault
+        errors = rest.get("errors") or []
+        if errors:
+            raise SlurmError(_problem(errors), where=command[0], hint=_HINT)
+        self.refused += refused
+        return made
+
+    def _said(self, command: list[str]) -> str:
+        return "".join(self._output(command))
+
+    def _lines(self, command: list[str]) -> list[str]:
+        return [line for line in self._said(command).split("\n") if line]
+
+    def _output(self, command: Sequence[str]) -> Iterator[str]:
+        """Yield what a command prints, and raise if it fails or takes too long."""
+        path = self._path(command[0])
+        if path is None:
+            hint = "install Slurm's commands here, or name their folder: plugs.slurm.folder"
+            raise SlurmMissingError(f"there is no {command[0]} on this machine", hint=hint)
+        deadline_s = time.monotonic() + self._timeout_s
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        with tempfile.TemporaryFile() as errors:
+            program = subprocess.Popen(  # noqa: S603 - a fixed program, no shell
+                [path, *command[1:]], stdout=subprocess.PIPE, stderr=errors, env=self._env
+            )
+            try:
+                assert program.stdout is not None  # noqa: S101 - it is a pipe
+                for chunk in self._chunks(program.stdout.fileno(), command, deadline_s):
+                    yield decode(chunk)
+                code = program.wait(timeout=max(0.1, deadline_s - time.monotonic()))
+            except subprocess.TimeoutExpired as fault:
+                raise self._late(command) from fault
+            finally:
+                _end(program)
+            if code:
+                raise SlurmError(_first_line(errors, code), where=command[0], hint=_HINT)
+
+    def _chunks(self, pipe: int, command: Sequence[str], deadline_s: float) -> Iterator[bytes]:
+        watched = select.poll()
+        watched.register(pipe, select.POLLIN | select.POLLHUP)
+        while True:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not watched.poll(left_s * 1000):
+                raise self._late(command)
+            chunk = os.read(pipe, _CHUNK)
+            if not chunk:
+                return
+            yield chunk
+
+    def _late(self, command: Sequence[str]) -> SlurmError:
+        problem = f"no answer within {self._timeout_s:g} s"
+        return SlurmError(problem, where=command[0], hint=f"{_HINT}, or raise timeout_s")
+
+    def _path(self, program: str) -> str | None:
+        return shutil.which(program, path=self._folder or None)
+
+
+def _tried(make: Callable[[dict[str, Any]], T | None], raw: object) -> T | None:
+    """Make what can be made of an entry: one that is nonsense must not hide the others."""
+    try:
+        return make(raw) if isinstance(raw, dict) else None
+    except (StewardError, TypeError, ValueError, AttributeError, OverflowError):
+        return None
+
+
+def _problem(errors: object) -> str:
+    """Say what Slurm says went wrong, in the words that say most."""
+    first = errors[0] if isinstance(errors, list) else errors
+    if not isinstance(first, dict):
+        return str(first)
+    said = [str(first[k]) for k in ("description", "error", "source") if first.get(k)]
+    return ": ".join(said) or "it failed and does not say why"
+
+
+def _first_line(errors: IO[bytes], code: int) -> str:
+    errors.seek(0)
+    lines = errors.read(2**16).decode("utf-8", "replace").strip().splitlines()
+    return lines[0] if lines else f"it failed with {code}"
+
+
+def _end(program: subprocess.Popen[bytes]) -> None:
+    if program.poll() is None:
+        program.kill()
+        program.wait()
+    if program.stdout is not None:
+        program.stdout.close()

@@ -1,0 +1,111 @@
+"""How steward calls other programs over HTTP: with a token, in time, and never too much at once."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from steward import __version__
+from steward.errors import PermanentError, StewardError, TemporaryError
+
+__all__ = ["Endpoint", "open_client", "post", "read_up_to"]
+
+_AGAIN = (408, 425, 429, 500, 502, 503, 504)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a server is and how it knows us. `ca` is a file with the authority that signed it."""
+
+    url: str
+    token: str = ""
+    user: str = ""
+    password: str = ""
+    ca: str = ""
+    timeout_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            problem = f"'{self.url}' is not an address"
+            raise StewardError(problem, hint="write http://HOST:PORT or https://HOST:PORT")
+
+
+def open_client(endpoint: Endpoint) -> httpx.Client:
+    """Return a client for one server. It keeps its connection open between calls."""
+    headers = {"User-Agent": f"steward/{__version__}"}
+    if endpoint.token:
+        headers["Authorization"] = f"Bearer {endpoint.token}"
+    return httpx.Client(
+        headers=headers,
+        auth=httpx.BasicAuth(endpoint.user, endpoint.password) if endpoint.user else None,
+        timeout=httpx.Timeout(endpoint.timeout_s),
+        verify=_trusted(endpoint.ca),
+        follow_redirects=False,
+    )
+
+
+def _trusted(ca: str) -> ssl.SSLContext | bool:
+    if not ca:
+        return True
+    if not Path(ca).is_file():
+        raise StewardError("the certificate file is not there", where=ca, hint="name a PEM file")
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except ssl.SSLError as fault:
+        raise StewardError(f"is not a certificate: {fault}", where=ca, hint="name a PEM file") from fault  # noqa: E501  # fmt: skip
+
+
+def read_up_to(
+    client: httpx.Client, url: str, *, most_bytes: int, headers: Mapping[str, str] | None = None
+) -> httpx.Response:
+    """Get an answer, but stop reading it when it grows too large; packed ones count unpacked."""
+    try:
+        with client.stream("GET", url, headers=dict(headers or {})) as answer:
+            parts, size = [], 0
+            for part in answer.iter_bytes():
+                parts.append(part)
+                size += len(part)
+                if size > most_bytes:
+                    raise StewardError(f"answers with more than {most_bytes} bytes", where=url)
+            whole = httpx.Response(
+                answer.status_code,
+                headers={"content-type": answer.headers.get("content-type", "")},
+                content=b"".join(parts),
+            )
+    except httpx.HTTPError as fault:
+        raise TemporaryError(_in_words(fault), where=url, hint="is it running?") from fault
+    if whole.status_code != 200:
+        problem = f"answers {whole.status_code}: {whole.text[:200].strip()}"
+        raise StewardError(problem, where=url, hint=_hint(whole.status_code))
+    return whole
+
+
+def post(client: httpx.Client, url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    """Send a body. Raises `TemporaryError` where trying again may help, else `PermanentError`."""
+    try:
+        answer = client.post(url, content=body, headers=dict(headers))
+    except httpx.HTTPError as fault:
+        raise TemporaryError(_in_words(fault), where=url) from fault
+    if answer.is_success:
+        return answer.content
+    problem = f"answers {answer.status_code}: {answer.text[:200].strip()}"
+    if answer.status_code in _AGAIN:
+        wait = answer.headers.get("retry-after", "")
+        raise TemporaryError(problem, where=url, hint=wait if wait.isdigit() else "")
+    raise PermanentError(problem, where=url, hint=_hint(answer.status_code))
+
+
+def _in_words(fault: httpx.HTTPError) -> str:
+    return f"cannot be reached: {fault or type(fault).__name__}"
+
+
+def _hint(status: int) -> str:
+    return {
+        401: "it wants a token, or another one",
+        403: "this token may not do that",
+        404: "is the address right, and is the receiver switched on?",
+    }.get(status, "")

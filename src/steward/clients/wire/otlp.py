@@ -1,0 +1,255 @@
+"""OTLP: metrics and logs of OpenTelemetry, as protobuf or JSON, in and out.
+
+Metrics are read by a compiled walk (`otlp_scan`); everything rarer by the official classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError, Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from steward.clients.wire import otlp_scan
+from steward.clients.wire.samples import Limits, Samples
+from steward.clients.wire.scanning import fault_at
+from steward.errors import StewardError
+
+__all__ = [
+    "Point",
+    "Record",
+    "Sent",
+    "decode_logs",
+    "decode_metrics",
+    "encode_logs",
+    "encode_metrics",
+    "from_json",
+    "point_of_key",
+]
+
+_WHAT = "OTLP"
+_KEYS_BYTES = 64 * 2**20
+_DEPTH = 16  # of JSON, and of values inside values
+_TEXT = 1024  # characters of an attribute that is not a plain value
+KIND_NAMES = ("gauge", "total", "sum", "per_second", "count_of", "sum_of")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What a key says about its number: whose it is, what it is called, and its kind."""
+
+    kind: int  # see `otlp_scan`
+    name: str
+    resource: Mapping[str, str]
+    attributes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One log record. `severity` is OTLP's 1..24, 0 where it was not given."""
+
+    t_ns: int
+    severity: int
+    text: str
+    resource: Mapping[str, str]
+    attributes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One series to send: all its points, with their own times."""
+
+    name: str
+    unit: str
+    attributes: Mapping[str, str]
+    counter: bool
+    t_ns: Sequence[int]
+    values: Sequence[float]
+
+
+# -- metrics in --------------------------------------------------------------------------------
+
+
+def decode_metrics(data: bytes, limits: Limits | None = None) -> Samples:
+    """Decode an `ExportMetricsServiceRequest`; raises `StewardError` with the byte at fault."""
+    limits = limits or Limits()
+    if len(data) > limits.body_bytes:
+        raise StewardError(f"has more than {limits.body_bytes} bytes", where=_WHAT)
+    most = min(limits.samples, 2 * len(data))
+    keys = np.empty(min(_KEYS_BYTES, 64 + 64 * len(data)), np.uint8)
+    spans, times = np.empty((2, most), np.int64), np.empty(most, np.int64)
+    values, state = np.empty(most), np.zeros(otlp_scan.STATE_SIZE, np.int64)
+    state[otlp_scan.KEY_MOST] = 2 * limits.label_bytes
+    buffer = np.frombuffer(data, dtype=np.uint8)
+    code = otlp_scan.scan_metrics(buffer, keys, spans, times, values, state)
+    if code < 0:
+        raise fault_at(int(code), int(state[otlp_scan.FAULT_AT]), what=_WHAT)
+    count = int(state[otlp_scan.POINTS])
+    skipped = {"buckets": int(state[otlp_scan.BUCKETS]), "no_value": int(state[otlp_scan.EMPTY])}
+    return Samples(
+        buffer=keys,
+        starts=spans[0, :count],
+        ends=spans[1, :count],
+        series=np.arange(count),
+        t_ms=times[:count] // 1_000_000,
+        values=values[:count],
+        skipped={name: n for name, n in skipped.items() if n},
+    )
+
+
+def point_of_key(key: bytes, limits: Limits | None = None) -> Point:
+    """Read a key into text."""
+    limits = limits or Limits()
+    resource, at = _part(key, 1)
+    name, at = _part(key, at)
+    attributes, _ = _part(key, at)
+    try:
+        return Point(
+            kind=key[0],
+            name=name.decode(),
+            resource=_texts(Resource.FromString(resource).attributes, limits),
+            attributes=_texts(Resource.FromString(attributes).attributes, limits),
+        )
+    except (DecodeError, UnicodeDecodeError) as fault:
+        raise StewardError(f"an attribute or a name is malformed: {fault}", where=_WHAT) from fault
+
+
+def _part(key: bytes, at: int) -> tuple[bytes, int]:
+    length = int.from_bytes(key[at : at + 4], "little")
+    return key[at + 4 : at + 4 + length], at + 4 + length
+
+
+def _texts(pairs: Iterable[KeyValue], limits: Limits) -> dict[str, str]:
+    found = {pair.key: _text(pair.value) for pair in pairs}
+    if len(found) > limits.labels:
+        problem = f"something has more than {limits.labels} attributes"
+        raise StewardError(problem, where=_WHAT, hint="send fewer attributes")
+    return found
+
+
+def _text(value: AnyValue) -> str:
+    match value.WhichOneof("value"):
+        case "string_value":
+            return value.string_value
+        case "bool_value":
+            return "true" if value.bool_value else "false"
+        case "int_value":
+            return str(value.int_value)
+        case "double_value":
+            return repr(value.double_value)
+        case None:
+            return ""
+    return str(value).replace("\n", " ")[:_TEXT]
+
+
+def from_json(text: bytes, *, logs: bool, limits: Limits | None = None) -> bytes:
+    """Turn OTLP's JSON form into the protobuf that everything else reads."""
+    limits = limits or Limits()
+    if len(text) > limits.body_bytes:
+        raise StewardError(f"has more than {limits.body_bytes} bytes", where=_WHAT)
+    message: Message = ExportLogsServiceRequest() if logs else ExportMetricsServiceRequest()
+    try:
+        json_format.Parse(
+            text, message, ignore_unknown_fields=True, max_recursion_depth=_DEPTH + 16
+        )
+    except (json_format.ParseError, UnicodeDecodeError, RecursionError, ValueError) as fault:
+        problem = f"is not OTLP in JSON: {str(fault)[:200]}"
+        raise StewardError(problem, where=_WHAT, hint="see the OTLP specification") from fault
+    return bytes(message.SerializeToString())
+
+
+# -- logs in -----------------------------------------------------------------------------------
+
+
+def decode_logs(data: bytes, limits: Limits | None = None) -> list[Record]:
+    """Decode an `ExportLogsServiceRequest`."""
+    limits = limits or Limits()
+    if len(data) > limits.body_bytes:
+        raise StewardError(f"has more than {limits.body_bytes} bytes", where=_WHAT)
+    try:
+        request = ExportLogsServiceRequest.FromString(data)
+    except DecodeError as fault:
+        raise StewardError(f"is not an ExportLogsServiceRequest: {fault}", where=_WHAT) from fault
+    count = sum(len(s.log_records) for r in request.resource_logs for s in r.scope_logs)
+    if count > limits.samples:
+        raise StewardError(f"holds more than {limits.samples} log records", where=_WHAT)
+    return [record for each in request.resource_logs for record in _records(each, limits)]
+
+
+def _records(of: ResourceLogs, limits: Limits) -> Iterable[Record]:
+    resource = _texts(of.resource.attributes, limits)
+    for scope in of.scope_logs:
+        for each in scope.log_records:
+            yield Record(
+                t_ns=each.time_unix_nano or each.observed_time_unix_nano,
+                severity=each.severity_number,
+                text=_text(each.body),
+                resource=resource,
+                attributes=_texts(each.attributes, limits),
+            )
+
+
+# -- out ---------------------------------------------------------------------------------------
+
+
+def encode_metrics(resource: Mapping[str, str], series: Iterable[Sent]) -> bytes:
+    """Encode series of one resource; every point keeps its own time."""
+    request = ExportMetricsServiceRequest()
+    of = request.resource_metrics.add()
+    of.resource.attributes.extend(_pairs(resource))
+    scope = of.scope_metrics.add()
+    scope.scope.name = "steward"
+    metrics: dict[str, Metric] = {}
+    for each in series:
+        if each.name not in metrics:
+            metrics[each.name] = scope.metrics.add(name=each.name, unit=each.unit)
+        _add_points(metrics[each.name], each)
+    return bytes(request.SerializeToString())
+
+
+def _add_points(metric: Metric, sent: Sent) -> None:
+    points = metric.gauge.data_points
+    if sent.counter:
+        metric.sum.is_monotonic = True
+        metric.sum.aggregation_temporality = AggregationTemporality.Value(
+            "AGGREGATION_TEMPORALITY_CUMULATIVE"
+        )
+        points = metric.sum.data_points
+    attributes = list(_pairs(sent.attributes))
+    for t_ns, value in zip(sent.t_ns, sent.values, strict=True):
+        points.add(time_unix_nano=t_ns, as_double=value, attributes=attributes)
+
+
+def encode_logs(resource: Mapping[str, str], records: Iterable[Record]) -> bytes:
+    """Encode log records of one resource."""
+    request = ExportLogsServiceRequest()
+    of = request.resource_logs.add()
+    of.resource.attributes.extend(_pairs(resource))
+    scope = of.scope_logs.add()
+    scope.scope.name = "steward"
+    scope.log_records.extend(
+        LogRecord(
+            time_unix_nano=each.t_ns,
+            severity_number=each.severity,  # type: ignore[arg-type]  # an enum of the same numbers
+            body=AnyValue(string_value=each.text),
+            attributes=_pairs(each.attributes),
+        )
+        for each in records
+    )
+    return bytes(request.SerializeToString())
+
+
+def _pairs(attributes: Mapping[str, str]) -> Iterable[KeyValue]:
+    return (
+        KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in attributes.items()
+    )

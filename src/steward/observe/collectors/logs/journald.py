@@ -1,0 +1,76 @@
+"""Follows the systemd journal: what services and jobs under systemd write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from steward.clients.host import hostname
+from steward.clients.logs.journald import Journal
+from steward.model.event import Availability, LogLine, Observation
+from steward.observe.lines import KERNEL, Sieve, Subjects
+
+__all__ = ["Journald"]
+
+
+class Journald:
+    """Entries of the journal from now on, each with its unit; those of a job are the job's.
+
+    The kernel's own lines are left to `kernel-log` unless `kernel_lines` asks for them.
+    """
+
+    name = "journald"
+    vocabulary = "canonical"
+
+    def __init__(
+        self,
+        *,
+        kernel_lines: bool = False,
+        node: str = "",
+        journal: Journal | None = None,
+        subjects: Subjects | None = None,
+    ) -> None:
+        self._kernel_lines = kernel_lines
+        self._journal = journal or Journal()
+        self._sieve = Sieve(subjects or Subjects(node or hostname()), name=self.name)
+        self._unreadable = 0
+        self._told = False
+
+    def available(self) -> Availability:
+        missing = self._journal.missing()
+        if missing:
+            return Availability(
+                status="missing", reason=missing, hint="read files instead: plugs.log-files.paths"
+            )
+        return Availability(status="ok", reason="journalctl is there, and so is a journal")
+
+    def collect(self, t_s: float) -> Observation:
+        self._sieve.begin(t_s)
+        missing = self._journal.missing()
+        if missing and not self._told:
+            self._sieve.tell("collector.missing", missing, t_s)
+        self._told = bool(missing)
+        if missing:
+            return self._sieve.taken()
+        for each in self._journal.look():
+            kernel = each.transport == "kernel"
+            if kernel and not self._kernel_lines:
+                continue
+            entity = self._sieve.subjects.owner(each.cgroup)
+            source = KERNEL if kernel else each.unit
+            for text in filter(None, each.text.split("\n")):
+                self._sieve.take(
+                    LogLine(t_s=each.t_s, entity=entity, source=source, text=text, level=each.level)
+                )
+        unreadable = self._journal.unreadable - self._unreadable
+        self._unreadable = self._journal.unreadable
+        if unreadable:
+            text = f"{unreadable} journal entries have no message, or one that is too long"
+            self._sieve.tell("log.unreadable", text, t_s)
+        return self._sieve.taken()
+
+    def positions(self) -> dict[str, Any]:
+        return self._journal.positions()
+
+    def resume(self, positions: Mapping[str, Any]) -> None:
+        self._journal.resume(positions)

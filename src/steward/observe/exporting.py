@@ -1,0 +1,197 @@
+"""Gives recorded telemetry away: to other monitoring systems, or into files that others read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from steward.clients.otlp import OtlpGrpc, OtlpHttp
+from steward.clients.prometheus import RemoteWriter
+from steward.clients.sending import Sender, SenderStats
+from steward.clients.web import Endpoint
+from steward.clients.wire.otlp import encode_metrics
+from steward.clients.wire.remote_write import encode_write
+from steward.model.frame import ENTITY, T_S, Frame
+from steward.observe.translate.outgoing import Series, sent_as, series_of, text_of, written_as
+from steward.store.telemetry import Telemetry
+
+__all__ = ["FILE_FORMATS", "SENT_FORMATS", "Choice", "export_file", "export_sent", "frames"]
+
+SENT_FORMATS = ("remote-write", "otlp-http", "otlp-grpc")
+FILE_FORMATS = ("prometheus", "csv", "parquet", "json-lines")
+WINDOW_S = 300  # series are sent together for so long: receivers do not take what is too old
+PER_BODY = 5000
+HOUR_S = 3600
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What to give away. Entities may be patterns, as `n01/*`; nothing named means all."""
+
+    entities: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    from_s: float = 0.0
+    to_s: float = 1e12
+
+
+def frames(telemetry: Telemetry, choice: Choice, *, window_s: int = HOUR_S) -> Iterator[Frame]:
+    """Read what was chosen, oldest first, so much at a time that it fits into memory."""
+    wanted = re.compile("|".join(translate(each) for each in choice.entities) or ".*")
+    for hour in telemetry.table.parts.between(choice.from_s, choice.to_s):
+        for start_s in range(hour * HOUR_S, (hour + 1) * HOUR_S, window_s):
+            end_s = min(start_s + window_s - 1e-6, choice.to_s)
+            frame = telemetry.read(
+                metrics=choice.metrics or None, from_s=max(start_s, choice.from_s), to_s=end_s
+            )
+            if choice.entities:
+                known = [e for e in frame[ENTITY].unique() if wanted.fullmatch(e)]
+                frame = frame.filter(pl.col(ENTITY).is_in(known))
+            if frame.height:
+                yield frame
+
+
+# -- to other systems --------------------------------------------------------------------------
+
+
+def export_sent(
+    telemetry: Telemetry,
+    choice: Choice,
+    *,
+    endpoint: Endpoint,
+    format_: str,
+    progress: Progress = lambda _samples: None,
+) -> SenderStats:
+    """Send what was chosen; returns what became of it. Waits for a receiver that asks for that."""
+    encode, sender = _way_out(format_, endpoint)
+    stats = SenderStats()
+    try:
+        for frame in frames(telemetry, choice, window_s=WINDOW_S):
+            for part in _parts(series_of(frame)):
+                count = sum(len(each.values) for each in part)
+                sender.offer(encode(part), count, wait=True)
+                progress(count)
+    finally:
+        stats = sender.close(within_s=60.0)
+    return stats
+
+
+def _way_out(
+    format_: str, endpoint: Endpoint
+) -> tuple[Callable[[Sequence[Series]], bytes], Sender]:
+    if format_ == "remote-write":
+        send = RemoteWriter(endpoint).send
+        return (lambda part: encode_write(written_as(part))), Sender(send, most_waiting=8)
+    otlp = OtlpHttp(endpoint) if format_ == "otlp-http" else OtlpGrpc(endpoint)
+    return _as_otlp, Sender(otlp.send_metrics, most_waiting=8)
+
+
+def _as_otlp(part: Sequence[Series]) -> bytes:
+    return encode_metrics({"service.name": "steward"}, sent_as(part))
+
+
+def _parts(series: Iterator[Series]) -> Iterator[list[Series]]:
+    """Put series together until they are enough for one body."""
+    part: list[Series] = []
+    size = 0
+    for each in series:
+        part.append(each)
+        size += len(each.values)
+        if size >= PER_BODY:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+# -- into files --------------------------------------------------------------------------------
+
+
+def export_file(
+    telemetry: Telemetry,
+    choice: Choice,
+    *,
+    out: IO[bytes],
+    format_: str,
+    progress: Progress = lambda _samples: None,
+) -> int:
+    """Write what was chosen; returns how many samples that was."""
+    if format_ == "parquet":
+        return _parquet(telemetry, choice, out, progress)
+    if format_ == "prometheus":
+        return _text(telemetry, choice, out, progress)
+    total, first = 0, True
+    for frame in frames(telemetry, choice):
+        long = _long(frame)
+        if format_ == "csv":
+            out.write(long.write_csv(include_header=first).encode())
+            first = False
+        else:
+            out.writelines(_json_lines(frame))
+        total += long.height
+        progress(long.height)
+    return total
+
+
+def _long(frame: Frame) -> Frame:
+    long = frame.unpivot(index=[T_S, ENTITY], variable_name="metric", value_name="value")
+    return long.drop_nulls("value").sort(T_S, ENTITY, "metric")
+
+
+def _json_lines(frame: Frame) -> Iterator[bytes]:
+    for row in frame.sort(T_S, ENTITY).iter_rows(named=True):
+        known = {name: value for name, value in row.items() if value is not None}
+        yield json.dumps(known, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(telemetry: Telemetry, choice: Choice, out: IO[bytes], progress: Progress) -> int:
+    """Write metric by metric, since OpenMetrics wants all that belongs to one name together."""
+    names = choice.metrics or _names(telemetry, choice)
+    total = 0
+    for name in names:
+        one = Choice(
+            entities=choice.entities, metrics=(name,), from_s=choice.from_s, to_s=choice.to_s
+        )
+        parts = list(frames(telemetry, one))
+        if parts:
+            series = list(series_of(pl.concat(parts, how="diagonal").sort(ENTITY, T_S)))
+            out.writelines(line.encode() for line in text_of(series))
+            count = sum(len(each.values) for each in series)
+            total += count
+            progress(count)
+    out.write(b"# EOF\n")
+    return total
+
+
+def _names(telemetry: Telemetry, choice: Choice) -> list[str]:
+    found: set[str] = set()
+    for frame in frames(telemetry, choice):
+        found |= set(frame.columns)
+    return sorted(found - {T_S, ENTITY})
+
+
+def _parquet(telemetry: Telemetry, choice: Choice, out: IO[bytes], progress: Progress) -> int:
+    """Write one file through pieces on disk, so that it may be larger than memory."""
+    import tempfile  # noqa: PLC0415 - for this alone
+
+    total = 0
+    with tempfile.TemporaryDirectory(prefix="steward-export-") as folder:
+        pieces = []
+        for number, frame in enumerate(frames(telemetry, choice)):
+            pieces.append(Path(folder) / f"{number}.parquet")
+            frame.write_parquet(pieces[-1])
+            samples = frame.width * frame.height - sum(frame.null_count().row(0)) - 2 * frame.height
+            total += samples
+            progress(samples)
+        lazy = [pl.scan_parquet(piece) for piece in pieces]
+        whole = pl.concat(lazy, how="diagonal") if lazy else pl.LazyFrame()
+        whole.collect(engine="streaming").write_parquet(out)
+    return total

@@ -1,0 +1,132 @@
+"""The newest value of everything, for those who come and look: `/metrics`, and `observe top`.
+
+A table per kind of entity, one row per entity, one column per metric, each value with its time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from steward.model.frame import ENTITY, T_S, Frame
+from steward.model.metric import Metric
+from steward.model.metrics import CANONICAL, aliases_from
+
+__all__ = ["Latest", "LatestColumn"]
+
+Floats = NDArray[np.float64]
+MOST_ENTITIES = 200_000  # of one kind
+SILENT_S = 86_400.0  # entities that said nothing for a day are forgotten when room is needed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestColumn:
+    """One metric of all entities that have told it lately."""
+
+    metric: Metric
+    entities: Sequence[str]
+    values: Floats
+
+
+class Latest:
+    """Takes frames as they come, oldest first. Safe for one who writes and many who read."""
+
+    def __init__(self) -> None:
+        self.dropped = 0  # rows of entities for which there was no room
+        self._grids: dict[str, _Grid] = {}
+        self._lock = threading.Lock()
+
+    def take(self, frames: Iterable[Frame]) -> None:
+        """Remember what is new in these frames."""
+        known = aliases_from(CANONICAL)
+        with self._lock:
+            for frame in frames:
+                kinds: dict[str, list[str]] = {}
+                for name in frame.columns:
+                    if name in known:
+                        kinds.setdefault(known[name][0].of, []).append(name)
+                for kind, names in kinds.items():
+                    grid = self._grids.setdefault(kind, _Grid())
+                    self.dropped += grid.take(frame, names)
+
+    def columns(self, *, since_s: float) -> Iterator[LatestColumn]:
+        """Return every metric that has a value from `since_s` on, with who has it."""
+        known = aliases_from(CANONICAL)
+        with self._lock:
+            found = [
+                LatestColumn(metric=known[name][0], entities=entities, values=values)
+                for grid in self._grids.values()
+                for name, entities, values in grid.columns(since_s)
+            ]
+        return iter(sorted(found, key=lambda each: each.metric.name))
+
+
+class _Grid:
+    """All entities of one kind."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._names: dict[str, int] = {}
+        self._values = np.full((8, 64), np.nan)  # metrics by entities
+        self._times = np.full((8, 64), -np.inf)
+
+    def take(self, frame: Frame, names: Sequence[str]) -> int:
+        known = frame.filter(pl.any_horizontal(pl.col(names).is_not_null()))
+        if not known.height:
+            return 0
+        known = known.sort(T_S)
+        rows = self._numbers(known[ENTITY])
+        times = known[T_S].to_numpy()
+        placed = rows >= 0
+        for name in names:
+            values = known[name].to_numpy()
+            there = np.flatnonzero(placed & np.isfinite(values))
+            line = self._names.setdefault(name, len(self._names))
+            self._grow(line + 1, len(self._rows))
+            newer = there[times[there] >= self._times[line, rows[there]]]
+            self._values[line, rows[newer]] = values[newer]  # of equal places the last one counts
+            self._times[line, rows[newer]] = times[newer]
+        return int((~placed).sum())
+
+    def columns(self, since_s: float) -> Iterator[tuple[str, list[str], Floats]]:
+        entities = list(self._rows)
+        for name, line in self._names.items():
+            fresh = np.flatnonzero(self._times[line, : len(entities)] >= since_s)
+            if len(fresh):
+                chosen = [entities[row] for row in fresh.tolist()]
+                yield name, chosen, self._values[line, fresh]
+
+    def _numbers(self, entities: pl.Series) -> NDArray[np.int64]:
+        unique = entities.unique().to_list()
+        new = [entity for entity in unique if entity not in self._rows]
+        if len(self._rows) + len(new) > MOST_ENTITIES:
+            self._forget()
+        for entity in new[: MOST_ENTITIES - len(self._rows)]:
+            self._rows[entity] = len(self._rows)
+        self._grow(len(self._names), len(self._rows))
+        find = self._rows.get
+        return np.array([find(entity, -1) for entity in entities.to_list()], np.int64)
+
+    def _grow(self, lines: int, rows: int) -> None:
+        have = self._values.shape
+        if lines <= have[0] and rows <= have[1]:
+            return
+        shape = (max(have[0], 2 * lines), max(have[1], 2 * rows))
+        for which, empty in (("_values", np.nan), ("_times", -np.inf)):
+            bigger = np.full(shape, empty)
+            bigger[: have[0], : have[1]] = getattr(self, which)
+            setattr(self, which, bigger)
+
+    def _forget(self) -> None:
+        newest = self._times[:, : len(self._rows)].max(axis=0, initial=-np.inf)
+        kept = np.flatnonzero(newest >= newest.max(initial=-np.inf) - SILENT_S)
+        entities = list(self._rows)
+        self._rows = {entities[row]: number for number, row in enumerate(kept.tolist())}
+        for array, empty in ((self._values, np.nan), (self._times, -np.inf)):
+            array[:, : len(kept)] = array[:, kept]
+            array[:, len(kept) :] = empty

@@ -1,0 +1,104 @@
+"""How good is recorded telemetry? What is missing, still, doubtful or in the wrong unit.
+
+Belongs here: finding and naming flaws. Does not: mending them, or what the values mean.
+A folder of any size is read one column of one file at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from steward.errors import StewardError
+from steward.model.frame import ENTITY
+from steward.observe.quality.checks import judge
+from steward.observe.quality.counters import counter_flaws
+from steward.observe.quality.figures import figures, load, merged
+from steward.observe.quality.flaw import Flaw, Report, Severity
+from steward.observe.quality.still import hanging
+from steward.observe.quality.times import Times, gap_flaws
+from steward.store.files.json_lines import read_json_lines
+from steward.store.files.kinds import kind_of
+from steward.store.files.other import OTHER
+from steward.store.files.parquet import Parts, Shape, columns_of, live_files
+from steward.store.files.spans import read_spans
+
+__all__ = ["Flaw", "Report", "Severity", "assess"]
+
+_SHAPE = Shape()
+_KIND = "\0kind"
+
+
+def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None) -> Report:
+    """Judge all telemetry of a store folder."""
+    notes: list[str] = []
+    files = _files(folder / "telemetry", _SHAPE, notes)
+    others = _files(folder / "other", OTHER, notes)
+    if not files and not others:
+        raise StewardError(
+            "there is no telemetry here",
+            where=str(folder),
+            hint="name a folder that `steward observe record` or `import` has written",
+        )
+    sets: dict[tuple[str, ...], list[Path]] = {}
+    for file in files:
+        sets.setdefault(columns_of(file, _SHAPE), []).append(file)
+    flaws = [*counter_flaws(others)]
+    for columns, alike in sets.items():
+        flaws += _set_flaws(folder, columns, alike, progress)
+    rows, entities, from_s, to_s = _extent(files)
+    return Report(
+        flaws=tuple(sorted(flaws, key=lambda f: (-f.severity, f.kind, f.metric, f.entity))),
+        files=len(files) + len(others),
+        rows=rows,
+        entities=entities,
+        metrics=len({column for columns in sets for column in columns}),
+        from_s=from_s,
+        to_s=to_s,
+        notes=tuple(notes),
+    )
+
+
+def _set_flaws(
+    folder: Path, columns: Sequence[str], files: Sequence[Path], progress: Callable[[str], None]
+) -> Iterator[Flaw]:
+    for metric in columns:
+        progress(metric)
+        table = merged([figures(load(file, metric)) for file in files])
+        others = [each for each in columns if each != metric]
+        yield from hanging(metric, table, files, others)
+        for (kind,), group in (
+            table.with_columns(kind_of().alias(_KIND)).partition_by(_KIND, as_dict=True).items()
+        ):
+            yield from judge(metric, str(kind), group)
+    times = Times()
+    for file in files:
+        times.add(file)
+    ignored: list[str] = []
+    events = [*read_json_lines(folder / "events.jsonl", ignored.append)]
+    spans = read_spans(folder / "spans.jsonl", ignored.append)
+    yield from gap_flaws(times, events, spans, columns)
+
+
+def _files(root: Path, shape: Shape, notes: list[str]) -> list[Path]:
+    parts = Parts(root)
+    folders = [parts.folder(part) for part in parts.between(0.0, float("inf"))]
+    return [file for each in folders for file in live_files(each, shape, notes.append)]
+
+
+def _extent(files: Sequence[Path]) -> tuple[int, int, float | None, float | None]:
+    """Return how many rows and entities there are, and from when to when."""
+    if not files:
+        return 0, 0, None, None
+    rows = pl.scan_parquet(
+        list(files), missing_columns="insert", extra_columns="ignore", glob=False
+    )
+    told = rows.select(
+        pl.len().alias("rows"),
+        pl.col(ENTITY).n_unique().alias("entities"),
+        pl.col("t_s").min().alias("from_s"),
+        pl.col("t_s").max().alias("to_s"),
+    ).collect(engine="streaming")
+    return told.row(0)

@@ -1,0 +1,21 @@
+"""Takes in what other programs push or expose: bytes of a wire format become an observation.
+
+Belongs here: who sent how much, which series are known, rates and sums over samples, tables.
+Does not: bytes (`clients/wire`), meaning of names (`observe/translate`), durability (`intake`).
+"""
+
+from __future__ import annotations
+
+from steward.observe.receive.decoders import Decoders, Parcelled, parcelled
+from steward.observe.receive.sorter import Sorter, SorterStats
+from steward.observe.receive.tables import Readings, observation_of
+
+__all__ = [
+    "Decoders",
+    "Parcelled",
+    "Readings",
+    "Sorter",
+    "SorterStats",
+    "observation_of",
+    "parcelled",
+]

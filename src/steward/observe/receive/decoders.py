@@ -1,0 +1,159 @@
+"""One decoder per thing that can be pushed at steward: bytes in, an observation out.
+
+What reaches a decoder is a parcel: who sent it and how it is packed, then the body just as it
+came. It can be put on disk as it is, and decoded again after a crash.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from steward.clients.wire.bounded import unpack
+from steward.clients.wire.exposition import labels_of_text
+from steward.clients.wire.otlp import (
+    Record,
+    decode_logs,
+    decode_metrics,
+    from_json,
+    point_of_key,
+)
+from steward.clients.wire.otlp_scan import COUNT_OF, PER_SECOND, SUM_OF
+from steward.clients.wire.remote_write import decode_write, labels_of_key
+from steward.clients.wire.samples import Limits
+from steward.errors import StewardError
+from steward.model.event import LogLine, Observation
+from steward.observe.receive.sorter import Sorter, SorterStats
+from steward.observe.receive.tables import Readings
+from steward.observe.translate import Place, place_point, place_series
+from steward.observe.translate.entities import node_name
+
+__all__ = ["Decoders", "Parcelled", "parcelled", "place_of_text"]
+
+Decoder = Callable[[bytes], Observation | Readings]
+_ENCODINGS = ("identity", "gzip", "snappy")
+_SUFFIX = {COUNT_OF: "/count", SUM_OF: "/sum"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcelled:
+    """A body as it came, with what its headers and its connection said."""
+
+    sender: str
+    encoding: str
+    json: bool
+    body: bytes
+
+
+def parcelled(given: Parcelled) -> bytes:
+    """Return the bytes that are kept on disk and decoded."""
+    sender = given.sender.encode()[:255]
+    head = bytes((_ENCODINGS.index(given.encoding), given.json, len(sender)))
+    return head + sender + given.body
+
+
+def _opened(data: bytes) -> Parcelled:
+    if len(data) < 3 or data[0] >= len(_ENCODINGS) or len(data) < 3 + data[2]:
+        raise StewardError("is not what a receiver put down", where="parcel")
+    return Parcelled(
+        encoding=_ENCODINGS[data[0]],
+        json=bool(data[1]),
+        sender=data[3 : 3 + data[2]].decode("utf-8", "replace"),
+        body=data[3 + data[2] :],
+    )
+
+
+class Decoders:
+    """All decoders, with what they remember of the series that came."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        max_series: int = 200_000,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limits = limits or Limits()
+        self._write = Sorter(
+            _place_of_write, source="remote-write", max_series=max_series, now_s=now_s
+        )
+        self._otlp = Sorter(self._place_of_point, source="otlp", max_series=max_series, now_s=now_s)
+        self.by_kind: dict[str, Decoder] = {
+            "remote-write": self.remote_write,
+            "otlp-metrics": self.otlp_metrics,
+            "otlp-logs": self.otlp_logs,
+        }
+
+    @property
+    def stats(self) -> dict[str, SorterStats]:
+        """What came in by each way, and what of it was not kept."""
+        return {"remote-write": self._write.stats, "otlp-metrics": self._otlp.stats}
+
+    def remote_write(self, data: bytes) -> Readings:
+        """Decode a Prometheus remote write request."""
+        opened = _opened(data)
+        samples = decode_write(opened.body, self._limits)
+        return self._write.sort(samples, sender=opened.sender)
+
+    def otlp_metrics(self, data: bytes) -> Readings:
+        """Decode an OTLP metrics request."""
+        opened = _opened(data)
+        samples = decode_metrics(self._plain(opened, logs=False), self._limits)
+        return self._otlp.sort(samples, sender=opened.sender)
+
+    def otlp_logs(self, data: bytes) -> Observation:
+        """Decode an OTLP logs request."""
+        opened = _opened(data)
+        records = decode_logs(self._plain(opened, logs=True), self._limits)
+        return Observation(lines=tuple(_line(record) for record in records))
+
+    def _plain(self, opened: Parcelled, *, logs: bool) -> bytes:
+        body = unpack(opened.body, encoding=opened.encoding, most_bytes=self._limits.body_bytes)
+        return from_json(body, logs=logs, limits=self._limits) if opened.json else body
+
+    def _place_of_point(self, key: bytes) -> Place:
+        point = point_of_key(key, self._limits)
+        if not point.name:
+            raise StewardError("a metric has no name", where="OTLP")
+        name = point.name + _SUFFIX.get(point.kind, "")
+        per_second = point.kind == PER_SECOND
+        return place_point(name, point.resource, point.attributes, per_second=per_second)
+
+
+def _place_of_write(key: bytes) -> Place:
+    return place_series(labels_of_key(key))
+
+
+def place_of_text(key: bytes) -> Place:
+    """Say what a series of exposition text is."""
+    return place_series(labels_of_text(key))
+
+
+def _line(record: Record) -> LogLine:
+    resource, attributes = record.resource, record.attributes
+    job = resource.get("job_id") or attributes.get("job_id")
+    node = next((resource[n] for n in ("host.name", "k8s.node.name") if resource.get(n)), "unknown")
+    source = attributes.get("log.file.name") or resource.get("service.name") or "otlp"
+    return LogLine(
+        t_s=record.t_ns / 1e9,
+        entity=f"job:{job}" if job else node_name(node),
+        source=source,
+        text=record.text,
+        level=_level(record.severity),
+    )
+
+
+def _level(severity: int) -> int:
+    """Return syslog's level of OTLP's severity: 1..4 trace, 5 debug, 9 info, 13 warn, 17 error.
+
+    >>> _level(9), _level(17), _level(21), _level(0), _level(5), _level(13), _level(10)
+    (6, 3, 2, 6, 7, 4, 5)
+    """
+    if severity == 0:
+        return 6
+    if severity < 9:
+        return 7
+    if severity < 13:
+        return 6 if severity == 9 else 5
+    return 4 if severity < 17 else 3 if severity < 21 else 2

@@ -1,0 +1,89 @@
+"""Series of Prometheus: steward's, dcgm-exporter's, node_exporter's; others keep their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from steward.errors import StewardError
+from steward.model.metrics import aliases_from
+from steward.observe.translate.entities import entity_of, node_name, with_rest
+from steward.observe.translate.names import PREFIX, by_exposed_name, rates_by_name
+from steward.observe.translate.place import Place, known_place
+
+__all__ = ["place_series"]
+
+# In Kubernetes an exporter's own host name is its pod's: the labels that scraping adds come first.
+_NODE_LABELS = ("node", "kubernetes_node", "Hostname", "hostname", "nodename", "host", "instance")
+_ABOUT_SCRAPING = frozenset({*_NODE_LABELS, "job", "endpoint", "prometheus", "prometheus_replica"})
+_TOLD_APART = {"node_cpu_seconds_total": "mode"}
+# Partitions, mapped and looped devices repeat what their disk says.
+_NOT_A_DISK = re.compile(r"^(dm-|loop|md|ram|zram|sr|fd|nbd)|^(sd|vd|xvd|hd)[a-z]+\d+$|n\d+p\d+$")
+_PER_DEVICE = {
+    "node_disk_read_bytes_total": "disk",
+    "node_disk_written_bytes_total": "disk",
+    "node_network_receive_bytes_total": "net",
+    "node_network_transmit_bytes_total": "net",
+}
+
+
+def place_series(labels: Mapping[str, str]) -> Place:
+    """Say what a series is; raises for one without a name."""
+    name = labels.get("__name__", "")
+    if not name:
+        raise StewardError("a series has no name", hint="every series needs the label __name__")
+    node = _node(labels)
+    place = (
+        _ours(name, labels)
+        if name.startswith(PREFIX)
+        else _dcgm(name, labels, node)
+        if name.startswith("DCGM_FI_")
+        else _node_exporter(name, labels, node)
+        if name.startswith("node_")
+        else None
+    )
+    if place is not None and place.entity:
+        return place
+    return Place(entity=with_rest(node, labels, without=_ABOUT_SCRAPING), name=name)
+
+
+def _node(labels: Mapping[str, str]) -> str:
+    for label in _NODE_LABELS:
+        if labels.get(label):
+            return node_name(labels[label])
+    return "unknown"
+
+
+def _ours(name: str, labels: Mapping[str, str]) -> Place | None:
+    metric = by_exposed_name().get(name)
+    if metric is None:
+        return None
+    found = {**labels, "job_id": labels.get("job_id", "")}
+    entity = entity_of(found, of_job=metric.of in ("job", "share"))
+    return Place(entity=entity, name=metric.name, metric=metric) if entity else None
+
+
+def _dcgm(name: str, labels: Mapping[str, str], node: str) -> Place | None:
+    found = aliases_from("dcgm").get(name)
+    index = labels.get("gpu") or labels.get("device", "").removeprefix("nvidia")
+    if not index.isdigit():
+        return None
+    slice_ = labels.get("GPU_I_ID", "")
+    entity = f"{node}/gpu{int(index)}" + (f"/mig{int(slice_)}" if slice_.isdigit() else "")
+    if found is None:  # whose it is can be told, though not what
+        return Place(entity=entity, name=name, blanks=True)
+    return known_place(entity, found, rates_by_name())
+
+
+def _node_exporter(name: str, labels: Mapping[str, str], node: str) -> Place | None:
+    apart = _TOLD_APART.get(name)
+    word = f"{name}/{labels.get(apart, '')}" if apart else name
+    found = aliases_from("node_exporter").get(word)
+    if found is None:
+        return None
+    device, kind = labels.get("device", ""), _PER_DEVICE.get(name)
+    if kind == "disk" and _NOT_A_DISK.search(device):
+        return None
+    if kind == "net" and device == "lo":
+        return None
+    return known_place(node, found, rates_by_name(), adds=bool(kind or apart))

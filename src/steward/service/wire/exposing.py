@@ -1,0 +1,76 @@
+"""The newest value of every metric as the text that Prometheus scrapes, or as OpenMetrics.
+
+One line per entity and metric. Labels name the entity; `job_id` and `tenant` say who holds a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from steward.clients.wire.exposition import shown_labels
+from steward.model.view import View
+from steward.observe.latest import Latest, LatestColumn
+from steward.observe.translate import exposed_name, labels_of
+
+__all__ = ["Exposed", "expose", "holders"]
+
+Holder = tuple[tuple[str, str], ...]
+# OpenMetrics wants a unit to be the end of the name, in its own words.
+UNITS = ("bytes", "seconds", "watts", "joules", "celsius", "hz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposed:
+    """Text, and how many series are in it."""
+
+    text: str
+    series: int
+
+
+def expose(
+    latest: Latest, *, since_s: float, held: Mapping[str, Holder], openmetrics: bool = False
+) -> Exposed:
+    """Write down every value from `since_s` on; `held` says by whom GPUs are held."""
+    labels: dict[str, str] = {}
+    parts, series = [], 0
+    for column in latest.columns(since_s=since_s):
+        parts.append(_head(column, openmetrics=openmetrics))
+        parts.append(_lines(column, labels, held))
+        series += len(column.entities)
+    return Exposed(text="".join(parts), series=series)
+
+
+def _head(column: LatestColumn, *, openmetrics: bool) -> str:
+    name, metric = exposed_name(column.metric.name), column.metric
+    unit = name.rpartition("_")[2]
+    meaning = metric.meaning.replace("\\", r"\\").replace("\n", " ")
+    lines = [f"# HELP {name} {meaning} ({metric.unit})", f"# TYPE {name} gauge"]
+    if openmetrics and unit in UNITS:
+        lines.append(f"# UNIT {name} {unit}")
+    return "\n".join(lines) + "\n"
+
+
+def _lines(column: LatestColumn, labels: dict[str, str], held: Mapping[str, Holder]) -> str:
+    name = exposed_name(column.metric.name)
+    found = []
+    for entity, value in zip(column.entities, column.values.tolist(), strict=True):
+        shown = labels.get(entity)
+        if shown is None:
+            shown = labels[entity] = shown_labels(
+                {**labels_of(entity), **dict(held.get(entity, ()))}
+            )
+        found.append(f"{name}{shown} {value!r}\n")
+    return "".join(found)
+
+
+def holders(view: View) -> dict[str, Holder]:
+    """Return which job and which tenant hold each GPU."""
+    found: dict[str, Holder] = {}
+    rows = zip(view.gpus.owner.tolist(), view.gpus.tenant.tolist(), strict=True)
+    for row, (owner, tenant) in enumerate(rows):
+        if owner >= 0:
+            said = [("job_id", str(view.job_id(owner)))]
+            said += [("tenant", str(view.tenant_id(tenant)))] if tenant >= 0 else []
+            found[str(view.gpu_id(row))] = tuple(said)
+    return found

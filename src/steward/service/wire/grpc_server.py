@@ -1,0 +1,117 @@
+"""OTLP over gRPC: the same two services, on a port of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceResponse,
+)
+from starlette.datastructures import Headers
+
+from steward.clients.otlp import LOGS_METHOD, METRICS_METHOD
+from steward.errors import StewardError, TemporaryError
+from steward.observe.receive import Parcelled
+from steward.service.access import Access
+from steward.service.wire.reception import Reception, check_may_send, take
+
+__all__ = ["OtlpServer"]
+
+KINDS = {METRICS_METHOD: "otlp-metrics", LOGS_METHOD: "otlp-logs"}
+AT_ONCE = 8
+
+
+class OtlpServer:
+    """A gRPC server for metrics and logs. `port` 0 takes any that is free; see `port` then."""
+
+    def __init__(
+        self,
+        reception: Reception,
+        access: Access,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 4317,
+        most_bytes: int = 32 * 2**20,
+        tls: tuple[bytes, bytes] | None = None,
+    ) -> None:
+        self._server = grpc.server(
+            ThreadPoolExecutor(AT_ONCE, thread_name_prefix="otlp"),
+            options=[
+                ("grpc.max_receive_message_length", most_bytes),
+                ("grpc.so_reuseport", 0),  # two programs on one port would each get a part
+            ],
+        )
+        self._server.add_generic_rpc_handlers((_Handlers(reception, access),))
+        self.port = self._listen(f"{host}:{port}", tls)
+
+    def _listen(self, address: str, tls: tuple[bytes, bytes] | None) -> int:
+        """Bind; `tls` is a private key and a certificate."""
+        hint = "choose another port with service.otlp_grpc_port"
+        try:
+            port = (
+                self._server.add_insecure_port(address)
+                if tls is None
+                else self._server.add_secure_port(address, grpc.ssl_server_credentials([tls]))
+            )
+        except RuntimeError as fault:
+            raise StewardError("cannot listen here for OTLP", where=address, hint=hint) from fault
+        if not port:
+            raise StewardError("cannot listen here for OTLP", where=address, hint=hint)
+        return int(port)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._server.start()
+
+    def stop(self, *, within_s: float = 3.0) -> None:
+        """Let calls that are under way end, then close."""
+        self._server.stop(within_s).wait()
+
+
+class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
+    def __init__(self, reception: Reception, access: Access) -> None:
+        self._reception = reception
+        self._access = access
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        kind = KINDS.get(details.method)
+        if kind is None:
+            return None
+        return grpc.unary_unary_rpc_method_handler(self._taking(kind))
+
+    def _taking(self, kind: str) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+        def answer(body: bytes, context: grpc.ServicerContext) -> bytes:
+            try:
+                given = Parcelled(
+                    sender=self._sender(context), encoding="identity", json=False, body=body
+                )
+                taken = take(self._reception, kind, given)
+            except TemporaryError as fault:
+                context.abort(grpc.StatusCode.UNAVAILABLE, str(fault))
+            except StewardError as fault:
+                context.abort(_code(fault), str(fault))
+            if kind == "otlp-logs":
+                return bytes(ExportLogsServiceResponse().SerializeToString())
+            said = ExportMetricsServiceResponse()
+            if taken.refused:
+                said.partial_success.rejected_data_points = taken.refused
+                said.partial_success.error_message = taken.why
+            return bytes(said.SerializeToString())
+
+        return answer
+
+    def _sender(self, context: grpc.ServicerContext) -> str:
+        pairs = {
+            name: value
+            for name, value in context.invocation_metadata()
+            if isinstance(value, str) and name in ("authorization", "forwarded", "x-forwarded-for")
+        }
+        return f"{check_may_send(self._access.user(Headers(pairs)))} {context.peer()}"
+
+
+def _code(fault: StewardError) -> grpc.StatusCode:
+    denied = getattr(fault, "status", 0) == 403
+    return grpc.StatusCode.PERMISSION_DENIED if denied else grpc.StatusCode.INVALID_ARGUMENT

@@ -1,0 +1,127 @@
+"""Remote write and OTLP over HTTP. The answers are those that the two specifications ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi import APIRouter, Request, Response
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceResponse,
+)
+from starlette.concurrency import run_in_threadpool
+
+from steward.clients.wire.remote_write import field
+from steward.errors import StewardError, TemporaryError
+from steward.observe.receive import Parcelled
+from steward.service.door import PUSHED
+from steward.service.failures import RefusedError
+from steward.service.wire.reception import Reception, Taken, check_may_send, take
+
+__all__ = ["wire_routes"]
+
+WRITE, METRICS, LOGS = PUSHED
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+WAIT_S = 5
+
+
+def wire_routes(reception: Reception) -> APIRouter:
+    """Return the routes that other monitoring systems push to."""
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.post(WRITE)
+    async def write(request: Request) -> Response:
+        _check_write(request.headers)
+        given = await _given(request, encoding="snappy")
+        try:
+            taken = await run_in_threadpool(take, reception, "remote-write", given)
+        except TemporaryError as fault:
+            return _later(str(fault).encode(), "text/plain")
+        except RefusedError:
+            raise
+        except StewardError as fault:
+            return Response(str(fault), 400, media_type="text/plain")
+        if taken.refused:
+            return Response(taken.why, 400, media_type="text/plain")
+        return Response(status_code=204)
+
+    @routes.post(METRICS)
+    async def metrics(request: Request) -> Response:
+        return await _otlp(request, reception, "otlp-metrics")
+
+    @routes.post(LOGS)
+    async def logs(request: Request) -> Response:
+        return await _otlp(request, reception, "otlp-logs")
+
+    return routes
+
+
+def _check_write(headers: Mapping[str, str]) -> None:
+    """Refuse what is not remote write 1.0 with 415, upon which senders of 2.0 fall back to it."""
+    kind, _, rest = headers.get("content-type", PROTOBUF).partition(";")
+    proto = rest.partition("proto=")[2].strip() or "prometheus.WriteRequest"
+    packed = headers.get("content-encoding", "snappy")
+    if kind.strip() != PROTOBUF or proto != "prometheus.WriteRequest" or packed != "snappy":
+        raise RefusedError(
+            415,
+            f"the body is {kind.strip()} ({proto}), packed by {packed}",
+            where="Content-Type header",
+            hint="steward takes remote write 1.0: prometheus.WriteRequest, packed by snappy",
+        )
+
+
+async def _given(request: Request, *, encoding: str, json: bool = False) -> Parcelled:
+    sender = check_may_send(getattr(request.state, "user", None))
+    host = request.client.host if request.client else ""
+    body = await request.body()
+    return Parcelled(sender=f"{sender} {host}", encoding=encoding, json=json, body=body)
+
+
+async def _otlp(request: Request, reception: Reception, kind: str) -> Response:
+    media = request.headers.get("content-type", PROTOBUF).partition(";")[0].strip()
+    packed = request.headers.get("content-encoding", "identity").strip().lower()
+    if media not in (PROTOBUF, JSON) or packed not in ("identity", "gzip"):
+        raise RefusedError(
+            415,
+            f"the body is {media}, packed by {packed}",
+            where="Content-Type header",
+            hint=f"OTLP is {PROTOBUF} or {JSON}, as it is or packed by gzip",
+        )
+    given = await _given(request, encoding=packed, json=media == JSON)
+    try:
+        taken = await run_in_threadpool(take, reception, kind, given)
+    except TemporaryError as fault:
+        return _later(_status(str(fault), media), media)
+    except RefusedError:
+        raise
+    except StewardError as fault:
+        return Response(_status(str(fault), media), 400, media_type=media)
+    return Response(_answer(kind, taken, media), 200, media_type=media)
+
+
+def _later(body: bytes, media: str) -> Response:
+    return Response(body, 503, media_type=media, headers={"Retry-After": str(WAIT_S)})
+
+
+def _status(message: str, media: str) -> bytes:
+    """Encode google.rpc.Status, which is what OTLP/HTTP answers with when it refuses."""
+    if media == JSON:
+        import json  # noqa: PLC0415 - for this alone
+
+        return json.dumps({"message": message}).encode()
+    return field(0x12, message.encode())
+
+
+def _answer(kind: str, taken: Taken, media: str) -> bytes:
+    if kind == "otlp-logs":
+        said: ExportLogsServiceResponse | ExportMetricsServiceResponse = ExportLogsServiceResponse()
+    else:
+        said = ExportMetricsServiceResponse()
+        if taken.refused:
+            said.partial_success.rejected_data_points = taken.refused
+            said.partial_success.error_message = taken.why
+    if media == JSON:
+        from google.protobuf.json_format import MessageToJson  # noqa: PLC0415 - rarely needed
+
+        return str(MessageToJson(said)).encode()
+    return bytes(said.SerializeToString())

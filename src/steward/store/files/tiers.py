@@ -1,0 +1,236 @@
+"""Coarser copies of telemetry: least, greatest, mean and number of values per 10 s and per 5 min.
+
+They are worked out when an hour, or a day, is over. A tier's file names the files it was made
+from; whatever no tier's file names is worked out when it is asked for. So the newest hour, late
+samples and a crash between two files need no special care, and extremes are never lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from steward.model.frame import ENTITY, T_S, Frame
+from steward.store.files.keeper import LEVEL, remove_old
+from steward.store.files.parquet import (
+    DAY_S,
+    HOUR_S,
+    Note,
+    Parts,
+    Shape,
+    columns_of,
+    lazily,
+    live_files,
+    made_from,
+    replaced_by,
+    write_frame,
+)
+
+__all__ = [
+    "STATISTICS",
+    "TIERS",
+    "Cover",
+    "Tier",
+    "Tiers",
+    "coarser",
+    "cover",
+    "metrics_of",
+    "read_steps",
+]
+
+STATISTICS = ("min", "max", "mean", "count")
+_SHAPE = Shape()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """One row per entity and `step_s`, in files of one partition each."""
+
+    name: str
+    step_s: int
+    period_s: int
+
+    def parts(self, raw: Path) -> Parts:
+        """Return where this tier of the telemetry in `raw` lies: beside it."""
+        return Parts(raw.with_name(f"{raw.name}_{self.name}"), self.period_s)
+
+
+TIERS = (
+    Tier(name="10s", step_s=10, period_s=HOUR_S),
+    Tier(name="5m", step_s=300, period_s=DAY_S),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cover:
+    """Files that together hold every sample once: raw ones first, then each tier's."""
+
+    levels: tuple[tuple[Path, ...], ...]
+    stale: tuple[Path, ...] = ()  # of the last tier: others hold these rows by now
+
+
+def cover(raw: Path, tiers: Sequence[Tier], *, from_s: float, to_s: float, note: Note) -> Cover:
+    """Choose the coarsest files of these tiers for a time; finer ones where nothing else has it."""
+    levels = [_files(Parts(raw), from_s, to_s, note)]
+    stale: list[Path] = []
+    for tier in tiers:
+        below = levels[-1]
+        replaced = {name for file in below for name in replaced_by(file, _SHAPE)}
+        mine = _files(tier.parts(raw), from_s, to_s, note)
+        stale = [file for file in mine if not replaced.isdisjoint(made_from(file, _SHAPE))]
+        good = [file for file in mine if file not in stale]
+        used = {name for file in good for name in made_from(file, _SHAPE)}
+        levels[-1] = [file for file in below if file.name not in used]
+        levels.append(good)
+    return Cover(levels=tuple(map(tuple, levels)), stale=tuple(stale))
+
+
+def _files(parts: Parts, from_s: float, to_s: float, note: Note) -> list[Path]:
+    folders = [parts.folder(part) for part in parts.between(from_s, to_s)]
+    return [file for folder in folders for file in live_files(folder, _SHAPE, note)]
+
+
+def metrics_of(columns: Sequence[str]) -> list[str]:
+    """Return the metrics behind the columns of a tier."""
+    ends = tuple(f".{each}" for each in STATISTICS)
+    return list(dict.fromkeys(c.rpartition(".")[0] for c in columns if c.endswith(ends)))
+
+
+def coarser(
+    rows: pl.LazyFrame, metrics: Sequence[str], *, step_s: float, summed: bool
+) -> pl.LazyFrame:
+    """Return one row per entity and step; `summed` says that the rows are a tier's already."""
+    step = (pl.col(T_S) // step_s * step_s).alias(T_S)
+    values = [each for name in metrics for each in (_of_tier(name) if summed else _of_raw(name))]
+    return rows.group_by(step, ENTITY).agg(values).sort(ENTITY, T_S)
+
+
+def _of_raw(name: str) -> list[pl.Expr]:
+    value = pl.col(name)
+    return [
+        value.min().alias(f"{name}.min"),
+        value.max().alias(f"{name}.max"),
+        value.mean().alias(f"{name}.mean"),
+        value.count().cast(pl.Float64).alias(f"{name}.count"),
+    ]
+
+
+def _of_tier(name: str) -> list[pl.Expr]:
+    count = pl.col(f"{name}.count")
+    total = (pl.col(f"{name}.mean") * count).sum()
+    return [
+        pl.col(f"{name}.min").min(),
+        pl.col(f"{name}.max").max(),
+        pl.when(count.sum() > 0).then(total / count.sum()).alias(f"{name}.mean"),
+        count.sum(),
+    ]
+
+
+class Tiers:
+    """Makes the tiers of one telemetry folder, and forgets them when they are too old."""
+
+    def __init__(self, raw: Path, *, keep_days: Sequence[float], note: Note) -> None:
+        self._raw = raw
+        self._note = note
+        self._keep_days = tuple(keep_days)
+        self.now_s = float("inf")  # of the last upkeep; what never has one gets every day at once
+
+    def make(self, hour: int) -> None:
+        """Work out what an hour that is over adds; a day when its last hour is there."""
+        self._build(1, from_s=hour * HOUR_S)
+        day = hour * HOUR_S // DAY_S
+        of_day = Parts(self._raw).between(day * DAY_S, (day + 1) * DAY_S - 1)
+        if hour == max(of_day, default=hour) and (day + 1) * DAY_S <= self.now_s:
+            self._build(2, from_s=day * DAY_S)
+
+    def remove_old(self, newest_s: float) -> None:
+        """Forget what is older than each tier is kept."""
+        for tier, days in zip(TIERS, self._keep_days, strict=True):
+            remove_old(tier.parts(self._raw), newest_s=newest_s, keep_s=days * DAY_S)
+
+    def _build(self, count: int, *, from_s: float) -> None:
+        """Make what the last of the first `count` tiers lacks in one partition."""
+        tier = TIERS[count - 1]
+        parts = tier.parts(self._raw)
+        to_s = from_s + tier.period_s - 1e-6
+        known = cover(self._raw, TIERS[:count], from_s=from_s, to_s=to_s, note=self._note)
+        folder = parts.folder(int(from_s // tier.period_s))
+        summed = count > 1
+        stale = {file: metrics_of(columns_of(file, _SHAPE)) for file in known.stale}
+        for columns, files in _alike(known.levels[count - 1]).items():
+            metrics = metrics_of(columns) if summed else list(columns)
+            replaces = [file.name for file, has in stale.items() if sorted(has) == sorted(metrics)]
+            rows = lazily(files, {name: _SHAPE.kind(name) for name in (T_S, ENTITY, *columns)})
+            frame = coarser(rows, metrics, step_s=tier.step_s, summed=summed)
+            names = [file.name for file in files]
+            write_frame(
+                folder,
+                frame.collect(engine="streaming"),
+                made_from=names,
+                replaces=replaces,
+                level=LEVEL,
+            )
+        for file in known.stale:
+            file.unlink(missing_ok=True)
+
+
+def _alike(files: Sequence[Path]) -> dict[tuple[str, ...], list[Path]]:
+    """Group files by their columns."""
+    sets: dict[tuple[str, ...], list[Path]] = {}
+    for file in files:
+        sets.setdefault(columns_of(file, _SHAPE), []).append(file)
+    return sets
+
+
+def read_steps(
+    known: Cover,
+    waiting: Sequence[Frame],
+    where: pl.Expr,
+    *,
+    metrics: Sequence[str] | None,
+    step_s: float,
+) -> Frame:
+    """Return one row per entity and step, from the files of a cover and what waits in memory."""
+    raw, *tiers = known.levels
+    pieces: list[Frame] = []
+    for rows, columns in _raw_rows(raw, waiting):
+        asked = [name for name in columns if metrics is None or name in metrics]
+        if asked:
+            once = rows.filter(where).select(T_S, ENTITY, *asked).unique()
+            steps = coarser(once, asked, step_s=step_s, summed=False)
+            pieces.append(steps.collect(engine="streaming"))
+    for columns, alike in _alike([file for files in tiers for file in files]).items():
+        asked = [name for name in metrics_of(columns) if metrics is None or name in metrics]
+        if asked:
+            rows = lazily(alike, {name: _SHAPE.kind(name) for name in (T_S, ENTITY, *columns)})
+            steps = coarser(rows.filter(where), asked, step_s=step_s, summed=True)
+            pieces.append(steps.collect(engine="streaming"))
+    return _merged(pieces, step_s=step_s)
+
+
+def _raw_rows(
+    files: Sequence[Path], waiting: Sequence[Frame]
+) -> Iterator[tuple[pl.LazyFrame, list[str]]]:
+    """Give samples that no tier has, by their columns: those in files and those that wait."""
+    sets = _alike(files)
+    by_columns = {tuple(sorted({*table.columns} - {T_S, ENTITY})): table for table in waiting}
+    for columns in dict.fromkeys((*sets, *by_columns)):
+        names = (T_S, ENTITY, *columns)
+        pieces = []
+        if columns in sets:
+            pieces.append(lazily(sets[columns], {name: _SHAPE.kind(name) for name in names}))
+        if columns in by_columns:
+            pieces.append(by_columns[columns].lazy().select(names))
+        yield pl.concat(pieces), list(columns)
+
+
+def _merged(pieces: Sequence[Frame], *, step_s: float) -> Frame:
+    """Put steps of several tables together: one row per entity and step."""
+    if not pieces:
+        return pl.DataFrame(schema={T_S: pl.Float64, ENTITY: pl.String})
+    united = pl.concat(pieces, how="diagonal")
+    metrics = sorted(metrics_of(united.columns))
+    return coarser(united.lazy(), metrics, step_s=step_s, summed=True).collect()

@@ -1,0 +1,291 @@
+"""A small form for common questions: `mean(gpu.busy_share) by entity every 1m since 1h`.
+
+    WHAT(METRIC) [, WHAT(METRIC)]... [by FIELD, ...] [every TIME] [since TIME] [from T to T]
+        [where CONDITION and CONDITION ...] [top N]
+
+`WHAT` is mean, min, max, sum, count, first, last, median, p90, p95, p99 or stddev. A field is
+entity, node, kind, job, run, workload or phase. A condition compares a field with a text (`=`,
+`!=`, `~` with `*` for anything, `!~`) or a metric with a number. `since` counts back from the
+newest sample. Values that are null do not count. It becomes SQL, over the coarsest tier that can
+tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from steward.errors import StewardError, did_you_mean
+from steward.store.files.tiers import TIERS
+from steward.store.query.views import SPAN_KINDS, quoted, text_literal
+
+__all__ = ["Expression", "is_sql", "parse"]
+
+_SQL = re.compile(r"^\s*(select|with|from|describe|summarize|explain|values|show|pivot|\()\b", re.I)
+_TOKEN = re.compile(
+    r"\s*(?:(?P<text>\"[^\"]*\"|'[^']*')|(?P<number>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.:-]))"
+    r"|(?P<word>[A-Za-z_0-9][\w.:/@*+-]*)|(?P<sign>!=|!~|<=|>=|[(),=~<>]))"
+)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_TIME = re.compile(r"^(\d+(?:\.\d+)?)(ms|s|min|m|h|d|w)$")
+_PLAIN = {
+    "mean": "avg({0})", "min": "min({0})", "max": "max({0})", "sum": "sum({0})",
+    "count": "count({0})", "first": "arg_min({0}, t_s)", "last": "arg_max({0}, t_s)",
+    "median": "median({0})", "p90": "quantile_cont({0}, 0.9)", "p95": "quantile_cont({0}, 0.95)",
+    "p99": "quantile_cont({0}, 0.99)", "stddev": "stddev_samp({0})",
+}  # fmt: skip
+_FROM_TIER = {
+    "mean": "sum({mean} * {count}) / nullif(sum({count}), 0)",
+    "min": "min({min})",
+    "max": "max({max})",
+    "sum": "sum({mean} * {count})",
+    "count": "sum({count})::BIGINT",
+}
+FIELDS = ("entity", "node", "kind", *SPAN_KINDS)
+_CLAUSES = ("by", "every", "since", "from", "where", "top")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One thing that rows have to fulfil."""
+
+    name: str
+    sign: str
+    value: str | float
+
+    @property
+    def sql(self) -> str:
+        """The condition as SQL has it."""
+        name = quoted(self.name)
+        if isinstance(self.value, float):
+            return f"{name} {self.sign.replace('!=', '<>')} {self.value!r}"
+        if self.sign in ("~", "!~"):
+            negated = "NOT " if self.sign == "!~" else ""
+            return f"{negated}({name} GLOB {text_literal(_glob(self.value))})"
+        return f"{name} {self.sign.replace('!=', '<>')} {text_literal(self.value)}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Expression:
+    """A question, taken apart."""
+
+    values: list[tuple[str, str]] = field(default_factory=list)  # what, metric
+    by: list[str] = field(default_factory=list)
+    every_s: float | None = None
+    since_s: float | None = None
+    from_s: float | None = None
+    to_s: float | None = None
+    where: list[Condition] = field(default_factory=list)
+    top: int | None = None
+
+    def time(self, newest_s: float) -> tuple[float, float]:
+        """Return from when to when it asks, given the newest sample."""
+        from_s = self.from_s if self.from_s is not None else 0.0
+        if self.since_s is not None:
+            from_s = max(from_s, newest_s - self.since_s)
+        return from_s, self.to_s if self.to_s is not None else float("inf")
+
+    def sql(self, newest_s: float) -> str:
+        """Return the question as SQL."""
+        from_s, to_s = self.time(newest_s)
+        table, forms = self._table()
+        keys = [quoted(name) for name in self.by]
+        if self.every_s is not None:
+            keys.insert(0, f"floor(t_s / {self.every_s!r}) * {self.every_s!r} AS t_s")
+        picked = [
+            f"{_formed(forms[what], name)} AS {quoted(f'{what}({name})')}"
+            for what, name in self.values
+        ]
+        conditions = [f"t_s >= {from_s!r}"] if from_s > 0 else []
+        conditions += [f"t_s <= {to_s!r}"] if to_s != float("inf") else []
+        conditions += [each.sql for each in self.where]
+        conditions.append(self._any_value(table))
+        numbers = ", ".join(str(number + 1) for number in range(len(keys)))
+        grouped = f" GROUP BY {numbers}" if keys else ""
+        last = quoted("{}({})".format(*self.values[0]))
+        order = f" ORDER BY {last} DESC NULLS LAST LIMIT {self.top}" if self.top else ""
+        order = order or (f" ORDER BY {numbers}" if keys else "")
+        return (  # names and texts are quoted
+            f"SELECT {', '.join([*keys, *picked])} FROM {table} "  # noqa: S608
+            f"WHERE {' AND '.join(conditions)}{grouped}{order}"
+        )
+
+    def _table(self) -> tuple[str, dict[str, str]]:
+        """Choose the coarsest tier that answers exactly."""
+        labels = {*self.by, *(each.name for each in self.where)}
+        simple = all(what in _FROM_TIER for what, _ in self.values)
+        if simple and labels <= {"entity", "node", "kind"} and self.every_s is not None:
+            steps = [each for each in TIERS if self.every_s % each.step_s == 0]
+            if steps:
+                return f"telemetry_{steps[-1].name}", _FROM_TIER
+        return "telemetry", _PLAIN
+
+    def _any_value(self, table: str) -> str:
+        """Leave out what never had any of the metrics: whole files need not be read then."""
+        suffix = "" if table == "telemetry" else ".count"
+        names = dict.fromkeys(quoted(f"{name}{suffix}") for _, name in self.values)
+        return "(" + " OR ".join(f"{name} IS NOT NULL" for name in names) + ")"
+
+
+def is_sql(text: str) -> bool:
+    """Say whether a question is SQL."""
+    return bool(_SQL.match(text))
+
+
+def parse(text: str) -> Expression:
+    """Take a question apart; a mistake is told with its place."""
+    return _Parser(text).expression()
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    place: int
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = [*self._split()]
+        self._next = 0
+
+    def _split(self) -> Iterator[_Token]:
+        place = 0
+        while self._text[place:].strip():
+            match = _TOKEN.match(self._text, place)
+            if match is None or match.lastgroup is None:
+                rest = len(self._text[place:]) - len(self._text[place:].lstrip())
+                raise self._fault(f"cannot read '{self._text[place:].strip()[:20]}'", place + rest)
+            yield _Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup))
+            place = match.end()
+
+    def expression(self) -> Expression:
+        made = Expression()
+        made.values.append(self._value())
+        while self._take_if(","):
+            made.values.append(self._value())
+        while self._next < len(self._tokens):
+            self._clause(made)
+        return made
+
+    def _value(self) -> tuple[str, str]:
+        what = self._word("what to work out", tuple(_PLAIN))
+        self._sign("(")
+        metric = self._expect("word", "a metric").text
+        self._sign(")")
+        return what, metric
+
+    def _clause(self, made: Expression) -> None:
+        match self._word("a clause", _CLAUSES):
+            case "by":
+                made.by += self._fields()
+            case "every":
+                made.every_s = self._duration()
+            case "since":
+                made.since_s = self._duration()
+            case "from":
+                made.from_s = self._moment()
+                made.to_s = self._moment() if self._take_if("to") else None
+            case "top":
+                made.top = int(float(self._expect("number", "a number").text))
+            case _:
+                made.where += self._conditions()
+
+    def _fields(self) -> list[str]:
+        found = [self._word("a field", FIELDS)]
+        while self._take_if(","):
+            found.append(self._word("a field", FIELDS))
+        return found
+
+    def _conditions(self) -> list[Condition]:
+        found = [self._condition()]
+        while self._take_if("and"):
+            found.append(self._condition())
+        return found
+
+    def _condition(self) -> Condition:
+        name = self._expect("word", "a field or a metric")
+        sign = self._expect("sign", "=, !=, ~, !~, <, <=, > or >=")
+        value = self._take("a text or a number")
+        is_field = name.text in FIELDS
+        if sign.text in ("~", "!~") and not is_field:
+            known = ", ".join(FIELDS)
+            raise self._fault(f"only a field can be like a text; fields: {known}", name.place)
+        if value.kind == "number" and not is_field:
+            return Condition(name=name.text, sign=sign.text, value=float(value.text))
+        if not is_field:
+            raise self._fault(f"'{name.text}' is compared with a number", value.place)
+        if sign.text not in ("=", "!=", "~", "!~"):
+            raise self._fault(f"{name.text} is a text: use =, !=, ~ or !~", sign.place)
+        return Condition(name=name.text, sign=sign.text, value=value.text.strip("\"'"))
+
+    def _duration(self) -> float:
+        token = self._take("a time such as 30s, 5m or 1h")
+        match = _TIME.match(token.text)
+        if match is None or float(match[1]) == 0.0:
+            problem = f"'{token.text}' is no time; write 500ms, 30s, 5m, 1h or 2d"
+            raise self._fault(problem, token.place)
+        return float(match[1]) * _UNITS[match[2]]
+
+    def _moment(self) -> float:
+        token = self._take("a moment: seconds since 1970, or an ISO date")
+        try:
+            return float(token.text)
+        except ValueError:
+            pass
+        try:
+            date = datetime.fromisoformat(token.text.strip("\"'"))
+        except ValueError:
+            problem = (
+                f"'{token.text}' is no moment; write 2026-11-15T14:00:00 or seconds since 1970"
+            )
+            raise self._fault(problem, token.place) from None
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+
+    def _word(self, what: str, known: Sequence[str]) -> str:
+        token = self._take(what)
+        word = token.text.lower()
+        if word not in known:
+            near = did_you_mean(word, known)
+            problem = f"'{token.text}' is not {what}; known: {', '.join(known)}"
+            raise self._fault(problem, token.place, near)
+        return word
+
+    def _sign(self, sign: str) -> None:
+        token = self._take(f"'{sign}'")
+        if token.text != sign:
+            raise self._fault(f"'{sign}' is expected, not '{token.text}'", token.place)
+
+    def _expect(self, kind: str, what: str) -> _Token:
+        token = self._take(what)
+        if token.kind != kind:
+            raise self._fault(f"{what} is expected, not '{token.text}'", token.place)
+        return token
+
+    def _take(self, what: str) -> _Token:
+        if self._next >= len(self._tokens):
+            raise self._fault(f"{what} is expected, but it ends here", len(self._text))
+        self._next += 1
+        return self._tokens[self._next - 1]
+
+    def _take_if(self, text: str) -> bool:
+        there = self._next < len(self._tokens) and self._tokens[self._next].text.lower() == text
+        self._next += there
+        return there
+
+    def _fault(self, problem: str, place: int, near: str = "") -> StewardError:
+        hint = near or "for example: mean(gpu.busy_share) by entity every 1m since 1h"
+        return StewardError(problem, where=f"query, column {place + 1}", hint=hint)
+
+
+def _glob(text: str) -> str:
+    """Only `*` means something; DuckDB's other signs stand for themselves."""
+    return re.sub(r"([?\[])", r"[\1]", text)
+
+
+def _formed(form: str, name: str) -> str:
+    parts = {each: quoted(f"{name}.{each}") for each in ("min", "max", "mean", "count")}
+    return form.format(quoted(name).replace("{", "{{").replace("}", "}}"), **parts)

@@ -1,0 +1,225 @@
+"""SQL over a store folder with DuckDB: read-only, within the folder, with limits."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import duckdb
+import polars as pl
+
+from steward.errors import StewardError, did_you_mean
+from steward.store.files.parquet import Parts, Shape, lazily, live_files
+from steward.store.query.tables import Tables
+from steward.store.query.views import text_literal
+
+__all__ = ["Answer", "Limits", "Query"]
+
+_READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+_PLACE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^")
+_NAMED = re.compile(r'(?:column|Table with name|table|Function with name) "?([^"\s!]+)"?')
+_GUESS = re.compile(r"\n(?:Did you mean|Candidate tables).*")  # ours are better: they know metrics
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a question may cost."""
+
+    memory_bytes: int = 2 << 30
+    timeout_s: float = 60.0
+    threads: int = 0  # 0: as many as there are cores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Rows with the names of their columns; `more` says that a limit cut them off."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[object, ...]]
+    more: bool = False
+
+
+class Query:
+    """One folder, open for questions. Files that compaction replaces meanwhile are found again."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        from_s: float = 0.0,
+        to_s: float = float("inf"),
+        limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self._folder = folder.absolute()
+        if not any((self._folder / name).exists() for name in ("telemetry", "other", "logs")):
+            raise StewardError(
+                "there is no telemetry here",
+                where=str(folder),
+                hint="name a folder that `steward observe record`, `steward observe import` or "
+                "`steward up` has written",
+            )
+        self._limits = limits
+        self.notes: list[str] = []
+        self._scratch = tempfile.TemporaryDirectory(prefix="steward-query-")
+        if {*str(self._folder)} & {*"*?["}:  # DuckDB would take the name for a pattern
+            link = Path(self._scratch.name) / "data"
+            link.symlink_to(self._folder)
+            self._folder = link
+        self._tables = Tables(
+            folder=self._folder,
+            scratch=Path(self._scratch.name),
+            from_s=from_s,
+            to_s=to_s,
+            note=self.notes.append,
+        )
+
+    def __enter__(self) -> Query:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._scratch.cleanup()
+
+    def ask(self, sql: str, *, limit: int | None = None) -> Answer:
+        """Answer one question."""
+        for attempt in range(_TRIES):
+            with self._connected(sql) as connection:
+                try:
+                    return self._answer(connection, sql, limit)
+                except duckdb.IOException as fault:
+                    if attempt == _TRIES - 1 or "No such file" not in str(fault):
+                        raise self._explained(fault) from None
+        raise AssertionError
+
+    def frame(self, sql: str) -> pl.DataFrame:
+        """Answer one question as a table of columns, however many rows it has."""
+        with self._connected(sql) as connection, self._limited(connection, sql):
+            return pl.DataFrame(connection.sql(sql))
+
+    def newest_s(self) -> float:
+        """Return the time of the newest sample: what a question means with `since`."""
+        parts = Parts(self._folder / "telemetry")
+        for part in reversed(parts.between(0.0, float("inf"))):
+            files = live_files(parts.folder(part), Shape(), self.notes.append)
+            if files:
+                newest = lazily(files, {"t_s": pl.Float64()})
+                return float(newest.select(pl.col("t_s").max()).collect().item())
+        return 0.0
+
+    def _answer(self, connection: duckdb.DuckDBPyConnection, sql: str, limit: int | None) -> Answer:
+        with self._limited(connection, sql):
+            result = connection.execute(sql)
+            columns = tuple(str(each[0]) for each in result.description or ())
+            rows = result.fetchall() if limit is None else result.fetchmany(limit + 1)
+        more = limit is not None and len(rows) > limit
+        return Answer(columns=columns, rows=rows[:limit], more=more)
+
+    @contextmanager
+    def _limited(self, connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[None]:
+        """Let a question run for so long, and explain what goes wrong with it."""
+        self._check(connection, sql)
+        late = threading.Event()
+
+        def interrupt() -> None:
+            late.set()
+            connection.interrupt()
+
+        timer = threading.Timer(self._limits.timeout_s, interrupt)
+        timer.start()
+        try:
+            yield
+        except duckdb.IOException:
+            raise
+        except duckdb.Error as fault:
+            if late.is_set():
+                raise StewardError(
+                    f"no answer within {self._limits.timeout_s:g} s",
+                    where="query",
+                    hint="ask for less time (--since), use telemetry_10s or telemetry_5m, or allow "
+                    "more with --timeout",
+                ) from None
+            raise self._explained(fault) from None
+        finally:
+            timer.cancel()
+
+    def _check(self, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+        try:
+            statements = connection.extract_statements(sql)
+        except duckdb.Error as fault:
+            raise self._explained(fault) from None
+        if len(statements) != 1 or statements[0].type not in _READING:
+            raise StewardError(
+                "only one statement that reads (SELECT, WITH, FROM, DESCRIBE) can be asked",
+                where="query",
+                hint="the folder is read-only here; write results elsewhere with --out",
+            )
+
+    def _explained(self, fault: duckdb.Error) -> StewardError:
+        text = str(fault)
+        if isinstance(fault, duckdb.OutOfMemoryException):
+            return StewardError(
+                f"the answer needs more than {self._limits.memory_bytes >> 20} MiB of memory",
+                where="query",
+                hint="ask for fewer columns or less time, or allow more with --memory",
+            )
+        place = _PLACE.search(text)
+        where = "query"
+        if place:
+            skipped = len(f"LINE {place[1]}: ")
+            where = f"query, line {place[1]}, column {len(place[3]) - skipped + 1}"
+        problem = _GUESS.sub("", text[: place.start()] if place else text)
+        named = _NAMED.search(problem)
+        hint = did_you_mean(named[1], self._names()) if named else ""
+        hint = (
+            hint or 'names with dots need quotes: "gpu.busy_share"; DESCRIBE telemetry lists them'
+        )
+        return StewardError(" ".join(problem.split()), where=where, hint=hint)
+
+    def _names(self) -> list[str]:
+        with self._connected("") as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT column_name FROM duckdb_columns() WHERE NOT internal "
+                "UNION SELECT view_name FROM duckdb_views() WHERE NOT internal"
+            ).fetchall()
+        return [str(name) for (name,) in rows]
+
+    @contextmanager
+    def _connected(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Open an empty database that sees the folder's tables, and nothing else."""
+        connection = duckdb.connect()
+        try:
+            self._close_in(connection)
+            self._tables.make(connection, sql)
+            connection.execute("SET lock_configuration = true")
+            yield connection
+        finally:
+            connection.close()
+
+    def _close_in(self, connection: duckdb.DuckDBPyConnection) -> None:
+        allowed = ", ".join(text_literal(str(each)) for each in (self._folder, self._scratch.name))
+        settings = {
+            "memory_limit": f"'{self._limits.memory_bytes // 1_000_000}MB'",
+            "temp_directory": text_literal(self._scratch.name),
+            "allowed_directories": f"[{allowed}]",
+            "enable_external_access": "false",
+            "preserve_insertion_order": "false",
+        }
+        if self._limits.threads:
+            settings["threads"] = str(self._limits.threads)
+        for name, value in settings.items():
+            connection.execute(f"SET {name} = {value}")

@@ -1,0 +1,118 @@
+"""Makes the tables that a question can see: views on Parquet files, and small tables of lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from steward.store.files.json_lines import read_json_lines
+from steward.store.files.logs import LOGS
+from steward.store.files.other import OTHER
+from steward.store.files.parquet import Note, Parts, Shape, live_files
+from steward.store.files.spans import read_spans, segments
+from steward.store.files.tiers import TIERS, cover
+from steward.store.query.views import (
+    SPAN_KINDS,
+    labels_in,
+    scan_sql,
+    text_literal,
+    tier_sql,
+    with_labels,
+)
+
+__all__ = ["Tables"]
+
+_SHAPE = Shape()
+_SPANS = {
+    "id": pl.String, "entity": pl.String, "kind": pl.String, "name": pl.String,
+    "from_s": pl.Float64, "to_s": pl.Float64, "source": pl.String, "about": pl.String,
+}  # fmt: skip
+_EVENTS = {
+    "t_s": pl.Float64, "kind": pl.String, "subject": pl.String, "text": pl.String,
+    "source": pl.String,
+}  # fmt: skip
+_SEGMENTS = {"key": pl.String, "from_s": pl.Float64, "to_s": pl.Float64, "name": pl.String}
+_EVERYTHING = re.compile(r"\bduckdb_|\binformation_schema\b|\bshow\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """The tables of a folder between two moments. Only those that a question names are made."""
+
+    folder: Path
+    scratch: Path
+    from_s: float
+    to_s: float
+    note: Note
+
+    def make(self, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+        """Make what `sql` can name; all of it when it is empty."""
+        everything = not sql or bool(_EVERYTHING.search(sql))
+        for name, text in self._texts(connection, sql).items():
+            if everything or re.search(rf"\b{name}\b", sql, re.IGNORECASE):
+                text_now = text()
+                connection.execute(f"CREATE VIEW {name} AS {text_now}")
+        if everything or re.search(r"\bevents\b", sql, re.IGNORECASE):
+            self._make_events(connection)
+
+    def _texts(
+        self, connection: duckdb.DuckDBPyConnection, sql: str
+    ) -> dict[str, Callable[[], str]]:
+        joins = self._make_spans(connection, labels_in(sql))
+        texts: dict[str, Callable[[], str]] = {
+            "telemetry": lambda: with_labels(self._scan("telemetry", _SHAPE), joins),
+            "other": lambda: self._scan("other", OTHER),
+            "logs": lambda: self._scan("logs", LOGS),
+        }
+        for count in range(1, len(TIERS) + 1):
+            name = f"telemetry_{TIERS[count - 1].name}"
+            texts[name] = lambda count=count: with_labels(self._tier(count), joins)  # type: ignore[misc]
+        return texts
+
+    def _scan(self, table: str, shape: Shape) -> str:
+        parts = Parts(self.folder / table)
+        folders = [parts.folder(part) for part in parts.between(self.from_s, self.to_s)]
+        files = [file for each in folders for file in live_files(each, shape, self.note)]
+        return scan_sql(files, shape)
+
+    def _tier(self, count: int) -> str:
+        raw = self.folder / "telemetry"
+        known = cover(raw, TIERS[:count], from_s=self.from_s, to_s=self.to_s, note=self.note)
+        return tier_sql(known, TIERS[count - 1].step_s)
+
+    def _make_spans(
+        self, connection: duckdb.DuckDBPyConnection, wanted: Sequence[str]
+    ) -> dict[str, tuple[bool, bool]]:
+        """Make the table of spans and those that samples are joined with; say which there are."""
+        spans = read_spans(self.folder / "spans.jsonl", self.note)
+        rows = [{**asdict(span), "about": json.dumps(dict(span.about))} for span in spans]
+        self._make_table(connection, "spans", pl.DataFrame(rows, schema=_SPANS))
+        joins = {}
+        for kind in (kind for kind in SPAN_KINDS if kind in wanted):
+            cut = segments(spans, kind)
+            if cut:
+                stretches = [(each.entity, each.from_s, each.to_s, each.name) for each in cut]
+                table = pl.DataFrame(stretches, schema=_SEGMENTS, orient="row")
+                self._make_table(connection, f"segments {kind}", table)
+                whole = [each.entity.endswith("/*") for each in cut]
+                joins[kind] = (not all(whole), any(whole))
+        return joins
+
+    def _make_events(self, connection: duckdb.DuckDBPyConnection) -> None:
+        records = read_json_lines(self.folder / "events.jsonl", self.note)
+        rows = [{name: record.get(name) for name in _EVENTS} for record in records]
+        self._make_table(connection, "events", pl.DataFrame(rows, schema=_EVENTS, strict=False))
+
+    def _make_table(
+        self, connection: duckdb.DuckDBPyConnection, name: str, table: pl.DataFrame
+    ) -> None:
+        file = self.scratch / f"{name}.parquet"
+        table.write_parquet(file)
+        path = text_literal(str(file))
+        connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM read_parquet({path})')  # noqa: S608 - our own names

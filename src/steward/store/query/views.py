@@ -1,0 +1,136 @@
+# ruff: noqa: S608 - names and texts are quoted here, and the database can only read
+"""The tables that SQL sees, as text: one scan per set of columns, put together by name.
+
+Parquet files are scanned where they lie. A filter or a choice of columns reaches the scans, and
+a set of columns that cannot matter is not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from steward.model.frame import ENTITY, T_S
+from steward.store.files.kinds import KIND_SQL, NODE_SQL
+from steward.store.files.parquet import Shape, columns_of
+from steward.store.files.tiers import STATISTICS, Cover, metrics_of
+
+__all__ = [
+    "SPAN_KINDS",
+    "labels_in",
+    "quoted",
+    "scan_sql",
+    "text_literal",
+    "tier_sql",
+    "with_labels",
+]
+
+SPAN_KINDS = ("job", "run", "workload", "phase")
+_SHAPE = Shape()
+_JOB_IN_NAME = (
+    "CASE WHEN starts_with(entity, 'job:') THEN substr(entity, 5) "
+    "WHEN contains(entity, '@') THEN split_part(entity, '@', 2) END"
+)
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL takes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_literal(text: str) -> str:
+    """Return a text as SQL takes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def scan_sql(files: Sequence[Path], shape: Shape) -> str:
+    """Read these files as one table, whatever columns each has."""
+    sets: dict[tuple[str, ...], list[Path]] = {}
+    for file in files:
+        sets.setdefault(columns_of(file, shape), []).append(file)
+    scans = [_scan(alike, (*shape.names, *columns)) for columns, alike in sets.items()]
+    return " UNION ALL BY NAME ".join(scans) if scans else _nothing(shape)
+
+
+def _scan(files: Iterable[Path], columns: Iterable[str]) -> str:
+    names = ", ".join(quoted(name) for name in columns)
+    paths = ", ".join(text_literal(str(file)) for file in files)
+    return f"SELECT {names} FROM read_parquet([{paths}], hive_partitioning = false)"
+
+
+def _nothing(shape: Shape) -> str:
+    kinds = {"Float64": "DOUBLE", "String": "VARCHAR", "Int64": "BIGINT"}
+    columns = (f"NULL::{kinds[str(kind)]} AS {quoted(name)}" for name, kind in shape.fixed)
+    return f"SELECT {', '.join(columns)} WHERE false"
+
+
+def tier_sql(known: Cover, step_s: int) -> str:
+    """Read a tier; what it does not have yet is worked out from what lies below it."""
+    *below, mine = known.levels
+    parts = [scan_sql(mine, _SHAPE)] if mine else []
+    for level, files in enumerate(below):
+        summed = level > 0
+        sets: dict[tuple[str, ...], list[Path]] = {}
+        for file in files:
+            sets.setdefault(columns_of(file, _SHAPE), []).append(file)
+        for columns, alike in sets.items():
+            metrics = metrics_of(columns) if summed else list(columns)
+            values = [each for name in metrics for each in _statistics(name, summed=summed)]
+            picked = ", ".join([f"floor({T_S} / {step_s}) * {step_s} AS {T_S}", ENTITY, *values])
+            parts.append(
+                f"SELECT {picked} FROM ({_scan(alike, (T_S, ENTITY, *columns))}) GROUP BY 1, 2"
+            )
+    return " UNION ALL BY NAME ".join(f"({part})" for part in parts) or _nothing(_SHAPE)
+
+
+def _statistics(name: str, *, summed: bool) -> list[str]:
+    low, high, mean, count = (quoted(f"{name}.{each}") for each in STATISTICS)
+    if not summed:
+        value = quoted(name)
+        return [
+            f"min({value}) AS {low}",
+            f"max({value}) AS {high}",
+            f"avg({value}) AS {mean}",
+            f"count({value})::DOUBLE AS {count}",
+        ]
+    return [
+        f"min({low}) AS {low}",
+        f"max({high}) AS {high}",
+        f"sum({mean} * {count}) / nullif(sum({count}), 0) AS {mean}",
+        f"sum({count}) AS {count}",
+    ]
+
+
+def labels_in(sql: str) -> tuple[str, ...]:
+    """Return which labels a question can mean: joining spans for those that it cannot is waste."""
+    said = re.sub(r"count\s*\(\s*\*\s*\)", "", sql, flags=re.IGNORECASE)
+    if re.search(
+        r"\*|\bcolumns\s*\(|\b(describe|summarize|from\s+telemetry\s*$)", said, re.IGNORECASE
+    ):
+        return SPAN_KINDS
+    return tuple(kind for kind in SPAN_KINDS if re.search(rf"\b{kind}\b", said, re.IGNORECASE))
+
+
+def with_labels(base: str, joins: Mapping[str, tuple[bool, bool]]) -> str:
+    """Add node, kind, and whose each row was; `joins` says which spans there are of each kind.
+
+    A pair says whether some spans name an entity exactly, and whether some mean a whole node.
+    """
+    columns, joined = ["b.*", f"{NODE_SQL} AS node", f"{KIND_SQL} AS kind"], []
+    for kind in SPAN_KINDS:
+        exact, whole = joins.get(kind, (False, False))
+        found = [_JOB_IN_NAME] if kind == "job" else []
+        for wanted, key, table in (
+            (exact, "b.entity", f"{kind}_e"),
+            (whole, "regexp_extract(b.entity, '^([^/@]+)/', 1) || '/*'", f"{kind}_w"),
+        ):
+            if wanted:
+                spans = quoted(f"segments {kind}")
+                on = f"{key} = {table}.key AND b.{T_S} >= {table}.from_s"
+                joined.append(f"ASOF LEFT JOIN {spans} {table} ON {on}")
+                found.append(f"CASE WHEN b.{T_S} < {table}.to_s THEN {table}.name END")
+        text = f"coalesce({', '.join([*found, 'NULL'])})::VARCHAR" if found else "NULL::VARCHAR"
+        columns.append(f"{text} AS {kind}")
+    picked = ", ".join(columns).replace("(entity", "(b.entity")
+    return f"SELECT {picked} FROM ({base}) b {' '.join(joined)}"

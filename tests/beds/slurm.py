@@ -1,0 +1,313 @@
+"""A real Slurm on this machine: a controller, four nodes with eight fake GPUs, and accounting.
+
+Everything listens on ports of its own, lies in one folder, and is stopped by process id. It needs
+root and the Debian packages of `scripts/install-real-parts`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NODES = ("n1", "n2", "n3", "n4")
+GPUS = 8
+PATIENCE_S = 60.0
+ACCOUNTS = ("bio", "vision")
+
+
+@dataclass(kw_only=True)
+class SlurmBed:
+    """A running Slurm. `env` makes Slurm's own commands speak to it."""
+
+    folder: Path
+    env: dict[str, str]
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def run(self, *command: str) -> str:
+        """Run one of Slurm's commands and return what it said."""
+        done = subprocess.run(
+            command, env=self.env, capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.returncode == 0, f"{' '.join(command)}: {done.stderr or done.stdout}"
+        return done.stdout.strip()
+
+    def submit(self, script: str, *options: str) -> str:
+        """Submit a job and return its id."""
+        out = str(self.folder / "job-%j.out")
+        said = self.run("sbatch", "--parsable", "-o", out, *options, "--wrap", script)
+        return said.partition(";")[0]
+
+    def wait_for(self, what: Callable[[], bool], *, why: str) -> None:
+        """Wait until it holds."""
+        end_s = time.monotonic() + PATIENCE_S
+        while not what():
+            assert time.monotonic() < end_s, f"waited in vain for {why}; {self.logs()}"
+            time.sleep(0.1)
+
+    def start(self, name: str, *command: str | Path) -> None:
+        """Start a daemon in the foreground, its words in a file."""
+        with (self.folder / f"{name}.out").open("wb") as out:
+            self.daemons[name] = subprocess.Popen(
+                [str(part) for part in command],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=self.env,
+                start_new_session=True,
+            )
+
+    def stop(self, name: str) -> None:
+        """Stop one daemon, and what it has started."""
+        daemon = self.daemons.pop(name)
+        daemon.terminate()
+        try:
+            daemon.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+
+    def start_controller(self) -> None:
+        self.start("slurmctld", "slurmctld", "-D", "-f", self.folder / "slurm.conf")
+
+    def state_of(self, job: str) -> str:
+        said = self.run("scontrol", "-o", "show", "job", job)
+        return said.partition("JobState=")[2].partition(" ")[0]
+
+    def logs(self) -> str:
+        """Return the last lines of every log, for a test that fails."""
+        files = sorted([*self.folder.glob("*.log"), *self.folder.glob("*.out")])
+        return "\n".join(
+            f"{file.name}: {file.read_text(errors='replace')[-400:]}" for file in files
+        )
+
+
+@contextmanager
+def slurm_bed(folder: Path) -> Iterator[SlurmBed]:
+    """Run a Slurm in a folder until the block ends."""
+    for program in ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd"):
+        assert shutil.which(program) or Path("/usr/sbin", program).exists(), (
+            f"{program} is not installed: run scripts/install-real-parts"
+        )
+    assert os.geteuid() == 0, "a Slurm of our own needs root"
+    bed = SlurmBed(folder=folder, env=_environment(folder))
+    try:
+        _bring_up(bed)
+        yield bed
+    finally:
+        _cancel_all(bed)
+        for name in reversed(list(bed.daemons)):
+            bed.stop(name)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin"
+    return {**kept, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
+
+
+def _bring_up(bed: SlurmBed) -> None:
+    ports = _free_ports(3 + len(NODES))
+    _write_files(bed.folder, ports)
+    _start_munge(bed)
+    _start_database(bed, ports[2])
+    bed.start("slurmdbd", "slurmdbd", "-D")
+    bed.wait_for(lambda: _listens(ports[1]), why="slurmdbd")
+    bed.run("sacctmgr", "-i", "add", "cluster", "bed")
+    for account in ACCOUNTS:
+        bed.run("sacctmgr", "-i", "add", "account", account)
+    bed.run("sacctmgr", "-i", "add", "user", "root", f"account={','.join(ACCOUNTS)}")
+    bed.start_controller()
+    for node in NODES:
+        conf = bed.folder / "slurm.conf"
+        bed.start(f"slurmd-{node}", "slurmd", "-D", "-f", conf, "-N", node)
+    bed.wait_for(lambda: _idle_nodes(bed) == len(NODES), why="idle nodes")
+
+
+def _start_munge(bed: SlurmBed) -> None:
+    folder = bed.folder / "munge"
+    folder.mkdir(mode=0o755)
+    (folder / "key").write_bytes(os.urandom(128))
+    (folder / "key").chmod(0o600)
+    bed.start(
+        "munged",
+        "munged",
+        "--force",
+        "--foreground",
+        f"--socket={folder / 'socket'}",
+        f"--key-file={folder / 'key'}",
+        f"--pid-file={folder / 'pid'}",
+        f"--seed-file={folder / 'seed'}",
+        f"--log-file={folder / 'log'}",
+    )
+    bed.wait_for((folder / "socket").exists, why="munge")
+
+
+def _start_database(bed: SlurmBed, port: int) -> None:
+    base, sock = bed.folder / "mysql", bed.folder / "mysql.sock"
+    options = ["--no-defaults", f"--datadir={base}", "--user=root"]
+    bed.run(
+        "mariadb-install-db", *options, "--skip-test-db", "--auth-root-authentication-method=normal"
+    )
+    small = [
+        "--innodb-buffer-pool-size=64M",
+        "--innodb-log-file-size=16M",
+        "--innodb-lock-wait-timeout=900",
+    ]
+    where = [f"--socket={sock}", f"--port={port}", "--bind-address=127.0.0.1"]
+    bed.start("mariadbd", "mariadbd", *options, *small, *where)
+    ask = ["mariadb", "--no-defaults", f"--socket={sock}", "-uroot", "-e"]
+    bed.wait_for(lambda: _succeeds(bed, [*ask, "select 1"]), why="MariaDB")
+    bed.run(
+        *ask,
+        "create database slurm; create user slurm@127.0.0.1 identified by 'slurm';"
+        " grant all on slurm.* to slurm@127.0.0.1;",
+    )
+
+
+def _write_files(folder: Path, ports: Sequence[int]) -> None:
+    controller, accounting, database, *nodes = ports
+    (folder / "dev").mkdir()
+    for index in range(GPUS):
+        os.mknod(folder / "dev" / f"nvidia{index}", 0o20666, os.makedev(1, 3))
+    munge = f"AuthInfo=socket={folder}/munge/socket\n"
+    lines = [
+        f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=16"
+        f" RealMemory=20000 Gres=gpu:a100:{GPUS}\n"
+        for name, port in zip(NODES, nodes, strict=True)
+    ]
+    (folder / "slurm.conf").write_text(
+        SLURM_CONF.format(folder=folder, controller=controller, accounting=accounting)
+        + munge
+        + "".join(lines)
+    )
+    (folder / "gres.conf").write_text(
+        f"AutoDetect=off\nNodeName=n[1-4] Name=gpu Type=a100 File={folder}/dev/nvidia[0-7]\n"
+    )
+    (folder / "slurmdbd.conf").write_text(
+        SLURMDBD_CONF.format(folder=folder, accounting=accounting, database=database) + munge
+    )
+    (folder / "slurmdbd.conf").chmod(0o600)
+
+
+def _cancel_all(bed: SlurmBed) -> None:
+    if "slurmctld" in bed.daemons:
+        subprocess.run(
+            ["scancel", "--full", "--signal=KILL", "--user=root"],
+            env=bed.env,
+            capture_output=True,
+            timeout=10,
+            check=False,
+        )
+        subprocess.run(
+            ["scancel", "--user=root"], env=bed.env, capture_output=True, timeout=10, check=False
+        )
+    for pid in _steps(bed.folder):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _steps(folder: Path) -> list[int]:
+    """Return the job steps of this bed that still run: they outlive their slurmd."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "comm").read_text().startswith("slurmstepd"):
+                environ = (entry / "environ").read_bytes()
+                found += [int(entry.name)] if str(folder).encode() in environ else []
+        except OSError:
+            continue
+    return found
+
+
+def _idle_nodes(bed: SlurmBed) -> int:
+    done = subprocess.run(
+        ["sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %t"],
+        env=bed.env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return sum(line.endswith(" idle") for line in done.stdout.splitlines())
+
+
+def _succeeds(bed: SlurmBed, command: Sequence[str]) -> bool:
+    return not subprocess.run(command, env=bed.env, capture_output=True, check=False).returncode
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+SLURM_CONF = """\
+ClusterName=bed
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={controller}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=1,sched_interval=1
+PriorityType=priority/multifactor
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+ReturnToService=2
+GresTypes=gpu
+JobRequeue=0
+MinJobAge=300
+KillWait=1
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={accounting}
+AccountingStoragePass={folder}/munge/socket
+AccountingStorageTRES=gres/gpu
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=1
+PartitionName=gpu Nodes=n[1-4] Default=YES PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE
+PartitionName=pool Nodes=n[1-4] PriorityTier=1 PreemptMode=REQUEUE MaxTime=1-00:00:00
+"""
+
+SLURMDBD_CONF = """\
+AuthType=auth/munge
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={accounting}
+SlurmUser=root
+LogFile={folder}/slurmdbd.log
+PidFile={folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={database}
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=slurm
+"""

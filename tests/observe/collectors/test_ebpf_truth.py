@@ -1,0 +1,340 @@
+"""The probes against programs that do a known amount of work, in a job's control group."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from kernel_load import Load, grown, job_group, read
+from steward.observe.collectors.ebpf import Ebpf
+
+pytestmark = pytest.mark.real
+_SECONDS = count(start=0, step=100)
+
+
+@contextmanager
+def probing(*sets: str) -> Iterator[Ebpf]:
+    """Run probe sets. Time jumps at each look, so that who came is seen at once."""
+    probes = Ebpf(node="n1", sets=sets, now_s=lambda: float(next(_SECONDS)))
+    try:
+        probes.layout()
+        assert probes.available().status == "ok", probes.available()
+        yield probes
+    finally:
+        probes.close()
+
+
+def worked(probes: Ebpf, work: str) -> dict[str, float]:
+    """Return what a job was seen to do while it did that work."""
+    with job_group() as (job, group):
+        load = Load(work, group=group)
+        try:
+            before = read(probes)
+            load.go()
+            load.wait()
+            after = read(probes)
+        finally:
+            load.end()
+    return grown(before.get(f"n1@{job}", {}), after[f"n1@{job}"])
+
+
+def test_time_asleep_is_booked_under_what_was_waited_for() -> None:
+    work = """
+    lock = threading.Lock(); lock.acquire()
+    a, b = socket.socketpair()
+    def work():
+        for _ in range(20):
+            time.sleep(0.05)
+            lock.acquire(timeout=0.05)
+            select.select([a], [], [], 0.05)
+    """
+    with probing("sched") as probes:
+        seen = worked(probes, work)
+
+    for cause in ("sleep", "lock", "network"):
+        assert seen[f"wait.{cause}.ns"] == pytest.approx(1e9, rel=0.05), cause
+        assert seen[f"wait.{cause}.count"] == pytest.approx(20, abs=1), cause
+
+
+def test_a_wait_that_lasts_is_seen_before_it_ends() -> None:
+    with probing("sched") as probes, job_group() as (job, group):
+        load = Load("def work(): pass", group=group)  # which now reads from a pipe
+        try:
+            read(probes)
+            began_s, before = time.monotonic(), read(probes)[f"n1@{job}"]
+            time.sleep(0.5)
+            took_s, after = time.monotonic() - began_s, read(probes)[f"n1@{job}"]
+        finally:
+            load.end()
+
+    assert grown(before, after)["wait.file.ns"] == pytest.approx(took_s * 1e9, rel=0.05)
+    assert grown(before, after)["wait.file.count"] == 0
+
+
+def test_waiting_for_a_processor_is_what_the_scheduler_says_it_was() -> None:
+    spin = """
+    def work():
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end: pass
+    """
+    with probing("sched") as probes, job_group() as (job, group):
+        loads = [Load(spin, group=group, pin=0) for _ in range(2)]
+        try:
+            before, waited = read(probes), sum(run_delay_ns(load.pid) for load in loads)
+            for load in loads:
+                load.go()
+            for load in loads:
+                load.wait()
+            after = read(probes)
+            waited = sum(run_delay_ns(load.pid) for load in loads) - waited
+        finally:
+            for load in loads:
+                load.end()
+
+    seen = grown(before.get(f"n1@{job}", {}), after[f"n1@{job}"])
+    assert waited > 1e9  # or it was no test
+    assert seen["runq.ns"] == pytest.approx(waited, rel=0.05)
+    assert seen["wait.preempted.ns"] == pytest.approx(waited, rel=0.1)
+    assert 0 < after[f"n1@{job}"]["runq.p50"] <= after[f"n1@{job}"]["runq.p99"] < 1.5
+
+
+def run_delay_ns(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+
+
+def test_touched_pages_are_counted() -> None:
+    work = """
+    pages = 8192
+    memory = mmap.mmap(-1, pages * 4096)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    def work():
+        for at in range(0, pages * 4096, 4096):
+            memory[at] = 1
+    """
+    with probing("faults") as probes:
+        seen = worked(probes, work)
+
+    assert seen["faults.count"] == pytest.approx(8192, rel=0.05)
+
+
+def test_every_read_is_counted() -> None:
+    work = """
+    file = os.open(sys.executable, os.O_RDONLY)
+    def work():
+        for at in range(10_000):
+            os.pread(file, 16, at)
+        for _ in range(123):
+            os.close(os.open("/dev/null", os.O_RDONLY))
+    """
+    with probing("syscalls") as probes:
+        seen = worked(probes, work)
+
+    assert seen["calls.pread64.count"] == 10_000
+    assert seen["calls.openat.count"] == 123
+    assert 10_000 * 50 < seen["calls.pread64.ns"] < 10_000 * 100_000
+
+
+def test_time_inside_a_call_is_what_the_caller_measures(tmp_path: Path) -> None:
+    work = f"""
+    inside, outside = os.pipe()
+    def write():
+        for _ in range(20):
+            time.sleep(0.05)
+            os.write(outside, b'x')
+    def work():
+        threading.Thread(target=write).start()
+        began = time.monotonic_ns()
+        for _ in range(20):
+            os.read(inside, 1)
+        open({str(tmp_path / "took")!r}, "w").write(str(time.monotonic_ns() - began))
+    """
+    with probing("syscalls") as probes:
+        seen = worked(probes, work)
+
+    took_ns = int((tmp_path / "took").read_text())
+    assert seen["calls.read.count"] == 21  # and the one with which the load is told to go
+    assert seen["calls.read.ns"] == pytest.approx(took_ns, rel=0.05, abs=5e7)
+
+
+def test_disks_have_moved_what_diskstats_says(tmp_path: Path) -> None:
+    size, chunk = 32 << 20, 1 << 20
+    with probing("block") as probes:
+        read(probes)
+        before, known = read(probes), diskstats()
+        copy_past_the_cache(tmp_path / "data", size, chunk)
+        after, said = read(probes), diskstats()
+
+    disk = max(said, key=lambda name: sum(said[name]) - sum(known.get(name, (0, 0, 0, 0))))
+    entity = f"n1/disk:{disk}"
+    seen = grown(before.get(entity, {}), after[entity])
+    names = ("block.read.count", "block.read.bytes", "block.write.count", "block.write.bytes")
+    for name, now, then in zip(names, said[disk], known[disk], strict=True):
+        assert seen[name] == pytest.approx(now - then, rel=0.05, abs=16 << 10), name
+    assert seen["block.read.bytes"] >= size * 0.95
+    assert seen["block.write.bytes"] >= size * 0.95
+    assert 0 < after[entity]["block.p50"] <= after[entity]["block.p99"]
+
+
+def copy_past_the_cache(path: Path, size: int, chunk: int) -> None:
+    import mmap
+
+    memory = mmap.mmap(-1, chunk)  # O_DIRECT wants it aligned
+    memory.write(os.urandom(chunk))
+    for flags, move in ((os.O_WRONLY | os.O_CREAT, os.writev), (os.O_RDONLY, os.readv)):
+        file = os.open(path, flags | os.O_DIRECT, 0o600)
+        try:
+            for _ in range(size // chunk):
+                assert move(file, [memory]) == chunk
+        finally:
+            os.close(file)
+
+
+def diskstats() -> dict[str, tuple[int, int, int, int]]:
+    """Return reads, bytes read, writes, bytes written of each disk, by Linux' own account."""
+    found = {}
+    for line in Path("/proc/diskstats").read_text().splitlines():
+        words = line.split()
+        if Path(f"/sys/block/{words[2]}").exists():
+            reads, _, sectors_read, _, writes, _, sectors_written = map(int, words[3:10])
+            found[words[2]] = (reads, sectors_read * 512, writes, sectors_written * 512)
+    return found
+
+
+def test_segments_sent_again_are_what_the_tcp_counters_say() -> None:
+    # A link whose other end listens to nobody: each attempt to connect is repeated after a second.
+    script = """
+set -e
+ip link set lo up
+ip link add v0 type veth peer name v1
+ip addr add 10.255.0.1/24 dev v0
+ip link set v0 up
+ip link set v1 up
+ip neigh add 10.255.0.2 lladdr 02:00:00:00:00:02 dev v0
+python3 - <<'END'
+import socket, time
+connections = [socket.socket() for _ in range(100)]
+for each in connections:
+    each.setblocking(False)
+    each.connect_ex(("10.255.0.2", 80))
+time.sleep(2.5)
+END
+grep ^Tcp: /proc/net/snmp
+"""
+    with probing("tcp") as probes:
+        before = read(probes)["n1"]
+        told = subprocess.run(
+            ["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, check=True
+        )
+        seen = grown(before, read(probes)["n1"])
+
+    names, values = (line.split() for line in told.stdout.splitlines())
+    sent_again = int(values[names.index("RetransSegs")])
+    assert sent_again >= 100
+    assert seen["tcp.retransmits"] == pytest.approx(sent_again, rel=0.05)
+
+
+def test_round_trips_of_a_connection_are_those_of_its_socket() -> None:
+    import socket
+    import struct
+
+    with probing("tcp") as probes, socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        peer, _ = server.accept()
+        before = read(probes)["n1"]
+        for _ in range(500):
+            client.sendall(b"x")
+            peer.sendall(peer.recv(1))
+            client.recv(1)
+        after = read(probes)["n1"]
+        told = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        rtt_us = struct.unpack_from("<I", told, 68)[0]
+        client.close()
+        peer.close()
+
+    assert grown(before, after)["tcp.rtt.count"] >= 900
+    assert after["tcp.rtt.p50"] == pytest.approx(rtt_us * 1e-6, rel=1.0)
+
+
+FAKE = """
+#include <stddef.h>
+#include <unistd.h>
+int cuLaunchKernel(void) { return 0; }
+int cuMemcpyHtoD_v2(void *to, const void *from, size_t bytes) { return bytes == 0; }
+int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, void *stream) { return 0; }
+int cuMemcpyDtoH_v2(void *to, const void *from, size_t bytes) { return bytes == 0; }
+int cuMemAlloc_v2(void **to, size_t bytes) { return 0; }
+int cuStreamSynchronize(void *stream) { usleep(50000); return 0; }
+"""
+
+
+def test_calls_of_a_cuda_library_are_counted(tmp_path: Path) -> None:
+    library = tmp_path / "libcuda.so.1"
+    (tmp_path / "fake.c").write_text(FAKE)
+    compile_ = ["gcc", "-shared", "-fPIC", "-O1", "-o", library, tmp_path / "fake.c"]
+    subprocess.run(compile_, check=True)
+    ctypes.CDLL(str(library))  # this process has it mapped: that is how it is found
+    work = f"""
+    cuda = ctypes.CDLL({str(library)!r})
+    size = ctypes.c_size_t
+    def work():
+        for _ in range(1000):
+            cuda.cuLaunchKernel()
+        for _ in range(200):
+            cuda.cuMemcpyHtoD_v2(None, None, size(4096))
+            cuda.cuMemcpyHtoDAsync_v2(None, None, size(100), None)
+        for _ in range(30):
+            cuda.cuMemcpyDtoH_v2(None, None, size(1 << 33))
+        cuda.cuMemAlloc_v2(None, size(12345))
+        began = time.monotonic_ns()
+        for _ in range(10):
+            cuda.cuStreamSynchronize(None)
+        open({str(tmp_path / "took")!r}, "w").write(str(time.monotonic_ns() - began))
+    """
+    with probing("cuda", "cuda-launch") as probes:
+        assert "cuda.launches.count" not in read(probes)["n1"]  # unknown is not zero
+        probes.collect(0.0)
+        seen = worked(probes, work)
+
+    assert {name: value for name, value in seen.items() if not name.endswith(".ns")} == {
+        "cuda.launches.count": 1000,
+        "cuda.copies.to_device.count": 400,
+        "cuda.copies.to_device.bytes": 200 * 4196,
+        "cuda.copies.to_host.count": 30,
+        "cuda.copies.to_host.bytes": 30 << 33,
+        "cuda.copies.other.count": 0,
+        "cuda.copies.other.bytes": 0,
+        "cuda.synchronise.count": 10,
+        "cuda.allocations.count": 1,
+        "cuda.allocations.bytes": 12345,
+        "nvtx.pushes.count": 0,
+        "nvtx.pops.count": 0,
+    }
+    took_ns = int((tmp_path / "took").read_text())
+    assert took_ns >= 0.5e9
+    assert seen["cuda.synchronise.ns"] == pytest.approx(took_ns, rel=0.05)
+
+
+def test_jobs_that_come_and_go_leave_the_total_of_the_node_growing() -> None:
+    with probing("syscalls") as probes:
+        totals, jobs = [], []
+        for _ in range(3):
+            seen = worked(probes, "def work():\n        [os.read(0, 0) for _ in range(1000)]")
+            assert seen["calls.read.count"] >= 1000
+            after = read(probes)
+            totals.append(after["n1"]["calls.read.count"])
+            jobs.append([entity for entity in after if "@" in entity])
+        read(probes)
+        last = read(probes)
+
+    assert totals == sorted(totals)
+    assert totals[2] - totals[0] >= 2000
+    assert last["n1"]["calls.read.count"] >= totals[2]
+    assert not [entity for entity in last if "@" in entity]

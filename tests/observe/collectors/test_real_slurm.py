@@ -1,0 +1,155 @@
+"""A real Slurm with four nodes of eight fake GPUs is read as it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beds.slurm import SlurmBed, slurm_bed
+from steward.clients.slurm import SlurmCommands, SlurmJob
+from steward.errors import StewardError
+from steward.model.event import Observation
+from steward.model.job import Job, JobState
+from steward.observe.collectors.slurm import Slurm
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmBed]:
+    with slurm_bed(tmp_path_factory.mktemp("slurm")) as running:
+        yield running
+
+
+def watched(bed: SlurmBed) -> Slurm:
+    return Slurm(conf=bed.env["SLURM_CONF"], every_s=0.0, timeout_s=20.0, lookback_s=3600.0)
+
+
+def look(slurm: Slurm) -> Observation:
+    """Look at once, however lately it was asked before."""
+    slurm._due_s = 0.0
+    return slurm.collect(time.time())
+
+
+def job_in(seen: Observation, id_: str) -> Job:
+    return next(job for job in seen.jobs if job.id == id_)
+
+
+def ended(bed: SlurmBed, *jobs: str) -> None:
+    over = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"}
+    bed.wait_for(lambda: all(bed.state_of(job) in over for job in jobs), why="ends")
+
+
+def test_two_jobs_on_one_node_hold_the_gpus_that_they_see_themselves(bed: SlurmBed) -> None:
+    said = bed.folder / "said"
+    script = f"echo $SLURM_JOB_ID $CUDA_VISIBLE_DEVICES >> {said}; sleep 60"
+    ids = [bed.submit(script, "-A", "bio", "-w", "n1", f"--gres=gpu:{n}") for n in (3, 2)]
+    bed.wait_for(lambda: said.exists() and said.read_text().count("\n") == 2, why="two jobs")
+
+    seen = look(watched(bed))
+
+    for line in said.read_text().splitlines():
+        id_, devices = line.split()
+        assert job_in(seen, id_).gpus == tuple(f"n1/gpu{each}" for each in devices.split(","))
+    assert {job_in(seen, id_).tenant for id_ in ids} == {"bio"}
+    bed.run("scancel", *ids)
+    ended(bed, *ids)
+
+
+def test_exit_codes_and_signals_are_told(bed: SlurmBed) -> None:
+    slurm = watched(bed)
+    look(slurm)
+    failed = bed.submit("exit 3", "-A", "vision", "--gres=gpu:1")
+    killed = bed.submit("kill -SEGV $$", "-A", "vision")
+    fine = bed.submit("true", "-A", "vision")
+    ended(bed, failed, killed, fine)
+
+    seen = look(slurm)
+
+    states = {id_: job_in(seen, id_).state for id_ in (failed, killed, fine)}
+    assert states == {
+        failed: JobState.FAILED,
+        killed: JobState.FAILED,
+        fine: JobState.COMPLETED,
+    }
+    told = {event.subject: event.text for event in seen.events}
+    assert "exit code 3" in told[f"job:{failed}"]
+    assert "signal 11" in told[f"job:{killed}"]
+
+
+def test_accounting_knows_jobs_that_the_controller_has_forgotten(bed: SlurmBed) -> None:
+    id_ = bed.submit("exit 7", "-A", "bio")
+    commands = SlurmCommands(conf=bed.env["SLURM_CONF"])
+
+    def accounted() -> dict[str, SlurmJob]:
+        return {job.id: job for job in commands.ended(past_s=600)}
+
+    bed.wait_for(lambda: id_ in accounted() and accounted()[id_].end_s is not None, why="sacct")
+
+    jobs = accounted()
+    assert (jobs[id_].states, jobs[id_].exit_code, jobs[id_].account) == (("FAILED",), 7, "bio")
+
+
+def test_a_node_that_is_drained_says_why_and_comes_back(bed: SlurmBed) -> None:
+    slurm = watched(bed)
+    look(slurm)
+    bed.run("scontrol", "update", "nodename=n4", "state=drain", "reason=bad ECC")
+
+    drained = look(slurm)
+    bed.run("scontrol", "update", "nodename=n4", "state=resume")
+    resumed = look(slurm)
+
+    assert [(event.kind, event.text) for event in drained.events] == [("node.drained", "bad ECC")]
+    assert [event.kind for event in resumed.events] == ["node.resumed"]
+
+
+def test_a_preempted_job_goes_back_into_the_queue(bed: SlurmBed) -> None:
+    everything = ("-N", "4", "--gres=gpu:8", "--exclusive")
+    low = bed.submit("sleep 60", "-A", "bio", "-p", "pool", "--requeue", *everything)
+    bed.wait_for(lambda: bed.state_of(low) == "RUNNING", why="the first job")
+    slurm = watched(bed)
+    first = look(slurm)
+    high = bed.submit("sleep 60", "-A", "vision", "-p", "gpu", *everything)
+    bed.wait_for(lambda: bed.state_of(high) == "RUNNING", why="the second job")
+
+    seen = look(slurm)
+
+    assert {span.entity for span in first.spans if span.name == low} >= {"n1/*", "n4@" + low}
+    assert job_in(seen, low).state is JobState.QUEUED
+    assert job_in(seen, low).past.stops == 1
+    assert ("job.requeued", f"job:{low}") in [(each.kind, each.subject) for each in seen.events]
+    assert {span.to_s is None for span in seen.spans if span.name == low} == {False}
+    bed.run("scancel", low, high)
+    ended(bed, low, high)
+
+
+def test_a_controller_that_is_away_is_a_fault_and_nothing_is_forgotten(bed: SlurmBed) -> None:
+    id_ = bed.submit("sleep 60", "-A", "bio", "--gres=gpu:1")
+    bed.wait_for(lambda: bed.state_of(id_) == "RUNNING", why="a job")
+    slurm = watched(bed)
+    look(slurm)
+    bed.stop("slurmctld")
+
+    with pytest.raises(StewardError):
+        look(slurm)
+
+    bed.start_controller()
+    bed.wait_for(lambda: slurm.available().status == "ok", why="the controller")
+    assert job_in_queue(slurm, id_)
+    bed.run("scancel", id_)
+
+
+def job_in_queue(slurm: Slurm, id_: str) -> bool:
+    look(slurm)
+    return id_ in slurm._book.going_on()
+
+
+def test_the_bed_leaves_nothing_behind(tmp_path: Path) -> None:
+    with slurm_bed(tmp_path) as running:
+        pids = [daemon.pid for daemon in running.daemons.values()]
+
+    assert pids
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

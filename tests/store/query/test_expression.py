@@ -1,0 +1,121 @@
+"""The small form: what it means, and where it says that something is wrong."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factories import samples
+from steward.errors import StewardError
+from steward.store.query import Query, is_sql, parse
+from steward.store.telemetry import Telemetry
+
+T0 = 1_700_000_000.0 // 300 * 300
+BUSY = "gpu.busy_share"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with closing(Telemetry(tmp_path / "telemetry")) as telemetry:
+        for second in range(600):
+            rows = {"n1/gpu0": {BUSY: 0.0 if second < 300 else 1.0}, "n2/gpu0": {BUSY: 0.5}}
+            telemetry.append(samples(T0 + second, rows))
+            telemetry.append(samples(T0 + second, {"n1": {"host.load_1m": second / 600}}))
+    return tmp_path
+
+
+def answer(folder: Path, text: str) -> list[tuple[object, ...]]:
+    with Query(folder) as query:
+        return query.ask(parse(text).sql(query.newest_s())).rows
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"mean({BUSY})", [(0.5,)]),
+        (f"mean({BUSY}) by node", [("n1", 0.5), ("n2", 0.5)]),
+        (f"max({BUSY}), min({BUSY}) by entity top 1", [("n1/gpu0", 1.0, 0.0)]),
+        (
+            f'mean({BUSY}) every 5m where entity ~ "n1/*"',
+            [(T0, 0.0), (T0 + 300, 1.0)],
+        ),
+        (f"mean({BUSY}) by entity since 100s", [("n1/gpu0", 1.0), ("n2/gpu0", 0.5)]),
+        (f"count({BUSY}) where {BUSY} >= 1", [(300,)]),
+        (f"count({BUSY}) where entity !~ 'n1*' and node != \"n3\"", [(600,)]),
+        (f"last({BUSY}) by entity from {T0} to {T0 + 10}", [("n1/gpu0", 0.0), ("n2/gpu0", 0.5)]),
+        (f"p95({BUSY}), median({BUSY}) where node = n2", [(0.5, 0.5)]),
+        ("count(host.load_1m) by kind", [("node", 600)]),
+    ],
+)
+def test_a_question_is_answered(
+    folder: Path, text: str, expected: list[tuple[object, ...]]
+) -> None:
+    assert answer(folder, text) == expected
+
+
+def test_the_coarsest_tier_that_can_tell_is_asked() -> None:
+    def table(text: str) -> str:
+        return parse(text).sql(0.0).partition(" FROM ")[2].split()[0]
+
+    assert table(f"mean({BUSY}) every 10m") == "telemetry_5m"
+    assert table(f"max({BUSY}) by node every 1m") == "telemetry_10s"
+    assert table(f"p95({BUSY}) every 5m") == "telemetry"
+    assert table(f"mean({BUSY}) by job every 5m") == "telemetry"
+    assert table(f"mean({BUSY}) every 7s") == "telemetry"
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "problem"),
+    [
+        ("meen(x)", 1, "known: mean"),
+        ("mean x", 6, "'(' is expected"),
+        ("mean(x", 7, "')' is expected, but it ends here"),
+        ("mean(x) by enttiy", 12, "is not a field"),
+        ("mean(x) every soon", 15, "is no time"),
+        ("mean(x) every 0s", 15, "is no time"),
+        ("mean(x) since", 14, "is expected, but it ends here"),
+        ("mean(x) where entity > 3", 22, "is a text"),
+        ("mean(x) where y ~ 'a'", 15, "only a field"),
+        ("mean(x) where y > 'a'", 19, "compared with a number"),
+        ("mean(x) %", 9, "cannot read"),
+        ("mean(x) limit 3", 9, "known: by, every"),
+        ("mean(x) from yesterday", 14, "is no moment"),
+        ("", 1, "is expected"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(text: str, column: int, problem: str) -> None:
+    with pytest.raises(
+        StewardError, match=problem.replace("(", r"\(").replace(")", r"\)")
+    ) as caught:
+        parse(text)
+
+    assert caught.value.where == f"query, column {column}"
+
+
+@given(st.text(max_size=40))
+def test_no_text_makes_the_parser_stumble(text: str) -> None:
+    try:
+        sql = parse(text).sql(0.0)
+    except StewardError as fault:
+        assert fault.where.startswith("query, column")
+    else:
+        assert sql.startswith("SELECT")
+
+
+def test_names_cannot_smuggle_sql_in(folder: Path) -> None:
+    text = f'count({BUSY}) where entity = "x\' OR true --"'
+
+    assert answer(folder, text) == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "text", ["select 1", "  WITH a AS (SELECT 1) FROM a", "FROM telemetry", "(SELECT 1)"]
+)
+def test_sql_is_told_from_the_small_form(text: str) -> None:
+    assert is_sql(text)
+    assert not is_sql(f"mean({BUSY})")
+    assert not is_sql("selected(x)")

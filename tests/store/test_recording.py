@@ -1,0 +1,127 @@
+"""A store folder as one thing: whatever collectors bring is there afterwards, once, and whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from factories import samples
+from steward.errors import StewardError
+from steward.model.event import Event, LogLine, Observation
+from steward.model.frame import OTHER_SCHEMA
+from steward.model.span import Span
+from steward.store.query import Query
+from steward.store.recording import Recording
+
+T0 = 1_700_000_000.0
+BUSY = "gpu.busy_share"
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Iterator[Recording]:
+    with closing(Recording(tmp_path / "data", about={"by": "a test"})) as opened:
+        yield opened
+
+
+def look(t_s: float = T0) -> Observation:
+    return Observation(
+        frame=samples(t_s, {"n1/gpu0": {BUSY: 0.5}}),
+        other=pl.DataFrame([(t_s, "n1", "strange_total", 7.0)], schema=OTHER_SCHEMA, orient="row"),
+        events=(Event(t_s=t_s, kind="gpu.failed", subject="n1/gpu0", text="x", source="test"),),
+        lines=(LogLine(t_s=t_s, entity="n1", source="kernel", text="NVRM: Xid 79", level=3),),
+        spans=(Span(id="j1", entity="n1/*", kind="job", name="812", from_s=t_s - 1),),
+    )
+
+
+def test_everything_that_is_seen_can_be_asked_for(tmp_path: Path, recording: Recording) -> None:
+    recording.keep(look())
+    recording.flush()
+
+    with Query(tmp_path / "data") as query:
+        asked = [
+            query.ask(sql).rows
+            for sql in (
+                f'SELECT entity, node, kind, job, "{BUSY}" FROM telemetry',
+                "SELECT entity, metric, value FROM other",
+                "SELECT source, level, text FROM logs",
+                "SELECT name, to_s FROM spans",
+                "SELECT kind, subject FROM events",
+            )
+        ]
+
+    assert asked == [
+        [("n1/gpu0", "n1", "gpu", "812", 0.5)],
+        [("n1", "strange_total", 7.0)],
+        [("kernel", 3, "NVRM: Xid 79")],
+        [("812", None)],
+        [("gpu.failed", "n1/gpu0")],
+    ]
+    assert json.loads((tmp_path / "data/recording.json").read_text()) == {"by": "a test"}
+
+
+def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+    for hour in range(2):
+        with closing(Recording(tmp_path)) as recording:
+            recording.keep(look(T0 + hour * 3600))
+
+    with closing(Recording(tmp_path)) as again:
+        assert again.telemetry.read(from_s=0.0, to_s=1e11).height == 2
+        assert again.other.read(from_s=0.0, to_s=1e11).height == 2
+        assert again.logs.read(from_s=0.0, to_s=1e11).height == 2
+        assert len(again.spans.all()) == 1
+        assert again.damage() == ()
+
+
+def test_whoever_has_a_journal_keeps_no_second_list_of_events(tmp_path: Path) -> None:
+    with closing(Recording(tmp_path, events=False)) as recording:
+        recording.keep(look())
+
+    assert not (tmp_path / "events.jsonl").exists()
+
+
+def test_upkeep_flushes_all_parts_by_sample_time(tmp_path: Path) -> None:
+    with closing(Recording(tmp_path, flush_every_s=30.0)) as recording:
+        recording.upkeep(T0)
+        recording.keep(look())
+        recording.upkeep(T0 + 29)
+        early = [*tmp_path.rglob("*.parquet"), *tmp_path.glob("*.jsonl")]
+        recording.upkeep(T0 + 31)
+
+        written = {
+            str(file.relative_to(tmp_path)).split("/")[0] for file in tmp_path.rglob("*.*l*")
+        }
+
+    assert early == []
+    assert {"telemetry", "other", "logs", "spans.jsonl", "events.jsonl"} <= written
+
+
+def test_a_full_disk_leaves_nothing_half_written_and_loses_nothing(
+    tmp_path: Path,
+    recording: Recording,
+    small_disk: Callable[[int], AbstractContextManager[None]],
+) -> None:
+    for second in range(300):
+        recording.keep(look(T0 + second))
+
+    with small_disk(700), pytest.raises(StewardError, match="the disk is full"):
+        recording.flush()
+    left = [f for f in (tmp_path / "data").rglob("*") if f.is_file() and f.stat().st_size > 700]
+    recording.flush()
+
+    with Query(tmp_path / "data") as query:
+        counts = [
+            query.ask(f"SELECT count(*) FROM {table}").rows[0][0]
+            for table in ("telemetry", "other", "logs", "events")
+        ]
+    assert left == []
+    assert counts == [300, 300, 300, 300]
+
+
+def test_a_folder_that_cannot_be_made_is_named(unwritable: Path) -> None:
+    with pytest.raises(StewardError, match="cannot be kept: Permission denied"):
+        Recording(unwritable / "data")

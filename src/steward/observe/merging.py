@@ -47,7 +47,8 @@ class Merging:
     def taken(self, events: Sequence[Event], t_s: float) -> Observation:
         """Return all of it as one and begin anew."""
         readings, self._readings = self._readings, []
-        self.add(observation_of(readings))
+        if readings:
+            self.add(observation_of(readings))
         rest, self._rest = self._rest, []
         columns, self._columns = self._columns, {}
         frames, self._frames = self._frames, {}

@@ -30,5 +30,6 @@ def joined(seen: Observation, *more: Observation, events: Sequence[Event]) -> Ob
         spans=(*seen.spans, *(span for each in more for span in each.spans)),
         jobs=(*seen.jobs, *(job for each in more for job in each.jobs)),
         cluster=seen.cluster or next((each.cluster for each in more if each.cluster), None),
+        tenants=seen.tenants or next((each.tenants for each in more if each.tenants), None),
         health={gpu: now for each in (*more, seen) for gpu, now in each.health.items()},
     )

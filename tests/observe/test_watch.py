@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import polars as pl
 import pytest
@@ -132,3 +132,54 @@ def test_nodes_of_the_same_name_are_one_node_with_all_its_gpus() -> None:
     assert len(seen.cluster.links) == len(seen.cluster.switches) == len(seen.jobs) == 1
     assert seen.tenants == tenants("a")
     assert seen.health == {GpuId("n1/gpu0"): Health.GOOD}
+
+
+class Stream(Eye):
+    """A collector that reads a stream of numbers and can go on in it."""
+
+    def __init__(self) -> None:
+        super().__init__("stream", self._read)
+        self.at = 0
+
+    def _read(self, t_s: float) -> Observation:
+        self.at += 1
+        return busy("n1/gpu0", self.at / 10)(t_s)
+
+    def positions(self) -> dict[str, int]:
+        return {"at": self.at}
+
+    def resume(self, positions: Mapping[str, int]) -> None:
+        self.at = positions["at"]
+
+
+def test_streams_go_on_where_an_earlier_watch_was() -> None:
+    first = Watch([Stream(), Eye("plain", busy("n2/gpu0", 0.2))])
+    first.look(1.0)
+    first.look(2.0)
+
+    second = Watch([Stream(), Eye("plain", busy("n2/gpu0", 0.2))])
+    second.resume({**first.positions(), "plain": {"at": 9}, "gone": {"at": 9}})
+    seen, _ = second.look(3.0)
+
+    assert first.positions() == {"stream": {"at": 2}}
+    assert seen.tables[0]["gpu.busy_share"].to_list() == [0.3]
+
+
+def test_what_a_late_answer_has_read_counts_only_when_it_is_fetched(gate: threading.Event) -> None:
+    stream = Stream()
+    read = stream.see
+
+    def slow(t_s: float) -> Observation:
+        gate.wait(30)
+        return read(t_s)
+
+    stream.see = slow
+    watch = Watch([stream], timeout_s=0.05)
+    watch.look(1.0)
+    before = watch.positions()
+    gate.set()
+    watch.timeout_s = 10.0
+    watch.look(2.0)
+
+    assert before == {}
+    assert watch.positions() == {"stream": {"at": 1}}

@@ -48,6 +48,7 @@ class Recording:
         self.folder = folder
         self._about_file = folder / "recording.json"
         self.about: dict[str, object] = {**self._known(), **(about or {})}
+        self.positions: Mapping[str, object] = {}  # how far the lines that were kept were read
         self.telemetry = Telemetry(
             folder / "telemetry", flush_every_s=flush_every_s, keep_days=keep_days
         )
@@ -73,7 +74,6 @@ class Recording:
         _all_of(
             self.telemetry.flush,
             self.other.table.flush,
-            self.logs.table.flush,
             *self._flush_lines(),
         )
 
@@ -103,13 +103,20 @@ class Recording:
         _all_of(
             self.telemetry.close,
             self.other.table.close,
-            self.logs.table.close,
             *self._flush_lines(),
+            self.logs.table.close,
         )
 
     def _flush_lines(self) -> list[Callable[[], None]]:
         events = [] if self._events is None else [self._events.flush]
-        return [self.spans.flush, *events, self._write_about]
+        return [self._flush_logs, self.spans.flush, *events, self._write_about]
+
+    def _flush_logs(self) -> None:
+        """Make lines durable before how far they were read: after a crash none may be missing."""
+        positions = self.positions
+        self.logs.table.flush()
+        if positions:
+            self.about["positions"] = positions
 
     def _is_due(self, now_s: float) -> bool:
         due = self._flushed_s is None or not 0 <= now_s - self._flushed_s < self._flush_every_s

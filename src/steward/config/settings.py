@@ -292,7 +292,7 @@ class AgentSettings(_Section):
         (), strict=False, description="the sources that are read; empty means all that work here"
     )
     every_s: float = Field(1.0, ge=0.01, description="seconds from one sample to the next")
-    send_every_s: float = Field(5.0, ge=0.1, description="seconds from one parcel to the next")
+    send_every_s: float = Field(10.0, ge=0.1, description="seconds from one parcel to the next")
     folder: str = Field(
         "", description="where parcels wait for the server; empty means `agent` in `store.folder`"
     )

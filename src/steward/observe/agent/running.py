@@ -14,7 +14,7 @@ from pathlib import Path
 
 from steward.clock import Clock
 from steward.errors import StewardError
-from steward.model.event import Fault, Observation
+from steward.model.event import Fault
 from steward.observe.agent.shipping import Shipping
 from steward.observe.watch import Watch
 
@@ -29,7 +29,7 @@ MOST_FAULTS = 200
 def agent_id(folder: Path) -> str:
     """Return the id of the agent whose buffer is here; it outlives restarts and new host names."""
     file = folder / "agent-id"
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # what is wrong with the folder is told when it is written to
         known = file.read_text(encoding="ascii", errors="replace").strip()
         if known.isalnum():
             return known
@@ -99,6 +99,7 @@ class Agent:
         self._watch.timeout_s = LAST_LOOK_S
         self._turn()
         self._send_rest(LAST_SEND_S)
+        self._write_status()
         sending.set()
         sender.join(timeout=0.2)  # a request that hangs is not waited for: its parcel is on disk
 
@@ -111,15 +112,16 @@ class Agent:
         while self._shipping.buffer.waiting_parcels and not self._shipping.status.failures:
             self._shipping.step()
         self._tell()
+        self._write_status()
         return not self._shipping.buffer.waiting_parcels
 
     def _turn(self) -> None:
+        self._write_status()  # before the next parcel waits: what then waits could not be sent
         t_s = self._clock.now_s()
         seen, faults = self._watch.look(t_s)
         events = (*seen.events, *(fault.event() for fault in faults if self._is_new(fault)))
         self._shipping.take(replace(seen, events=events) if faults else seen)
         self._tell()
-        self._write_status(seen)
 
     def _is_new(self, fault: Fault) -> bool:
         """Say whether this was not told within the last hour."""
@@ -139,6 +141,7 @@ class Agent:
             if self._shipping.status.failures:
                 break  # nobody there: it waits on disk for the next start
             self._clock.wait(0.05, never)
+        self._tell()
         left = self._shipping.buffer.waiting_parcels
         self._say(f"stopped; {left} parcels wait in {self._folder}" if left else "stopped")
 
@@ -152,7 +155,7 @@ class Agent:
             self._say(f"{now}; {waiting} parcels wait" if trouble else now)
             self._said = now
 
-    def _write_status(self, seen: Observation) -> None:
+    def _write_status(self) -> None:
         shipping, sender = self._shipping, self._shipping.sender
         offset = shipping.offset
         status = {
@@ -163,7 +166,6 @@ class Agent:
             "agent": sender.agent,
             "version": sender.version,
             "collectors": list(self._watch.names),
-            "rows": sum(table.height for table in seen.tables),
             "waiting_parcels": shipping.buffer.waiting_parcels,
             "waiting_bytes": shipping.buffer.waiting_bytes,
             "lost_parcels": shipping.lost_parcels,

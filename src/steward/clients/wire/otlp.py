@@ -157,6 +157,8 @@ def from_json(text: bytes, *, logs: bool, limits: Limits | None = None) -> bytes
     limits = limits or Limits()
     if len(text) > limits.body_bytes:
         raise StewardError(f"has more than {limits.body_bytes} bytes", where=_WHAT)
+    if not text.lstrip().startswith(b"{"):
+        raise StewardError("is not OTLP in JSON: it is no object", where=_WHAT)
     message: Message = ExportLogsServiceRequest() if logs else ExportMetricsServiceRequest()
     try:
         json_format.Parse(

@@ -88,7 +88,7 @@ def _accept(intake: Intake, bodies: list[bytes]) -> None:
         intake.accept("parcel", body, once=once, check=_check)
 
 
-def _check(seen: Observation | Parcel) -> None:
+def _check(seen: object) -> None:
     assert isinstance(seen, Parcel)
     check_belongs(seen, seen.label.node)
 

@@ -210,7 +210,7 @@ def test_a_look_brings_all_ticks_since_the_last_one_in_our_words() -> None:
     first, _ = watch.look(time.time())
     time.sleep(0.3)
     second, faults = watch.look(time.time())
-    watch.close()
+    watch.stop()
 
     assert faults == ()
     assert [table.height for table in first.tables] == [1]

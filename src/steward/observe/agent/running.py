@@ -95,7 +95,7 @@ class Agent:
             now_s = self._clock.now_s()
             due_s = ceil((now_s + 1e-3) / self._send_every_s) * self._send_every_s
             self._clock.wait(due_s - now_s, stop)
-        self._watch.close()
+        self._watch.stop()
         self._watch.timeout_s = LAST_LOOK_S
         self._turn()
         self._send_rest(LAST_SEND_S)
@@ -107,7 +107,7 @@ class Agent:
         """Look for two samples, send all there is, and say whether the server has it."""
         self._watch.look(self._clock.now_s())  # rates need something to begin with
         self._clock.wait(1.5 * every_s, threading.Event())
-        self._watch.close()
+        self._watch.stop()
         self._turn()
         while self._shipping.buffer.waiting_parcels and not self._shipping.status.failures:
             self._shipping.step()

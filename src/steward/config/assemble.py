@@ -76,6 +76,7 @@ def assemble(
             store.path,
             flush_every_s=store.flush_every_s,
             keep_days=store.keep_days,
+            keep_tiers_days=(store.keep_10s_days, store.keep_5min_days),
             events=False,  # the journal has them
         ),
         clock=clock,

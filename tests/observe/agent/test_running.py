@@ -39,9 +39,9 @@ class Source:
 
 
 class Scene:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, source: Source | None = None) -> None:
         self.folder = folder
-        self.source = Source()
+        self.source = source or Source()
         self.said: list[str] = []
         self.clocks = Clocks()
         self.server = FakeServer(self.clocks)
@@ -147,3 +147,28 @@ def test_the_status_is_json(scene: Scene) -> None:
     scene.agent.once(0.01)
 
     assert json.loads((scene.folder / "status.json").read_text())["agent"] == "a-1"
+
+
+def test_an_agent_goes_on_in_streams_where_it_was(tmp_path: Path) -> None:
+    class Stream(Source):
+        at = 0
+
+        def collect(self, t_s: float) -> Observation:
+            self.at += 1
+            return super().collect(t_s)
+
+        def positions(self) -> dict[str, int]:
+            return {"at": self.at}
+
+        def resume(self, positions: dict[str, int]) -> None:
+            self.at = positions["at"]
+
+    first = Scene(tmp_path, Stream())
+    first.run(0.2)
+    first.spool.close()
+    reached = first.source.positions()["at"]  # type: ignore[attr-defined]
+    second = Scene(tmp_path, Stream())
+
+    assert reached >= 2
+    assert second.source.positions() == {"at": reached}  # type: ignore[attr-defined]
+    second.spool.close()

@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from math import ceil
@@ -21,6 +21,7 @@ from steward.observe.watch import Watch
 __all__ = ["STATUS_FILE", "Agent", "agent_id", "read_status"]
 
 STATUS_FILE = "status.json"
+POSITIONS_FILE = "positions.json"
 LAST_LOOK_S = 1.0  # how long the last look may take
 LAST_SEND_S = 2.5  # and sending what is left: all in all less than 5 s
 MOST_FAULTS = 200
@@ -82,6 +83,7 @@ class Agent:
         self._said = ""
         self._began_s = clock.now_s()
         self._faults: dict[tuple[str, str], float] = {}
+        watch.resume(_read(folder / POSITIONS_FILE))
 
     def run(self, stop: threading.Event) -> None:
         """Look and send until told to stop; then send what is left, as far as time allows."""
@@ -121,7 +123,14 @@ class Agent:
         seen, faults = self._watch.look(t_s)
         events = (*seen.events, *(fault.event() for fault in faults if self._is_new(fault)))
         self._shipping.take(replace(seen, events=events) if faults else seen)
+        self._write_positions()
         self._tell()
+
+    def _write_positions(self) -> None:
+        """Note how far lines were read, after the parcel that has them is on disk."""
+        positions = self._watch.positions()
+        if positions:
+            _write(self._folder / POSITIONS_FILE, positions)
 
     def _is_new(self, fault: Fault) -> bool:
         """Say whether this was not told within the last hour."""
@@ -176,7 +185,18 @@ class Agent:
             "pace": {name: asdict(stats) for name, stats in self._watch.pace.items()},
             **asdict(shipping.status),
         }
-        with suppress(OSError):  # a full disk is told elsewhere
-            new = self._folder / f"{STATUS_FILE}.new"
-            new.write_text(json.dumps(status, indent=1) + "\n", encoding="utf-8")
-            new.replace(self._folder / STATUS_FILE)
+        _write(self._folder / STATUS_FILE, status)
+
+
+def _write(file: Path, value: Mapping[str, object]) -> None:
+    with suppress(OSError):  # a full disk is told elsewhere
+        new = file.with_name(f"{file.name}.new")
+        new.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        new.replace(file)
+
+
+def _read(file: Path) -> dict[str, object]:
+    with suppress(OSError, ValueError):
+        said = json.loads(file.read_bytes())
+        return said if isinstance(said, dict) else {}
+    return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from steward.observe.receive import Decoders
 from steward.service.app import create_api
 from steward.service.wire.grpc_server import OtlpServer
 from steward.store.tokens import Role
-from wire_messages import T_MS, recorded
+from wire_messages import T_MS, one_series, recorded
 
 WRITE = {"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf"}
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -137,6 +138,15 @@ def test_a_label_explosion_is_answered_400_and_known_series_go_on(
     assert answer.status_code == 400
     assert "10 samples of new series" in answer.text
     assert room.seen()  # of those that it had room for
+
+
+def test_samples_of_a_time_to_come_are_refused(room: Room) -> None:
+    body = one_series({"__name__": "up"}, [1.0], t_ms=int((time.time() + 3600) * 1000))
+
+    answer = room.post("/api/v1/write", body, WRITE)
+
+    assert answer.status_code == 400
+    assert "ahead of this machine's clock" in answer.text
 
 
 class Full:

@@ -41,7 +41,6 @@ _WHAT = "OTLP"
 _KEYS_BYTES = 64 * 2**20
 _DEPTH = 16  # of JSON, and of values inside values
 _TEXT = 1024  # characters of an attribute that is not a plain value
-KIND_NAMES = ("gauge", "total", "sum", "per_second", "count_of", "sum_of")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

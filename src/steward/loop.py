@@ -95,6 +95,9 @@ class Loop:
         self._heard = 0  # choices up to this journal entry are known
         self._missed: list[Choice] = []  # an earlier run did not get round to these
         self._resume(clock.now_s())
+        positions = recording.about.get("positions")
+        if isinstance(positions, dict):
+            stages.watch.resume(positions)
         self.status = self._status(took_s=0.0, behind_s=0.0)
 
     @property
@@ -154,6 +157,7 @@ class Loop:
 
     def _keep(self, seen: Observation, t_s: float) -> None:
         self.recording.keep(seen)
+        self.recording.positions = self.stages.watch.positions()
         self.recording.upkeep(t_s)
         if self.intake is not None:
             self.intake.upkeep(t_s, self.recording.flush)

@@ -7,8 +7,8 @@ against every plug of its kind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,16 @@ from steward.model.layout import Layout
 from steward.model.outcome import Outcome
 from steward.model.view import View
 
-__all__ = ["Actuator", "Collector", "Detector", "Estimator", "Miner", "Policy", "Sampler"]
+__all__ = [
+    "Actuator",
+    "Collector",
+    "Detector",
+    "Estimator",
+    "Miner",
+    "Policy",
+    "Resumable",
+    "Sampler",
+]
 
 
 class Collector(Protocol):
@@ -55,6 +64,19 @@ class Sampler(Collector, Protocol):
 
     def sample(self, into: NDArray[np.float64]) -> None:
         """Read once, a value per place of the layout; NaN is unknown. May raise: a gap then."""
+        ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A collector that reads a stream, such as the lines of a file, and can go on in it."""
+
+    def positions(self) -> Mapping[str, Any]:
+        """Return how far it has read, as JSON knows it."""
+        ...
+
+    def resume(self, positions: Mapping[str, Any]) -> None:
+        """Go on from there: neither lose nor repeat. Before the first look."""
         ...
 
 

@@ -34,7 +34,7 @@ def test_the_plugs_of_the_default_settings_all_exist() -> None:
     [
         (
             '[observe]\ncollectors = ["hots"]',
-            ":2:15: there is no collector called 'hots'; known: host, nvml (did you mean 'host'?)",
+            ":2:15: there is no collector called 'hots'; known: cgroups, ",
         ),
         ('[act]\nactuator = "nvml"', "('nvml' is a plug of observe.collectors)"),
         (

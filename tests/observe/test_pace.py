@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from steward.errors import StewardError
 from steward.model.event import Availability, Observation
 from steward.model.layout import Block, Layout
 from steward.observe import pace as module
-from steward.observe.pace import Pace
+from steward.observe.pace import Pace, Track
 from steward.observe.watch import Watch
 
 ONE = Layout(blocks=(Block(entity="n1/gpu0", names=("utilization.gpu", "power.usage")),))
@@ -46,25 +47,25 @@ class Meter:
 
 def test_each_tick_is_a_row_and_what_was_not_read_is_missing() -> None:
     readings = iter([[50.0, 100_000.0], [60.0]])
-    pace = Pace(Meter(lambda: next(readings)), every_s=1.0)
+    pace = Track(Meter(lambda: next(readings)), every_s=1.0)
 
     pace.tick(1.0)
     pace.tick(2.0)
     (frame,), events = pace.drain()
 
-    assert frame.rows() == [(1.0, "n1/gpu0", 50.0, 100_000.0), (2.0, "n1/gpu0", 60.0, None)]
+    assert frame.rows() == [(1.0, "n1/gpu0", 0.5, 100.0), (2.0, "n1/gpu0", 0.6, None)]
     assert events == ()
     assert pace.drain() == ((), ())
 
 
 def test_entities_that_are_asked_the_same_share_a_table() -> None:
     blocks = (
-        Block(entity="n1/gpu0", names=("a", "b")),
-        Block(entity="n1", names=("c",)),
-        Block(entity="n1/gpu1", names=("a", "b")),
+        Block(entity="n1/gpu0", names=("memory.used", "memory.free")),
+        Block(entity="n1", names=("memory.total",)),
+        Block(entity="n1/gpu1", names=("memory.used", "memory.free")),
         Block(entity="n1/nothing", names=()),
     )
-    pace = Pace(Meter(lambda: [1.0, 2.0, 3.0, 4.0, 5.0], Layout(blocks=blocks)), every_s=1.0)
+    pace = Track(Meter(lambda: [1.0, 2.0, 3.0, 4.0, 5.0], Layout(blocks=blocks)), every_s=1.0)
 
     pace.tick(1.0)
     frames, _ = pace.drain()
@@ -77,17 +78,20 @@ def test_entities_that_are_asked_the_same_share_a_table() -> None:
 
 def test_a_new_layout_begins_a_new_table_and_nothing_is_lost() -> None:
     meter = Meter(lambda: [1.0, 2.0])
-    pace = Pace(meter, every_s=1.0)
+    pace = Track(meter, every_s=1.0)
 
     pace.tick(1.0)
-    meter.what = Layout(blocks=(Block(entity="n1/gpu1", names=("utilization.gpu", "x")),))
+    meter.what = Layout(blocks=(Block(entity="n1/gpu1", names=("memory.used", "x")),))
     pace.tick(2.0)
-    frames, _ = pace.drain()
+    frames, events = pace.drain()
 
     assert [frame.rows() for frame in frames] == [
-        [(1.0, "n1/gpu0", 1.0, 2.0)],
-        [(2.0, "n1/gpu1", 1.0, 2.0)],
+        [(1.0, "n1/gpu0", 0.01, 0.002)],
+        [(2.0, "n1/gpu1", 1.0)],
     ]
+    assert [(event.kind, event.subject) for event in events] == [("telemetry.unknown-metric", "x")]
+    pace.tick(3.0)
+    assert pace.drain()[1] == ()  # said once
 
 
 def test_a_tick_that_cannot_be_read_is_a_gap_and_is_told_once() -> None:
@@ -95,7 +99,7 @@ def test_a_tick_that_cannot_be_read_is_a_gap_and_is_told_once() -> None:
         raise StewardError("GPU 0 does not answer")
 
     meter = Meter(lost)
-    pace = Pace(meter, every_s=1.0)
+    pace = Track(meter, every_s=1.0)
 
     pace.tick(1.0)
     pace.tick(2.0)
@@ -116,7 +120,7 @@ def test_ticks_that_nobody_fetches_are_given_up_oldest_first_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MOST_VALUES", 60)
-    pace = Pace(Meter(lambda: [1.0, 2.0]), every_s=10.0)
+    pace = Track(Meter(lambda: [1.0, 2.0]), every_s=10.0)
 
     for t_s in range(100):
         pace.tick(float(t_s))
@@ -130,7 +134,7 @@ def test_ticks_that_nobody_fetches_are_given_up_oldest_first_and_counted(
 @given(st.lists(st.sampled_from(["tick", "drain", "change"]), max_size=60))
 def test_every_tick_is_fetched_exactly_once(actions: list[str]) -> None:
     meter = Meter(lambda: [1.0, 2.0])
-    pace = Pace(meter, every_s=1.0)
+    pace = Track(meter, every_s=1.0)
     fetched: list[float] = []
     ticked = 0
 
@@ -155,22 +159,49 @@ def test_the_pace_is_kept_and_a_slow_reading_costs_the_ticks_that_it_took() -> N
             time.sleep(0.35)
         return [1.0, 2.0]
 
-    pace = Pace(Meter(read), every_s=0.1)
+    pace = Pace([Meter(read)], every_s=0.1)
     pace.start()
     pace.start()  # a second start changes nothing
     time.sleep(0.25)
     slow.set()
     time.sleep(0.85)
     pace.stop()
-    times = [t for frame in pace.drain()[0] for t in frame["t_s"].to_list()]
+    track = pace.tracks["meter"]
+    times = [t for frame in track.drain()[0] for t in frame["t_s"].to_list()]
 
-    assert pace.stats.missed >= 2
-    assert 0 < pace.stats.missed_share < 1
-    assert len(times) == pace.stats.ticks
+    assert track.stats.missed >= 2
+    assert 0 < track.stats.missed_share < 1
+    assert len(times) == track.stats.ticks
     assert times == sorted(times)
-    assert np.allclose(np.array(times[1:3]) % 0.1, 0, atol=0.05) or np.allclose(
-        np.array(times[1:3]) % 0.1, 0.1, atol=0.05
-    )
+    off = np.array(times[1:3]) % 0.1
+    assert np.minimum(off, 0.1 - off).max() < 0.05  # nodes sample at the same moments
+
+
+def test_one_that_hangs_keeps_its_thread_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HANGS_S", 0.1)
+    gate = threading.Event()
+    stuck, sound = Meter(lambda: [1.0] if gate.wait(30) else []), Meter(lambda: [1.0, 2.0])
+    sound.name = "sound"
+    pace = Pace([stuck, sound], every_s=0.05)
+
+    pace.start()
+    time.sleep(0.3)
+    before = pace.tracks["sound"].stats.ticks
+    pace.start()  # whoever looks next sees that the first one hangs
+    time.sleep(0.3)
+    meanwhile = pace.tracks["sound"].stats.ticks
+    gate.set()
+    time.sleep(0.3)
+    pace.stop()
+    pace.start()  # stopped is stopped
+
+    assert before == 0
+    assert meanwhile >= 3
+    assert pace.tracks["meter"].stats.ticks >= 3  # it came back, in a thread of its own
+    times = [t for frame in pace.tracks["sound"].drain()[0] for t in frame["t_s"].to_list()]
+    assert min(b - a for a, b in pairwise(times)) > 0.01  # nobody else reads it too
 
 
 def test_a_look_brings_all_ticks_since_the_last_one_in_our_words() -> None:
@@ -179,7 +210,7 @@ def test_a_look_brings_all_ticks_since_the_last_one_in_our_words() -> None:
     first, _ = watch.look(time.time())
     time.sleep(0.3)
     second, faults = watch.look(time.time())
-    watch.close()
+    watch.stop()
 
     assert faults == ()
     assert [table.height for table in first.tables] == [1]
@@ -188,3 +219,18 @@ def test_a_look_brings_all_ticks_since_the_last_one_in_our_words() -> None:
     assert table["gpu.busy_share"].to_list() == [0.5] * table.height
     assert table["gpu.power_watts"].to_list() == [2.0] * table.height
     assert watch.pace["meter"].ticks >= 4
+
+
+def test_silence_is_a_gap_for_all_but_jobs() -> None:
+    blocks = tuple(Block(entity=name, names=("memory.used",)) for name in ("n1", "n1@7", "job:7"))
+    pace = Track(
+        Meter(lambda: [1.0, 2.0, 3.0], Layout(blocks=blocks)), every_s=1.0, gap_after_s=5.0
+    )
+
+    pace.tick(1.0)
+    first = pace.drain()[1]
+    pace.tick(11.0)
+    second = pace.drain()[1]
+
+    assert first == ()
+    assert [(event.subject, event.text) for event in second] == [("n1", "said nothing for 10 s")]

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -132,3 +133,97 @@ def test_nodes_of_the_same_name_are_one_node_with_all_its_gpus() -> None:
     assert len(seen.cluster.links) == len(seen.cluster.switches) == len(seen.jobs) == 1
     assert seen.tenants == tenants("a")
     assert seen.health == {GpuId("n1/gpu0"): Health.GOOD}
+
+
+class Stream(Eye):
+    """A collector that reads a stream of numbers and can go on in it."""
+
+    def __init__(self) -> None:
+        super().__init__("stream", self._read)
+        self.at = 0
+
+    def _read(self, t_s: float) -> Observation:
+        self.at += 1
+        return busy("n1/gpu0", self.at / 10)(t_s)
+
+    def positions(self) -> dict[str, int]:
+        return {"at": self.at}
+
+    def resume(self, positions: Mapping[str, int]) -> None:
+        self.at = positions["at"]
+
+
+def test_streams_go_on_where_an_earlier_watch_was() -> None:
+    first = Watch([Stream(), Eye("plain", busy("n2/gpu0", 0.2))])
+    first.look(1.0)
+    first.look(2.0)
+
+    second = Watch([Stream(), Eye("plain", busy("n2/gpu0", 0.2))])
+    second.resume({**first.positions(), "plain": {"at": 9}, "gone": {"at": 9}})
+    seen, _ = second.look(3.0)
+
+    assert first.positions() == {"stream": {"at": 2}}
+    assert seen.tables[0]["gpu.busy_share"].to_list() == [0.3]
+
+
+def test_what_a_late_answer_has_read_counts_only_when_it_is_fetched(gate: threading.Event) -> None:
+    stream = Stream()
+    read = stream.see
+
+    def slow(t_s: float) -> Observation:
+        gate.wait(30)
+        return read(t_s)
+
+    stream.see = slow
+    watch = Watch([stream], timeout_s=0.05)
+    watch.look(1.0)
+    before = watch.positions()
+    gate.set()
+    watch.timeout_s = 10.0
+    watch.look(2.0)
+
+    assert before == {}
+    assert watch.positions() == {"stream": {"at": 1}}
+
+
+def test_tenants_that_are_seen_join_those_that_the_site_has_named() -> None:
+    named = replace(tenants("bio")[0], guaranteed_gpus=4)
+    seen = [Observation(tenants=tenants("bio", "chem")), Observation(tenants=tenants("physics"))]
+    watch = Watch([Eye("a", lambda _t: seen[0]), Eye("b", lambda _t: seen[1])], tenants=(named,))
+
+    told, _ = watch.look(1.0)
+
+    assert told.tenants is not None
+    assert {each.id: each.guaranteed_gpus for each in told.tenants} == {
+        "bio": 4,
+        "chem": 0,
+        "physics": 0,
+    }
+
+
+def test_who_knows_a_gpus_memory_knows_it_best() -> None:
+    full, bare = cluster(node("n1", 1)), cluster(node("n1", 1))
+    gpu = bare.nodes[0].gpus[0]
+    unknown = replace(gpu, model=replace(gpu.model, memory_bytes=0, max_watts=0.0))
+    bare = replace(bare, nodes=(replace(bare.nodes[0], gpus=(unknown,)),))
+
+    for order in ((full, bare), (bare, full)):
+        eyes = [Eye(f"e{i}", lambda _t, c=c: Observation(cluster=c)) for i, c in enumerate(order)]
+        seen, _ = Watch(eyes).look(1.0)
+        assert seen.cluster is not None
+        assert seen.cluster.nodes[0].gpus[0].model.memory_bytes > 0
+
+
+def test_closing_lets_go_of_all_sources_even_if_one_refuses() -> None:
+    closed = []
+
+    class Door(Eye):
+        def close(self) -> None:
+            closed.append(self.name)
+            raise OSError("it sticks")
+
+    watch = Watch([Door("a", busy("n1/gpu0", 0.1)), Door("b", busy("n1/gpu0", 0.1))])
+
+    watch.close()
+
+    assert closed == ["a", "b"]

@@ -125,3 +125,17 @@ def test_a_full_disk_leaves_nothing_half_written_and_loses_nothing(
 def test_a_folder_that_cannot_be_made_is_named(unwritable: Path) -> None:
     with pytest.raises(StewardError, match="cannot be kept: Permission denied"):
         Recording(unwritable / "data")
+
+
+def test_how_far_lines_were_read_is_written_after_the_lines_themselves(tmp_path: Path) -> None:
+    first = Recording(tmp_path)
+    first.keep(Observation(lines=(LogLine(t_s=5.0, entity="n1", source="kernel", text="hello"),)))
+    first.positions = {"kernel-log": {"sequence": 7}}
+    assert "positions" not in first.about
+
+    first.flush()
+    again = Recording(tmp_path)
+
+    assert again.about["positions"] == {"kernel-log": {"sequence": 7}}
+    first.close()
+    again.close()

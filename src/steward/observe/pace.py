@@ -1,7 +1,8 @@
-"""Reads a sampler at a steady pace, in a thread of its own: if it hangs, only its numbers miss.
+"""Reads samplers at a steady pace. A tick fills a row of a matrix; names and rates come in batches.
 
-A tick fills one row of a matrix. Names, units and rates come later, once for all ticks of a batch.
-A tick that comes a period too late is missed: it is counted and leaves a gap, never a copy.
+One thread reads all of them, since every thread that wakes up costs as much as a sampler. One that
+hangs keeps the thread to itself, and the others go on in a new one. A tick that comes a period too
+late is missed: it is counted and leaves a gap, never a copy.
 """
 
 from __future__ import annotations
@@ -10,26 +11,27 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import polars as pl
-from numpy.typing import NDArray
 
 from steward.errors import StewardError
 from steward.model.event import Event
-from steward.model.frame import ENTITY, T_S, Frame
+from steward.model.frame import Frame
 from steward.model.layout import Layout
+from steward.observe.batch import Batch, Words
 from steward.ports import Sampler
 
-__all__ = ["Pace", "PaceStats"]
+__all__ = ["Pace", "PaceStats", "Track"]
 
 MOST_VALUES = 4_000_000  # of one sampler that nobody fetches: 32 MB
 BATCH_S = 10.0
 LATE_SHARE = 0.1  # of a period; a tick that starts later is late, though not missed
+HANGS_S = 1.0  # a reading that takes longer, and longer than three periods, hangs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class PaceStats:
     """How well the pace was kept since it began."""
 
@@ -47,38 +49,35 @@ class PaceStats:
         return self.missed / due if due else 0.0
 
 
-class Pace:
-    """One sampler, read every `every_s` seconds. Ticks are at multiples of it: nodes agree."""
+class Track:
+    """One sampler and its ticks that wait to be fetched."""
 
-    def __init__(self, sampler: Sampler, *, every_s: float) -> None:
+    def __init__(self, sampler: Sampler, *, every_s: float, gap_after_s: float = 120.0) -> None:
+        self.name = sampler.name
+        self.gap_after_s = gap_after_s
         self.every_s = every_s
-        self.stats = PaceStats()
+        self.runner: _Runner | None = None  # who reads it
+        self.begun = threading.Event()  # the first tick is there
+        self._stats = PaceStats()
         self._sampler = sampler
-        self._stop = threading.Event()
         self._lock = threading.Lock()  # of what waits to be fetched
-        self._batches: deque[_Batch] = deque()
+        self._batches: deque[Batch] = deque()
+        self._words = Words(sampler.vocabulary, gap_after_s=gap_after_s)
+        self._fetched_s: float | None = None  # the time of the last tick that was fetched
+        self._unknown: frozenset[str] = frozenset()  # words that were told of
         self._layout = Layout(blocks=())
         self._row = np.empty(0)
         self._events: list[Event] = []
         self._broken = ""  # the fault that was told last
-        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Take the first tick now and go on in the background. Once."""
-        if self._thread is None:
-            self.tick(time.time())
-            name = f"sample-{self._sampler.name}"
-            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._thread.start()
+    @property
+    def stats(self) -> PaceStats:
+        """A copy of the figures as they are now."""
+        with self._lock:
+            return replace(self._stats)
 
-    def stop(self) -> None:
-        """Take no more ticks; those that wait can still be fetched."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=2 * self.every_s + 1.0)
-
-    def tick(self, t_s: float) -> None:
-        """Read once, for the time `t_s`."""
+    def tick(self, t_s: float, *, late_s: float = 0.0) -> None:
+        """Read once, for the time `t_s`; the beat was `late_s` ago."""
         fault = ""
         try:
             layout = self._sampler.layout()
@@ -89,106 +88,165 @@ class Pace:
         except Exception as raised:  # noqa: BLE001 - a plug's fault is a gap in its own numbers
             fault = str(raised) if isinstance(raised, StewardError) else repr(raised)
         with self._lock:
-            self._tell(fault, t_s)
-            if not fault:
+            if fault != self._broken:
+                self._tell(fault, t_s)
+            if fault:
+                self._stats.failed += 1
+            else:
                 self._keep(t_s)
-            failed = self.stats.failed + bool(fault)
-            self.stats = replace(self.stats, ticks=self.stats.ticks + 1, failed=failed)
+            self._count(late_s)
+        self.begun.set()
 
     def drain(self) -> tuple[tuple[Frame, ...], tuple[Event, ...]]:
-        """Return what was read since the last time, a table per set of columns, raw names."""
+        """Return what was read since the last time, in our words, a table per set of columns."""
         with self._lock:
             batches = list(self._batches)
             self._batches.clear()
-            events, self._events = tuple(self._events), []
-        return tuple(frame for batch in batches for frame in batch.frames()), events
+            events, self._events = self._events, []
+        frames = []
+        for batch in batches:
+            frames += self._words.frames(batch)
+            events += [*self._gaps(batch), *self._strangers(batch)]
+        return tuple(frames), tuple(events)
+
+    def _gaps(self, batch: Batch) -> list[Event]:
+        """Say of each entity but jobs that it was silent for too long before or within a batch."""
+        before_s = self._fetched_s if self._fetched_s is not None else batch.t_s[0]
+        self._fetched_s = float(batch.t_s[-1])
+        silent_s = np.diff(batch.t_s, prepend=before_s)
+        worst = int(np.argmax(silent_s))
+        if silent_s[worst] <= self.gap_after_s:
+            return []
+        text = f"said nothing for {silent_s[worst]:.0f} s"
+        return [
+            self._event(float(batch.t_s[worst]), "telemetry.gap", block.entity, text)
+            for block in batch.layout.blocks
+            if "@" not in block.entity and not block.entity.startswith("job:")
+        ]
+
+    def _strangers(self, batch: Batch) -> list[Event]:
+        """Name words that nobody knows: once each, and never dropped in silence."""
+        new = self._words.unknown - self._unknown
+        self._unknown |= new
+        t_s = float(batch.t_s[0])
+        text = "it is not in the table of metrics and is left out"
+        return [self._event(t_s, "telemetry.unknown-metric", word, text) for word in sorted(new)]
+
+    def _event(self, t_s: float, kind: str, subject: str, text: str) -> Event:
+        return Event(t_s=t_s, kind=kind, subject=subject, text=text, source=self.name)
+
+    def _count(self, late_s: float) -> None:
+        stats = self._stats
+        stats.ticks += 1
+        if late_s > LATE_SHARE * self.every_s:
+            stats.late += 1
+            stats.missed += int(late_s / self.every_s)
+        stats.worst_late_s = max(stats.worst_late_s, late_s)
 
     def _keep(self, t_s: float) -> None:
         newest = self._batches[-1] if self._batches else None
         if newest is None or newest.layout is not self._layout or newest.is_full:
-            ticks = max(8, math.ceil(BATCH_S / self.every_s))
-            newest = _Batch(self._layout, ticks=ticks)
+            newest = Batch(self._layout, ticks=max(8, math.ceil(BATCH_S / self.every_s)))
             self._batches.append(newest)
             self._make_room()
         newest.keep(t_s, self._row)
 
     def _make_room(self) -> None:
         """Give up the oldest ticks when nobody fetches them; memory stays bounded."""
-        while len(self._batches) > 1 and sum(each.values for each in self._batches) > MOST_VALUES:
-            lost = self._batches.popleft().count
-            self.stats = replace(self.stats, dropped=self.stats.dropped + lost)
+        while len(self._batches) > 1 and sum(each.size for each in self._batches) > MOST_VALUES:
+            self._stats.dropped += self._batches.popleft().count
 
     def _tell(self, fault: str, t_s: float) -> None:
         """Say once that reading fails, and once that it works again."""
-        if fault == self._broken:
-            return
-        name = self._sampler.name
         kind = "collector.failed" if fault else "collector.works-again"
         text = fault or f"it can be read again (was: {self._broken})"
         self._broken = fault
-        self._events.append(Event(t_s=t_s, kind=kind, subject=name, text=text, source=name))
+        self._events.append(self._event(t_s, kind, self.name, text))
 
-    def _run(self) -> None:
+
+class Pace:
+    """Samplers, read every `every_s` seconds. Beats are at multiples of it: nodes agree on them."""
+
+    def __init__(
+        self, samplers: Iterable[Sampler], *, every_s: float, gap_after_s: float = 120.0
+    ) -> None:
+        self.every_s = every_s
+        self.tracks: Mapping[str, Track] = {
+            each.name: Track(each, every_s=every_s, gap_after_s=gap_after_s) for each in samplers
+        }
+        self._lock = threading.Lock()
+        self._runners: list[_Runner] = []
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin, or see to it that nobody waits for a sampler that hangs."""
+        with self._lock:
+            if self._stopped:
+                return
+            if not self._runners and self.tracks:
+                self._give_runner(list(self.tracks.values()))
+            for runner in list(self._runners):
+                others = runner.waiting()
+                if others:
+                    self._give_runner(others)
+
+    def stop(self) -> None:
+        """Take no more ticks; those that wait can still be fetched."""
+        with self._lock:
+            self._stopped = True
+            for runner in self._runners:
+                runner.stop()
+
+    def _give_runner(self, tracks: list[Track]) -> None:
+        runner = _Runner(self.every_s)
+        for track in tracks:
+            track.runner = runner
+        runner.tracks = tuple(tracks)
+        self._runners.append(runner)
+        runner.start()
+
+
+class _Runner(threading.Thread):
+    """Keeps the beat. A track that was given to another runner is not read by this one."""
+
+    def __init__(self, every_s: float) -> None:
+        super().__init__(name="sample", daemon=True)
+        self.tracks: tuple[Track, ...] = ()
+        self._every_s = every_s
+        self._reading: tuple[Track, float] | None = None  # which one, since when
+        self._held = threading.Lock()  # waiting for it with a timeout is the cheapest alarm clock
+        self._held.acquire()
+
+    def stop(self) -> None:
+        """End after the reading that is under way."""
+        if self._held.locked():
+            self._held.release()
+        if self.is_alive():
+            self.join(timeout=2 * self._every_s + HANGS_S)
+
+    def waiting(self) -> list[Track]:
+        """Return the tracks that wait for one that hangs; they may be given to another runner."""
+        reading = self._reading
+        if reading is None or time.monotonic() - reading[1] <= max(HANGS_S, 3 * self._every_s):
+            return []
+        return [each for each in self.tracks if each is not reading[0] and each.runner is self]
+
+    def run(self) -> None:
         # The beat follows the machine's clock, so that nodes sample together, but is kept by the
         # monotonic one: a clock that jumps must not bring a burst of ticks or a long silence.
-        due_s = time.monotonic() + self.every_s - time.time() % self.every_s
-        while not self._stop.wait(max(0.0, due_s - time.monotonic())):
-            late_s = time.monotonic() - due_s
-            periods = int(late_s / self.every_s)
-            self.tick(time.time())
-            self._count(late_s, periods)
-            due_s += (periods + 1) * self.every_s
+        every_s = self._every_s
+        due_s = time.monotonic()
+        self._beat(due_s, 0.0)
+        due_s += every_s - time.time() % every_s
+        while not self._held.acquire(timeout=max(0.0, due_s - time.monotonic())):
+            now_s = time.monotonic()
+            self._beat(now_s, now_s - due_s)
+            due_s += (int((now_s - due_s) / every_s) + 1) * every_s
 
-    def _count(self, late_s: float, periods: int) -> None:
-        stats = self.stats
-        self.stats = replace(
-            stats,
-            missed=stats.missed + periods,
-            late=stats.late + (late_s > LATE_SHARE * self.every_s),
-            worst_late_s=max(stats.worst_late_s, late_s),
-        )
-
-
-class _Batch:
-    """Some ticks of one layout: a matrix that is filled row by row."""
-
-    def __init__(self, layout: Layout, *, ticks: int) -> None:
-        self.layout = layout
-        self.count = 0
-        self._t_s = np.empty(ticks)
-        self._rows = np.empty((ticks, layout.width))
-
-    @property
-    def is_full(self) -> bool:
-        return self.count == len(self._t_s)
-
-    @property
-    def values(self) -> int:
-        return self._rows.size
-
-    def keep(self, t_s: float, row: NDArray[np.float64]) -> None:
-        self._t_s[self.count] = t_s
-        self._rows[self.count] = row
-        self.count += 1
-
-    def frames(self) -> list[Frame]:
-        """Return a table per set of columns: entities that are asked the same are in one."""
-        places: dict[tuple[str, ...], list[tuple[str, int]]] = {}
-        start = 0
-        for block in self.layout.blocks:
-            places.setdefault(block.names, []).append((block.entity, start))
-            start += len(block.names)
-        return [self._frame(names, at) for names, at in places.items() if names]
-
-    def _frame(self, names: tuple[str, ...], at: list[tuple[str, int]]) -> Frame:
-        ticks = self.count
-        entities = pl.Series(ENTITY, [entity for entity, _ in at], dtype=pl.String)
-        index = np.repeat(np.arange(len(at), dtype=np.uint32), ticks)
-        rows = np.concatenate(
-            [self._rows[:ticks, start : start + len(names)] for _, start in at], axis=0
-        )
-        columns = {name: np.ascontiguousarray(rows[:, i]) for i, name in enumerate(names)}
-        times = np.tile(self._t_s[:ticks], len(at))
-        return pl.DataFrame(
-            {T_S: times, ENTITY: entities.gather(index), **columns}, nan_to_null=True
-        )
+    def _beat(self, now_s: float, late_s: float) -> None:
+        for track in self.tracks:
+            if track.runner is self:
+                self._reading = (track, now_s)
+                track.tick(time.time(), late_s=late_s)
+                now_s = time.monotonic()
+        self._reading = None

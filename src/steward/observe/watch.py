@@ -11,7 +11,9 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -20,9 +22,10 @@ from steward.model.cluster import Cluster, Link, Node, Switch
 from steward.model.event import Event, Fault, Observation
 from steward.model.frame import Frame, empty_frame, empty_other
 from steward.model.identity import NodeId
+from steward.model.job import Tenant
 from steward.observe.normalise import Normaliser
-from steward.observe.pace import Pace, PaceStats
-from steward.ports import Collector, Sampler
+from steward.observe.pace import Pace, PaceStats, Track
+from steward.ports import Collector, Resumable, Sampler
 
 __all__ = ["Watch"]
 
@@ -37,16 +40,22 @@ class Watch:
         timeout_s: float = 5.0,
         gap_after_s: float = 120.0,
         sample_every_s: float = 1.0,
+        tenants: Sequence[Tenant] = (),
     ) -> None:
         self.timeout_s = timeout_s
+        self._named = {tenant.id: tenant for tenant in tenants}  # by the site: they win
+        self._tenants: dict[str, tuple[Tenant, ...]] = {}
+        samplers = [each for each in collectors if isinstance(each, Sampler)]
+        self._pace = Pace(samplers, every_s=sample_every_s, gap_after_s=gap_after_s)
         self._posts = [
-            _Post(each, gap_after_s=gap_after_s, sample_every_s=sample_every_s)
+            _Post(each, self._pace.tracks.get(each.name), gap_after_s=gap_after_s)
             for each in collectors
         ]
         self._clusters: dict[str, Cluster] = {}
 
     def look(self, t_s: float) -> tuple[Observation, tuple[Fault, ...]]:
         """Return what all collectors saw, and what went wrong with any of them."""
+        self._pace.start()
         for post in self._posts:
             post.ask(t_s)
         deadline = time.monotonic() + self.timeout_s
@@ -59,6 +68,8 @@ class Watch:
             for each in got:
                 if each.cluster is not None:
                     self._clusters[post.name] = each.cluster
+                if each.tenants is not None:
+                    self._tenants[post.name] = each.tenants
         return self._merge(seen), tuple(faults)
 
     @property
@@ -69,18 +80,32 @@ class Watch:
     @property
     def pace(self) -> Mapping[str, PaceStats]:
         """How well each sampler's pace was kept, by its name."""
-        return {post.name: post.pace.stats for post in self._posts if post.pace is not None}
+        return {name: track.stats for name, track in self._pace.tracks.items()}
+
+    def positions(self) -> dict[str, Any]:
+        """Return how far each stream was read in the looks that were answered, by collector."""
+        return {post.name: post.positions for post in self._posts if post.positions is not None}
+
+    def resume(self, positions: Mapping[str, Any]) -> None:
+        """Go on in all streams where an earlier run was. Before the first look."""
+        for post in self._posts:
+            if post.name in positions:
+                post.resume(positions[post.name])
+
+    def stop(self) -> None:
+        """Stop sampling. What was sampled since the last look can still be looked at, once."""
+        self._pace.stop()
 
     def close(self) -> None:
-        """Stop sampling. What was sampled since the last look can still be looked at, once."""
+        """Stop sampling and let go of all sources: sockets, watches, programs in the kernel."""
+        self._pace.stop()
         for post in self._posts:
-            if post.pace is not None:
-                post.pace.stop()
+            post.close()
 
     def _merge(self, seen: Sequence[Observation]) -> Observation:
-        if len(seen) == 1 and len(self._posts) == 1:
+        if len(seen) == 1 and len(self._posts) == 1 and not self._named:
             return seen[0]
-        tenants = [each.tenants for each in seen if each.tenants is not None]
+        told = any(each.tenants is not None for each in seen)
         fresh = any(each.cluster for each in seen)
         return Observation(
             frames=tuple(table for each in seen for table in each.tables),
@@ -90,25 +115,37 @@ class Watch:
             spans=tuple(span for each in seen for span in each.spans),
             jobs=tuple(job for each in seen for job in each.jobs),
             cluster=_united(tuple(self._clusters.values())) if fresh else None,
-            tenants=tenants[-1] if tenants else None,
+            tenants=self._all_tenants() if told else None,
             health={gpu: health for each in seen for gpu, health in each.health.items()},
         )
+
+    def _all_tenants(self) -> tuple[Tenant, ...]:
+        seen = {each.id: each for tenants in self._tenants.values() for each in tenants}
+        return tuple({**seen, **self._named}.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What one collector brought, and how far it has read if it reads a stream."""
+
+    seen: Observation | None = None
+    fault: Fault | None = None
+    positions: Any = None
 
 
 class _Post:
     """One collector with a thread of its own, so that nobody waits for it for ever."""
 
-    def __init__(self, collector: Collector, *, gap_after_s: float, sample_every_s: float) -> None:
+    def __init__(self, collector: Collector, track: Track | None, *, gap_after_s: float) -> None:
         self.name = collector.name
-        self.pace = (
-            Pace(collector, every_s=sample_every_s) if isinstance(collector, Sampler) else None
-        )
+        self._track = track
         self._collector = collector
         self._normaliser = Normaliser(
             source=collector.name, vocabulary=collector.vocabulary, gap_after_s=gap_after_s
         )
         self._asked: queue.SimpleQueue[float] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[Observation | Fault] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+        self.positions: Any = None  # how far a stream was read, in answers that were fetched
         self._busy = False
         self._hangs = False
         threading.Thread(target=self._work, name=f"collect-{self.name}", daemon=True).start()
@@ -124,7 +161,19 @@ class _Post:
         except queue.Empty:
             return [], self._late(t_s)
         self._busy = self._hangs = False
-        return ([], got) if isinstance(got, Fault) else ([got], None)
+        if got.positions is not None:
+            self.positions = got.positions
+        return ([got.seen] if got.seen is not None else []), got.fault
+
+    def resume(self, positions: Any) -> None:  # noqa: ANN401 - each collector has its own shape
+        if isinstance(self._collector, Resumable):
+            self._collector.resume(positions)
+
+    def close(self) -> None:
+        close = getattr(self._collector, "close", None)
+        if callable(close):
+            with suppress(Exception):  # it goes anyway, and nobody could do anything about it
+                close()
 
     def _late(self, t_s: float) -> Fault | None:
         if self._hangs:
@@ -141,25 +190,28 @@ class _Post:
         while True:
             t_s = self._asked.get()
             try:
-                self._answers.put(self._look(t_s))
+                seen = self._look(t_s)
+                stream = self._collector if isinstance(self._collector, Resumable) else None
+                positions = None if stream is None else stream.positions()
+                self._answers.put(_Answer(seen=seen, positions=positions))
             except Exception as fault:  # noqa: BLE001 - a plug's fault must not stop the others
-                self._answers.put(self._fault(fault, t_s))
+                self._answers.put(_Answer(fault=self._fault(fault, t_s)))
 
     def _look(self, t_s: float) -> Observation:
         sampled, told = self._sampled()
         seen = self._collector.collect(t_s)
-        frames, events = [], [*told, *seen.events]
-        for raw in (*sampled, *seen.tables):
+        frames, events = [*sampled], [*told, *seen.events]
+        for raw in seen.tables:
             frame, odd = self._normaliser.normalise(raw)
             frames.append(frame)
             events += odd
         return replace(seen, frame=empty_frame(), frames=tuple(frames), events=tuple(events))
 
     def _sampled(self) -> tuple[tuple[Frame, ...], tuple[Event, ...]]:
-        if self.pace is None:
+        if self._track is None:
             return (), ()
-        self.pace.start()
-        return self.pace.drain()
+        self._track.begun.wait()  # the first look brings the first tick
+        return self._track.drain()
 
     def _fault(self, fault: Exception, t_s: float) -> Fault:
         where = f"collector {self.name}"
@@ -188,7 +240,11 @@ def _united(clusters: Sequence[Cluster]) -> Cluster:
 
 
 def _joined(a: Node, b: Node) -> Node:
-    gpus = {gpu.id: gpu for gpu in (*a.gpus, *b.gpus)}
+    """Join two accounts of a node; of each GPU, who knows its memory knows it best."""
+    gpus = {gpu.id: gpu for gpu in a.gpus}
+    for gpu in b.gpus:
+        if gpu.id not in gpus or gpu.model.memory_bytes or not gpus[gpu.id].model.memory_bytes:
+            gpus[gpu.id] = gpu
     return Node(
         id=a.id,
         gpus=tuple(gpus.values()),

@@ -8,7 +8,7 @@ reads it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,7 @@ from steward.store.files.logs import Logs
 from steward.store.files.other import Other
 from steward.store.files.parquet import cannot_write
 from steward.store.files.spans import Spans
-from steward.store.telemetry import Telemetry
+from steward.store.telemetry import KEEP_TIERS_DAYS, Telemetry
 
 __all__ = ["Recording"]
 
@@ -38,6 +38,7 @@ class Recording:
         *,
         flush_every_s: float = 30.0,
         keep_days: float = 30.0,
+        keep_tiers_days: Sequence[float] = KEEP_TIERS_DAYS,
         events: bool = True,
         about: Mapping[str, object] | None = None,
     ) -> None:
@@ -48,8 +49,12 @@ class Recording:
         self.folder = folder
         self._about_file = folder / "recording.json"
         self.about: dict[str, object] = {**self._known(), **(about or {})}
+        self.positions: Mapping[str, object] = {}  # how far the lines that were kept were read
         self.telemetry = Telemetry(
-            folder / "telemetry", flush_every_s=flush_every_s, keep_days=keep_days
+            folder / "telemetry",
+            flush_every_s=flush_every_s,
+            keep_days=keep_days,
+            keep_tiers_days=keep_tiers_days,
         )
         self.other = Other(folder / "other", flush_every_s=flush_every_s, keep_days=keep_days)
         self.logs = Logs(folder / "logs", flush_every_s=flush_every_s, keep_days=keep_days)
@@ -73,7 +78,6 @@ class Recording:
         _all_of(
             self.telemetry.flush,
             self.other.table.flush,
-            self.logs.table.flush,
             *self._flush_lines(),
         )
 
@@ -103,13 +107,20 @@ class Recording:
         _all_of(
             self.telemetry.close,
             self.other.table.close,
-            self.logs.table.close,
             *self._flush_lines(),
+            self.logs.table.close,
         )
 
     def _flush_lines(self) -> list[Callable[[], None]]:
         events = [] if self._events is None else [self._events.flush]
-        return [self.spans.flush, *events, self._write_about]
+        return [self._flush_logs, self.spans.flush, *events, self._write_about]
+
+    def _flush_logs(self) -> None:
+        """Make lines durable before how far they were read: after a crash none may be missing."""
+        positions = self.positions
+        self.logs.table.flush()
+        if positions:
+            self.about["positions"] = positions
 
     def _is_due(self, now_s: float) -> bool:
         due = self._flushed_s is None or not 0 <= now_s - self._flushed_s < self._flush_every_s

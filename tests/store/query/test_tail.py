@@ -56,7 +56,7 @@ def test_entities_and_metrics_can_be_chosen(tmp_path: Path) -> None:
         recording.flush()
 
     follow = Tail(tmp_path, entity="n1*", metric="gpu.busy*")
-    found = {table: rows for table, rows in follow.new()}
+    found = dict(follow.new())
 
     assert found["telemetry"].columns == ["t_s", "entity", BUSY]
     assert found["telemetry"].rows() == [(T0, "n1/gpu0", 0.1)]

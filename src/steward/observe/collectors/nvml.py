@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -10,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from steward.clients.cgroups import Cgroups, job_of
 from steward.clients.host import hostname
 from steward.clients.nvml import (
     SWITCH,
@@ -224,13 +224,8 @@ class Nvml:
 
 
 def _job_by_cgroup() -> JobOfPid:
-    """Tell jobs by control group where `clients.cgroups` is there to tell them."""
-    try:
-        cgroups = importlib.import_module("steward.clients.cgroups")
-    except ImportError:
-        return lambda _pid: None
-    groups = cgroups.Cgroups()
-    return lambda pid: cgroups.job_of(groups.of_pid(pid))
+    groups = Cgroups()
+    return lambda pid: job_of(groups.of_pid(pid))
 
 
 def _model(device: Device) -> GpuModel:

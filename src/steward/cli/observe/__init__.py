@@ -13,6 +13,7 @@ from steward.cli.observe.importing import import_files
 from steward.cli.observe.quality import quality
 from steward.cli.observe.query import query, tail
 from steward.cli.observe.record import record
+from steward.cli.observe.top import top
 
 __all__ = ["app"]
 
@@ -27,3 +28,4 @@ app.command(name="tail")(tail)
 app.command(name="quality")(quality)
 app.command(name="export")(export)
 app.command(name="agent")(agent)
+app.command(name="top")(top)

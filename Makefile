@@ -50,6 +50,7 @@ check: .venv/.setup ## format, lint, types, import contracts, tests with coverag
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=
 	$(BIN)/python -m coverage report --fail-under=100 --include='src/steward/model/*,src/steward/decide/*,src/steward/act/guard.py'
 	$(BIN)/python scripts/make_reference.py --check
+	$(BIN)/python scripts/make_deploy.py --check
 
 fix: .venv/.setup ## repair what can be repaired by machine
 	$(BIN)/ruff check --fix .
@@ -58,8 +59,9 @@ fix: .venv/.setup ## repair what can be repaired by machine
 bench: .venv/.setup ## measure every claim; results in benchmarks/results
 	$(BIN)/python benchmarks/run_all.py
 
-docs: .venv/.setup ## write docs/reference anew
+docs: .venv/.setup ## write docs/reference and deploy/ anew
 	$(BIN)/python scripts/make_reference.py
+	$(BIN)/python scripts/make_deploy.py
 
 screenshots: .venv/.setup ## make the pictures of the README with Chromium
 	scripts/install-real-parts

@@ -113,10 +113,15 @@ class _Post:
             self._lost += 1  # the listener is busy; the sums come again with the next message
             return False
         except OSError:
-            self._socket = None
+            self.close()
             self._closed_until_s = now_s + AGAIN_S
             return False
         return True
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def _me(self) -> Fields:
         if self._who is None:
@@ -229,8 +234,9 @@ def _connected() -> socket.socket:
 
 
 def _begin() -> None:
-    """Start from nothing: at import, and in a child that was forked."""
+    """Start from nothing, in a child that was forked."""
     global _counts, _post
+    _post.close()
     _counts, _post = _Counts(), _Post()
 
 

@@ -52,6 +52,11 @@ class SlurmBed:
             assert time.monotonic() < end_s, f"waited in vain for {why}; {self.logs()}"
             time.sleep(0.1)
 
+    def calm(self) -> None:
+        """Cancel everything and wait until all nodes are idle."""
+        self.run("scancel", "--user=root")
+        self.wait_for(lambda: _idle_nodes(self) == len(NODES), why="idle nodes")
+
     def start(self, name: str, *command: str | Path) -> None:
         """Start a daemon in the foreground, its words in a file."""
         with (self.folder / f"{name}.out").open("wb") as out:
@@ -285,6 +290,7 @@ GresTypes=gpu
 JobRequeue=0
 MinJobAge=300
 KillWait=1
+SlurmdTimeout=30
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={accounting}

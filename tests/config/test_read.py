@@ -68,7 +68,7 @@ def test_without_a_file_the_defaults_apply() -> None:
 
     assert settings.loop.every_s == 10.0
     assert settings.loop.autonomy is Autonomy.ADVISE
-    assert settings.observe.collectors == ("host", "nvml")
+    assert settings.observe.collectors[:2] == ("cgroups", "host")
     assert settings.act.actuator == "dry-run"
 
 

@@ -16,6 +16,8 @@ from observe.parcels import BUSY, T0, full, label, parcel, small
 from steward.errors import StewardError, TemporaryError
 from steward.model.cluster import Cluster, Link, LinkKind
 from steward.model.event import Event, Observation
+from steward.model.identity import TenantId
+from steward.model.job import Tenant
 from steward.observe.agent.parcel import Parcel, open_parcel, seal
 from steward.observe.intake import Intake, Once
 from steward.store.spool import SpoolFullError
@@ -310,3 +312,13 @@ def test_what_the_server_has_to_tell_comes_with_the_next_look(intake: Intake) ->
     assert intake.collect(T0).events == (event,)
     assert intake.collect(T0).events == ()
     assert intake.available().status == "ok"
+
+
+def test_tenants_of_all_agents_are_one_list_and_none_loses_its_share(intake: Intake) -> None:
+    favoured = Tenant(id=TenantId("a"), guaranteed_gpus=8)
+    for named in ((favoured,), (Tenant(id=TenantId("a")), Tenant(id=TenantId("b")))):
+        intake.accept("parcel", seal(label(), Observation(tenants=named)))
+
+    assert intake.collect(T0).tenants == (favoured, Tenant(id=TenantId("b")))
+    intake.accept("parcel", seal(label(), Observation(tenants=(Tenant(id=TenantId("b")),))))
+    assert intake.collect(T0).tenants is None

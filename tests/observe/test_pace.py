@@ -53,16 +53,16 @@ def test_each_tick_is_a_row_and_what_was_not_read_is_missing() -> None:
     pace.tick(2.0)
     (frame,), events = pace.drain()
 
-    assert frame.rows() == [(1.0, "n1/gpu0", 50.0, 100_000.0), (2.0, "n1/gpu0", 60.0, None)]
+    assert frame.rows() == [(1.0, "n1/gpu0", 0.5, 100.0), (2.0, "n1/gpu0", 0.6, None)]
     assert events == ()
     assert pace.drain() == ((), ())
 
 
 def test_entities_that_are_asked_the_same_share_a_table() -> None:
     blocks = (
-        Block(entity="n1/gpu0", names=("a", "b")),
-        Block(entity="n1", names=("c",)),
-        Block(entity="n1/gpu1", names=("a", "b")),
+        Block(entity="n1/gpu0", names=("memory.used", "memory.free")),
+        Block(entity="n1", names=("memory.total",)),
+        Block(entity="n1/gpu1", names=("memory.used", "memory.free")),
         Block(entity="n1/nothing", names=()),
     )
     pace = Track(Meter(lambda: [1.0, 2.0, 3.0, 4.0, 5.0], Layout(blocks=blocks)), every_s=1.0)
@@ -81,14 +81,17 @@ def test_a_new_layout_begins_a_new_table_and_nothing_is_lost() -> None:
     pace = Track(meter, every_s=1.0)
 
     pace.tick(1.0)
-    meter.what = Layout(blocks=(Block(entity="n1/gpu1", names=("utilization.gpu", "x")),))
+    meter.what = Layout(blocks=(Block(entity="n1/gpu1", names=("memory.used", "x")),))
     pace.tick(2.0)
-    frames, _ = pace.drain()
+    frames, events = pace.drain()
 
     assert [frame.rows() for frame in frames] == [
-        [(1.0, "n1/gpu0", 1.0, 2.0)],
-        [(2.0, "n1/gpu1", 1.0, 2.0)],
+        [(1.0, "n1/gpu0", 0.01, 0.002)],
+        [(2.0, "n1/gpu1", 1.0)],
     ]
+    assert [(event.kind, event.subject) for event in events] == [("telemetry.unknown-metric", "x")]
+    pace.tick(3.0)
+    assert pace.drain()[1] == ()  # said once
 
 
 def test_a_tick_that_cannot_be_read_is_a_gap_and_is_told_once() -> None:
@@ -207,7 +210,7 @@ def test_a_look_brings_all_ticks_since_the_last_one_in_our_words() -> None:
     first, _ = watch.look(time.time())
     time.sleep(0.3)
     second, faults = watch.look(time.time())
-    watch.close()
+    watch.stop()
 
     assert faults == ()
     assert [table.height for table in first.tables] == [1]
@@ -216,3 +219,18 @@ def test_a_look_brings_all_ticks_since_the_last_one_in_our_words() -> None:
     assert table["gpu.busy_share"].to_list() == [0.5] * table.height
     assert table["gpu.power_watts"].to_list() == [2.0] * table.height
     assert watch.pace["meter"].ticks >= 4
+
+
+def test_silence_is_a_gap_for_all_but_jobs() -> None:
+    blocks = tuple(Block(entity=name, names=("memory.used",)) for name in ("n1", "n1@7", "job:7"))
+    pace = Track(
+        Meter(lambda: [1.0, 2.0, 3.0], Layout(blocks=blocks)), every_s=1.0, gap_after_s=5.0
+    )
+
+    pace.tick(1.0)
+    first = pace.drain()[1]
+    pace.tick(11.0)
+    second = pace.drain()[1]
+
+    assert first == ()
+    assert [(event.subject, event.text) for event in second] == [("n1", "said nothing for 10 s")]

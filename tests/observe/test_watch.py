@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -183,3 +184,46 @@ def test_what_a_late_answer_has_read_counts_only_when_it_is_fetched(gate: thread
 
     assert before == {}
     assert watch.positions() == {"stream": {"at": 1}}
+
+
+def test_tenants_that_are_seen_join_those_that_the_site_has_named() -> None:
+    named = replace(tenants("bio")[0], guaranteed_gpus=4)
+    seen = [Observation(tenants=tenants("bio", "chem")), Observation(tenants=tenants("physics"))]
+    watch = Watch([Eye("a", lambda _t: seen[0]), Eye("b", lambda _t: seen[1])], tenants=(named,))
+
+    told, _ = watch.look(1.0)
+
+    assert told.tenants is not None
+    assert {each.id: each.guaranteed_gpus for each in told.tenants} == {
+        "bio": 4,
+        "chem": 0,
+        "physics": 0,
+    }
+
+
+def test_who_knows_a_gpus_memory_knows_it_best() -> None:
+    full, bare = cluster(node("n1", 1)), cluster(node("n1", 1))
+    gpu = bare.nodes[0].gpus[0]
+    unknown = replace(gpu, model=replace(gpu.model, memory_bytes=0, max_watts=0.0))
+    bare = replace(bare, nodes=(replace(bare.nodes[0], gpus=(unknown,)),))
+
+    for order in ((full, bare), (bare, full)):
+        eyes = [Eye(f"e{i}", lambda _t, c=c: Observation(cluster=c)) for i, c in enumerate(order)]
+        seen, _ = Watch(eyes).look(1.0)
+        assert seen.cluster is not None
+        assert seen.cluster.nodes[0].gpus[0].model.memory_bytes > 0
+
+
+def test_closing_lets_go_of_all_sources_even_if_one_refuses() -> None:
+    closed = []
+
+    class Door(Eye):
+        def close(self) -> None:
+            closed.append(self.name)
+            raise OSError("it sticks")
+
+    watch = Watch([Door("a", busy("n1/gpu0", 0.1)), Door("b", busy("n1/gpu0", 0.1))])
+
+    watch.close()
+
+    assert closed == ["a", "b"]

@@ -12,10 +12,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from factories import tenants
 from observe.parcels import T0, full, label, parcel, small
 from service.house import Client, build_house
 from steward.model.event import Observation
+from steward.model.identity import TenantId
+from steward.model.job import Tenant
 from steward.model.span import Span
 from steward.observe.agent.parcel import label_of, relabel, seal
 from steward.observe.intake import Intake
@@ -172,7 +173,7 @@ OTHERS: dict[str, Any] = {
     "sample": small(entity="n2/gpu0"),
     "prefix": small(entity="n10"),
     "span": Observation(spans=(Span(id="s", entity="n2/*", kind="job", name="1", from_s=T0),)),
-    "tenants": Observation(tenants=tenants("a")),
+    "tenants": Observation(tenants=(Tenant(id=TenantId("a"), guaranteed_gpus=8),)),
 }
 
 
@@ -185,7 +186,7 @@ def test_an_agent_does_not_speak_of_other_nodes_unless_its_token_says_so(
 
     assert refused.status_code == 400
     assert refused.json()["error"]["where"] == "parcel"
-    assert "may not s" in problem(refused)
+    assert "may not speak of" in problem(refused) or "entitled to" in problem(refused)
     assert taken.status_code == 200
 
 

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.real
 
 PAGES = {
     "/": "GPUs",
+    "/nodes": "Nodes",
     "/findings": "Findings",
     "/decisions": "Decisions",
     "/savings": "rests on",

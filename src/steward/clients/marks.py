@@ -34,7 +34,10 @@ class Message:
 
 
 def default_place() -> Path:
-    """Return where scripts look first: the machine's folder, or the user's own."""
+    """Return where scripts look first: as told, the machine's folder, or the user's own."""
+    given = os.environ.get("STEWARD_MARKS", "")
+    if given:
+        return Path(given)
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.geteuid() and runtime:
         return Path(runtime) / "steward" / "marks.sock"

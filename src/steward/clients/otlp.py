@@ -37,7 +37,7 @@ class OtlpHttp:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._url = endpoint.url.rstrip("/")
-        self._client = open_client(endpoint)
+        self._client = open_client(endpoint, owner=self)
 
     def send_metrics(self, body: bytes) -> None:
         """Send an encoded `ExportMetricsServiceRequest`."""

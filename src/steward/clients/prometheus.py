@@ -28,7 +28,7 @@ class Exporter:
     def __init__(self, endpoint: Endpoint, *, limits: Limits | None = None) -> None:
         self.url = endpoint.url
         self._limits = limits or Limits()
-        self._client = open_client(endpoint)
+        self._client = open_client(endpoint, owner=self)
 
     def scrape(self, t_s: float) -> Samples:
         """Return all that the exporter shows; samples without a time are of `t_s`."""
@@ -59,7 +59,7 @@ class PrometheusServer:
     def __init__(self, endpoint: Endpoint, *, most_series: int = 100_000) -> None:
         self.url = endpoint.url.rstrip("/")
         self._most_series = most_series
-        self._client = open_client(endpoint)
+        self._client = open_client(endpoint, owner=self)
 
     def version(self) -> str:
         """Return the server's version; raises if it is not a Prometheus."""
@@ -140,7 +140,7 @@ class RemoteWriter:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._url = endpoint.url
-        self._client = open_client(endpoint)
+        self._client = open_client(endpoint, owner=self)
 
     def send(self, body: bytes) -> None:
         """Send one request; see `clients.web.post` for what it may raise."""

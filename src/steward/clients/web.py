@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,18 +35,20 @@ class Endpoint:
             raise StewardError(problem, hint="write http://HOST:PORT or https://HOST:PORT")
 
 
-def open_client(endpoint: Endpoint) -> httpx.Client:
-    """Return a client for one server. It keeps its connection open between calls."""
+def open_client(endpoint: Endpoint, *, owner: object) -> httpx.Client:
+    """Return a client that keeps its connections open until its owner is gone."""
     headers = {"User-Agent": f"steward/{__version__}"}
     if endpoint.token:
         headers["Authorization"] = f"Bearer {endpoint.token}"
-    return httpx.Client(
+    client = httpx.Client(
         headers=headers,
         auth=httpx.BasicAuth(endpoint.user, endpoint.password) if endpoint.user else None,
         timeout=httpx.Timeout(endpoint.timeout_s),
         verify=_trusted(endpoint.ca),
         follow_redirects=False,
     )
+    weakref.finalize(owner, client.close)
+    return client
 
 
 def _trusted(ca: str) -> ssl.SSLContext | bool:

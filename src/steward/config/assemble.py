@@ -57,6 +57,7 @@ def assemble(
             timeout_s=observe.timeout_s,
             gap_after_s=observe.stale_after_s,
             sample_every_s=observe.sample_every_s,
+            tenants=settings.tenant_values,
         ),
         moment=Moment(quiet_share=observe.quiet_share, stale_after_s=observe.stale_after_s),
         miners=make.all("miner", settings.learn.miners, MINERS),
@@ -75,6 +76,7 @@ def assemble(
             store.path,
             flush_every_s=store.flush_every_s,
             keep_days=store.keep_days,
+            keep_tiers_days=(store.keep_10s_days, store.keep_5min_days),
             events=False,  # the journal has them
         ),
         clock=clock,

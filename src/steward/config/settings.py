@@ -129,7 +129,9 @@ class ObserveSettings(_Section):
     """What is looked at, and when silence counts."""
 
     collectors: Plugs = Field(
-        ("host", "nvml"), strict=False, description="the sources that are read every turn"
+        ("cgroups", "host", "kernel-log", "marks", "nvml", "processes"),
+        strict=False,
+        description="the sources that are read every turn; those that are not here are left out",
     )
     sample_every_s: float = Field(
         1.0,
@@ -225,7 +227,15 @@ class StoreSettings(_Section):
         description="where the journal is; empty means SQLite in the folder, "
         "`postgresql://USER:PASSWORD@HOST:PORT/DATABASE` a PostgreSQL server",
     )
-    keep_days: float = Field(30.0, gt=0, description="telemetry older than this is removed")
+    keep_days: float = Field(
+        30.0, gt=0, description="telemetry older than this is removed; its summaries stay longer"
+    )
+    keep_10s_days: float = Field(
+        180.0, gt=0, description="how long means and extremes of 10 seconds are kept"
+    )
+    keep_5min_days: float = Field(
+        1825.0, gt=0, description="how long means and extremes of 5 minutes are kept"
+    )
     flush_every_s: float = Field(
         30.0, gt=0, description="samples are on disk at the latest after this time"
     )
@@ -292,7 +302,7 @@ class AgentSettings(_Section):
         (), strict=False, description="the sources that are read; empty means all that work here"
     )
     every_s: float = Field(1.0, ge=0.01, description="seconds from one sample to the next")
-    send_every_s: float = Field(5.0, ge=0.1, description="seconds from one parcel to the next")
+    send_every_s: float = Field(10.0, ge=0.1, description="seconds from one parcel to the next")
     folder: str = Field(
         "", description="where parcels wait for the server; empty means `agent` in `store.folder`"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
@@ -180,8 +181,6 @@ def _names(telemetry: Telemetry, choice: Choice) -> list[str]:
 
 def _parquet(telemetry: Telemetry, choice: Choice, out: IO[bytes], progress: Progress) -> int:
     """Write one file through pieces on disk, so that it may be larger than memory."""
-    import tempfile  # noqa: PLC0415 - for this alone
-
     total = 0
     with tempfile.TemporaryDirectory(prefix="steward-export-") as folder:
         pieces = []

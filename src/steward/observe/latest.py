@@ -36,8 +36,9 @@ class LatestColumn:
 class Latest:
     """Takes frames as they come, oldest first. Safe for one who writes and many who read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_entities: int = MOST_ENTITIES) -> None:
         self.dropped = 0  # rows of entities for which there was no room
+        self._most = most_entities
         self._grids: dict[str, _Grid] = {}
         self._lock = threading.Lock()
 
@@ -51,7 +52,7 @@ class Latest:
                     if name in known:
                         kinds.setdefault(known[name][0].of, []).append(name)
                 for kind, names in kinds.items():
-                    grid = self._grids.setdefault(kind, _Grid())
+                    grid = self._grids.setdefault(kind, _Grid(self._most))
                     self.dropped += grid.take(frame, names)
 
     def columns(self, *, since_s: float) -> Iterator[LatestColumn]:
@@ -69,7 +70,8 @@ class Latest:
 class _Grid:
     """All entities of one kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._rows: dict[str, int] = {}
         self._names: dict[str, int] = {}
         self._values = np.full((8, 64), np.nan)  # metrics by entities
@@ -80,8 +82,8 @@ class _Grid:
         if not known.height:
             return 0
         known = known.sort(T_S)
-        rows = self._numbers(known[ENTITY])
         times = known[T_S].to_numpy()
+        rows = self._numbers(known[ENTITY], float(times[-1]))
         placed = rows >= 0
         for name in names:
             values = known[name].to_numpy()
@@ -101,12 +103,12 @@ class _Grid:
                 chosen = [entities[row] for row in fresh.tolist()]
                 yield name, chosen, self._values[line, fresh]
 
-    def _numbers(self, entities: pl.Series) -> NDArray[np.int64]:
+    def _numbers(self, entities: pl.Series, newest_s: float) -> NDArray[np.int64]:
         unique = entities.unique().to_list()
         new = [entity for entity in unique if entity not in self._rows]
-        if len(self._rows) + len(new) > MOST_ENTITIES:
-            self._forget()
-        for entity in new[: MOST_ENTITIES - len(self._rows)]:
+        if len(self._rows) + len(new) > self._most:
+            self._forget(newest_s - SILENT_S)
+        for entity in new[: self._most - len(self._rows)]:
             self._rows[entity] = len(self._rows)
         self._grow(len(self._names), len(self._rows))
         find = self._rows.get
@@ -122,9 +124,9 @@ class _Grid:
             bigger[: have[0], : have[1]] = getattr(self, which)
             setattr(self, which, bigger)
 
-    def _forget(self) -> None:
+    def _forget(self, since_s: float) -> None:
         newest = self._times[:, : len(self._rows)].max(axis=0, initial=-np.inf)
-        kept = np.flatnonzero(newest >= newest.max(initial=-np.inf) - SILENT_S)
+        kept = np.flatnonzero(newest >= since_s)
         entities = list(self._rows)
         self._rows = {entities[row]: number for number, row in enumerate(kept.tolist())}
         for array, empty in ((self._values, np.nan), (self._times, -np.inf)):

@@ -10,7 +10,8 @@ from steward.errors import StewardError
 from steward.model.cluster import Cluster, Link, Node, Switch
 from steward.model.event import Event, Observation
 from steward.model.frame import Frame, empty_other
-from steward.model.identity import NodeId
+from steward.model.identity import NodeId, TenantId
+from steward.model.job import Tenant
 from steward.observe.agent.packed import Columns, frame_of
 from steward.observe.agent.parcel import Parcel
 from steward.observe.receive import Readings, observation_of
@@ -29,6 +30,7 @@ class Merging:
         self._readings: list[Readings] = []
         self._rest: list[Observation] = []
         self._cluster = _Sum()
+        self._tenants: dict[TenantId, Tenant] = {}
 
     def add(self, seen: Seen) -> None:
         """Take one more."""
@@ -47,12 +49,12 @@ class Merging:
     def taken(self, events: Sequence[Event], t_s: float) -> Observation:
         """Return all of it as one and begin anew."""
         readings, self._readings = self._readings, []
-        self.add(observation_of(readings))
+        if readings:
+            self.add(observation_of(readings))
         rest, self._rest = self._rest, []
         columns, self._columns = self._columns, {}
         frames, self._frames = self._frames, {}
         others = [each.other for each in rest if each.other.height]
-        tenants = [each.tenants for each in rest if each.tenants is not None]
         cluster, refused = self._cluster.with_all(rest, t_s)
         return Observation(
             frames=(
@@ -65,9 +67,20 @@ class Merging:
             spans=tuple(span for each in rest for span in each.spans),
             jobs=tuple(job for each in rest for job in each.jobs),
             cluster=cluster,
-            tenants=tenants[-1] if tenants else None,
+            tenants=self._with_tenants(rest),
             health={gpu: health for each in rest for gpu, health in each.health.items()},
         )
+
+    def _with_tenants(self, told: Sequence[Observation]) -> tuple[Tenant, ...] | None:
+        """Return all tenants that anybody has named, if there are new ones.
+
+        Who only names one does not take away what another has said about it.
+        """
+        before = dict(self._tenants)
+        for tenant in (tenant for each in told for tenant in each.tenants or ()):
+            if tenant != Tenant(id=tenant.id) or tenant.id not in self._tenants:
+                self._tenants[tenant.id] = tenant
+        return tuple(self._tenants.values()) if self._tenants != before else None
 
 
 class _Sum:

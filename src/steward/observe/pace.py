@@ -15,13 +15,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import polars as pl
-from numpy.typing import NDArray
 
 from steward.errors import StewardError
 from steward.model.event import Event
-from steward.model.frame import ENTITY, T_S, Frame
+from steward.model.frame import Frame
 from steward.model.layout import Layout
+from steward.observe.batch import Batch, Words
 from steward.ports import Sampler
 
 __all__ = ["Pace", "PaceStats", "Track"]
@@ -53,15 +52,19 @@ class PaceStats:
 class Track:
     """One sampler and its ticks that wait to be fetched."""
 
-    def __init__(self, sampler: Sampler, *, every_s: float) -> None:
+    def __init__(self, sampler: Sampler, *, every_s: float, gap_after_s: float = 120.0) -> None:
         self.name = sampler.name
+        self.gap_after_s = gap_after_s
         self.every_s = every_s
         self.runner: _Runner | None = None  # who reads it
         self.begun = threading.Event()  # the first tick is there
         self._stats = PaceStats()
         self._sampler = sampler
         self._lock = threading.Lock()  # of what waits to be fetched
-        self._batches: deque[_Batch] = deque()
+        self._batches: deque[Batch] = deque()
+        self._words = Words(sampler.vocabulary, gap_after_s=gap_after_s)
+        self._fetched_s: float | None = None  # the time of the last tick that was fetched
+        self._unknown: frozenset[str] = frozenset()  # words that were told of
         self._layout = Layout(blocks=())
         self._row = np.empty(0)
         self._events: list[Event] = []
@@ -95,12 +98,42 @@ class Track:
         self.begun.set()
 
     def drain(self) -> tuple[tuple[Frame, ...], tuple[Event, ...]]:
-        """Return what was read since the last time, a table per set of columns, raw names."""
+        """Return what was read since the last time, in our words, a table per set of columns."""
         with self._lock:
             batches = list(self._batches)
             self._batches.clear()
-            events, self._events = tuple(self._events), []
-        return tuple(frame for batch in batches for frame in batch.frames()), events
+            events, self._events = self._events, []
+        frames = []
+        for batch in batches:
+            frames += self._words.frames(batch)
+            events += [*self._gaps(batch), *self._strangers(batch)]
+        return tuple(frames), tuple(events)
+
+    def _gaps(self, batch: Batch) -> list[Event]:
+        """Say of each entity but jobs that it was silent for too long before or within a batch."""
+        before_s = self._fetched_s if self._fetched_s is not None else batch.t_s[0]
+        self._fetched_s = float(batch.t_s[-1])
+        silent_s = np.diff(batch.t_s, prepend=before_s)
+        worst = int(np.argmax(silent_s))
+        if silent_s[worst] <= self.gap_after_s:
+            return []
+        text = f"said nothing for {silent_s[worst]:.0f} s"
+        return [
+            self._event(float(batch.t_s[worst]), "telemetry.gap", block.entity, text)
+            for block in batch.layout.blocks
+            if "@" not in block.entity and not block.entity.startswith("job:")
+        ]
+
+    def _strangers(self, batch: Batch) -> list[Event]:
+        """Name words that nobody knows: once each, and never dropped in silence."""
+        new = self._words.unknown - self._unknown
+        self._unknown |= new
+        t_s = float(batch.t_s[0])
+        text = "it is not in the table of metrics and is left out"
+        return [self._event(t_s, "telemetry.unknown-metric", word, text) for word in sorted(new)]
+
+    def _event(self, t_s: float, kind: str, subject: str, text: str) -> Event:
+        return Event(t_s=t_s, kind=kind, subject=subject, text=text, source=self.name)
 
     def _count(self, late_s: float) -> None:
         stats = self._stats
@@ -113,14 +146,14 @@ class Track:
     def _keep(self, t_s: float) -> None:
         newest = self._batches[-1] if self._batches else None
         if newest is None or newest.layout is not self._layout or newest.is_full:
-            newest = _Batch(self._layout, ticks=max(8, math.ceil(BATCH_S / self.every_s)))
+            newest = Batch(self._layout, ticks=max(8, math.ceil(BATCH_S / self.every_s)))
             self._batches.append(newest)
             self._make_room()
         newest.keep(t_s, self._row)
 
     def _make_room(self) -> None:
         """Give up the oldest ticks when nobody fetches them; memory stays bounded."""
-        while len(self._batches) > 1 and sum(each.values for each in self._batches) > MOST_VALUES:
+        while len(self._batches) > 1 and sum(each.size for each in self._batches) > MOST_VALUES:
             self._stats.dropped += self._batches.popleft().count
 
     def _tell(self, fault: str, t_s: float) -> None:
@@ -128,18 +161,18 @@ class Track:
         kind = "collector.failed" if fault else "collector.works-again"
         text = fault or f"it can be read again (was: {self._broken})"
         self._broken = fault
-        self._events.append(
-            Event(t_s=t_s, kind=kind, subject=self.name, text=text, source=self.name)
-        )
+        self._events.append(self._event(t_s, kind, self.name, text))
 
 
 class Pace:
     """Samplers, read every `every_s` seconds. Beats are at multiples of it: nodes agree on them."""
 
-    def __init__(self, samplers: Iterable[Sampler], *, every_s: float) -> None:
+    def __init__(
+        self, samplers: Iterable[Sampler], *, every_s: float, gap_after_s: float = 120.0
+    ) -> None:
         self.every_s = every_s
         self.tracks: Mapping[str, Track] = {
-            each.name: Track(each, every_s=every_s) for each in samplers
+            each.name: Track(each, every_s=every_s, gap_after_s=gap_after_s) for each in samplers
         }
         self._lock = threading.Lock()
         self._runners: list[_Runner] = []
@@ -217,48 +250,3 @@ class _Runner(threading.Thread):
                 track.tick(time.time(), late_s=late_s)
                 now_s = time.monotonic()
         self._reading = None
-
-
-class _Batch:
-    """Some ticks of one layout: a matrix that is filled row by row."""
-
-    def __init__(self, layout: Layout, *, ticks: int) -> None:
-        self.layout = layout
-        self.count = 0
-        self._t_s = np.empty(ticks)
-        self._rows = np.empty((ticks, layout.width))
-
-    @property
-    def is_full(self) -> bool:
-        return self.count == len(self._t_s)
-
-    @property
-    def values(self) -> int:
-        return self._rows.size
-
-    def keep(self, t_s: float, row: NDArray[np.float64]) -> None:
-        self._t_s[self.count] = t_s
-        self._rows[self.count] = row
-        self.count += 1
-
-    def frames(self) -> list[Frame]:
-        """Return a table per set of columns: entities that are asked the same are in one."""
-        places: dict[tuple[str, ...], list[tuple[str, int]]] = {}
-        start = 0
-        for block in self.layout.blocks:
-            places.setdefault(block.names, []).append((block.entity, start))
-            start += len(block.names)
-        return [self._frame(names, at) for names, at in places.items() if names]
-
-    def _frame(self, names: tuple[str, ...], at: list[tuple[str, int]]) -> Frame:
-        ticks = self.count
-        entities = pl.Series(ENTITY, [entity for entity, _ in at], dtype=pl.String)
-        index = np.repeat(np.arange(len(at), dtype=np.uint32), ticks)
-        rows = np.concatenate(
-            [self._rows[:ticks, start : start + len(names)] for _, start in at], axis=0
-        )
-        columns = {name: np.ascontiguousarray(rows[:, i]) for i, name in enumerate(names)}
-        times = np.tile(self._t_s[:ticks], len(at))
-        return pl.DataFrame(
-            {T_S: times, ENTITY: entities.gather(index), **columns}, nan_to_null=True
-        )

@@ -53,11 +53,12 @@ def record(
         left_s = began_s + for_s - clock.now_s()
         over = left_s <= 0 or stop.is_set()
         if over:
-            watch.close()
+            watch.stop()
         t_s = clock.now_s()
         seen, faults = watch.look(t_s)
         keep(seen)
         done.add(seen, faults, t_s)
         if over:
+            watch.close()
             return done
         clock.wait(min(LOOK_S, left_s), stop)

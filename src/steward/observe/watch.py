@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from steward.model.cluster import Cluster, Link, Node, Switch
 from steward.model.event import Event, Fault, Observation
 from steward.model.frame import Frame, empty_frame, empty_other
 from steward.model.identity import NodeId
+from steward.model.job import Tenant
 from steward.observe.normalise import Normaliser
 from steward.observe.pace import Pace, PaceStats, Track
 from steward.ports import Collector, Resumable, Sampler
@@ -38,10 +40,13 @@ class Watch:
         timeout_s: float = 5.0,
         gap_after_s: float = 120.0,
         sample_every_s: float = 1.0,
+        tenants: Sequence[Tenant] = (),
     ) -> None:
         self.timeout_s = timeout_s
+        self._named = {tenant.id: tenant for tenant in tenants}  # by the site: they win
+        self._tenants: dict[str, tuple[Tenant, ...]] = {}
         samplers = [each for each in collectors if isinstance(each, Sampler)]
-        self._pace = Pace(samplers, every_s=sample_every_s)
+        self._pace = Pace(samplers, every_s=sample_every_s, gap_after_s=gap_after_s)
         self._posts = [
             _Post(each, self._pace.tracks.get(each.name), gap_after_s=gap_after_s)
             for each in collectors
@@ -63,6 +68,8 @@ class Watch:
             for each in got:
                 if each.cluster is not None:
                     self._clusters[post.name] = each.cluster
+                if each.tenants is not None:
+                    self._tenants[post.name] = each.tenants
         return self._merge(seen), tuple(faults)
 
     @property
@@ -85,14 +92,20 @@ class Watch:
             if post.name in positions:
                 post.resume(positions[post.name])
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Stop sampling. What was sampled since the last look can still be looked at, once."""
         self._pace.stop()
 
+    def close(self) -> None:
+        """Stop sampling and let go of all sources: sockets, watches, programs in the kernel."""
+        self._pace.stop()
+        for post in self._posts:
+            post.close()
+
     def _merge(self, seen: Sequence[Observation]) -> Observation:
-        if len(seen) == 1 and len(self._posts) == 1:
+        if len(seen) == 1 and len(self._posts) == 1 and not self._named:
             return seen[0]
-        tenants = [each.tenants for each in seen if each.tenants is not None]
+        told = any(each.tenants is not None for each in seen)
         fresh = any(each.cluster for each in seen)
         return Observation(
             frames=tuple(table for each in seen for table in each.tables),
@@ -102,9 +115,13 @@ class Watch:
             spans=tuple(span for each in seen for span in each.spans),
             jobs=tuple(job for each in seen for job in each.jobs),
             cluster=_united(tuple(self._clusters.values())) if fresh else None,
-            tenants=tenants[-1] if tenants else None,
+            tenants=self._all_tenants() if told else None,
             health={gpu: health for each in seen for gpu, health in each.health.items()},
         )
+
+    def _all_tenants(self) -> tuple[Tenant, ...]:
+        seen = {each.id: each for tenants in self._tenants.values() for each in tenants}
+        return tuple({**seen, **self._named}.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +169,12 @@ class _Post:
         if isinstance(self._collector, Resumable):
             self._collector.resume(positions)
 
+    def close(self) -> None:
+        close = getattr(self._collector, "close", None)
+        if callable(close):
+            with suppress(Exception):  # it goes anyway, and nobody could do anything about it
+                close()
+
     def _late(self, t_s: float) -> Fault | None:
         if self._hangs:
             return None  # said already
@@ -177,8 +200,8 @@ class _Post:
     def _look(self, t_s: float) -> Observation:
         sampled, told = self._sampled()
         seen = self._collector.collect(t_s)
-        frames, events = [], [*told, *seen.events]
-        for raw in (*sampled, *seen.tables):
+        frames, events = [*sampled], [*told, *seen.events]
+        for raw in seen.tables:
             frame, odd = self._normaliser.normalise(raw)
             frames.append(frame)
             events += odd
@@ -217,7 +240,11 @@ def _united(clusters: Sequence[Cluster]) -> Cluster:
 
 
 def _joined(a: Node, b: Node) -> Node:
-    gpus = {gpu.id: gpu for gpu in (*a.gpus, *b.gpus)}
+    """Join two accounts of a node; of each GPU, who knows its memory knows it best."""
+    gpus = {gpu.id: gpu for gpu in a.gpus}
+    for gpu in b.gpus:
+        if gpu.id not in gpus or gpu.model.memory_bytes or not gpus[gpu.id].model.memory_bytes:
+            gpus[gpu.id] = gpu
     return Node(
         id=a.id,
         gpus=tuple(gpus.values()),

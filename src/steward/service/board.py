@@ -23,6 +23,7 @@ from steward.model.outcome import Savings, Story
 from steward.service.access import User
 from steward.service.failures import RefusedError
 from steward.service.ledger import Curve, Ledger, Point, Told
+from steward.service.observed import Newest
 from steward.service.snapshot import GpuState, Snapshot, snapshot_of
 from steward.service.sparks import Sparks, samples_around
 from steward.store.choices import choose, possible
@@ -82,6 +83,7 @@ class Board:
         self.alive = alive
         self.closing = threading.Event()
         self.sparks = Sparks(loop.telemetry)
+        self.newest = Newest(loop, stale_after_s=settings.observe.stale_after_s)
         self._truth = truth
         self._truth_curve: Curve[Point] = Curve()
         self._history: Curve[Use] = Curve(160)

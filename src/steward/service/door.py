@@ -37,7 +37,7 @@ OPEN = ("/healthz", "/readyz", "/login", "/static/")
 PUSHED = ("/api/v1/write", "/v1/metrics", "/v1/logs")
 UNCOUNTED = ("/healthz", "/readyz", "/static/", "/_nicegui", *PUSHED)
 FOR_PROGRAMS = ("/api/", "/metrics", "/_nicegui", "/v1/")
-REPEATABLE = frozenset({"state", "kind"})  # filters that take several values
+REPEATABLE = frozenset({"state", "kind", "metric"})  # filters that take several values
 HARMLESS = ("GET", "HEAD", "OPTIONS")
 # All that an agent's token opens. How much it may bring there is the intake's to say.
 FOR_AGENTS = (

@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from steward.config.settings import ServiceSettings, Settings
 from steward.errors import StewardError
 from steward.loop import Loop
+from steward.observe.receive import warm_up
 from steward.service.access import is_loopback
 from steward.service.app import access_of, create_app
 from steward.store.tokens import Tokens
@@ -65,6 +66,8 @@ def serve(  # noqa: PLR0913 - what a command line may say about it
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     otlp = _otlp(loop, settings, tokens)
+    if loop.intake is not None:
+        threading.Thread(target=warm_up, name="warm-up").start()
     runner.start()
     try:
         _Server(app, listening=listening, stop_after_s=stop_after_s, service=settings.service).run(

@@ -8,7 +8,7 @@ reads it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,7 @@ from steward.store.files.logs import Logs
 from steward.store.files.other import Other
 from steward.store.files.parquet import cannot_write
 from steward.store.files.spans import Spans
-from steward.store.telemetry import Telemetry
+from steward.store.telemetry import KEEP_TIERS_DAYS, Telemetry
 
 __all__ = ["Recording"]
 
@@ -38,6 +38,7 @@ class Recording:
         *,
         flush_every_s: float = 30.0,
         keep_days: float = 30.0,
+        keep_tiers_days: Sequence[float] = KEEP_TIERS_DAYS,
         events: bool = True,
         about: Mapping[str, object] | None = None,
     ) -> None:
@@ -50,7 +51,10 @@ class Recording:
         self.about: dict[str, object] = {**self._known(), **(about or {})}
         self.positions: Mapping[str, object] = {}  # how far the lines that were kept were read
         self.telemetry = Telemetry(
-            folder / "telemetry", flush_every_s=flush_every_s, keep_days=keep_days
+            folder / "telemetry",
+            flush_every_s=flush_every_s,
+            keep_days=keep_days,
+            keep_tiers_days=keep_tiers_days,
         )
         self.other = Other(folder / "other", flush_every_s=flush_every_s, keep_days=keep_days)
         self.logs = Logs(folder / "logs", flush_every_s=flush_every_s, keep_days=keep_days)

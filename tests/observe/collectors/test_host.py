@@ -14,8 +14,7 @@ from steward.model.frame import ENTITY, T_S
 from steward.model.metrics import aliases_from
 from steward.observe.collectors import COLLECTORS
 from steward.observe.collectors.host import Host
-from steward.observe.normalise import Normaliser
-from steward.observe.pace import Pace
+from steward.observe.pace import Track
 
 
 class Hands:
@@ -127,7 +126,7 @@ def test_a_configured_name_counts_whatever_the_machine_calls_itself(tmp_path: Pa
 
 
 def test_ticks_become_shares_rates_and_bytes(host: Host, hands: Hands, tmp_path: Path) -> None:
-    pace = Pace(host, every_s=1.0)
+    pace = Track(host, every_s=1.0)
     pace.tick(100.0)
     cores = {i: fake.times(user=150, idle=950) for i in range(4)}
     fake.write(tmp_path / "proc/stat", fake.stat(cores))
@@ -137,9 +136,7 @@ def test_ticks_become_shares_rates_and_bytes(host: Host, hands: Hands, tmp_path:
     hands.now_s += 1.0
     pace.tick(101.0)
 
-    frames, events = pace.drain()
-    normaliser = Normaliser(source="host", vocabulary="linux")
-    tables = [normaliser.normalise(frame)[0] for frame in frames]
+    tables, events = pace.drain()
     rows = {
         row[ENTITY]: row for table in tables for row in table.filter(pl.col(T_S) == 101).to_dicts()
     }

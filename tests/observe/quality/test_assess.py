@@ -67,6 +67,7 @@ ON_N1 = pl.col("entity") == "n1/gpu0"
 SPELL = pl.col("t_s").is_between(T0 + 200, T0 + 400)
 FAULTS: dict[str, Callable[[Frame], Frame]] = {
     "missing": lambda f: changed(f, WATTS, pl.lit(None, pl.Float64), ON_N1),
+    "partly-missing": lambda f: changed(f, WATTS, pl.lit(None, pl.Float64), ON_N1 & SPELL),
     "structural-zero": lambda f: changed(f, SENT, pl.lit(0.0), ON_N1),
     "stuck": lambda f: changed(f, WATTS, pl.lit(321.5), ON_N1 & SPELL),
     "sentinel": lambda f: changed(f, SENT, pl.lit(4294967295.0), ON_N1 & (pl.col("t_s") < T0 + 5)),
@@ -135,6 +136,14 @@ def test_a_stuck_sensor_is_told_with_when_and_at_what(tmp_path: Path) -> None:
 
 def test_an_idle_gpu_is_not_a_stuck_one(tmp_path: Path) -> None:
     idle = changed(clean(3), BUSY, pl.lit(0.0), ON_N1 & SPELL)
+
+    assert judged(tmp_path, idle).flaws == ()
+
+
+def test_gpus_that_are_idle_all_day_are_not_broken_ones(tmp_path: Path) -> None:
+    idle = clean(6)
+    for metric, level in ((BUSY, 0.0), (SENT, 0.0), (TEMP, 31.0)):
+        idle = changed(idle, metric, pl.lit(level), ON_N1)
 
     assert judged(tmp_path, idle).flaws == ()
 

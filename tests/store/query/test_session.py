@@ -11,8 +11,9 @@ import pytest
 
 from factories import samples
 from steward.errors import StewardError
-from steward.model.event import Observation
+from steward.model.event import Event, Observation
 from steward.model.span import Span
+from steward.store.journal import open_journal
 from steward.store.query import Limits, Query
 from steward.store.recording import Recording
 
@@ -195,3 +196,24 @@ def test_what_a_span_is_about_is_json(folder: Path) -> None:
     rows = ask(folder, "SELECT about FROM spans ORDER BY id")
 
     assert [json.loads(str(about)) for (about,) in rows] == [{"exit": "0"}, {}]
+
+
+def test_events_of_a_journal_are_seen_too(folder: Path) -> None:
+    event = Event(t_s=T0, kind="gpu.lost", subject="n1/gpu0", text="gone", source="kernel")
+    with closing(open_journal(f"sqlite:///{folder}/journal.sqlite3")) as journal:
+        journal.append([event])
+
+    assert ask(folder, "SELECT kind, text FROM events") == [("gpu.lost", "gone")]
+
+
+def test_a_file_that_breaks_only_when_it_is_read_is_told(folder: Path) -> None:
+    for file in (folder / "telemetry").rglob("*.parquet"):
+        content = bytearray(file.read_bytes())
+        content[4:200] = bytes(196)
+        file.write_bytes(content)
+
+    with Query(folder) as query:
+        with pytest.raises(StewardError):
+            query.ask("SELECT sum(t_s) FROM telemetry")
+        with pytest.raises(StewardError):
+            query.save("SELECT sum(t_s) FROM telemetry", folder / "x.parquet")

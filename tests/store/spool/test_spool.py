@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -259,6 +260,7 @@ def test_a_torn_tail_costs_only_what_was_torn(
         assert third.damage() == ()
 
 
+@settings(max_examples=40)
 @given(bodies=BODIES, data=st.data())
 def test_a_flipped_bit_costs_one_record_and_is_counted(
     tmp_path_factory: pytest.TempPathFactory, bodies: list[bytes], data: st.DataObject
@@ -335,3 +337,39 @@ def test_a_segment_may_be_released_while_it_is_read(tmp_path: Path) -> None:
         spool.release(4)
 
         assert [record.number for record in reader] == [2, 3, 4]
+
+
+def test_what_waits_is_less_than_what_is_held(spool: Spool) -> None:
+    spool.append(b"a" * 500)
+    next(spool.read(0))
+    spool.release(1)
+    spool.append(b"b" * 100)
+
+    assert spool.waiting_bytes == 100 + 20
+    assert spool.held_bytes > 600
+    spool.release(2)
+    assert spool.waiting_bytes == 0
+
+
+@pytest.mark.real  # needs root: a file system of its own that really is full
+def test_a_disk_that_really_is_full_refuses_and_loses_nothing(tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", tmp_path], check=True)
+    try:
+        with closing(Spool(tmp_path / "spool", max_bytes=MIB, segment_bytes=40_000)) as spool:
+            kept = 0
+            with suppress(TemporaryError):
+                while True:
+                    spool.append(b"x" * 5_000)
+                    kept += 1
+            with pytest.raises(TemporaryError, match="no space left"):
+                spool.append(b"y" * 5_000)
+
+            assert len(held(spool)) == kept > 20
+            spool.release(20)
+            spool.append(b"z" * 5_000)
+            assert held(spool)[-1][1][:1] == b"z"
+        with closing(Spool(tmp_path / "spool", max_bytes=MIB)) as again:
+            assert len(held(again, after=20)) == kept - 20 + 1
+            assert again.damage() == ()
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)

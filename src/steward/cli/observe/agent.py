@@ -208,7 +208,9 @@ def _show_status(folder: Path, *, as_json: bool) -> None:
 
 
 def _status_lines(said: Mapping[str, Any], now_s: float, *, silent: bool) -> list[str]:
-    state = "has stopped, or hangs" if silent else (said.get("problem") or "sends")
+    trouble = said.get("problem")
+    state = f"cannot send: {trouble}" if trouble else "sends"
+    state = "has stopped, or hangs" if silent else state
     sent_s, offset_s = said.get("last_sent_s"), said.get("clock_offset_s")
     waiting = f"{number(said.get('waiting_parcels', 0))} parcels, "
     waiting += f"{number(said.get('waiting_bytes', 0))} bytes"

@@ -14,11 +14,10 @@ import typer
 from steward.cli.options import Config, Data, Json, read_settings
 from steward.cli.output import clean, plain, print_json, print_note, print_table, print_warnings
 from steward.cli.words import number
-from steward.errors import StewardError
 
 if TYPE_CHECKING:
     from steward.model.frame import Frame
-    from steward.store.query import Answer, Query
+    from steward.store.query import Answer
 
 __all__ = ["query", "tail"]
 
@@ -78,7 +77,7 @@ def query(  # noqa: PLR0913 - a command's options are its parameters
     with Query(folder, from_s=from_s, to_s=to_s, limits=limits) as asked:
         sql = question if expression is None else expression.sql(newest_s)
         if out is not None:
-            _write(asked, sql, out)
+            print_note(f"{asked.save(sql, out)} rows are in {out}")
         else:
             _show(asked.ask(sql, limit=limit), as_json=as_json, as_csv=as_csv)
         print_warnings(asked.notes)
@@ -94,18 +93,6 @@ def _seconds(text: str) -> float:
     since_s = parse(f"count(x) since {text}").since_s
     assert since_s is not None  # noqa: S101 - the parser gave it or raised
     return since_s
-
-
-def _write(asked: Query, sql: str, out: Path) -> None:
-    if out.suffix not in (".parquet", ".csv"):
-        raise StewardError(
-            f"cannot tell the format from '{out.name}'",
-            where="--out",
-            hint="end its name in .parquet or .csv",
-        )
-    rows = asked.frame(sql)
-    rows.write_parquet(out) if out.suffix == ".parquet" else rows.write_csv(out)
-    print_note(f"{rows.height} rows are in {out}")
 
 
 def _show(answer: Answer, *, as_json: bool, as_csv: bool) -> None:

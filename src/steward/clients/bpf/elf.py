@@ -21,7 +21,7 @@ def functions_in(path: Path, wanted: Collection[str]) -> dict[str, int]:
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as blob:
             return _found(blob, {name.encode(): name for name in wanted})
-    except (OSError, ValueError, struct.error, IndexError) as fault:
+    except (OSError, ValueError, OverflowError, struct.error, IndexError) as fault:
         raise StewardError(
             f"is not a library that can be read: {fault}", where=str(path)
         ) from fault

@@ -28,7 +28,6 @@ from steward.errors import StewardError, unknown_name
 
 __all__ = ["Probes", "chosen"]
 
-_SLOTS = 256  # groups of jobs, and disks
 _REQUESTS = 16384  # on their way to disks at one time
 _MOST_STRIPES = 8
 
@@ -53,6 +52,7 @@ class Probes:
         *,
         controller: str,
         machine: str,
+        places: int,
     ) -> None:
         self.refused: dict[str, str] = {}
         self._kernel = kernel
@@ -62,7 +62,7 @@ class Probes:
         sets = tuple(each for each in sets if self._fits(each, types))
         stripes = min(_MOST_STRIPES, 1 << max(0, (os.cpu_count() or 1) - 1).bit_length())
         counters = {name: count for each in sets for name, count in each.counters.items()}
-        self.rows = Rows(kernel, counters, slots=_SLOTS, stripes=stripes)
+        self.rows = Rows(kernel, counters, slots=places, stripes=stripes)
         self.kit = self._kit(types, sets, controller, machine)
         self.running = tuple(each.name for each in sets if self._start(each))
 

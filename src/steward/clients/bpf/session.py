@@ -43,6 +43,7 @@ class Session:
         sets: tuple[ProbeSet, ...],
         *,
         cgroups: Cgroups,
+        places: int,
         blocks: Path = Path("/sys/block"),
     ) -> None:
         self._cgroups = cgroups
@@ -57,6 +58,7 @@ class Session:
             sets,
             controller=controller if known else "",
             machine=platform.machine(),
+            places=places,
         )
         self.libraries = Libraries(self.probes, [n for n in self.probes.running if n in _CUDA])
         self._controller = controller

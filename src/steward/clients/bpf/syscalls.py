@@ -13,14 +13,15 @@ import mmap
 import os
 import platform
 import struct
-from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Protocol
 
+from steward.clients.bpf.btf import VMLINUX
+from steward.clients.bpf.support import obstacle
 from steward.errors import StewardError
 
-__all__ = ["Bpf", "Kernel", "MapKind", "ProgramKind", "machine_is_known"]
+__all__ = ["Bpf", "Kernel", "MapKind", "ProgramKind"]
 
 _NUMBERS = {"x86_64": (321, 298), "aarch64": (280, 241)}  # bpf, perf_event_open
 _UPROBES = Path("/sys/bus/event_source/devices/uprobe")
@@ -68,6 +69,10 @@ class ProgramKind(IntEnum):
 class Kernel(Protocol):
     """What the programs are handed to: the real one, or one that is made up for tests."""
 
+    @property
+    def types(self) -> Path: ...
+    def obstacle(self) -> StewardError | None: ...
+
     def map(self, kind: MapKind, name: str, *, key: int, value: int, entries: int) -> int: ...
     def shared(self, fd: int, size: int) -> bytearray | mmap.mmap: ...
     def update(self, fd: int, key: bytes, value: bytes) -> None: ...
@@ -84,22 +89,22 @@ class Kernel(Protocol):
     def close(self, fd: int) -> None: ...
 
 
-def machine_is_known() -> bool:
-    """Say whether the numbers of the system calls are known for this processor."""
-    return platform.machine() in _NUMBERS
-
-
 MMAPABLE = 1 << 10
 NO_PREALLOC = 1
 RAW_TRACEPOINT, ITERATOR = 23, 28  # how a tracing program is attached
 
 
 class Bpf:
-    """The running kernel."""
+    """The running kernel. `types` is where it describes its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, types: Path = VMLINUX) -> None:
+        self.types = types
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._types = 0  # BTF of our own values; task storage insists on it
+
+    def obstacle(self) -> StewardError | None:
+        """Return why no program can be loaded here at all, or None; nothing is tried."""
+        return obstacle(types=self.types)
 
     # -- maps ------------------------------------------------------------------------------------
 
@@ -293,11 +298,7 @@ class Bpf:
 
 
 def _numbers() -> tuple[int, int]:
-    known: Mapping[str, tuple[int, int]] = _NUMBERS
-    if platform.machine() not in known:
-        problem = f"system calls of {platform.machine()} are not known; known: {', '.join(known)}"
-        raise StewardError(problem, where="bpf")
-    return known[platform.machine()]
+    return _NUMBERS[platform.machine()]  # others do not come so far: see `support.py`
 
 
 def _short(name: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +12,9 @@ import httpx
 from steward.clients.kubernetes.access import Access
 from steward.errors import StewardError
 
-__all__ = ["Api", "GoneError", "KubernetesError"]
+__all__ = ["OPEN", "Api", "GoneError", "KubernetesError"]
 
+OPEN = "OPEN"  # the watch is accepted: all is well, even if nothing ever changes
 PAGE = 500
 WATCH_S = 240
 MOST_LINE_BYTES = 2**25  # etcd keeps objects below 2 MB
@@ -37,6 +39,7 @@ class Api:
         self.access = access
         self._timeout_s = timeout_s
         self._client: httpx.Client | None = None
+        self._lock = threading.Lock()  # several threads watch through one client
 
     def version(self) -> str:
         """Return what the server calls itself, e.g. `v1.29.3`."""
@@ -57,7 +60,7 @@ class Api:
                 return items, str((meta or {}).get("resourceVersion") or "")
 
     def watch(self, path: str, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what changes after `version`, bookmarks included, until the server ends it."""
+        """Yield what changes after `version` until the server ends it; first that it is `OPEN`."""
         query = {
             "watch": "true",
             "resourceVersion": version,
@@ -72,6 +75,7 @@ class Api:
                 if answer.status_code != 200:
                     answer.read()
                     raise _refused(answer.status_code, _status(answer), path)
+                yield OPEN, {}
                 for line in _lines(answer):
                     yield _change(line, path)
         except httpx.HTTPError as fault:
@@ -99,15 +103,16 @@ class Api:
         return page
 
     def _open(self) -> httpx.Client:
-        if self._client is None:
-            # Proxies of the environment are for the outside; an API server is inside.
-            self._client = httpx.Client(
-                base_url=self.access.server,
-                verify=self.access.tls(),
-                timeout=self._timeout_s,
-                trust_env=False,
-            )
-        return self._client
+        with self._lock:
+            if self._client is None:
+                # Proxies of the environment are for the outside; an API server is inside.
+                self._client = httpx.Client(
+                    base_url=self.access.server,
+                    verify=self.access.tls(),
+                    timeout=self._timeout_s,
+                    trust_env=False,
+                )
+            return self._client
 
     def _headers(self) -> dict[str, str]:
         token = self.access.bearer()

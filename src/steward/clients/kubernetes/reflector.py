@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from steward.clients.kubernetes.api import Api, GoneError
+from steward.clients.kubernetes.api import OPEN, Api, GoneError
 from steward.errors import StewardError
 
 __all__ = ["Change", "Reflector"]
@@ -75,8 +75,10 @@ class Reflector(Generic[T]):
         return list(changed.values())
 
     def stop(self) -> None:
-        """End soon. A thread that waits for the server ends when that speaks."""
+        """End. A thread that waits for the server to speak is left to end when that does."""
         self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=0.5)
 
     def _run(self) -> None:
         wait_s = LEAST_WAIT_S
@@ -123,7 +125,7 @@ class Reflector(Generic[T]):
             self.lists += 1
 
     def _take(self, kind: str, raw: dict[str, Any]) -> None:
-        if kind == "BOOKMARK":
+        if kind in (OPEN, "BOOKMARK"):
             return
         made = self._tried(raw)
         if made is None:

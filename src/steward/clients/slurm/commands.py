@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -192,7 +193,8 @@ def _problem(errors: object) -> str:
 def _first_line(errors: IO[bytes], code: int) -> str:
     errors.seek(0)
     lines = errors.read(2**16).decode("utf-8", "replace").strip().splitlines()
-    return lines[0] if lines else f"it failed with {code}"
+    said = re.sub(r"^\w+: (error|fatal): ", "", lines[0]) if lines else ""
+    return said or f"it failed with {code}"
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:

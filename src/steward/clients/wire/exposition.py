@@ -18,7 +18,7 @@ from steward.clients.wire.scanning import Bytes
 from steward.compiled import njit
 from steward.errors import StewardError
 
-__all__ = ["counters_of", "decode_text", "labels_of_text", "shown_labels"]
+__all__ = ["decode_text", "labels_of_text", "shown_labels"]
 
 _WHAT = "exposition text"
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -190,12 +190,6 @@ def _plain(text: str) -> str:
     if "\\" not in text:
         return text
     return _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[0]), text)
-
-
-def counters_of(body: bytes) -> frozenset[str]:
-    """Return the names that a scrape declares to be counters."""
-    found = re.findall(rb"^# TYPE (\S+) counter[ \r]*$", body, flags=re.MULTILINE)
-    return frozenset(name.decode("utf-8", "replace") for name in found)
 
 
 def shown_labels(labels: Mapping[str, str]) -> str:

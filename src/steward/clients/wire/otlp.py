@@ -41,7 +41,6 @@ _WHAT = "OTLP"
 _KEYS_BYTES = 64 * 2**20
 _DEPTH = 16  # of JSON, and of values inside values
 _TEXT = 1024  # characters of an attribute that is not a plain value
-KIND_NAMES = ("gauge", "total", "sum", "per_second", "count_of", "sum_of")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +156,8 @@ def from_json(text: bytes, *, logs: bool, limits: Limits | None = None) -> bytes
     limits = limits or Limits()
     if len(text) > limits.body_bytes:
         raise StewardError(f"has more than {limits.body_bytes} bytes", where=_WHAT)
+    if not text.lstrip().startswith(b"{"):
+        raise StewardError("is not OTLP in JSON: it is no object", where=_WHAT)
     message: Message = ExportLogsServiceRequest() if logs else ExportMetricsServiceRequest()
     try:
         json_format.Parse(

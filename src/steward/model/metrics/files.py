@@ -1,6 +1,6 @@
 """What columns of recorded files are called: `h200` (our own recorder's CSV), nvidia-smi's CSV.
 
-`reveal` files use the words of those they were taken from; only what differs is here.
+Reveal's files have no vocabulary of their own here: no public sample of them was to be had.
 """
 
 from __future__ import annotations
@@ -67,5 +67,4 @@ FILE_NAMES: Mapping[str, tuple[tuple[str, str, float], ...]] = {
         ("clocks.current.memory [MHz]", "gpu.clock.memory_hz", _MHZ),
         ("clocks.mem [MHz]", "gpu.clock.memory_hz", _MHZ),
     ),
-    "reveal": (),
 }

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from steward.errors import StewardError
 from steward.model.cluster import Cluster
 from steward.model.frame import ENTITY, T_S
+from steward.model.job import Tenant
 from steward.observe.agent.parcel import Parcel
 
 __all__ = ["ANY_NODE", "check_belongs", "check_times"]
@@ -28,9 +29,10 @@ def check_belongs(parcel: Parcel, node: str) -> None:
             where="parcel",
             hint="a token made with `--node '*'` may; so may an agent that is called like its node",
         )
-    if parcel.rest.tenants is not None:
+    favoured = [each.id for each in parcel.rest.tenants or () if each != Tenant(id=each.id)]
+    if favoured:
         raise StewardError(
-            f"an agent of '{node}' may not say who shares the cluster",
+            f"an agent of '{node}' may name tenants, but not say what {favoured[0]} is entitled to",
             where="parcel",
             hint="a token made with `--node '*'` may",
         )

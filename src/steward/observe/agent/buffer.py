@@ -52,9 +52,8 @@ class Buffer:
 
     @property
     def waiting_bytes(self) -> int:
-        """How much waits to be sent; on disk, in whole segments."""
-        memory = sum(len(body) for body in self._memory)
-        return memory + (self._spool.held_bytes if self.waiting_parcels else 0)
+        """How much waits to be sent."""
+        return sum(len(body) for body in self._memory) + self._spool.waiting_bytes
 
     @property
     def waiting_parcels(self) -> int:

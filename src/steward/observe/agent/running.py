@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from math import ceil
@@ -14,13 +14,14 @@ from pathlib import Path
 
 from steward.clock import Clock
 from steward.errors import StewardError
-from steward.model.event import Fault, Observation
+from steward.model.event import Fault
 from steward.observe.agent.shipping import Shipping
 from steward.observe.watch import Watch
 
 __all__ = ["STATUS_FILE", "Agent", "agent_id", "read_status"]
 
 STATUS_FILE = "status.json"
+POSITIONS_FILE = "positions.json"
 LAST_LOOK_S = 1.0  # how long the last look may take
 LAST_SEND_S = 2.5  # and sending what is left: all in all less than 5 s
 MOST_FAULTS = 200
@@ -29,7 +30,7 @@ MOST_FAULTS = 200
 def agent_id(folder: Path) -> str:
     """Return the id of the agent whose buffer is here; it outlives restarts and new host names."""
     file = folder / "agent-id"
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # what is wrong with the folder is told when it is written to
         known = file.read_text(encoding="ascii", errors="replace").strip()
         if known.isalnum():
             return known
@@ -82,6 +83,7 @@ class Agent:
         self._said = ""
         self._began_s = clock.now_s()
         self._faults: dict[tuple[str, str], float] = {}
+        watch.resume(_read(folder / POSITIONS_FILE))
 
     def run(self, stop: threading.Event) -> None:
         """Look and send until told to stop; then send what is left, as far as time allows."""
@@ -95,10 +97,11 @@ class Agent:
             now_s = self._clock.now_s()
             due_s = ceil((now_s + 1e-3) / self._send_every_s) * self._send_every_s
             self._clock.wait(due_s - now_s, stop)
-        self._watch.close()
+        self._watch.stop()
         self._watch.timeout_s = LAST_LOOK_S
         self._turn()
         self._send_rest(LAST_SEND_S)
+        self._write_status()
         sending.set()
         sender.join(timeout=0.2)  # a request that hangs is not waited for: its parcel is on disk
 
@@ -106,20 +109,28 @@ class Agent:
         """Look for two samples, send all there is, and say whether the server has it."""
         self._watch.look(self._clock.now_s())  # rates need something to begin with
         self._clock.wait(1.5 * every_s, threading.Event())
-        self._watch.close()
+        self._watch.stop()
         self._turn()
         while self._shipping.buffer.waiting_parcels and not self._shipping.status.failures:
             self._shipping.step()
         self._tell()
+        self._write_status()
         return not self._shipping.buffer.waiting_parcels
 
     def _turn(self) -> None:
+        self._write_status()  # before the next parcel waits: what then waits could not be sent
         t_s = self._clock.now_s()
         seen, faults = self._watch.look(t_s)
         events = (*seen.events, *(fault.event() for fault in faults if self._is_new(fault)))
         self._shipping.take(replace(seen, events=events) if faults else seen)
+        self._write_positions()
         self._tell()
-        self._write_status(seen)
+
+    def _write_positions(self) -> None:
+        """Note how far lines were read, after the parcel that has them is on disk."""
+        positions = self._watch.positions()
+        if positions:
+            _write(self._folder / POSITIONS_FILE, positions)
 
     def _is_new(self, fault: Fault) -> bool:
         """Say whether this was not told within the last hour."""
@@ -139,6 +150,7 @@ class Agent:
             if self._shipping.status.failures:
                 break  # nobody there: it waits on disk for the next start
             self._clock.wait(0.05, never)
+        self._tell()
         left = self._shipping.buffer.waiting_parcels
         self._say(f"stopped; {left} parcels wait in {self._folder}" if left else "stopped")
 
@@ -152,7 +164,7 @@ class Agent:
             self._say(f"{now}; {waiting} parcels wait" if trouble else now)
             self._said = now
 
-    def _write_status(self, seen: Observation) -> None:
+    def _write_status(self) -> None:
         shipping, sender = self._shipping, self._shipping.sender
         offset = shipping.offset
         status = {
@@ -163,7 +175,6 @@ class Agent:
             "agent": sender.agent,
             "version": sender.version,
             "collectors": list(self._watch.names),
-            "rows": sum(table.height for table in seen.tables),
             "waiting_parcels": shipping.buffer.waiting_parcels,
             "waiting_bytes": shipping.buffer.waiting_bytes,
             "lost_parcels": shipping.lost_parcels,
@@ -174,7 +185,18 @@ class Agent:
             "pace": {name: asdict(stats) for name, stats in self._watch.pace.items()},
             **asdict(shipping.status),
         }
-        with suppress(OSError):  # a full disk is told elsewhere
-            new = self._folder / f"{STATUS_FILE}.new"
-            new.write_text(json.dumps(status, indent=1) + "\n", encoding="utf-8")
-            new.replace(self._folder / STATUS_FILE)
+        _write(self._folder / STATUS_FILE, status)
+
+
+def _write(file: Path, value: Mapping[str, object]) -> None:
+    with suppress(OSError):  # a full disk is told elsewhere
+        new = file.with_name(f"{file.name}.new")
+        new.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        new.replace(file)
+
+
+def _read(file: Path) -> dict[str, object]:
+    with suppress(OSError, ValueError):
+        said = json.loads(file.read_bytes())
+        return said if isinstance(said, dict) else {}
+    return {}

@@ -24,6 +24,7 @@ from steward.errors import TemporaryError
 from steward.model.event import Event, Observation
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.observe.agent.buffer import Buffer, GaveUp, Waiting
+from steward.observe.agent.joining import joined
 from steward.observe.agent.packed import MAX_ROWS
 from steward.observe.agent.parcel import (
     MAX_NEWS,
@@ -35,7 +36,6 @@ from steward.observe.agent.parcel import (
 )
 from steward.observe.agent.standing import Standing
 from steward.observe.agent.times import ClockOffset, Instant, Machine, Offset, shift_of
-from steward.observe.merging import Merging
 
 __all__ = ["Sender", "Server", "Shipping", "ShippingStatus"]
 
@@ -131,15 +131,14 @@ class Shipping:
         """Pack what was seen and keep it until the server has it."""
         now = self._clocks.instant()
         self._standing.follow(seen)
-        merging = Merging()
-        merging.add(seen)
+        more = []
         if self._tell_again:
             self._tell_again = False
-            merging.add(self._standing.all())
+            more.append(self._standing.all())
         offset = self._offset.at(now)
         if offset is not None:
-            merging.add(Observation(frame=self._offset_row(now.wall_s, offset)))
-        self._pack(merging.taken(self._own_events(now.wall_s), now.wall_s), now)
+            more.append(Observation(frame=self._offset_row(now.wall_s, offset)))
+        self._pack(joined(seen, *more, events=self._own_events(now.wall_s)), now)
 
     def step(self) -> float:
         """Send one parcel, if there is one; return after how many seconds to do the next step."""

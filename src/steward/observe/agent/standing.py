@@ -5,7 +5,7 @@ from __future__ import annotations
 from steward.model.cluster import Cluster, Health
 from steward.model.event import Observation
 from steward.model.identity import GpuId, JobId
-from steward.model.job import Job
+from steward.model.job import Job, Tenant
 from steward.model.span import Span
 
 __all__ = ["Standing"]
@@ -16,6 +16,7 @@ class Standing:
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
+        self._tenants: tuple[Tenant, ...] | None = None
         self._health: dict[GpuId, Health] = {}
         self._jobs: dict[JobId, Job] = {}
         self._spans: dict[str, Span] = {}
@@ -23,6 +24,7 @@ class Standing:
     def follow(self, seen: Observation) -> None:
         """Take in what is told now."""
         self._cluster = seen.cluster or self._cluster
+        self._tenants = seen.tenants or self._tenants
         self._health.update(seen.health)
         for job in seen.jobs:
             self._jobs[job.id] = job
@@ -37,6 +39,7 @@ class Standing:
         """Return all of it, to be told again."""
         return Observation(
             cluster=self._cluster,
+            tenants=self._tenants,
             health=dict(self._health),
             jobs=tuple(self._jobs.values()),
             spans=tuple(self._spans.values()),

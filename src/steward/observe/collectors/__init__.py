@@ -10,6 +10,7 @@ from steward.observe.collectors.cgroups import Cgroups
 from steward.observe.collectors.dcgm import Dcgm
 from steward.observe.collectors.ebpf import Ebpf
 from steward.observe.collectors.host import Host
+from steward.observe.collectors.job_map import JobMap
 from steward.observe.collectors.kubernetes import Kubernetes
 from steward.observe.collectors.logs.container_logs import ContainerLogs
 from steward.observe.collectors.logs.journald import Journald
@@ -31,6 +32,7 @@ COLLECTORS: dict[str, type[Collector]] = {
     "dcgm": Dcgm,
     "ebpf": Ebpf,
     "host": Host,
+    "job-map": JobMap,
     "journald": Journald,
     "kernel-log": KernelLog,
     "kubernetes": Kubernetes,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.bpf.btf import VMLINUX, kernel_types
+from steward.clients.bpf.btf import kernel_types
 from steward.clients.bpf.probes import chosen
 from steward.clients.bpf.session import Session
-from steward.clients.bpf.support import obstacle, refusals
+from steward.clients.bpf.support import refusals
 from steward.clients.bpf.syscalls import Bpf, Kernel
 from steward.clients.cgroups import Cgroups
 from steward.clients.host import hostname
@@ -34,6 +33,7 @@ class Ebpf:
     """Counters from inside the kernel, of the node, its jobs and its disks.
 
     `sets` are the probe sets to run: sched, block, faults, tcp, syscalls, cuda, cuda-launch.
+    `places` is how many control groups of jobs, and disks, can be told apart at one time.
     `node` is what the machine is called; empty means its own host name.
     """
 
@@ -45,16 +45,16 @@ class Ebpf:
         *,
         node: str = "",
         sets: Sequence[str] = DEFAULT_SETS,
+        places: int = 256,
         kernel: Kernel | None = None,
         cgroups: Cgroups | None = None,
-        types: Path = VMLINUX,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = NodeId(node or hostname())
         self._sets = chosen(sets)
-        self._kernel = kernel
+        self._places = places
+        self._kernel = kernel or Bpf()
         self._cgroups = cgroups or Cgroups()
-        self._types = types
         self._now_s = now_s
         self._session: Session | None = None
         self._layout = _NOTHING
@@ -64,7 +64,7 @@ class Ebpf:
         self._told: set[str] = set()
 
     def available(self) -> Availability:
-        problem = self._failed or obstacle(types=self._types)
+        problem = self._failed or self._kernel.obstacle()
         if problem:
             return Availability(status="missing", reason=problem.problem, hint=problem.hint)
         refused = self._refused()
@@ -126,13 +126,14 @@ class Ebpf:
     def _started(self) -> Session | None:
         if self._session is not None or self._failed is not None:
             return self._session
-        self._failed = obstacle(types=self._types)
+        self._failed = self._kernel.obstacle()
         if self._failed is not None:
             return None
         try:
-            types = kernel_types(self._types)
-            kernel = self._kernel or Bpf()
-            self._session = Session(kernel, types, self._sets, cgroups=self._cgroups)
+            types = kernel_types(self._kernel.types)
+            self._session = Session(
+                self._kernel, types, self._sets, cgroups=self._cgroups, places=self._places
+            )
         except StewardError as fault:
             self._failed = fault
         return self._session
@@ -141,7 +142,7 @@ class Ebpf:
         if self._session is not None:
             return self._session.probes.refused
         try:
-            return refusals(self._sets, types=self._types)
+            return refusals(self._sets, types=self._kernel.types)
         except StewardError as fault:
             return dict.fromkeys((each.name for each in self._sets), fault.problem)
 

@@ -85,21 +85,21 @@ class Kubernetes:
         self._tenants: frozenset[str] = frozenset()
         self._cluster: Cluster | None = None
         self._first = True
-        self._silent_s: float | None = None  # since when nothing is heard
         self._stale = False
 
     def available(self) -> Availability:
+        api = None
         try:
             api = self._api or self._found(timeout_s=2.0)
+            if api is None:
+                return Availability(status="missing", reason="no cluster is configured", hint=_HINT)
+            reason = f"Kubernetes {api.version()} at {api.access.server}"
         except StewardError as fault:
             return Availability(status="missing", reason=str(fault), hint=fault.hint or _HINT)
-        if api is None:
-            return Availability(status="missing", reason="no cluster is configured", hint=_HINT)
-        try:
-            version = api.version()
-        except StewardError as fault:
-            return Availability(status="missing", reason=str(fault), hint=fault.hint or _HINT)
-        return Availability(status="ok", reason=f"Kubernetes {version} at {api.access.server}")
+        finally:
+            if api is not None and api is not self._api:
+                api.close()
+        return Availability(status="ok", reason=reason)
 
     def collect(self, t_s: float) -> Observation:
         watched = self._watched or self._begin()
@@ -115,6 +115,8 @@ class Kubernetes:
         """Stop watching."""
         for each in self._watched.all if self._watched else ():
             each.stop()
+        if self._api is not None:
+            self._api.close()
         self._watched = None
 
     # -- beginning -----------------------------------------------------------------------------
@@ -124,7 +126,7 @@ class Kubernetes:
         return Api(access, timeout_s=timeout_s) if access else None
 
     def _begin(self) -> _Watched | None:
-        api = self._api or self._found(timeout_s=10.0)
+        self._api = api = self._api or self._found(timeout_s=10.0)
         if api is None:
             return None
         inside = f"/api/v1/namespaces/{self._namespace}" if self._namespace else "/api/v1"
@@ -184,6 +186,7 @@ class Kubernetes:
 
     def _sighting(self, pod: Pod, t_s: float) -> Sighting:
         state = _PHASES.get(pod.phase, JobState.QUEUED)
+        gpus = self._gpus(pod)
         return Sighting(
             job=Job(
                 id=JobId(f"pod:{pod.uid}"),
@@ -194,10 +197,11 @@ class Kubernetes:
                 name=pod.name,
                 priority=pod.priority,
                 state=state,
+                gpus=gpus if state is JobState.RUNNING else (),
                 start_s=None if state is JobState.QUEUED else pod.start_s,
                 end_s=(pod.end_s or t_s) if state.ended else None,
             ),
-            places=self._places(pod),
+            places=(f"{pod.node}@pod:{pod.uid}", *gpus) if pod.node else (),
             why=_why(pod),
             about=_about(pod),
         )
@@ -211,15 +215,12 @@ class Kubernetes:
             gpu_models=(model,) if model else (),
         )
 
-    def _places(self, pod: Pod) -> tuple[str, ...]:
-        """Name what is all the pod's own. Which GPUs it has, only its node knows: see by pid."""
-        if not pod.node:
-            return ()
-        host = f"{pod.node}@pod:{pod.uid}"
+    def _gpus(self, pod: Pod) -> tuple[GpuId, ...]:
+        """Return the GPUs of a pod that has all of its node's; of others only the node knows."""
         node = next((each for each in self._nodes.values() if each.name == pod.node), None)
-        whole = node is not None and pod.gpus > 0 and pod.gpus == node.gpus
-        gpus = [f"{pod.node}/gpu{index}" for index in range(pod.gpus)] if whole else []
-        return (host, *gpus)
+        if node is None or pod.gpus != node.gpus:
+            return ()
+        return tuple(GpuId(f"{pod.node}/gpu{index}") for index in range(pod.gpus))
 
     def _pod_events(self, before: Pod | None, pod: Pod, t_s: float) -> list[Event]:
         subject = f"job:pod:{pod.uid}"
@@ -313,7 +314,7 @@ class Kubernetes:
         """Say when the server is silent: at once as a fault, after a while that all is unknown."""
         problem = next((each.problem for each in watched.all if each.problem), None)
         if problem is None:
-            was_stale, self._stale, self._silent_s = self._stale, False, None
+            was_stale, self._stale = self._stale, False
             gap = self._event(t_s, "telemetry.gap", self.name, "the API server answers again")
             return replace(seen, events=(*seen.events, gap)) if was_stale else seen
         heard_s = min((each.heard_s or 0.0 for each in (watched.pods, watched.nodes)), default=0.0)
@@ -326,9 +327,9 @@ class Kubernetes:
             }
             event = self._event(t_s, "jobs.unknown", self.name, text)
             return replace(seen, events=(*seen.events, event), health={**seen.health, **unknown})
-        if seen == Observation() or not (seen.jobs or seen.events or seen.spans or seen.cluster):
+        if not (seen.jobs or seen.events or seen.spans or seen.cluster):
             raise problem
-        return seen
+        return seen  # what has come is told first
 
     def _raise_problem(self, watched: _Watched) -> None:
         for each in watched.all:

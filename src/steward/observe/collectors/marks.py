@@ -62,8 +62,8 @@ class _Stretch:
 class Marks:
     """Steps and phases of training scripts that use `steward.marks`, on this machine.
 
-    `place` is the socket they send to (theirs is `$STEWARD_MARKS`); empty means
-    /run/steward/marks.sock, or the user's own folder. Which process speaks is the kernel's word,
+    `place` is the socket they send to; empty means $STEWARD_MARKS, which they read too, else
+    /run/steward/marks.sock or the user's own folder. Which process speaks is the kernel's word,
     and its job is that of its control group; what a script says is its job counts only without one.
     """
 
@@ -87,7 +87,7 @@ class Marks:
             return Availability(status="ok", reason=f"listens on {place}")
         if place.is_socket() and self._socket.taken():
             return Availability(
-                status="limited",
+                status="missing",
                 reason=f"another steward listens on {place}",
                 hint="name another place: plugs.marks.place and $STEWARD_MARKS",
             )

@@ -29,7 +29,8 @@ def time_column(columns: Sequence[str]) -> str | None:
         _UNIT.sub("", name.strip().lower()) or name.lower(): name for name in reversed(columns)
     }
     plain |= {name.strip().lower(): name for name in reversed(columns)}
-    return next((plain[name] for name in _NAMES if name in plain), None)
+    begins = (name for name in columns if name.strip().lower().startswith(("time", "date")))
+    return next((plain[name] for name in _NAMES if name in plain), next(begins, None))
 
 
 def seconds(values: pl.Series) -> pl.Series:

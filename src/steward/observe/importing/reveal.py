@@ -32,7 +32,7 @@ class Reveal:
         return delimiter_of(head.line) == " " and len(names) > 2 and time_column(names) is not None
 
     def read(self, source: Source, tally: Tally) -> Iterator[Observation]:
-        words = Words(("reveal", *TRIED), source.columns)
+        words = Words(TRIED, source.columns)
         reader = Reader(source=source, tally=tally, words=words)
         for table in blocks(source, tally):
             yield from reader.observations(table)

@@ -6,7 +6,7 @@ A folder of any size is read one column of one file at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -17,12 +17,12 @@ from steward.observe.quality.checks import judge
 from steward.observe.quality.counters import counter_flaws
 from steward.observe.quality.figures import figures, load, merged
 from steward.observe.quality.flaw import Flaw, Report, Severity
-from steward.observe.quality.still import hanging
+from steward.observe.quality.still import WORKS_SHARE, hanging
 from steward.observe.quality.times import Times, gap_flaws
 from steward.store.files.json_lines import read_json_lines
 from steward.store.files.kinds import kind_of
 from steward.store.files.other import OTHER
-from steward.store.files.parquet import Parts, Shape, columns_of, live_files
+from steward.store.files.parquet import BROKEN, Parts, Shape, columns_of, live_files
 from steward.store.files.spans import read_spans
 
 __all__ = ["Flaw", "Report", "Severity", "assess"]
@@ -45,10 +45,17 @@ def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None
     sets: dict[tuple[str, ...], list[Path]] = {}
     for file in files:
         sets.setdefault(columns_of(file, _SHAPE), []).append(file)
-    flaws = [*counter_flaws(others)]
-    for columns, alike in sets.items():
-        flaws += _set_flaws(folder, columns, alike, progress)
-    rows, entities, from_s, to_s = _extent(files)
+    try:
+        flaws = [*counter_flaws(others)]
+        for columns, alike in sets.items():
+            flaws += _set_flaws(folder, columns, alike, progress)
+        rows, entities, from_s, to_s = _extent(files)
+    except BROKEN as fault:
+        raise StewardError(
+            f"a file is broken: {' '.join(str(fault).split())[:300]}",
+            where=str(folder),
+            hint="remove it (the error names it), or find it with `steward observe query`",
+        ) from fault
     return Report(
         flaws=tuple(sorted(flaws, key=lambda f: (-f.severity, f.kind, f.metric, f.entity))),
         files=len(files) + len(others),
@@ -64,15 +71,17 @@ def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None
 def _set_flaws(
     folder: Path, columns: Sequence[str], files: Sequence[Path], progress: Callable[[str], None]
 ) -> Iterator[Flaw]:
+    tables: dict[str, pl.DataFrame] = {}
     for metric in columns:
         progress(metric)
         table = merged([figures(load(file, metric)) for file in files])
+        tables[metric] = table.with_columns(kind_of().alias(_KIND))
+    active = _active(tables)
+    for metric, table in tables.items():
         others = [each for each in columns if each != metric]
         yield from hanging(metric, table, files, others)
-        for (kind,), group in (
-            table.with_columns(kind_of().alias(_KIND)).partition_by(_KIND, as_dict=True).items()
-        ):
-            yield from judge(metric, str(kind), group)
+        for (kind,), group in table.partition_by(_KIND, as_dict=True).items():
+            yield from judge(metric, str(kind), group, active=active)
     times = Times()
     for file in files:
         times.add(file)
@@ -80,6 +89,14 @@ def _set_flaws(
     events = [*read_json_lines(folder / "events.jsonl", ignored.append)]
     spans = read_spans(folder / "spans.jsonl", ignored.append)
     yield from gap_flaws(times, events, spans, columns)
+
+
+def _active(tables: Mapping[str, pl.DataFrame]) -> set[str]:
+    """Return the entities that did something: what shares say, or anything that moved."""
+    shares = [table for metric, table in tables.items() if metric.endswith("_share")]
+    works = pl.col("q95") >= WORKS_SHARE if shares else pl.col("min") != pl.col("max")
+    found = [table.filter(works)[ENTITY].to_list() for table in shares or tables.values()]
+    return {entity for each in found for entity in each}
 
 
 def _files(root: Path, shape: Shape, notes: list[str]) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from math import exp, log
 
@@ -13,7 +13,6 @@ __all__ = ["judge"]
 
 _ENOUGH = 50  # values; fewer say nothing about habits
 _MOVE = ("_watts", "_celsius")  # no real device holds these still while it works
-_MAY_BE_STILL = ("limit", "_code", "_bits", "_info")
 _STATES = ("_count", "_bits", "_code")  # they change when something happens, at no period
 _RATIOS = (
     (1000.0, "a factor of 1000 (milli or kilo)"),
@@ -27,16 +26,19 @@ _NEAR = 0.2  # how far a logarithm of a ratio may be off
 Row = Mapping[str, float]
 
 
-def judge(metric: str, kind: str, table: Frame) -> Iterator[Flaw]:
-    """Look at one metric of all entities of one kind."""
+def judge(metric: str, kind: str, table: Frame, *, active: Set[str]) -> Iterator[Flaw]:
+    """Look at one metric of all entities of one kind; `active` are those that did something.
+
+    What is idle may well be zero and stand still.
+    """
     rows = table.to_dicts()
     some = [row for row in rows if row["count"]]
     yield from _missing(metric, rows)
-    yield from _zeros(metric, some)
+    yield from _zeros(metric, some, active)
     for row in some:
-        for check in (_sentinel, _range, _negative, _clipped, _slow):
+        for check in (_partly, _sentinel, _range, _negative, _clipped, _slow):
             yield from check(metric, row)
-    yield from _constant(metric, some)
+    yield from _constant(metric, some, active)
     yield from _units(metric, some)
     yield from _periods(metric, kind, some)
 
@@ -55,11 +57,27 @@ def _missing(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
         )
 
 
-def _zeros(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
+def _partly(metric: str, row: Row) -> Iterator[Flaw]:
+    share = row["count"] / row["rows"]
+    if row["rows"] >= _ENOUGH and share < 0.9:
+        yield Flaw(
+            kind="partly-missing",
+            entity=str(row[ENTITY]),
+            metric=metric,
+            severity=Severity.WARNING if share < 0.5 else Severity.INFO,
+            meaning=f"only {row['count']} of {row['rows']} samples have a value",
+            hint="it fails at times, or has stopped: look at when it was last seen (last_s)",
+            evidence={"count": row["count"], "rows": row["rows"], "last_s": row["to_s"]},
+        )
+
+
+def _zeros(metric: str, rows: Sequence[Row], active: Set[str]) -> Iterator[Flaw]:
     zero = [row for row in rows if row["zeros"] == row["count"] >= _ENOUGH]
+    alone = len(zero) == len(rows)
+    if not alone:
+        zero = [row for row in zero if str(row[ENTITY]) in active]
     if not zero:
         return
-    alone = len(zero) == len(rows)
     yield from _named(
         metric,
         zero,
@@ -68,7 +86,7 @@ def _zeros(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
         severity=Severity.INFO if alone else Severity.WARNING,
         meaning="it is always zero"
         if alone
-        else f"it is always zero here, and not on {len(rows) - len(zero)} others of its kind",
+        else "it is always zero here although the device works, and not on others of its kind",
         hint="it may truly be unused; else the sensor is not wired up: leave it out of patterns",
     )
 
@@ -151,26 +169,29 @@ def _slow(metric: str, row: Row) -> Iterator[Flaw]:
         )
 
 
-def _constant(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
+def _constant(metric: str, rows: Sequence[Row], active: Set[str]) -> Iterator[Flaw]:
     still = [row for row in rows if row["min"] == row["max"] != 0.0 and row["count"] >= _ENOUGH]
-    if not still:
-        return
-    moving = len(rows) - len(still)
-    expected = any(word in metric for word in _MAY_BE_STILL)
-    stuck = metric.endswith(_MOVE) or (moving >= 2 * len(still) and not expected)
-    yield from _named(
-        metric,
-        still,
-        rows,
-        kind="stuck" if stuck else "constant",
-        severity=Severity.WARNING if stuck else Severity.INFO,
-        meaning=f"it never changes, and it does on {moving} others"
-        if stuck and moving
-        else "it never changes",
-        hint="the sensor may hang: compare it with another tool"
-        if stuck
-        else "it carries no information here: leave it out of patterns",
-    )
+    stuck = [row for row in still if str(row[ENTITY]) in active] if metric.endswith(_MOVE) else []
+    if stuck:
+        yield from _named(
+            metric,
+            stuck,
+            rows,
+            kind="stuck",
+            severity=Severity.WARNING,
+            meaning="it never changes although the device works",
+            hint="the sensor hangs: compare it with another tool",
+        )
+    elif still and len(still) == len(rows):
+        yield from _named(
+            metric,
+            still,
+            rows,
+            kind="constant",
+            severity=Severity.INFO,
+            meaning="it never changes",
+            hint="it carries no information here: leave it out of patterns",
+        )
 
 
 def _units(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
@@ -179,7 +200,12 @@ def _units(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
         node: (_middle(group, "q05"), _middle(group, "q50"), _middle(group, "q95"))
         for node, group in _by_node(rows)
     }
-    usable = {node: q for node, q in nodes.items() if q[1] > 0.0 and q[2] > 0.0}
+    moves = "limit" not in metric  # a constant that may move is an idle device's
+    usable = {
+        node: q
+        for node, q in nodes.items()
+        if q[1] > 0.0 and q[2] > 0.0 and (q[2] > 1.02 * q[0] or not moves)
+    }
     if len(usable) < 2 or metric.endswith("_share"):
         return  # a share that is too large is out of range; one that is small may be idle
     usual = sorted(q[1] for q in usable.values())[(len(usable) - 1) // 2]

@@ -10,8 +10,9 @@ import polars as pl
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.observe.quality.flaw import Flaw, Severity
 
-__all__ = ["hanging"]
+__all__ = ["WORKS_SHARE", "hanging"]
 
+WORKS_SHARE = 0.05  # of the time, at its busiest; less is idle
 _AT_LEAST_S = 30.0
 _LONGER = 50.0  # than nearly all other spells in which it stood still
 _LIVELY = 0.5  # of its samples differ from the one before
@@ -51,11 +52,14 @@ def _is_odd(row: Mapping[str, float]) -> bool:
 
 
 def _moved(row: Mapping[str, float], files: Sequence[Path], others: Sequence[str]) -> bool:
-    """Say whether anything else of this entity changed in that spell."""
-    if not others:
+    """Say whether this entity worked in that spell: then its other values moved as well."""
+    shares = [name for name in others if name.endswith("_share")]
+    looked_at = shares or list(others)
+    if not looked_at:
         return False
     spell = pl.col(T_S).is_between(row["still_from_s"], row["still_to_s"])
     mine = pl.col(ENTITY) == row[ENTITY]
-    rows = pl.scan_parquet(list(files), glob=False).filter(spell & mine)
-    changes = rows.select(pl.col(others).drop_nulls().n_unique()).collect()
-    return any(count > 2 for count in changes.row(0))
+    rows = pl.scan_parquet(list(files), glob=False).filter(spell & mine).select(looked_at).collect()
+    moved = [rows[name].drop_nulls().n_unique() > 2 for name in looked_at]
+    busy = [(rows[name].quantile(0.95) or 0.0) >= WORKS_SHARE for name in shares]
+    return any(moved) and (any(busy) or not shares)

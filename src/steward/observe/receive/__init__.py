@@ -6,7 +6,7 @@ Does not: bytes (`clients/wire`), meaning of names (`observe/translate`), durabi
 
 from __future__ import annotations
 
-from steward.observe.receive.decoders import Decoders, Parcelled, parcelled
+from steward.observe.receive.decoders import Decoders, Parcelled, parcelled, warm_up
 from steward.observe.receive.sorter import Sorter, SorterStats
 from steward.observe.receive.tables import Readings, observation_of
 
@@ -18,4 +18,5 @@ __all__ = [
     "SorterStats",
     "observation_of",
     "parcelled",
+    "warm_up",
 ]

@@ -11,25 +11,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from steward.clients.wire.bounded import unpack
-from steward.clients.wire.exposition import labels_of_text
 from steward.clients.wire.otlp import (
     Record,
+    Sent,
     decode_logs,
     decode_metrics,
+    encode_metrics,
     from_json,
     point_of_key,
 )
 from steward.clients.wire.otlp_scan import COUNT_OF, PER_SECOND, SUM_OF
-from steward.clients.wire.remote_write import decode_write, labels_of_key
+from steward.clients.wire.remote_write import decode_write, encode_write, labels_of_key
 from steward.clients.wire.samples import Limits
 from steward.errors import StewardError
 from steward.model.event import LogLine, Observation
 from steward.observe.receive.sorter import Sorter, SorterStats
-from steward.observe.receive.tables import Readings
+from steward.observe.receive.tables import Readings, observation_of
 from steward.observe.translate import Place, place_point, place_series
 from steward.observe.translate.entities import node_name
 
-__all__ = ["Decoders", "Parcelled", "parcelled", "place_of_text"]
+__all__ = ["Decoders", "Parcelled", "parcelled", "warm_up"]
 
 Decoder = Callable[[bytes], Observation | Readings]
 _ENCODINGS = ("identity", "gzip", "snappy")
@@ -121,13 +122,22 @@ class Decoders:
         return place_point(name, point.resource, point.attributes, per_second=per_second)
 
 
+def warm_up() -> None:
+    """Compile what decodes, or load it from disk: the first sender should not have to wait."""
+    decoders = Decoders()
+    body = encode_write([({"__name__": "node_load1"}, [0], [0.0])])
+    sent = Sent(name="host.load_1m", unit="1", attributes={}, counter=False, t_ns=[0], values=[0.0])
+    metrics = encode_metrics({}, [sent])
+    for decode, encoding, data in (
+        (decoders.remote_write, "snappy", body),
+        (decoders.otlp_metrics, "identity", metrics),
+    ):
+        given = Parcelled(sender="", encoding=encoding, json=False, body=data)
+        observation_of([decode(parcelled(given))])
+
+
 def _place_of_write(key: bytes) -> Place:
     return place_series(labels_of_key(key))
-
-
-def place_of_text(key: bytes) -> Place:
-    """Say what a series of exposition text is."""
-    return place_series(labels_of_text(key))
 
 
 def _line(record: Record) -> LogLine:

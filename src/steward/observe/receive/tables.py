@@ -110,12 +110,18 @@ class Targets:
 
     def check_density(self, t_ms: Ints, target: Ints) -> None:
         """Refuse a message whose table would be almost empty: it would take memory for nothing."""
-        names, _, count = self._arranged(t_ms, target)
-        if count * len(names) > max(MOST_CELLS, MOST_EMPTY * len(t_ms)):
-            raise StewardError(
-                f"{len(t_ms)} samples are scattered over {count} moments and {len(names)} metrics",
-                hint="send fewer samples in one request",
-            )
+        if 64 * len(t_ms) < MOST_CELLS:
+            return
+        kinds = self._kind.array[target]
+        for kind in np.unique(kinds).tolist():
+            chosen = np.flatnonzero(kinds == kind)
+            names, _, count = self._arranged(t_ms[chosen], target[chosen])
+            too_many = count * len(names) > max(MOST_CELLS, MOST_EMPTY * len(chosen))
+            if self._kinds.words[kind] and too_many:
+                raise StewardError(
+                    f"{len(chosen)} samples lie in {count} moments and {len(names)} metrics",
+                    hint="send fewer samples in one request",
+                )
 
     def tables(self, t_ms: Ints, target: Ints, values: Floats) -> tuple[list[Frame], list[Frame]]:
         """Return a wide table per kind of entity, and a long one of what nobody translated."""

@@ -13,6 +13,7 @@ from steward.service.api.health import health_routes
 from steward.service.api.journal import journal_routes
 from steward.service.api.lab import lab_routes
 from steward.service.api.metrics import metric_routes
+from steward.service.api.observed import gpu_routes, node_routes
 from steward.service.api.savings import savings_routes
 from steward.service.board import Board
 from steward.service.lab import LabRuns
@@ -29,6 +30,8 @@ def api_routes(board: Board, lab: LabRuns, intake: Intake | None = None) -> APIR
         routes.include_router(agent_routes(intake), prefix=PREFIX)
     for part in (
         cluster_routes(board),
+        node_routes(board),
+        gpu_routes(board),
         finding_routes(board),
         decision_routes(board),
         savings_routes(board),

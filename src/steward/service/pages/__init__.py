@@ -19,6 +19,7 @@ from steward.service.pages.decisions import decision_page, decisions_page
 from steward.service.pages.findings import findings_page
 from steward.service.pages.frame import LOOK_COOKIE, LOOKS, Show, Visit, frame
 from steward.service.pages.lab import lab_page
+from steward.service.pages.observed import gpu_page, node_page, nodes_page
 from steward.service.pages.savings import savings_page
 
 __all__ = ["add_pages"]
@@ -52,6 +53,15 @@ def add_pages(app: FastAPI, board: Board, access: Access, lab: LabRuns) -> None:
         return register
 
     page("/", "/", "Cluster")(lambda visit, _: cluster_page(visit))
+    page("/nodes", "/nodes", "Nodes")(lambda visit, _: nodes_page(visit))
+    page("/nodes/{node}", "/nodes", "Node")(
+        lambda visit, request: node_page(visit, request.path_params["node"])
+    )
+    page("/gpus/{gpu:path}", "/nodes", "GPU")(
+        lambda visit, request: gpu_page(
+            visit, request.path_params["gpu"], chosen=request.query_params.get("for", "1 h")
+        )
+    )
     page("/findings", "/findings", "Findings")(lambda visit, _: findings_page(visit))
     page("/savings", "/savings", "Savings")(lambda visit, _: savings_page(visit))
     page("/decisions", "/decisions", "Decisions")(

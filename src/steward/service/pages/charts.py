@@ -11,7 +11,16 @@ from steward.service.ledger import Point
 from steward.service.pages.wording import GPU_WORDS
 from steward.service.snapshot import GpuState
 
-__all__ = ["sample_chart", "savings_chart", "savings_series", "use_chart", "use_series"]
+__all__ = [
+    "GREY",
+    "HUES",
+    "line_chart",
+    "sample_chart",
+    "savings_chart",
+    "savings_series",
+    "use_chart",
+    "use_series",
+]
 
 GREY = "#8492a6"
 GRID = "rgba(132, 146, 166, 0.22)"
@@ -36,7 +45,7 @@ TOLD = f"""(items) => items.filter((item) => item.seriesName && item.seriesName 
 
 def savings_chart() -> dict[str, Any]:
     """Return the chart of GPU-hours without any figures yet."""
-    options = _line_chart()
+    options = line_chart()
     options["legend"]["data"] = [MEASURED, TRUTH]
     options["tooltip"][":formatter"] = TOLD
     return options
@@ -63,7 +72,7 @@ def savings_series(picture: Picture) -> list[dict[str, Any]]:
 
 def use_chart() -> dict[str, Any]:
     """Return the chart of what GPUs are used for, without any figures yet."""
-    return _line_chart()
+    return line_chart()
 
 
 def use_series(history: tuple[Use, ...]) -> list[dict[str, Any]]:
@@ -86,7 +95,7 @@ def use_series(history: tuple[Use, ...]) -> list[dict[str, Any]]:
 
 def sample_chart(metric: str, series: Mapping[str, Frame], *, decided_s: float) -> dict[str, Any]:
     """Return the chart of what a decision rests on, with the moment it was made."""
-    options = _line_chart()
+    options = line_chart()
     options["series"] = [
         _line(entity, _rows(frame, metric), color=HUES[at % len(HUES)])
         for at, (entity, frame) in enumerate(series.items())
@@ -104,7 +113,8 @@ def sample_chart(metric: str, series: Mapping[str, Frame], *, decided_s: float) 
     return options
 
 
-def _line_chart() -> dict[str, Any]:
+def line_chart() -> dict[str, Any]:
+    """Return a chart over time without any series yet."""
     text = {"color": GREY, "fontSize": 12}
     return {
         "animation": False,

@@ -15,7 +15,7 @@ from steward.service.pages.rows import Chart, Html
 from steward.service.pages.wording import amount, interval, plural
 from steward.service.snapshot import GpuState
 
-__all__ = ["cluster_page", "key_figures"]
+__all__ = ["cluster_page", "key_figures", "tile"]
 
 CHART_EVERY_S = 5.0
 AUTONOMY = {
@@ -76,13 +76,13 @@ def key_figures(picture: Picture) -> Markup:
     asked = sum(job.gpus for job in shown.queue)
     closed = status.breaker == "closed"
     return join(
-        _figure("GPUs busy", f"{in_use:,}", f"of {total:,}" + (f", {dark} dark" if dark else "")),
-        _figure("Held but idle", f"{count.get(GpuState.IDLE, 0):,}", "by jobs that rest", "waste"),
-        _figure("Lent now", f"{count.get(GpuState.LENT, 0):,}", plural(_loans(picture), "loan")),
-        _figure("Waiting jobs", f"{len(shown.queue):,}", f"for {plural(asked, 'GPU')}"),
-        _figure("GPU-hours saved", amount(saved.mid), f"95 %: {interval(saved)}", "good"),
-        _figure("Autonomy", status.autonomy.value, AUTONOMY[status.autonomy]),
-        _figure(
+        tile("GPUs busy", f"{in_use:,}", f"of {total:,}" + (f", {dark} dark" if dark else "")),
+        tile("Held but idle", f"{count.get(GpuState.IDLE, 0):,}", "by jobs that rest", "waste"),
+        tile("Lent now", f"{count.get(GpuState.LENT, 0):,}", plural(_loans(picture), "loan")),
+        tile("Waiting jobs", f"{len(shown.queue):,}", f"for {plural(asked, 'GPU')}"),
+        tile("GPU-hours saved", amount(saved.mid), f"95 %: {interval(saved)}", "good"),
+        tile("Autonomy", status.autonomy.value, AUTONOMY[status.autonomy]),
+        tile(
             "Breaker",
             "closed" if closed else "open",
             "outcomes are as promised" if closed else status.breaker.partition(": ")[2],
@@ -95,7 +95,8 @@ def _loans(picture: Picture) -> int:
     return len({gpu.loan for gpu in picture.snapshot.gpus if gpu.loan})
 
 
-def _figure(name: str, value: str, beside: str, kind: str = "") -> Markup:
+def tile(name: str, value: str, beside: str, kind: str = "") -> Markup:
+    """Show one figure with its name above and what it means below."""
     return tag(
         "div",
         tag("span", name, class_="st-quiet"),

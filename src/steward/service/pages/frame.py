@@ -24,6 +24,7 @@ LOOK_COOKIE = "steward_look"
 LOOK_FOR = "path=/; max-age=31536000"
 PAGES = (
     ("/", "Cluster", "grid_view"),
+    ("/nodes", "Nodes", "dns"),
     ("/findings", "Findings", "search"),
     ("/decisions", "Decisions", "rule"),
     ("/savings", "Savings", "savings"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import ceil
 from pathlib import Path
+from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.element import Element
@@ -159,7 +160,8 @@ def gpu_detail(gpu: GpuRow) -> Markup:
     ]
     loan = tag("a", "the decision", href=f"/decisions/{gpu.loan}") if gpu.loan else None
     text = " · ".join(part for part in parts if part)
-    return tag("p", tag("b", gpu.id), f" {text}", " · " if loan else None, loan)
+    name = tag("a", tag("b", gpu.id), href=f"/gpus/{quote(gpu.id)}")
+    return tag("p", name, f" {text}", " · " if loan else None, loan)
 
 
 def _memory(gpu: GpuRow) -> str:

@@ -7,7 +7,7 @@ const WORDS = { idle: "held but idle", lent: "lent", unknown: "unknown", failed:
 export default {
   template: `
     <div class="st-node" role="group" :aria-label="node">
-      <span class="st-node-name">{{ node }}</span>
+      <a class="st-node-name" :href="'/nodes/' + encodeURIComponent(node)">{{ node }}</a>
       <span class="st-cells">
         <button v-for="(cell, at) in cells" :key="at" type="button" :class="look(cell)" :style="hues(cell)"
           :tabindex="at ? -1 : 0" :title="say(cell, at)" :aria-label="say(cell, at)"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from steward.errors import StewardError
 from steward.observe.receive import Parcelled, Readings, parcelled
 from steward.service.access import User
 from steward.service.failures import RefusedError
@@ -13,6 +15,7 @@ from steward.service.failures import RefusedError
 __all__ = ["Reception", "Taken", "check_may_send", "take"]
 
 ANY_NODE = "*"
+AHEAD_S = 600.0
 
 
 class Reception(Protocol):
@@ -37,12 +40,24 @@ def take(reception: Reception, kind: str, given: Parcelled) -> Taken:
 
     def look(at: object) -> None:
         if isinstance(at, Readings):
+            _check_not_ahead(at)
             seen.append(at)
 
     reception.accept(kind, parcelled(given), check=look)
     refused = sum(each.refused for each in seen)
     why = "; ".join(event.text for each in seen for event in each.events)
     return Taken(refused=refused, why=why)
+
+
+def _check_not_ahead(readings: Readings) -> None:
+    """Refuse samples of a time to come: nothing that comes later would be newer than they are."""
+    ahead_s = float(readings.t_ms.max(initial=0)) / 1000.0 - time.time()
+    if ahead_s > AHEAD_S:
+        raise StewardError(
+            f"a sample is {ahead_s:.0f} s ahead of this machine's clock",
+            where="pushed samples",
+            hint="look at the time synchronisation of both machines",
+        )
 
 
 def check_may_send(user: User | None) -> str:

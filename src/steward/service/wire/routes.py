@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
+from google.protobuf.json_format import MessageToJson
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
@@ -106,8 +108,6 @@ def _later(body: bytes, media: str) -> Response:
 def _status(message: str, media: str) -> bytes:
     """Encode google.rpc.Status, which is what OTLP/HTTP answers with when it refuses."""
     if media == JSON:
-        import json  # noqa: PLC0415 - for this alone
-
         return json.dumps({"message": message}).encode()
     return field(0x12, message.encode())
 
@@ -121,7 +121,5 @@ def _answer(kind: str, taken: Taken, media: str) -> bytes:
             said.partial_success.rejected_data_points = taken.refused
             said.partial_success.error_message = taken.why
     if media == JSON:
-        from google.protobuf.json_format import MessageToJson  # noqa: PLC0415 - rarely needed
-
         return str(MessageToJson(said)).encode()
     return bytes(said.SerializeToString())

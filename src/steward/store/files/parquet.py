@@ -29,6 +29,7 @@ from steward.model.frame import ENTITY, T_S, Frame
 from steward.store.salvage import sync_folder
 
 __all__ = [
+    "BROKEN",
     "DAY_S",
     "HOUR_S",
     "TMP",
@@ -59,7 +60,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DATE, _HOUR = re.compile(r"date=(\d{4}-\d\d-\d\d)"), re.compile(r"hour=([01]\d|2[0-3])")
 _DAY_0 = date(1970, 1, 1)
 # polars panics on some broken files; that is a fault of the file, not of our program.
-_BROKEN = (PolarsError, PanicException)
+BROKEN = (PolarsError, PanicException)
 
 Note = Callable[[str], None]
 
@@ -259,7 +260,7 @@ def _checked(file: Path, shape: Shape, note: Note) -> _Footer | None:
         return _footer(file, shape)
     except FileNotFoundError:
         return None  # compaction was faster; its new file is listed too
-    except _BROKEN as fault:
+    except BROKEN as fault:
         _set_aside(file, fault, note)
         return None
 
@@ -301,7 +302,7 @@ def scan(
     while files:
         try:
             return lazily(files, schema).filter(where).collect()
-        except _BROKEN as fault:
+        except BROKEN as fault:
             broken = dict(_broken(files, schema, where))
             if not broken:
                 raise StewardError(
@@ -334,5 +335,5 @@ def _broken(
     for file in files:
         try:
             lazily([file], schema).filter(where).collect()
-        except _BROKEN as fault:
+        except BROKEN as fault:
             yield file, fault

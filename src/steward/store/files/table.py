@@ -17,6 +17,7 @@ from steward.errors import StewardError
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.store.files.keeper import Keeper
 from steward.store.files.parquet import (
+    BROKEN,
     Parts,
     Shape,
     cannot_write,
@@ -141,6 +142,12 @@ class Table:
                     f"telemetry cannot be read: {fault.strerror or fault}",
                     where=str(self.parts.root),
                     hint="the user that runs steward needs access to all files there",
+                ) from fault
+            except BROKEN as fault:
+                raise StewardError(
+                    f"a file is broken: {' '.join(str(fault).split())[:300]}",
+                    where=str(self.parts.root),
+                    hint="read it without steps, which sets broken files aside, or remove the file",
                 ) from fault
         raise StewardError(
             "telemetry files vanish faster than they can be read",

@@ -35,8 +35,8 @@ __all__ = [
     "Cover",
     "Tier",
     "Tiers",
-    "coarser",
     "cover",
+    "extremes",
     "metrics_of",
     "read_steps",
 ]
@@ -163,18 +163,40 @@ class Tiers:
         for columns, files in _alike(known.levels[count - 1]).items():
             metrics = metrics_of(columns) if summed else list(columns)
             replaces = [file.name for file, has in stale.items() if sorted(has) == sorted(metrics)]
-            rows = lazily(files, {name: _SHAPE.kind(name) for name in (T_S, ENTITY, *columns)})
+            rows = _opened(files, columns, summed=summed)
             frame = coarser(rows, metrics, step_s=tier.step_s, summed=summed)
             names = [file.name for file in files]
             write_frame(
                 folder,
-                frame.collect(engine="streaming"),
+                _slim(frame.collect(engine="streaming"), metrics),
                 made_from=names,
                 replaces=replaces,
                 level=LEVEL,
             )
         for file in known.stale:
             file.unlink(missing_ok=True)
+
+
+def _slim(frame: Frame, metrics: Sequence[str]) -> Frame:
+    """Leave out what is the same: where no step has two values, each is its own extreme."""
+    if any((frame[f"{name}.count"] > 1).any() for name in metrics):
+        return frame
+    return frame.drop(f"{name}.{each}" for name in metrics for each in ("min", "max"))
+
+
+def _opened(files: Sequence[Path], columns: Sequence[str], *, summed: bool) -> pl.LazyFrame:
+    """Return the rows of files with these columns; a tier's with the extremes that it left out."""
+    rows = lazily(files, {name: _SHAPE.kind(name) for name in (T_S, ENTITY, *columns)})
+    if not summed:
+        return rows
+    missing = {new: old for new, old in extremes(columns).items() if new not in columns}
+    return rows.with_columns(pl.col(old).alias(new) for new, old in missing.items())
+
+
+def extremes(columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns of least and greatest values, and which column has them."""
+    wanted = [f"{name}.{each}" for name in metrics_of(columns) for each in ("min", "max")]
+    return {new: new if new in columns else f"{new[:-4]}.mean" for new in wanted}
 
 
 def _alike(files: Sequence[Path]) -> dict[tuple[str, ...], list[Path]]:
@@ -196,8 +218,8 @@ def read_steps(
     """Return one row per entity and step, from the files of a cover and what waits in memory."""
     raw, *tiers = known.levels
     pieces: list[Frame] = []
-    for rows, columns in _raw_rows(raw, waiting):
-        asked = [name for name in columns if metrics is None or name in metrics]
+    for rows, there in _raw_rows(raw, waiting):
+        asked = [name for name in there if metrics is None or name in metrics]
         if asked:
             once = rows.filter(where).select(T_S, ENTITY, *asked).unique()
             steps = coarser(once, asked, step_s=step_s, summed=False)
@@ -205,7 +227,7 @@ def read_steps(
     for columns, alike in _alike([file for files in tiers for file in files]).items():
         asked = [name for name in metrics_of(columns) if metrics is None or name in metrics]
         if asked:
-            rows = lazily(alike, {name: _SHAPE.kind(name) for name in (T_S, ENTITY, *columns)})
+            rows = _opened(alike, columns, summed=True)
             steps = coarser(rows.filter(where), asked, step_s=step_s, summed=True)
             pieces.append(steps.collect(engine="streaming"))
     return _merged(pieces, step_s=step_s)

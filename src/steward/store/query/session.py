@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -102,14 +103,31 @@ class Query:
                 try:
                     return self._answer(connection, sql, limit)
                 except duckdb.IOException as fault:
-                    if attempt == _TRIES - 1 or "No such file" not in str(fault):
+                    if attempt == _TRIES - 1:
                         raise self._explained(fault) from None
         raise AssertionError
 
-    def frame(self, sql: str) -> pl.DataFrame:
-        """Answer one question as a table of columns, however many rows it has."""
+    def save(self, sql: str, file: Path) -> int:
+        """Write an answer of any size to a Parquet or CSV file; return how many rows it has."""
+        kind = file.suffix.removeprefix(".")
+        if kind not in ("parquet", "csv"):
+            raise StewardError(
+                f"cannot tell the format from '{file.name}'",
+                where=str(file),
+                hint="end its name in .parquet or .csv",
+            )
+        made = Path(self._scratch.name) / f"answer.{kind}"
         with self._connected(sql) as connection, self._limited(connection, sql):
-            return pl.DataFrame(connection.sql(sql))
+            question = sql.strip().rstrip(";")
+            target = f"{text_literal(str(made))} (FORMAT {kind})"
+            try:
+                done = connection.execute(f"COPY ({question}\n) TO {target}").fetchall()
+            except duckdb.IOException as fault:
+                raise self._explained(fault) from None
+        partial = file.with_name(f".{file.name}.partial")
+        shutil.copyfile(made, partial)
+        partial.replace(file)
+        return int(done[0][0])
 
     def newest_s(self) -> float:
         """Return the time of the newest sample: what a question means with `since`."""
@@ -143,9 +161,9 @@ class Query:
         timer.start()
         try:
             yield
-        except duckdb.IOException:
-            raise
         except duckdb.Error as fault:
+            if _vanished(fault):
+                raise  # compaction was faster
             if late.is_set():
                 raise StewardError(
                     f"no answer within {self._limits.timeout_s:g} s",
@@ -223,3 +241,8 @@ class Query:
             settings["threads"] = str(self._limits.threads)
         for name, value in settings.items():
             connection.execute(f"SET {name} = {value}")
+
+
+def _vanished(fault: duckdb.Error) -> bool:
+    """Say whether a file was replaced between listing and reading it."""
+    return isinstance(fault, duckdb.IOException) and "No such file" in str(fault)

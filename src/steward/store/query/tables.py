@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -105,9 +107,23 @@ class Tables:
         return joins
 
     def _make_events(self, connection: duckdb.DuckDBPyConnection) -> None:
-        records = read_json_lines(self.folder / "events.jsonl", self.note)
+        records = [*read_json_lines(self.folder / "events.jsonl", self.note)]
+        records += self._journal_events()
         rows = [{name: record.get(name) for name in _EVENTS} for record in records]
         self._make_table(connection, "events", pl.DataFrame(rows, schema=_EVENTS, strict=False))
+
+    def _journal_events(self) -> list[dict[str, object]]:
+        """Read the events that the loop has written to its journal, if there is one here."""
+        journal = self.folder / "journal.sqlite3"
+        if not journal.exists():
+            return []
+        try:
+            with closing(sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)) as database:
+                rows = database.execute("SELECT body FROM entries WHERE kind = 'event'").fetchall()
+            return [json.loads(body) for (body,) in rows]
+        except (sqlite3.Error, ValueError) as fault:
+            self.note(f"{journal}: its events cannot be read: {fault}")
+            return []
 
     def _make_table(
         self, connection: duckdb.DuckDBPyConnection, name: str, table: pl.DataFrame

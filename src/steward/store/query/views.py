@@ -14,7 +14,7 @@ from pathlib import Path
 from steward.model.frame import ENTITY, T_S
 from steward.store.files.kinds import KIND_SQL, NODE_SQL
 from steward.store.files.parquet import Shape, columns_of
-from steward.store.files.tiers import STATISTICS, Cover, metrics_of
+from steward.store.files.tiers import STATISTICS, Cover, extremes, metrics_of
 
 __all__ = [
     "SPAN_KINDS",
@@ -44,19 +44,29 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def scan_sql(files: Sequence[Path], shape: Shape) -> str:
-    """Read these files as one table, whatever columns each has."""
-    sets: dict[tuple[str, ...], list[Path]] = {}
-    for file in files:
-        sets.setdefault(columns_of(file, shape), []).append(file)
-    scans = [_scan(alike, (*shape.names, *columns)) for columns, alike in sets.items()]
+def scan_sql(files: Sequence[Path], shape: Shape, *, summed: bool = False) -> str:
+    """Read these files as one table, whatever columns each has; `summed` ones are a tier's."""
+    scans = [
+        _scan(alike, (*shape.names, *columns), summed=summed)
+        for columns, alike in _alike(files, shape).items()
+    ]
     return " UNION ALL BY NAME ".join(scans) if scans else _nothing(shape)
 
 
-def _scan(files: Iterable[Path], columns: Iterable[str]) -> str:
-    names = ", ".join(quoted(name) for name in columns)
+def _alike(files: Sequence[Path], shape: Shape) -> dict[tuple[str, ...], list[Path]]:
+    sets: dict[tuple[str, ...], list[Path]] = {}
+    for file in files:
+        sets.setdefault(columns_of(file, shape), []).append(file)
+    return sets
+
+
+def _scan(files: Iterable[Path], columns: Sequence[str], *, summed: bool) -> str:
+    names = [quoted(name) for name in columns]
+    if summed:  # a tier leaves extremes out where they are the mean
+        told = extremes(columns).items()
+        names += [f"{quoted(old)} AS {quoted(new)}" for new, old in told if old != new]
     paths = ", ".join(text_literal(str(file)) for file in files)
-    return f"SELECT {names} FROM read_parquet([{paths}], hive_partitioning = false)"
+    return f"SELECT {', '.join(names)} FROM read_parquet([{paths}], hive_partitioning = false)"
 
 
 def _nothing(shape: Shape) -> str:
@@ -68,19 +78,15 @@ def _nothing(shape: Shape) -> str:
 def tier_sql(known: Cover, step_s: int) -> str:
     """Read a tier; what it does not have yet is worked out from what lies below it."""
     *below, mine = known.levels
-    parts = [scan_sql(mine, _SHAPE)] if mine else []
+    parts = [scan_sql(mine, _SHAPE, summed=True)] if mine else []
     for level, files in enumerate(below):
         summed = level > 0
-        sets: dict[tuple[str, ...], list[Path]] = {}
-        for file in files:
-            sets.setdefault(columns_of(file, _SHAPE), []).append(file)
-        for columns, alike in sets.items():
+        for columns, alike in _alike(files, _SHAPE).items():
             metrics = metrics_of(columns) if summed else list(columns)
             values = [each for name in metrics for each in _statistics(name, summed=summed)]
             picked = ", ".join([f"floor({T_S} / {step_s}) * {step_s} AS {T_S}", ENTITY, *values])
-            parts.append(
-                f"SELECT {picked} FROM ({_scan(alike, (T_S, ENTITY, *columns))}) GROUP BY 1, 2"
-            )
+            scanned = _scan(alike, (T_S, ENTITY, *columns), summed=summed)
+            parts.append(f"SELECT {picked} FROM ({scanned}) GROUP BY 1, 2")
     return " UNION ALL BY NAME ".join(f"({part})" for part in parts) or _nothing(_SHAPE)
 
 

@@ -86,6 +86,16 @@ class Spool:
         with self._changed:
             return self._size()
 
+    @property
+    def waiting_bytes(self) -> int:
+        """How much was not let go of yet; less than what is held, since segments leave whole."""
+        with self._changed:
+            if self._released >= self._synced:
+                return 0
+            oldest, cursor = self._segments[0], self._cursor
+            known = cursor.first == oldest.first and cursor.number <= self._released
+            return self._size() - (cursor.at if known else 0)
+
     def damage(self) -> tuple[str, ...]:
         """Say what was found broken since this was opened."""
         counts = (

@@ -1,0 +1,23 @@
+"""Why a GPU's clocks are held down, in words: NVML's bits, for those who show them to people."""
+
+from __future__ import annotations
+
+__all__ = ["REASONS", "throttle_words"]
+
+# Resting, chosen clocks and keeping step with others are no trouble; the rest is.
+REASONS = {
+    0x004: "power cap",
+    0x008: "hardware slowdown",
+    0x020: "heat",
+    0x040: "heat (hardware)",
+    0x080: "power brake",
+}
+
+
+def throttle_words(bits: float) -> tuple[str, ...]:
+    """Return the reasons that cost speed.
+
+    >>> throttle_words(0x1), throttle_words(0x25)
+    ((), ('power cap', 'heat'))
+    """
+    return tuple(word for bit, word in REASONS.items() if int(bits) & bit)

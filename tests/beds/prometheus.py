@@ -1,0 +1,143 @@
+"""A real Prometheus on ports of its own, and a steward that it writes to and scrapes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+
+TESTS = Path(__file__).parents[1]
+PATIENCE_S = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prometheus:
+    """A Prometheus that answers."""
+
+    address: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """A steward and an exporter, as `HOST:PORT`."""
+
+    steward: str
+    exporter: str
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def prometheus(
+    folder: Path,
+    *,
+    scrape: Mapping[str, str],
+    write_to: str = "",
+    env: Mapping[str, str] | None = None,
+    before: tuple[str, ...] = (),
+) -> Iterator[Prometheus]:
+    """Run a Prometheus that scrapes every second; `before` goes in front of its command."""
+    program = shutil.which("prometheus")
+    assert program, "prometheus is not installed: run scripts/install-real-parts"
+    folder.mkdir(parents=True, exist_ok=True)
+    targets = [
+        f"  - {{job_name: {name}, static_configs: [{{targets: ['{target}']}}]}}\n"
+        for name, target in scrape.items()
+    ]
+    text = "global: {scrape_interval: 1s}\nscrape_configs:\n" + "".join(targets)
+    if write_to:
+        text += (
+            f"remote_write:\n  - url: {write_to}\n    queue_config: {{batch_send_deadline: 1s}}\n"
+        )
+    (folder / "prometheus.yml").write_text(text)
+    port = free_port()
+    started = subprocess.Popen(
+        [
+            *before,
+            program,
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'tsdb'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--web.enable-remote-write-receiver",
+        ],
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **(env or {})},
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(f"{address}/-/ready")
+        yield Prometheus(address=address, pid=started.pid)
+    finally:
+        started.kill()
+        started.wait()
+
+
+@contextmanager
+def upstream(folder: Path, *, exposition: bytes) -> Iterator[Upstream]:
+    """Run `steward up` with an intake, beside an exporter that always shows the same."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "steward.toml").write_text(
+        '[observe]\ncollectors = ["host"]\n[loop]\nevery_s = 1.0\n'
+    )
+    port = free_port()
+    command = [
+        *(sys.executable, "-c", "from steward.cli import main; main()", "up", "--no-browser"),
+        *("--config", str(folder / "steward.toml"), "--data", str(folder / "store")),
+        *("--port", str(port)),
+    ]
+    program = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=dict(os.environ))
+    try:
+        with _exporter(exposition) as exporter:
+            _wait_for(f"http://127.0.0.1:{port}/readyz")
+            yield Upstream(steward=f"127.0.0.1:{port}", exporter=exporter)
+    finally:
+        program.terminate()
+        program.wait()
+
+
+@contextmanager
+def _exporter(exposition: bytes) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(exposition)
+
+        def log_message(self, *_rest: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _wait_for(address: str) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
+        try:
+            if httpx.get(address, timeout=5).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.2)
+    raise AssertionError(address)

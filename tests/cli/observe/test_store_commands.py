@@ -1,0 +1,167 @@
+"""`steward observe import`, `query`, `tail` and `quality`: what a person types, and gets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from told import steward
+
+T0 = 1_700_000_000.0
+BUSY = "gpu.busy_share"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    file = tmp_path / "n1.csv"
+    rows = [f"{T0 + second},{second % 2},{50 + second % 7}" for second in range(120)]
+    file.write_text("\n".join(["t,gpu,gpu_util", *rows]) + "\n")
+    answer = steward("observe", "import", str(file), "--out", str(tmp_path / "data"))
+    assert answer.code == 0
+    return str(tmp_path / "data")
+
+
+def test_an_import_says_what_it_made_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "n1.csv"
+    file.write_text(f"t,gpu_util,strange\n{T0},50,1\nsoon,50,1\n")
+
+    answer = steward("observe", "import", str(file), "--out", str(tmp_path / "a"), "--json")
+    shown = steward("observe", "import", str(file), "--out", str(tmp_path / "b"))
+
+    assert answer.json["files"] == [{"file": str(file), "format": "csv"}]
+    assert answer.json["columns"] == {"gpu_util": BUSY}
+    assert answer.json["unknown"] == ["strange"]
+    assert answer.json["bad"] == {"the time cannot be read": 1}
+    assert answer.json["from_s"] == answer.json["to_s"] == T0
+    assert "read as csv" in shown.out
+    assert "line 3" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("none.csv",), "there is no such file"),
+        (("n1.csv", "--format", "excel"), "known: csv, h200"),
+        (("n1.csv", "--map", "x"), "says nothing about a column"),
+        (("n1.csv", "--map", "x=gpu.busy_shar"), "did you mean 'gpu.busy_share'?"),
+    ],
+)
+def test_a_wrong_import_is_answered_with_what_to_do(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "n1.csv").write_text(f"t,x\n{T0},1\n")
+    name, *rest = arguments
+
+    answer = steward("observe", "import", str(tmp_path / name), *rest, "--out", str(tmp_path / "d"))
+
+    assert answer.code == 2
+    assert said in answer.err
+    assert not (tmp_path / "d").exists()
+
+
+def test_sql_is_answered_as_table_json_and_csv(data: str) -> None:
+    sql = f'SELECT entity, count("{BUSY}") AS n FROM telemetry GROUP BY 1 ORDER BY 1'
+
+    table = steward("observe", "query", sql, "--data", data)
+    as_json = steward("observe", "query", sql, "--data", data, "--json")
+    as_csv = steward("observe", "query", sql, "--data", data, "--csv")
+
+    assert [line.split() for line in table.out.splitlines()] == [
+        ["entity", "n"],
+        ["n1/gpu0", "60"],
+        ["n1/gpu1", "60"],
+    ]
+    assert as_json.json == [{"entity": "n1/gpu0", "n": 60}, {"entity": "n1/gpu1", "n": 60}]
+    assert as_csv.out == "entity,n\nn1/gpu0,60\nn1/gpu1,60\n"
+
+
+def test_the_small_form_is_answered_too(data: str) -> None:
+    answer = steward(
+        "observe", "query", f"count({BUSY}) by entity since 9s", "--data", data, "--json"
+    )
+
+    assert answer.json == [
+        {"entity": "n1/gpu0", f"count({BUSY})": 5},
+        {"entity": "n1/gpu1", f"count({BUSY})": 5},
+    ]
+
+
+def test_an_answer_can_become_a_file(tmp_path: Path, data: str) -> None:
+    out = tmp_path / "answer.parquet"
+
+    answer = steward("observe", "query", "FROM telemetry", "--data", data, "--out", str(out))
+    wrong = steward("observe", "query", "FROM telemetry", "--data", data, "--out", "x.xls")
+
+    assert answer.code == 0
+    assert pl.read_parquet(out).height == 120
+    assert wrong.code == 2
+    assert ".parquet or .csv" in wrong.err
+
+
+def test_a_long_answer_is_cut_and_says_so(data: str) -> None:
+    answer = steward("observe", "query", "FROM telemetry", "--data", data, "--limit", "3")
+
+    assert len(answer.out.splitlines()) == 4
+    assert "only the first 3 rows" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("SELECT nothing FROM telemetry", "line 1, column 8"),
+        ("DELETE FROM telemetry", "query, column 1"),
+        ("mean(gpu.busy_share) evry 1m", "query, column 22"),
+        (f"mean({BUSY}x)", f"did you mean '{BUSY}'"),
+    ],
+)
+def test_a_wrong_question_is_answered_with_its_place(data: str, question: str, said: str) -> None:
+    answer = steward("observe", "query", question, "--data", data)
+
+    assert answer.code == 2
+    assert said in answer.err
+
+
+def test_a_folder_without_telemetry_is_named(tmp_path: Path) -> None:
+    for command in (("query", "SELECT 1", "--data"), ("quality",)):
+        answer = steward("observe", *command, str(tmp_path))
+
+        assert answer.code == 2
+        assert "no telemetry here" in answer.err
+
+
+def test_the_tail_prints_json_lines(data: str) -> None:
+    answer = steward(
+        "observe",
+        "tail",
+        "gpu.*",
+        "--data",
+        data,
+        "--all",
+        "--for",
+        "0",
+        "--json",
+        "--entity",
+        "*0",
+    )
+
+    lines = [json.loads(line) for line in answer.out.splitlines()]
+    assert len(lines) == 60
+    assert lines[0] == {"table": "telemetry", "t_s": T0, "entity": "n1/gpu0", BUSY: 0.5}
+
+
+def test_quality_exits_1_when_something_bad_is_found(tmp_path: Path, data: str) -> None:
+    file = tmp_path / "bad.csv"
+    rows = [f"{T0 + second},{second % 90 + 10}" for second in range(200)]
+    file.write_text("\n".join(["t,gpu.busy_share", *rows]) + "\n")
+    steward("observe", "import", str(file), "--out", str(tmp_path / "bad"))
+
+    bad = steward("observe", "quality", str(tmp_path / "bad"), "--json")
+    fine = steward("observe", "quality", data)
+
+    assert bad.code == 1
+    assert [flaw["kind"] for flaw in bad.json["flaws"]] == ["out-of-range"]
+    assert bad.json["flaws"][0]["severity"] == "error"
+    assert fine.code == 0

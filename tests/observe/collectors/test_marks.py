@@ -1,0 +1,241 @@
+"""What training scripts say becomes samples and spans of their job."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.errors import StewardError
+from steward.model.event import Observation
+from steward.model.identity import JobId
+from steward.observe.collectors.marks import Marks
+from steward.observe.joining import Owners
+
+SRC = Path(__file__).parents[3] / "src"
+
+
+class Told(Owners):
+    """Owners that know what they are told."""
+
+    def __init__(self, job: str | None) -> None:
+        self.job = JobId(job) if job else None
+
+    def scheduled(self, pid: int) -> JobId | None:
+        return self.job
+
+    def of(self, pid: int) -> JobId | None:
+        return self.job or JobId("tree")
+
+
+class Ear:
+    """A collector and what it heard."""
+
+    def __init__(self, place: Path, job: str | None = "812") -> None:
+        self.marks = Marks(node="n1", place=str(place), owners=Told(job))
+        self.t_s = time.time()
+        self.marks.collect(self.t_s)
+        self.post = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.post.connect(str(place))
+
+    def say(self, **body: Any) -> None:
+        self.send(json.dumps({"pid": 1, "t_s": self.t_s, **body}).encode())
+
+    def send(self, body: bytes) -> None:
+        self.post.send(body)
+
+    def hear(self, until: Callable[[Observation], Any]) -> Observation:
+        end_s = time.monotonic() + 5.0
+        while time.monotonic() < end_s:
+            seen = self.marks.collect(self.t_s)
+            if until(seen):
+                return seen
+            time.sleep(0.005)
+        raise AssertionError("nothing was heard")
+
+    def samples(self) -> dict[str, Any]:
+        (row,) = self.hear(lambda seen: seen.frame.height).frame.to_dicts()
+        return row
+
+
+@pytest.fixture
+def ear(tmp_path: Path) -> Iterator[Ear]:
+    listening = Ear(tmp_path / "marks.sock")
+    yield listening
+    listening.post.close()
+    listening.marks.close()
+
+
+def sums(steps: int, wait_s: float, work_s: float, longest_s: float = 0.0) -> dict[str, float]:
+    return {"steps": steps, "wait_s": wait_s, "work_s": work_s, "longest_s": longest_s}
+
+
+def test_steps_between_two_looks_become_rates_of_the_job_on_this_node(ear: Ear) -> None:
+    ear.say(**sums(100, 5.0, 5.0))
+    ear.samples()
+    ear.t_s += 10.0
+    ear.say(**sums(120, 7.0, 13.0, 0.9))
+
+    row = ear.samples()
+
+    assert row == {
+        "t_s": ear.t_s,
+        "entity": "n1@812",
+        "job.step_count": 120.0,
+        "job.steps_per_s": 2.0,
+        "job.step.mean_seconds": pytest.approx(0.5),
+        "job.step.longest_seconds": 0.9,
+        "job.step.wait_share": pytest.approx(0.2),
+        "job.rank_count": 1.0,
+    }
+
+
+def test_a_script_that_counts_anew_is_no_step_backwards(ear: Ear) -> None:
+    ear.say(**sums(100, 5.0, 5.0))
+    ear.samples()
+    ear.t_s += 1.0
+    ear.say(**sums(4, 1.0, 1.0))
+
+    assert ear.samples()["job.step.mean_seconds"] == pytest.approx(0.5)
+
+
+def test_numbers_that_scripts_tell_are_kept_under_their_own_names(ear: Ear) -> None:
+    ear.say(**sums(1, 0.0, 1.0), values={"loss": 0.25, "note": "x"})
+
+    seen = ear.hear(lambda seen: seen.other.height)
+
+    assert seen.other.rows() == [(ear.t_s, "n1@812", "mark.loss", 0.25)]
+
+
+def test_a_phase_is_a_span_that_is_open_until_it_ends(ear: Ear) -> None:
+    ear.say(phase="checkpoint", from_s=10.0)
+    begun = ear.hear(lambda seen: seen.spans).spans
+    ear.say(phase="checkpoint", from_s=10.0, to_s=14.0)
+    ended = ear.hear(lambda seen: seen.spans).spans
+
+    assert [(span.entity, span.kind, span.name) for span in begun] == [
+        ("n1@812", "phase", "checkpoint")
+    ]
+    assert (begun[0].to_s, ended[0].to_s, begun[0].id == ended[0].id) == (None, 14.0, True)
+
+
+def test_a_phase_whose_process_died_ends(tmp_path: Path) -> None:
+    place = tmp_path / "marks.sock"
+    ear = Ear(place)
+    script = "from steward.marks import phase\nwith phase('eval'): import os; os._exit(1)"
+    env = {**os.environ, "PYTHONPATH": str(SRC), "STEWARD_MARKS": str(place)}
+    subprocess.run([sys.executable, "-c", script], env=env, check=False)
+    ear.t_s = time.time()
+
+    spans = ear.hear(lambda seen: any(span.to_s for span in seen.spans)).spans
+
+    assert spans[-1].about["end"] == "its process ended"
+    ear.post.close()
+    ear.marks.close()
+
+
+def test_phases_of_other_ranks_are_the_same_and_are_not_told(tmp_path: Path) -> None:
+    ear = Ear(tmp_path / "marks.sock")
+    ear.say(phase="eval", from_s=1.0, local_rank="1")
+    ear.say(**sums(1, 0.0, 1.0), local_rank="1")
+
+    seen = ear.hear(lambda seen: seen.frame.height)
+
+    assert seen.spans == ()
+    ear.post.close()
+    ear.marks.close()
+
+
+@pytest.mark.parametrize(
+    ("group", "said", "job"),
+    [("812", "999", "812"), (None, "999", "999"), (None, "", "tree")],
+    ids=["the control group comes first", "then what the script says", "then its tree"],
+)
+def test_whose_it_is(tmp_path: Path, group: str | None, said: str, job: str) -> None:
+    ear = Ear(tmp_path / "marks.sock", job=group)
+    ear.say(**sums(1, 0.0, 1.0), job=said)
+
+    assert ear.samples()["entity"] == f"n1@{job}"
+    ear.post.close()
+    ear.marks.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xff\x00",
+        b"[]",
+        b"{}",
+        b'{"t_s": "x"}',
+        b'{"t_s": NaN, "steps": 1}',
+        b'{"t_s": 1, "steps": "many", "wait_s": 1, "work_s": 1}',
+        b'{"t_s": 1, "steps": 1e999, "wait_s": 1, "work_s": 1}',
+        b'{"t_s": 1, "phase": 7}',
+        b"x" * 9000,
+        b"[" * 4000,
+    ],
+)
+def test_hostile_messages_are_counted_and_said(ear: Ear, body: bytes) -> None:
+    ear.send(body)
+
+    (event,) = ear.hear(lambda seen: seen.events).events
+
+    assert event.kind == "marks.dropped"
+    assert ear.marks.collect(ear.t_s).events == ()
+
+
+def test_a_second_listener_is_told_that_the_place_is_taken(ear: Ear) -> None:
+    second = Marks(place=str(ear.marks._socket.place))
+
+    assert second.available().status == "missing"
+    with pytest.raises(StewardError, match="another steward listens"):
+        second.collect(1.0)
+
+
+def test_a_socket_that_was_left_behind_is_taken_over(tmp_path: Path) -> None:
+    place = tmp_path / "marks.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as killed:
+        killed.bind(str(place))
+    ear = Ear(place)
+
+    ear.say(**sums(1, 0.0, 1.0))
+
+    assert ear.samples()["job.step_count"] == 1.0
+    ear.post.close()
+    ear.marks.close()
+
+
+def test_a_place_that_cannot_be_listened_on_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StewardError, match="cannot listen") as caught:
+        Marks(place=str(tmp_path / "file" / "marks.sock")).collect(1.0)
+
+    assert "plugs.marks.place" in caught.value.hint
+
+
+def test_a_real_script_is_heard_end_to_end(tmp_path: Path) -> None:
+    place = tmp_path / "marks.sock"
+    ear = Ear(place, job=None)
+    script = (
+        "import time\nfrom steward.marks import steps\n"
+        "def load():\n for i in range(10):\n  time.sleep(0.03); yield i\n"
+        "for batch in steps(load()): time.sleep(0.01)\ntime.sleep(5)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SRC), "STEWARD_MARKS": str(place)}
+    with subprocess.Popen([sys.executable, "-c", script], env=env) as running:
+        ear.hear(lambda seen: seen.frame.height and seen.frame["job.step_count"][0] == 10.0)
+        rank = ear.marks._ranks[running.pid]
+        running.kill()
+
+    assert 0.6 < rank.wait_s / (rank.wait_s + rank.work_s) < 0.9
+    ear.post.close()
+    ear.marks.close()

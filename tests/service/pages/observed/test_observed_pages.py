@@ -1,0 +1,140 @@
+"""Parts of the pages about telemetry as HTML and options: pure, so no browser is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from service.house import House
+from steward.observe.throttling import throttle_words
+from steward.service.observed import Contrast, Heat, Series
+from steward.service.observed.heat import Weave
+from steward.service.pages.observed.figures import figure, title
+from steward.service.pages.observed.gpu import contrast_table, gpu_figures, weave_text
+from steward.service.pages.observed.node import gpu_table, job_table, node_figures
+from steward.service.pages.observed.nodes import collector_table, meter, node_table
+from steward.service.pages.observed.panels import GPU_PANELS, MOST_CURVES, options, throttled
+from steward.service.pages.observed.weave import GAP, cells_of
+
+
+def series(
+    values: list[float], *, metric: str = "gpu.busy_share", entity: str = "n/gpu0"
+) -> Series:
+    column = np.array(values)
+    times = np.arange(float(len(values)))
+    return Series(
+        entity=entity, metric=metric, step_s=1.0, t_s=times, mean=column, least=column, most=column
+    )
+
+
+def heat(values: list[list[float]], metric: str = "gpu.power_watts") -> Heat:
+    return Heat(
+        entity="n/gpu0",
+        metric=metric,
+        from_s=0.0,
+        weave=Weave(column_s=1.0, row_s=0.5),
+        period_s=0.5,
+        values=np.array(values),
+    )
+
+
+def test_a_gap_in_a_curve_is_null_and_shares_are_percent() -> None:
+    chart = options(GPU_PANELS[0], [series([0.5, np.nan, 0.25])], time=(0.0, 3.0))
+
+    assert [y for _, y in chart["series"][0]["data"]] == [50.0, None, 25.0]
+    assert chart["series"][0]["connectNulls"] is False
+    assert chart["yAxis"]["max"] == 100
+
+
+def test_of_many_curves_the_highest_are_drawn() -> None:
+    many = [series([0.01 * at], entity=f"n/gpu{at}") for at in range(40)]
+
+    chart = options(GPU_PANELS[0], many, time=(0.0, 3.0))
+
+    assert len(chart["series"]) == MOST_CURVES
+    assert chart["series"][-1]["name"].startswith("gpu39")
+
+
+def test_throttling_is_marked_from_its_first_to_its_last_sample() -> None:
+    bits = series([0, 4, 4, np.nan, 0x24, 0, 1, 1], metric="gpu.throttle_bits")
+
+    assert throttled([bits]) == [(1.0, 3.0, "power cap"), (4.0, 5.0, "power cap, heat")]
+
+
+def test_being_idle_is_no_throttling() -> None:
+    assert throttle_words(0x1 | 0x2) == ()
+
+
+def test_cells_go_from_low_to_high_and_gaps_have_their_own_mark() -> None:
+    assert [*cells_of(heat([[100.0, 200.0], [np.nan, 150.0]]))] == [0, 254, GAP, 127]
+
+
+def test_a_map_of_equal_values_has_one_colour() -> None:
+    assert {*cells_of(heat([[5.0, 5.0]]))} == {0}
+
+
+def test_a_map_says_how_it_is_read() -> None:
+    said = weave_text(heat([[0.1, 0.2]], metric="gpu.busy_share"))
+
+    assert "A column is one second, a cell 500 ms" in said
+
+
+def test_what_was_different_is_listed_with_whose_it_was() -> None:
+    one = Contrast(
+        entity="n1",
+        metric="host.pressure.io.some_share",
+        inside=0.8,
+        outside=0.1,
+        samples_inside=3,
+        samples_outside=9,
+        distance=2.5,
+    )
+
+    said = contrast_table([one], "n1/gpu0")
+
+    assert "node n1" in said
+    assert "pressure io some" in said
+    assert "Nothing to compare" in contrast_table([], "n1/gpu0")
+
+
+def test_a_node_in_words(asking_house: House) -> None:
+    house = asking_house
+    shown = house.board.look().snapshot
+    nodes = house.board.newest.nodes(shown)
+
+    assert "/nodes/n1" in node_table(nodes)
+    assert "unknown" in node_table(nodes)  # nobody has read its processors
+    assert "/gpus/n1/gpu0" in gpu_table(nodes[0])
+    assert "idle for" in job_table(nodes[0])
+    assert "mean of 2 GPUs" in node_figures(nodes[0])
+    assert "asked once per turn" in collector_table(house.board.newest.collectors())
+
+
+def test_a_gpu_that_only_samples_know_is_shown_too() -> None:
+    said = gpu_figures(None, {"gpu.busy_share": 0.5, "gpu.throttle_bits": 4.0})
+
+    assert "in no list of GPUs" in said
+    assert "power cap" in said
+
+
+def test_unknown_is_a_word_and_not_an_empty_bar() -> None:
+    assert "unknown" in meter(None)
+    assert "st-meter" in meter(0.0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        ("gpu.memory.used_bytes", 80 * 2.0**30, "80.0 GiB"),
+        ("disk.read_bytes_per_s", 0.0, "0 B/s"),
+        ("host.load_1m", 2.5, "2.5"),
+        ("kernel.run_queue.wait.p99_seconds", 0.0023, "2.3 ms"),
+    ],
+)
+def test_figures_have_the_unit_that_reads_best(metric: str, value: float, text: str) -> None:
+    assert figure(metric, value).replace("\u202f", " ") == text
+
+
+def test_names_of_metrics_lose_what_the_unit_says() -> None:
+    assert title("disk.read_bytes_per_s") == "read"
+    assert title("host.load_1m") == "load 1m"

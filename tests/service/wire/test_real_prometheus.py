@@ -1,0 +1,85 @@
+"""A real Prometheus scrapes steward, writes to it, and is read by it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from beds.prometheus import Prometheus, free_port, prometheus, upstream
+from steward.clients.prometheus import PrometheusServer, QuerySeries, RemoteWriter
+from steward.clients.web import Endpoint
+from steward.clients.wire.remote_write import encode_write, labels_of_key
+from steward.observe.collectors.prometheus import Prometheus as Source
+from wire_messages import RECORDED
+
+pytestmark = pytest.mark.real
+PATIENCE_S = 60.0
+
+
+def until(ask: Callable[[], list[QuerySeries]]) -> list[QuerySeries]:
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
+        if found := ask():
+            return found
+        time.sleep(0.3)
+    pytest.fail("Prometheus has no answer")
+
+
+def test_prometheus_scrapes_exporters_writes_to_steward_and_scrapes_it_back(tmp_path: Path) -> None:
+    with (
+        upstream(tmp_path / "steward", exposition=(RECORDED / "exposition.txt").read_bytes()) as up,
+        prometheus(
+            tmp_path / "prometheus",
+            scrape={"exporters": up.exporter, "steward": up.steward},
+            write_to=f"http://{up.steward}/api/v1/write",
+        ) as bed,
+    ):
+        server = PrometheusServer(Endpoint(url=bed.address))
+        busy = until(lambda: server.query("steward_gpu_busy_share{job='steward'}"))
+        cores = until(lambda: server.query("steward_host_cpu_user_cores{job='steward'}"))
+        failed = server.query("prometheus_remote_storage_samples_failed_total")
+
+    assert {(each.labels["node"], each.labels["gpu"], each.values[0]) for each in busy} == {
+        ("n01", "0", 0.97),
+        ("n01", "1", 0.0),
+    }
+    assert [each.labels["node"] for each in cores] == ["127.0.0.1"]
+    assert all(value == 0.0 for each in failed for value in each.values)
+
+
+def written(bed: Prometheus, count: int) -> float:
+    """Write some samples, one second apart until now; return when they begin."""
+    begin_s = round(time.time()) - float(count)
+    labels = {"__name__": "steward_gpu_busy_share", "node": "n01", "gpu": "3"}
+    times = [int((begin_s + t) * 1000) for t in range(count)]
+    writer = RemoteWriter(Endpoint(url=f"{bed.address}/api/v1/write"))
+    writer.send(encode_write([(labels, times, [t / 100 for t in range(count)])]))
+    return begin_s
+
+
+def test_steward_writes_to_prometheus_and_reads_it_by_query_and_by_remote_read(
+    tmp_path: Path,
+) -> None:
+    with prometheus(tmp_path, scrape={"self": f"127.0.0.1:{free_port()}"}) as bed:
+        begin_s = written(bed, 60)
+        server = PrometheusServer(Endpoint(url=bed.address))
+        matchers = {"__name__": ("=", "steward_gpu_busy_share")}
+        raw = server.read(matchers, from_s=begin_s, to_s=begin_s + 100)
+        ranged = server.query_range(
+            "steward_gpu_busy_share", from_s=begin_s, to_s=begin_s + 59, step_s=1.0
+        )
+        source = Source(
+            server=bed.address, queries={"gpu.busy_share": "steward_gpu_busy_share * 1"}
+        )
+        seen = source.collect(begin_s + 50)
+        version = server.version()
+
+    assert version.startswith("2.")
+    assert labels_of_key(raw.key(0))["gpu"] == "3"
+    assert raw.values.tolist() == [t / 100 for t in range(60)]
+    assert raw.t_ms.tolist() == [int((begin_s + t) * 1000) for t in range(60)]
+    assert ranged[0].values == tuple(t / 100 for t in range(60))
+    assert seen.tables[0].rows() == [(begin_s + 50, "n01/gpu3", 0.5)]

@@ -105,6 +105,9 @@ def _key(name: str, arguments: tuple[Any, ...]) -> str:
     ]
     if name == "nvmlDeviceGetFieldValues":
         plain += [f"{place.field}.{place.scope}" for place in arguments[2]]
+    elif name == "nvmlGpmMetricsGet":
+        get = _target(arguments[0])
+        plain += [str(metric.metric) for metric in get.metrics[: get.count]]
     return f"{name} {' '.join(plain)}"
 
 

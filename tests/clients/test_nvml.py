@@ -72,7 +72,7 @@ def test_a_reading_has_the_drivers_units() -> None:
     assert values["memory.used"] == (9381.0 - 615.0) * MIB  # as nvidia-smi shows it
     assert values["power.usage"] == 399_506.0
     assert values["power.limit"] == 650_000.0
-    assert values["energy.total"] == 79_250_822.0
+    assert values["power.instant"] == 399_506.0
     assert (values["temperature.gpu"], values["temperature.memory"]) == (44.0, 41.0)
     assert (values["clock.sm"], values["clock.memory"]) == (1980.0, 3201.0)
     assert (values["pcie.generation"], values["pcie.width"]) == (5.0, 16.0)
@@ -145,9 +145,14 @@ def test_what_fails_for_a_moment_is_unknown_and_asked_again() -> None:
     library.refuses.clear()
     later = unknown(read(meter, now_s=100.0, times=2))
 
-    assert {"power.usage", "power.instant", "energy.total", "gpm.sm_util"} <= failed
+    assert {"power.usage", "power.instant", "temperature.memory", "gpm.sm_util"} <= failed
     assert "utilization.gpu" not in failed
-    assert later == {"throttle.power", "throttle.thermal"}  # need a reading before
+    assert later == {  # these need a reading before
+        "throttle.power",
+        "throttle.thermal",
+        "energy.mean",
+        "gpm.graphics_util",
+    }
 
 
 def test_what_is_refused_for_good_while_running_is_not_asked_again() -> None:
@@ -304,7 +309,7 @@ def test_what_fails_for_a_moment_at_the_first_look_is_asked_again() -> None:
 
     values = read(meter, times=2)
 
-    assert (values["energy.total"], values["power.usage"]) == (11_803_024.0, 78_578.0)
+    assert (values["power.instant"], values["power.usage"]) == (78_578.0, 78_578.0)
     assert values["gpm.sm_util"] == 88.4
 
 
@@ -385,6 +390,23 @@ def test_what_changes_slowly_is_asked_less_often_and_keeps_its_value() -> None:
     assert values["power.limit"] == 650_000.0
 
 
+def test_what_keeps_the_processor_busy_is_asked_seldom_and_is_a_mean() -> None:
+    """On an H200 reading the energy takes 4 to 13 ms, and the graphics engine 1.4 ms."""
+    library = RecordedNvml(1)
+    (meter,) = Driver(library).meters(0)
+    asked = 0
+
+    for tick in range(301):  # half a minute
+        library.values[0]["energy"] = 1_000_000 + 40_000 * tick  # mJ: 400 W
+        before = library.fields_asked[83]
+        values = read(meter, now_s=tick / 10)
+        asked += library.fields_asked[83] - before
+
+    assert asked == 2
+    assert values["energy.mean"] == pytest.approx(400_000.0)  # mW
+    assert values["gpm.graphics_util"] == 96.1
+
+
 def test_gpus_take_turns_at_what_is_rare() -> None:
     library = RecordedNvml(4)
     driver = Driver(library)
@@ -446,7 +468,7 @@ def test_samples_are_given_back() -> None:
 
     meter.close()
 
-    assert library.calls["nvmlGpmSampleFree"] == library.calls["nvmlGpmSampleAlloc"] == 2
+    assert library.calls["nvmlGpmSampleFree"] == library.calls["nvmlGpmSampleAlloc"] == 4
 
 
 # -- fields ------------------------------------------------------------------------------------

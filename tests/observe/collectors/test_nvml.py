@@ -109,11 +109,13 @@ def test_what_was_read_arrives_in_our_units() -> None:
     library = RecordedNvml(1)
     library.values[0] = dict(TRAINING)
     normaliser = Normaliser(source="nvml", vocabulary="nvml")
-    nvml = collector(library)
+    clock = Hand()
+    nvml = collector(library, clock=clock)
 
     normaliser.normalise(frame(nvml, 0.0))
-    library.values[0]["energy"] += 4_000_000
-    got, events = normaliser.normalise(frame(nvml, 10.0))
+    clock.now_s = 30.0
+    library.values[0]["energy"] += 12_000_000
+    got, events = normaliser.normalise(frame(nvml, 30.0))
 
     (row,) = got.to_dicts()
     assert events == ()

@@ -64,7 +64,6 @@ FAST: tuple[Choices, ...] = (
             words=("utilization.gpu", "utilization.memory"),
         ),
     ),
-    _MEMORY,
     _one("nvmlDeviceGetPowerUsage", "power.usage"),
     _one("nvmlDeviceGetClockInfo", "clock.sm", about=1),
     (
@@ -75,6 +74,7 @@ FAST: tuple[Choices, ...] = (
     ),
 )
 STEADY: tuple[Choices, ...] = (
+    _MEMORY,
     (
         *_one("nvmlDeviceGetTemperature", "temperature.gpu", about=0),
         Question(  # CUDA 14 will have only this one

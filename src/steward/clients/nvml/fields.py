@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from steward.clients.nvml.library import LOST, NEVER, Library
 from steward.clients.nvml.structs import FieldValue
 
-__all__ = ["Field", "Fields", "fast_fields", "rare_fields", "steady_fields"]
+__all__ = ["Field", "Fields", "fast_fields", "rare_fields", "seldom_fields", "steady_fields"]
 
 Place = tuple[int, int]  # field, scope
 ALL_LINKS = 2**32 - 1
@@ -46,7 +46,7 @@ def _plain(word: str, field: int) -> Field:
 
 def fast_fields() -> tuple[Field, ...]:
     """Return what changes from one tick to the next."""
-    return (_plain("power.instant", 186), _plain("energy.total", 83))
+    return (_plain("power.instant", 186),)
 
 
 def steady_fields(*, has_counters: bool) -> tuple[Field, ...]:
@@ -60,7 +60,6 @@ def steady_fields(*, has_counters: bool) -> tuple[Field, ...]:
     return (
         _plain("temperature.memory", 82),
         _throttled("throttle.power", 74),
-        _throttled("throttle.thermal", 75),
         *(() if has_counters else traffic),
     )
 
@@ -85,6 +84,7 @@ def rare_fields(links: int) -> tuple[Field, ...]:
     )
     return (
         *(_plain(word, field) for word, field in plain),
+        _throttled("throttle.thermal", 75),  # ten times as long as that of power
         *(
             Field(
                 word=word,
@@ -96,6 +96,11 @@ def rare_fields(links: int) -> tuple[Field, ...]:
             for word, field, totals in (errors if links else ())
         ),
     )
+
+
+def seldom_fields() -> tuple[Field, ...]:
+    """Return what keeps the processor busy for long: 4 to 13 ms for the energy of an H200."""
+    return (_growth("energy.mean", 83),)
 
 
 def _growth(word: str, field: int, *, scope: int = 0) -> Field:

@@ -11,15 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.clients.nvml.calls import FAST, RARE, SLICE, STEADY, Calls, ProcessCount
-from steward.clients.nvml.counters import Counters
+from steward.clients.nvml.counters import GRAPHICS, UNITS, Counters
 from steward.clients.nvml.devices import Slice, link_count
-from steward.clients.nvml.fields import Fields, fast_fields, rare_fields, steady_fields
+from steward.clients.nvml.fields import (
+    Fields,
+    fast_fields,
+    rare_fields,
+    seldom_fields,
+    steady_fields,
+)
 from steward.clients.nvml.library import LOST, GpuLostError, Library, lost
 
 __all__ = ["Meter", "Meters"]
 
 STEADY_S = 0.9  # a little less than a second, so that a tick each second finds it due
 RARE_S = 9.9
+SELDOM_S = 29.9  # what a driver takes long to answer: `benchmarks/observe_h200.py calls`
 
 
 class Part(Protocol):
@@ -37,7 +44,7 @@ class Meter:
     def __init__(self, library: Library, handle: c_void_p, *, of: int | Slice) -> None:
         self.of = of
         self._library = library
-        self._counters: Counters | None = None
+        self._counters: list[Counters] = []
         parts = self._slice(handle, of) if isinstance(of, Slice) else self._gpu(handle)
         for _, part in parts:
             if part.code in LOST:
@@ -81,36 +88,46 @@ class Meter:
 
     def close(self) -> None:
         """Give back what the driver lent."""
-        if self._counters is not None:
-            self._counters.close()
+        for each in self._counters:
+            each.close()
 
     def _lost(self, code: int) -> GpuLostError:
         return lost(self.gpu, self._library.words(code))
 
     def _gpu(self, handle: c_void_p) -> list[tuple[float, Part]]:
         library = self._library
-        self._counters = Counters(library, handle)
-        has_counters = bool(self._counters.words)
+        units, graphics = self._lent(handle)
         links = link_count(library, handle)
         return [
             (0.0, Calls(library, handle, FAST)),
             (0.0, Fields(library, handle, fast_fields())),
-            (0.0, self._counters),
+            (0.0, units),
             (STEADY_S, Calls(library, handle, STEADY)),
-            (STEADY_S, Fields(library, handle, steady_fields(has_counters=has_counters))),
+            (STEADY_S, Fields(library, handle, steady_fields(has_counters=bool(units.words)))),
             (STEADY_S, ProcessCount(library, handle)),
             (RARE_S, Calls(library, handle, RARE)),
             (RARE_S, Fields(library, handle, rare_fields(links))),
+            (RARE_S, graphics),
+            (SELDOM_S, Fields(library, handle, seldom_fields())),
         ]
 
     def _slice(self, handle: c_void_p, of: Slice) -> list[tuple[float, Part]]:
         parent = self._library.handle(of.gpu)
-        self._counters = Counters(self._library, parent, instance=of.id)
+        units, graphics = self._lent(parent, instance=of.id)
         return [
-            (0.0, Calls(self._library, handle, SLICE)),
-            (0.0, self._counters),
+            (0.0, units),
+            (STEADY_S, Calls(self._library, handle, SLICE)),
             (STEADY_S, ProcessCount(self._library, handle)),
+            (RARE_S, graphics),
         ]
+
+    def _lent(self, handle: c_void_p, *, instance: int | None = None) -> list[Counters]:
+        """Return the counters that are cheap to ask and that which is not, each with samples."""
+        self._counters = [
+            Counters(self._library, handle, metrics, instance=instance)
+            for metrics in (UNITS, GRAPHICS)
+        ]
+        return self._counters
 
 
 class Meters:

@@ -139,10 +139,14 @@ _POWER = (
         "energy since the driver was loaded",
         *dcgm(156, "DEV_TOTAL_ENERGY_CONSUMPTION", scale=MILLI),
         *dcgm(1611, "DEV_GPU_ENERGY_JOULES_TOTAL"),
-        nvml("energy.total", MILLI),
         otel("hw.energy"),
     ),
-    _gauge("gpu.energy.mean_watts", "W", "mean power between two readings of the energy counter"),
+    _gauge(
+        "gpu.energy.mean_watts",
+        "W",
+        "mean power between two readings of the energy counter",
+        nvml("energy.mean", MILLI),
+    ),
     _gauge(
         "gpu.temperature_celsius",
         "Cel",

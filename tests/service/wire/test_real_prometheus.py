@@ -28,6 +28,9 @@ def until(ask: Callable[[], list[QuerySeries]]) -> list[QuerySeries]:
     pytest.fail("Prometheus has no answer")
 
 
+PUSHED = "steward_host_cpu_user_cores{job='steward', node='127.0.0.1'}"
+
+
 def test_prometheus_scrapes_exporters_writes_to_steward_and_scrapes_it_back(tmp_path: Path) -> None:
     with (
         upstream(tmp_path / "steward", exposition=(RECORDED / "exposition.txt").read_bytes()) as up,
@@ -39,7 +42,7 @@ def test_prometheus_scrapes_exporters_writes_to_steward_and_scrapes_it_back(tmp_
     ):
         server = PrometheusServer(Endpoint(url=bed.address))
         busy = until(lambda: server.query("steward_gpu_busy_share{job='steward'}"))
-        cores = until(lambda: server.query("steward_host_cpu_user_cores{job='steward'}"))
+        cores = until(lambda: server.query(PUSHED))
         failed = server.query("prometheus_remote_storage_samples_failed_total")
 
     assert {(each.labels["node"], each.labels["gpu"], each.values[0]) for each in busy} == {

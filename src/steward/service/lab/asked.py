@@ -6,7 +6,8 @@ import functools
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from steward.errors import StewardError, unknown_name
 from steward.service.failures import RefusedError
@@ -35,6 +36,15 @@ MOST_CHARACTERS = 80
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
+def _no_switch(value: object) -> object:
+    if isinstance(value, bool):  # pydantic would take true for 1
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    return value
+
+
+_Whole = Annotated[int, BeforeValidator(_no_switch)]
+
+
 class Wanted(BaseModel):
     """A comparison that somebody asks for, beside its trace."""
 
@@ -45,14 +55,14 @@ class Wanted(BaseModel):
         max_length=MOST_POLICIES,
         description="names as `steward lab policies` lists them; differences are to the first",
     )
-    gpus: int | None = Field(
+    gpus: _Whole | None = Field(
         None, ge=1, le=MOST_GPUS, description="null: so many that the trace fills 80 % of them"
     )
-    gpus_per_node: int = Field(8, ge=1, le=1024, description="GPUs of a node")
+    gpus_per_node: _Whole = Field(8, ge=1, le=1024, description="GPUs of a node")
     placement: _Name = Field(
         "count", description="how GPUs are chosen; `count` only counts them (packed, spread, …)"
     )
-    seed: int = Field(0, ge=0, le=2**31 - 1, description="which dice are thrown")
+    seed: _Whole = Field(0, ge=0, le=2**31 - 1, description="which dice are thrown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

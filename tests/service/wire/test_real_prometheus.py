@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from beds.prometheus import Prometheus, free_port, prometheus, upstream
-from steward.clients.prometheus import PrometheusServer, QuerySeries, RemoteWriter
+from steward.clients.prometheus import PrometheusServer, QuerySeries
+from steward.clients.sending.remote_writer import RemoteWriter
 from steward.clients.web import Endpoint
 from steward.clients.wire.remote_write import encode_write, labels_of_key
 from steward.observe.collectors.prometheus import Prometheus as Source

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -11,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
+from steward.observe.forwarding import TargetStatus
 from steward.service.api.replies import failures
 from steward.service.board import Board, Picture
 from steward.service.snapshot import GpuState
@@ -34,6 +36,9 @@ class BoardMetrics(Collector):
         yield from _loop(picture)
         yield from _worth(picture)
         yield from _gpus(picture)
+        forwarding = self._board.loop.forwarding
+        if forwarding is not None:
+            yield from _forwarding(forwarding.status)
 
 
 def metric_routes(board: Board) -> APIRouter:
@@ -84,6 +89,29 @@ def _loop(picture: Picture) -> Iterator[Metric]:
         "1 while the circuit breaker lets nothing through.",
         value=float(status.breaker != "closed"),
     )
+
+
+def _forwarding(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
+    sent, dropped, waiting = {}, {}, {}
+    for what in ("samples", "lines"):
+        sent[what] = CounterMetricFamily(
+            f"steward_forwarded_{what}", f"Forwarded {what} that arrived.", labels=["target"]
+        )
+        dropped[what] = CounterMetricFamily(
+            f"steward_forward_dropped_{what}",
+            f"Forwarded {what} that did not arrive, by why.",
+            labels=["target", "reason"],
+        )
+        waiting[what] = GaugeMetricFamily(
+            f"steward_forward_waiting_{what}", f"Forwarded {what} that wait.", labels=["target"]
+        )
+        for each in targets:
+            told = asdict(each)
+            sent[what].add_metric([each.name], told[f"sent_{what}"])
+            waiting[what].add_metric([each.name], told[f"waiting_{what}"])
+            for reason, count in told[f"dropped_{what}"].items():
+                dropped[what].add_metric([each.name, reason], count)
+    yield from (*sent.values(), *dropped.values(), *waiting.values())
 
 
 def _worth(picture: Picture) -> Iterator[Metric]:

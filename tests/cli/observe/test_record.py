@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from steward.cli.app import app
 from steward.store.query import Query
 
+Start = Callable[..., subprocess.Popen[str]]
 MAIN = "from steward.cli import main; main()"
 HASTY = (  # the same, with looks and flushes that a test can wait for
     "import steward.observe.record as a, steward.cli.observe.record; import sys\n"
@@ -24,14 +25,26 @@ HASTY = (  # the same, with looks and flushes that a test can wait for
 )
 
 
-def start(out: Path, *args: str, code: str = MAIN) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, "observe", "record", "--out", str(out), *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "POLARS_MAX_THREADS": "1"},
-    )
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start recordings that do not outlive the test, whatever happens in it."""
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(out: Path, *args: str, code: str = MAIN) -> subprocess.Popen[str]:
+        made = subprocess.Popen(
+            [sys.executable, "-c", code, "observe", "record", "--out", str(out), *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "POLARS_MAX_THREADS": "1"},
+        )
+        running.append(made)
+        return made
+
+    yield begin
+    for each in running:
+        each.kill()
+        each.communicate()
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -90,7 +103,9 @@ def test_a_recording_can_be_asked_and_says_what_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
-def test_who_is_told_to_stop_keeps_what_was_recorded(tmp_path: Path, told: signal.Signals) -> None:
+def test_who_is_told_to_stop_keeps_what_was_recorded(
+    tmp_path: Path, start: Start, told: signal.Signals
+) -> None:
     running = start(tmp_path / "r", "--for", "1h", "--every", "50ms", "--collectors", "host")
     wait_for((tmp_path / "r" / "recording.json").exists)
     time.sleep(0.3)
@@ -104,7 +119,7 @@ def test_who_is_told_to_stop_keeps_what_was_recorded(tmp_path: Path, told: signa
     assert rows(tmp_path / "r") > 3
 
 
-def test_a_kill_leaves_what_was_written_by_then(tmp_path: Path) -> None:
+def test_a_kill_leaves_what_was_written_by_then(tmp_path: Path, start: Start) -> None:
     args = ["--for", "1h", "--every", "50ms", "--collectors", "host"]
     running = start(tmp_path / "r", *args, code=HASTY)
     wait_for(lambda: any((tmp_path / "r").rglob("*.parquet")))

@@ -119,6 +119,22 @@ def test_who_is_told_to_stop_keeps_what_was_recorded(
     assert rows(tmp_path / "r") > 3
 
 
+def test_a_disk_that_is_full_until_the_end_is_told_as_a_loss(tmp_path: Path, start: Start) -> None:
+    full = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))\n" + HASTY
+    )
+    args = ["--for", "600ms", "--every", "50ms", "--collectors", "host"]
+
+    running = start(tmp_path / "r", *args, code=full)
+    _, errors = running.communicate(timeout=60)
+
+    assert running.returncode == 2
+    assert "could not be written and is lost" in errors
+    assert "nothing is lost" not in errors
+    assert "Traceback" not in errors
+
+
 def test_a_kill_leaves_what_was_written_by_then(tmp_path: Path, start: Start) -> None:
     args = ["--for", "1h", "--every", "50ms", "--collectors", "host"]
     running = start(tmp_path / "r", *args, code=HASTY)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from steward.observe.record import Recorded
     from steward.observe.watch import Watch
     from steward.ports import Collector
+    from steward.store.recording import Recording
 
 __all__ = ["record"]
 
@@ -86,9 +87,21 @@ def record(
         with _until_told() as stop, waiting(f"recording for {span(for_s)} into {out}"):
             done = keep_recording(watch, keep, clock=clock, for_s=for_s, stop=stop)
     finally:
-        recording.close()
+        _close(recording)
     _report(done, watch, out, as_json=as_json)
     print_warnings(recording.damage())
+
+
+def _close(recording: Recording) -> None:
+    try:
+        recording.close()
+    except StewardError as fault:  # it says that nothing is lost, which ends here
+        why = fault.__cause__ if isinstance(fault.__cause__, OSError) else fault.problem
+        raise StewardError(
+            f"what came after the last flush could not be written and is lost: {why}",
+            where=fault.where,
+            hint="make room and record again; what was written before can be read",
+        ) from fault
 
 
 def _check_empty(out: Path) -> None:

@@ -154,6 +154,18 @@ def test_a_temperature_that_never_moves_is_stuck(tmp_path: Path) -> None:
     assert one(judged(tmp_path, still), "stuck").metric == TEMP
 
 
+def test_a_latency_without_a_value_means_that_nothing_happened(tmp_path: Path) -> None:
+    quiet = clean(7).with_columns(
+        pl.lit(None, pl.Float64).alias("kernel.disk.latency.p99_seconds"),
+        pl.when(pl.col("t_s") < T0 + 9).then(0.002).alias("disk.read.mean_seconds"),
+    )
+
+    flaw = one(judged(tmp_path, quiet), "no-events")
+
+    assert (flaw.metric, flaw.severity) == ("kernel.disk.latency.p99_seconds", Severity.INFO)
+    assert (flaw.entity, flaw.of) == ("*", "gpu")
+
+
 def test_raw_counters_that_fall_were_reset_or_wrapped(tmp_path: Path) -> None:
     values = {
         "reset_total": [*range(0, 5000, 100), *range(0, 5000, 100)],

@@ -7,6 +7,7 @@ A folder of any size is read one column of one file at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -57,7 +58,9 @@ def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None
             hint="remove it (the error names it), or find it with `steward observe query`",
         ) from fault
     return Report(
-        flaws=tuple(sorted(flaws, key=lambda f: (-f.severity, f.kind, f.metric, f.entity))),
+        flaws=tuple(
+            sorted(_with_kinds(flaws), key=lambda f: (-f.severity, f.kind, f.metric, f.entity))
+        ),
         files=len(files) + len(others),
         rows=rows,
         entities=entities,
@@ -81,7 +84,8 @@ def _set_flaws(
         others = [each for each in columns if each != metric]
         yield from hanging(metric, table, files, others)
         for (kind,), group in table.partition_by(_KIND, as_dict=True).items():
-            yield from judge(metric, str(kind), group, active=active)
+            found = judge(metric, str(kind), group, active=active)
+            yield from (replace(flaw, of=str(kind)) for flaw in found)
     times = Times()
     for file in files:
         times.add(file)
@@ -89,6 +93,13 @@ def _set_flaws(
     events = [*read_json_lines(folder / "events.jsonl", ignored.append)]
     spans = read_spans(folder / "spans.jsonl", ignored.append)
     yield from gap_flaws(times, events, spans, columns)
+
+
+def _with_kinds(flaws: Sequence[Flaw]) -> list[Flaw]:
+    """Say of each which kind of entity has it."""
+    kinds = pl.DataFrame({ENTITY: [flaw.entity for flaw in flaws]}, schema={ENTITY: pl.String})
+    told = kinds.select(kind_of()).to_series().to_list()
+    return [replace(flaw, of=flaw.of or str(kind)) for flaw, kind in zip(flaws, told, strict=True)]
 
 
 def _active(tables: Mapping[str, pl.DataFrame]) -> set[str]:

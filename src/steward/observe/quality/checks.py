@@ -7,6 +7,7 @@ from itertools import groupby
 from math import exp, log
 
 from steward.model.frame import ENTITY, Frame
+from steward.model.metric import of_events
 from steward.observe.quality.flaw import Flaw, Severity
 
 __all__ = ["judge"]
@@ -45,7 +46,17 @@ def judge(metric: str, kind: str, table: Frame, *, active: Set[str]) -> Iterator
 
 def _missing(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
     empty = [row for row in rows if not row["count"]]
-    if empty:
+    if empty and of_events(metric):
+        yield from _named(
+            metric,
+            empty,
+            rows,
+            kind="no-events",
+            severity=Severity.INFO,
+            meaning="nothing happened that it could tell of",
+            hint="it has a value only when something happens: no value is no fault",
+        )
+    elif empty:
         yield from _named(
             metric,
             empty,
@@ -59,7 +70,7 @@ def _missing(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
 
 def _partly(metric: str, row: Row) -> Iterator[Flaw]:
     share = row["count"] / row["rows"]
-    if row["rows"] >= _ENOUGH and share < 0.9:
+    if row["rows"] >= _ENOUGH and share < 0.9 and not of_events(metric):
         yield Flaw(
             kind="partly-missing",
             entity=str(row[ENTITY]),

@@ -8,7 +8,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -201,15 +201,23 @@ class Query:
             skipped = len(f"LINE {place[1]}: ")
             where = f"query, line {place[1]}, column {len(place[3]) - skipped + 1}"
         problem = _GUESS.sub("", text[: place.start()] if place else text)
-        named = _NAMED.search(problem)
-        hint = did_you_mean(named[1], self._names()) if named else ""
-        hint = (
-            hint or 'names with dots need quotes: "gpu.busy_share"; DESCRIBE telemetry lists them'
-        )
+        hint = self._hint(fault, problem)
         return StewardError(" ".join(problem.split()), where=where, hint=hint)
 
+    def _hint(self, fault: duckdb.Error, problem: str) -> str:
+        if isinstance(fault, duckdb.PermissionException):
+            return "only the folder's own tables can be read; SHOW TABLES lists them"
+        named = _NAMED.search(problem)
+        near = did_you_mean(named[1], self._names()) if named else ""
+        if not near and named and "Table with name" in problem:
+            return "SHOW TABLES lists what there is"
+        return (
+            near or 'names with dots need quotes: "gpu.busy_share"; DESCRIBE telemetry lists them'
+        )
+
     def _names(self) -> list[str]:
-        with self._connected("") as connection:
+        whole = replace(self._tables, from_s=0.0, to_s=float("inf"))
+        with self._connected("", whole) as connection:
             rows = connection.execute(
                 "SELECT DISTINCT column_name FROM duckdb_columns() WHERE NOT internal "
                 "UNION SELECT view_name FROM duckdb_views() WHERE NOT internal"
@@ -217,12 +225,14 @@ class Query:
         return [str(name) for (name,) in rows]
 
     @contextmanager
-    def _connected(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _connected(
+        self, sql: str, tables: Tables | None = None
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open an empty database that sees the folder's tables, and nothing else."""
         connection = duckdb.connect()
         try:
             self._close_in(connection)
-            self._tables.make(connection, sql)
+            (tables or self._tables).make(connection, sql)
             connection.execute("SET lock_configuration = true")
             yield connection
         finally:
@@ -236,6 +246,7 @@ class Query:
             "allowed_directories": f"[{allowed}]",
             "enable_external_access": "false",
             "preserve_insertion_order": "false",
+            "enable_progress_bar": "false",  # it would be printed into the answer
         }
         if self._limits.threads:
             settings["threads"] = str(self._limits.threads)

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 
 import duckdb
@@ -16,12 +17,13 @@ import polars as pl
 from steward.store.files.json_lines import read_json_lines
 from steward.store.files.logs import LOGS
 from steward.store.files.other import OTHER
-from steward.store.files.parquet import Note, Parts, Shape, live_files
+from steward.store.files.parquet import Note, Parts, Shape, columns_of, live_files
 from steward.store.files.spans import read_spans, segments
-from steward.store.files.tiers import TIERS, cover
+from steward.store.files.tiers import TIERS, cover, metrics_of
 from steward.store.query.views import (
     SPAN_KINDS,
     labels_in,
+    quoted,
     scan_sql,
     text_literal,
     tier_sql,
@@ -40,6 +42,7 @@ _EVENTS = {
     "source": pl.String,
 }  # fmt: skip
 _SEGMENTS = {"key": pl.String, "from_s": pl.Float64, "to_s": pl.Float64, "name": pl.String}
+_METRIC = re.compile(r'"([^"]+\.[^"]+)"')  # a name with a dot has to be quoted
 _EVERYTHING = re.compile(r"\bduckdb_|\binformation_schema\b|\bshow\b", re.IGNORECASE)
 
 
@@ -58,8 +61,8 @@ class Tables:
         everything = not sql or bool(_EVERYTHING.search(sql))
         for name, text in self._texts(connection, sql).items():
             if everything or re.search(rf"\b{name}\b", sql, re.IGNORECASE):
-                text_now = text()
-                connection.execute(f"CREATE VIEW {name} AS {text_now}")
+                whole = self._with_absent(connection, text(), sql) if self._is_part else text()
+                connection.execute(f"CREATE VIEW {name} AS {whole}")
         if everything or re.search(r"\bevents\b", sql, re.IGNORECASE):
             self._make_events(connection)
 
@@ -81,12 +84,49 @@ class Tables:
         parts = Parts(self.folder / table)
         folders = [parts.folder(part) for part in parts.between(self.from_s, self.to_s)]
         files = [file for each in folders for file in live_files(each, shape, self.note)]
-        return scan_sql(files, shape)
+        return self._in_time(scan_sql(files, shape))
 
     def _tier(self, count: int) -> str:
         raw = self.folder / "telemetry"
         known = cover(raw, TIERS[:count], from_s=self.from_s, to_s=self.to_s, note=self.note)
-        return tier_sql(known, TIERS[count - 1].step_s)
+        return self._in_time(tier_sql(known, TIERS[count - 1].step_s))
+
+    @property
+    def _is_part(self) -> bool:
+        return self.from_s > 0.0 or isfinite(self.to_s)
+
+    def _in_time(self, text: str) -> str:
+        """Leave out what lies in the same files but not in that time."""
+        if not self._is_part:
+            return text
+        before = f" AND t_s < {self.to_s!r}" if isfinite(self.to_s) else ""
+        return f"SELECT * FROM ({text}) WHERE t_s >= {self.from_s!r}{before}"  # noqa: S608 - numbers
+
+    def _with_absent(self, connection: duckdb.DuckDBPyConnection, text: str, sql: str) -> str:
+        """Add metrics that nobody recorded in that time, but at others: that is no mistake."""
+        described = connection.execute(f"DESCRIBE {text}").fetchall()
+        there = {str(row[0]) for row in described}
+        absent = sorted({*_METRIC.findall(sql)} - there)
+        known = [name for name in absent if self._is_known(name)]
+        if not known:
+            return text
+        nothing = ", ".join(f"NULL::DOUBLE AS {quoted(name)}" for name in known)
+        return f"({text}) UNION ALL BY NAME (SELECT {nothing} WHERE false)"
+
+    def _is_known(self, name: str) -> bool:
+        wanted = {name, *metrics_of([name])}
+        roots = [Parts(self.folder / "telemetry")]
+        roots += [tier.parts(self.folder / "telemetry") for tier in TIERS]
+        folders = (
+            parts.folder(part)
+            for parts in roots
+            for part in reversed(parts.between(0.0, float("inf")))
+        )
+        return any(
+            not wanted.isdisjoint(columns_of(file, _SHAPE))
+            for folder in folders
+            for file in live_files(folder, _SHAPE, self.note)
+        )
 
     def _make_spans(
         self, connection: duckdb.DuckDBPyConnection, wanted: Sequence[str]

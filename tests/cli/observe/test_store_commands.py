@@ -34,7 +34,7 @@ def test_an_import_says_what_it_made_of_a_file(tmp_path: Path) -> None:
     assert answer.json["files"] == [{"file": str(file), "format": "csv"}]
     assert answer.json["columns"] == {"gpu_util": BUSY}
     assert answer.json["unknown"] == ["strange"]
-    assert answer.json["bad"] == {"the time cannot be read": 1}
+    assert answer.json["bad"] == {"the time in 't' cannot be read": 1}
     assert answer.json["from_s"] == answer.json["to_s"] == T0
     assert "read as csv" in shown.out
     assert "line 3" in shown.err

@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -13,8 +14,10 @@ from factories import samples
 from steward.errors import StewardError
 from steward.model.event import Event, Observation
 from steward.model.span import Span
+from steward.store.files.parquet import Shape
 from steward.store.journal import open_journal
 from steward.store.query import Limits, Query
+from steward.store.query.repeats import repeated
 from steward.store.recording import Recording
 
 T0 = 1_700_000_000.0
@@ -82,6 +85,27 @@ def test_a_label_never_multiplies_rows(folder: Path) -> None:
     ((labelled,),) = ask(folder, "SELECT count(*) FROM (SELECT * FROM telemetry)")
 
     assert plain == labelled == 40
+
+
+def test_rows_that_came_twice_count_once_before_they_are_compacted_too(folder: Path) -> None:
+    again = samples(T0 + 3, {"n1/gpu0": {BUSY: 0.3, WATTS: 80.0}, "n2/gpu0": {BUSY: 0.5, WATTS: 1}})
+    with closing(Recording(folder)) as recording:
+        recording.telemetry.append(again)  # one is known already, the other is not
+
+    count = "SELECT count(*) FROM telemetry WHERE entity = '{}'"
+    steps = f"SELECT sum(\"{BUSY}.count\") FROM telemetry_10s WHERE entity = '{{}}'"
+    assert ask(folder, count.format("n1/gpu0")) == [(10,)]
+    assert ask(folder, steps.format("n1/gpu0")) == [(10.0,)]
+    assert ask(folder, count.format("n2/gpu0")) == [(11,)]
+
+
+def test_only_files_that_overlap_are_looked_through_for_repeats(folder: Path) -> None:
+    with closing(Recording(folder)) as recording:
+        recording.telemetry.append(samples(T0 + 30, {"n1/gpu0": {BUSY: 0.3, WATTS: 80.0}}))
+    files = sorted((folder / "telemetry").rglob("*.parquet"))
+
+    with closing(duckdb.connect()) as connection:
+        assert repeated(connection, files, Shape()) == set()
 
 
 def test_only_the_columns_and_rows_that_matter_are_scanned(folder: Path) -> None:
@@ -181,6 +205,20 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_read(tmp_path: Path, folder
     folder.rename(odd)
 
     assert ask(odd, "SELECT count(*) FROM telemetry") == [(40,)]
+
+
+def test_spans_are_only_read_where_they_matter(folder: Path) -> None:
+    (folder / "spans.jsonl").write_text("broken\n")
+
+    def notes(sql: str) -> list[str]:
+        with Query(folder) as query:
+            query.ask(sql)
+            return query.notes
+
+    assert notes("SELECT count(*) FROM telemetry") == []
+    assert len(notes("SELECT job FROM telemetry")) == 1
+    assert len(notes("FROM telemetry")) == 1
+    assert len(notes("SELECT count(*) FROM spans")) == 1
 
 
 def test_an_answer_may_be_cut_off_and_says_so(folder: Path) -> None:

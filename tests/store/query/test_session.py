@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -18,6 +19,7 @@ from steward.store.files.parquet import Shape
 from steward.store.journal import open_journal
 from steward.store.query import Limits, Query
 from steward.store.query.repeats import repeated
+from steward.store.query.views import scan_sql
 from steward.store.recording import Recording
 
 T0 = 1_700_000_000.0
@@ -228,6 +230,36 @@ def test_an_answer_may_be_cut_off_and_says_so(folder: Path) -> None:
 
     assert (len(some.rows), some.more) == (7, True)
     assert (len(all_of_it.rows), all_of_it.more) == (40, False)
+
+
+@pytest.mark.parametrize("times", [3, 99])
+def test_files_that_compaction_replaces_meanwhile_are_found_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """A listing that is out of date is what a reader has when compaction is faster."""
+    gone = folder / "telemetry" / "date=2023-11-14" / "hour=22" / "flushed-00.parquet"
+    stale = iter(range(times))
+
+    def scan(files: list[Path], shape: Shape, **options: Any) -> str:
+        late = next(stale, None) is not None
+        return scan_sql(files, shape, **options).replace(
+            str(files[0]), str(gone if late else files[0])
+        )
+
+    monkeypatch.setattr("steward.store.query.tables.scan_sql", scan)
+    monkeypatch.setattr("time.sleep", lambda _s: None)
+
+    with Query(folder) as query:
+        if times < 8:
+            assert query.ask("SELECT count(*) FROM telemetry").rows == [(40,)]
+        else:
+            with pytest.raises(StewardError, match="vanish faster"):
+                query.ask("SELECT count(*) FROM telemetry")
+
+
+def test_an_answer_that_cannot_be_written_is_told(folder: Path) -> None:
+    with Query(folder) as query, pytest.raises(StewardError, match="cannot be kept"):
+        query.save("SELECT 1", folder / "none" / "x.csv")
 
 
 def test_what_a_span_is_about_is_json(folder: Path) -> None:

@@ -161,6 +161,7 @@ def tail(  # noqa: PLR0913 - a command's options are its parameters
     follow = Tail(_folder(data, config), entity=entity, metric=metric)
     if not everything:
         follow.skip()
+        print_note("what is new shows when it is flushed: every 30 s or so")
     ends_s = float("inf") if for_s is None else time.monotonic() + for_s
     try:
         while True:

@@ -8,10 +8,12 @@ from math import exp, log
 
 from steward.model.frame import ENTITY, Frame
 from steward.model.metric import of_events
+from steward.model.metrics import METRICS
 from steward.observe.quality.flaw import Flaw, Severity
 
 __all__ = ["judge"]
 
+_OF = {each.name: each.of for each in METRICS}
 _ENOUGH = 50  # values; fewer say nothing about habits
 _MOVE = ("_watts", "_celsius")  # no real device holds these still while it works
 _STATES = ("_count", "_bits", "_code")  # they change when something happens, at no period
@@ -34,7 +36,8 @@ def judge(metric: str, kind: str, table: Frame, *, active: Set[str]) -> Iterator
     """
     rows = table.to_dicts()
     some = [row for row in rows if row["count"]]
-    yield from _missing(metric, rows)
+    if some or _OF.get(metric, kind) == kind:  # else it is another kind's, in the same table
+        yield from _missing(metric, rows)
     yield from _zeros(metric, some, active)
     for row in some:
         for check in (_partly, _sentinel, _range, _negative, _clipped, _slow):

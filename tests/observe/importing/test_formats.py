@@ -237,6 +237,20 @@ def test_of_two_columns_of_time_the_stamp_is_taken(tmp_path: Path) -> None:
     assert imported(write(tmp_path, text), tmp_path / "out").from_s == T0
 
 
+def test_what_steward_exposed_comes_back_under_its_names(tmp_path: Path) -> None:
+    text = (
+        f'steward_gpu_busy_share{{node="n1",gpu="3"}} 0.5 {T0}\n'
+        f'steward_disk_busy_share{{node="n1",disk="sda"}} 0.25 {T0}\n'
+    )
+
+    imported(write(tmp_path, text, "dump.prom"), tmp_path / "out")
+
+    assert ask(
+        tmp_path / "out",
+        'SELECT entity, "gpu.busy_share", "disk.busy_share" FROM telemetry ORDER BY 1',
+    ) == [("n1/disk:sda", None, 0.25), ("n1/gpu3", 0.5, None)]
+
+
 def test_prometheus_json_of_a_range_query(tmp_path: Path) -> None:
     series = {"metric": {"__name__": "DCGM_FI_DEV_POWER_USAGE", "gpu": "0", "Hostname": "n1"}}
     series |= {"values": [[T0, "80"], [T0 + 15, "82.5"], [T0 + 30, "oops"]]}

@@ -180,13 +180,13 @@ def test_a_latency_without_a_value_means_that_nothing_happened(tmp_path: Path) -
     quiet = clean(7).select(
         "t_s",
         pl.col("entity").str.strip_suffix("/gpu0"),
-        pl.lit(None, pl.Float64).alias("kernel.disk.latency.p99_seconds"),
+        pl.lit(None, pl.Float64).alias("kernel.run_queue.wait.p99_seconds"),
         pl.when(pl.col("t_s") < T0 + 9).then(0.002).alias("disk.read.mean_seconds"),
     )
 
     flaw = one(judged(tmp_path, quiet), "no-events")
 
-    assert (flaw.metric, flaw.severity) == ("kernel.disk.latency.p99_seconds", Severity.INFO)
+    assert (flaw.metric, flaw.severity) == ("kernel.run_queue.wait.p99_seconds", Severity.INFO)
     assert (flaw.entity, flaw.of) == ("*", "node")
 
 

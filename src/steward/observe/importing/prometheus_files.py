@@ -16,6 +16,8 @@ from steward.model.frame import ENTITY, T_S
 from steward.observe.importing.columns import TRIED, Words
 from steward.observe.importing.shapes import Reader
 from steward.observe.importing.source import Head, Source, Tally, opened
+from steward.observe.translate import place_series
+from steward.observe.translate.names import PREFIX
 
 __all__ = ["Prometheus"]
 
@@ -142,6 +144,9 @@ def _series(source: Source) -> list[Any]:
 
 def _placed(name: str, labels: dict[str, str], node: str) -> tuple[str, str]:
     """Return the metric's name, with labels that are no place, and the entity."""
+    ours = place_series({"node": node, **labels, "__name__": name})
+    if name.startswith(PREFIX) and ours.metric is not None:  # what steward itself exported
+        return ours.name, ours.entity
     host = next((labels[key] for key in _NODES if labels.get(key)), node)
     host = re.sub(r":\d+$", "", host).replace("/", "_")
     entity = host

@@ -59,9 +59,9 @@ def ticks(low: float, high: float, *, about: int = 5) -> list[float]:
     >>> ticks(0.0, 9.3)
     [0.0, 2.0, 4.0, 6.0, 8.0]
     """
-    if not high > low:
-        return [low]
     rough = (high - low) / about
+    if not rough > 0:  # nothing between them, or less than a number can hold
+        return [low]
     size = 10.0 ** floor(log10(rough))
     step = next(size * unit for unit in (1, 2, 5, 10) if size * unit >= rough)
     first, last = ceil(low / step), floor(high / step)

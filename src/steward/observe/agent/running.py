@@ -108,6 +108,7 @@ class Agent:
         self._turn()
         if self._forwarding is not None:
             self._forwarding.finish()
+        self.close()
         self._send_rest(LAST_SEND_S)
         self._end_forwarding()
         self._write_status()
@@ -126,6 +127,10 @@ class Agent:
         self._end_forwarding()
         self._write_status()
         return not self._shipping.buffer.waiting_parcels
+
+    def close(self) -> None:
+        """Let go of all sources: sockets, programs in the kernel, programs that follow logs."""
+        self._watch.close()
 
     def _turn(self) -> None:
         self._write_status()  # before the next parcel waits: what then waits could not be sent

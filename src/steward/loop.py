@@ -120,6 +120,8 @@ class Loop:
         self.view = view
         self._turns += 1
         self.status = self._status(took_s=time.perf_counter() - began_s, behind_s=behind_s)
+        if self.forwarding is not None:
+            self.forwarding.go()
 
     def run(self, stop: threading.Event) -> None:
         """Go round every `every_s` seconds by the clock until told to stop."""

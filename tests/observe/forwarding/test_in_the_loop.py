@@ -131,6 +131,7 @@ def test_status_may_be_asked_for_while_looks_are_taken() -> None:
         asking.start()
         for turn in range(50):
             outlet.take(look(float(turn)))
+            outlet.go()
         until(lambda: outlet.status.sent_samples == 50)
         stop.set()
         asking.join()

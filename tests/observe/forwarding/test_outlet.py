@@ -21,6 +21,7 @@ def test_looks_arrive_by_remote_write_in_the_order_of_their_times() -> None:
         forwarding = Forwarding([target(site.url)])
         for turn in range(5):
             forwarding.take(look(10.0 * turn + 5.0, 10.0 * turn), T0)
+            forwarding.go()
         forwarding.close()
 
     points = site.points()
@@ -35,7 +36,9 @@ def test_a_sample_that_comes_too_late_is_left_out_and_counted() -> None:
     with receiver() as site:
         forwarding = Forwarding([target(site.url)])
         forwarding.take(look(1.0, 2.0, 3.0), T0)
+        forwarding.go()
         forwarding.take(look(2.0, 3.0, 4.0), T0)
+        forwarding.go()
         forwarding.close()
 
     assert in_order(site.points())
@@ -48,6 +51,7 @@ def test_two_tables_of_one_look_become_one_series() -> None:
         forwarding = Forwarding([target(site.url)])
         tables = (*look(1.0, 3.0).frames, *look(2.0, 4.0).frames)
         forwarding.take(Observation(frames=tables), T0)
+        forwarding.go()
         forwarding.close()
 
     assert [t_s for _, t_s, _ in site.points()] == [1.0, 2.0, 3.0, 4.0]
@@ -58,6 +62,7 @@ def test_what_is_far_behind_travels_by_itself() -> None:
         forwarding = Forwarding([target(site.url)])
         away = look(0.0, entity="n9/gpu0").frames
         forwarding.take(Observation(frames=(*look(7200.0).frames, *away)), T0)
+        forwarding.go()
         forwarding.close()
 
     assert len(site.bodies) == 2
@@ -68,7 +73,9 @@ def test_only_the_metrics_that_were_asked_for_are_sent() -> None:
     with receiver() as site:
         forwarding = Forwarding([target(site.url, metrics=("gpu.power_*",))])
         forwarding.take(look(1.0), T0)
+        forwarding.go()
         forwarding.take(look(1.0, metric="gpu.power_watts"), T0)
+        forwarding.go()
         forwarding.close()
 
     assert {name for name, _, _ in site.points()} == {"steward_gpu_power_watts n1/0"}
@@ -79,7 +86,9 @@ def test_a_receiver_that_comes_back_gets_what_waited() -> None:
         site.status = 503
         forwarding = Forwarding([target(site.url)])
         forwarding.take(look(1.0), T0)
+        forwarding.go()
         forwarding.take(look(2.0), T0)
+        forwarding.go()
         until(lambda: site.asked >= 2)
         waiting, trouble = forwarding.status[0].waiting_samples, forwarding.status[0].trouble
 
@@ -98,10 +107,12 @@ def test_when_too_much_waits_the_oldest_look_goes_and_that_is_told_once() -> Non
         site.slow_s = 30.0
         outlet = Outlet(target(site.url), most_bytes=3 * 24)
         outlet.take(look(0.0))
+        outlet.go()
         until(lambda: site.asked == 1)  # it is on its way, and no longer waits
         told = []
         for turn in range(1, 8):
             outlet.take(look(float(turn)))
+            outlet.go()
             told.append(outlet.news(T0 + turn))
 
         site.let_go.set()
@@ -118,6 +129,7 @@ def test_a_look_larger_than_the_queue_is_sent_all_the_same() -> None:
     with receiver() as site:
         outlet = Outlet(target(site.url), most_bytes=1)
         outlet.take(look(*range(50)))
+        outlet.go()
         outlet.close(time.monotonic() + 2.0)
 
     assert outlet.status.sent_samples == 50
@@ -128,10 +140,13 @@ def test_what_is_refused_is_counted_and_told_with_the_reason() -> None:
         site.status = 401
         forwarding = Forwarding([target(site.url)])
         forwarding.take(look(1.0), T0)
+        forwarding.go()
         until(lambda: forwarding.status[0].dropped_samples["refused"] == 1)
         first = forwarding.take(look(2.0), T0 + 1)
+        forwarding.go()
         until(lambda: forwarding.status[0].dropped_samples["refused"] == 2)
         second = forwarding.take(Observation(), T0 + 2)
+        forwarding.go()
         forwarding.close()
 
     assert "answers 401" in first[0].text
@@ -146,6 +161,7 @@ def test_after_an_hour_without_drops_the_next_is_told_again() -> None:
         told = []
         for turn, t_s in enumerate((0.0, 3000.0, 6000.0, 9700.0)):
             forwarding.take(look(t_s), T0)
+            forwarding.go()
             until(lambda n=turn: forwarding.status[0].dropped_samples["refused"] == n + 1)
             told.append(len(forwarding.take(Observation(), T0 + t_s)))
         forwarding.close()
@@ -162,6 +178,7 @@ def test_closing_takes_two_seconds_at_most(trouble: str) -> None:
         forwarding = Forwarding([target(url, name=name) for name in "abc"])
         for turn in range(20):
             forwarding.take(look(float(turn)), T0)
+            forwarding.go()
 
         began_s = time.monotonic()
         forwarding.close()
@@ -181,6 +198,7 @@ def test_a_slow_receiver_costs_neither_the_observer_nor_the_others() -> None:
         for turn in range(100):
             began_s = time.thread_time()
             forwarding.take(look(float(turn)), T0)
+            forwarding.go()
             longest_s = max(longest_s, time.thread_time() - began_s)
         until(lambda: forwarding.status[1].sent_samples == 100)
         waiting = forwarding.status[0].waiting_samples
@@ -198,6 +216,7 @@ def test_otlp_over_http_takes_metrics_and_lines() -> None:
         forwarding = Forwarding([target(site.url, "otlp-http", lines=True, endpoint=way)])
         lines = (line("Xid 79", level=3), line("step 1", entity="job:8", source="train.log"))
         forwarding.take(Observation(frames=look(1.0).frames, lines=lines), T0)
+        forwarding.go()
         forwarding.close()
 
     assert site.otlp_names() == {"hw.gpu.utilization"}
@@ -213,6 +232,7 @@ def test_lines_stay_here_unless_they_were_asked_for() -> None:
     with receiver() as site:
         forwarding = Forwarding([target(site.url, "otlp-http")])
         forwarding.take(Observation(frames=look(1.0).frames, lines=(line("secret"),)), T0)
+        forwarding.go()
         forwarding.close()
 
     assert [path for path, _, _ in site.bodies] == ["/v1/metrics"]
@@ -238,6 +258,7 @@ def test_otlp_over_grpc_takes_metrics_and_lines_from_a_user_with_a_password() ->
     site = target(f"http://127.0.0.1:{port}", "otlp-grpc", lines=True, endpoint=known)
     forwarding = Forwarding([site])
     forwarding.take(Observation(frames=look(1.0).frames, lines=(line("hello"),)), T0)
+    forwarding.go()
     forwarding.close()
     server.stop(None)
 

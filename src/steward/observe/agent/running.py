@@ -141,6 +141,8 @@ class Agent:
         self._shipping.take(replace(seen, events=events) if events else seen)
         self._write_positions()
         self._tell()
+        if self._forwarding is not None:
+            self._forwarding.go()
 
     def _forward(self, seen: Observation, t_s: float) -> tuple[Event, ...]:
         events = () if self._forwarding is None else self._forwarding.take(seen, t_s)

@@ -15,7 +15,11 @@ CLOSE_S = 2.0
 
 
 class Forwarding:
-    """Hands every look to each target's own queue. Never waits, never raises for a receiver."""
+    """Hands every look to each target's own queue. Never waits, never raises for a receiver.
+
+    Threads of one Python take turns, and encoding would slow down whoever is in the midst of
+    something. So `take` only queues, and `go` says that there is time now.
+    """
 
     def __init__(self, targets: Sequence[Target]) -> None:
         self._outlets = [Outlet(target) for target in targets]
@@ -27,6 +31,11 @@ class Forwarding:
             outlet.take(seen)
         news = [outlet.news(t_s) for outlet in self._outlets]
         return tuple(each for each in news if each is not None)
+
+    def go(self) -> None:
+        """Let all targets send what waits. Returns at once."""
+        for outlet in self._outlets:
+            outlet.go()
 
     @property
     def status(self) -> tuple[TargetStatus, ...]:

@@ -73,7 +73,7 @@ class Outlet:
     # -- whoever observes ------------------------------------------------------------------------
 
     def take(self, seen: Observation) -> None:
-        """Queue what the target is to have."""
+        """Queue what the target is to have; `go` lets it be sent."""
         look = self._look(seen)
         if not look.samples and not look.lines:
             return
@@ -88,6 +88,10 @@ class Outlet:
                 oldest = self._looks.popleft()
                 self._bytes -= oldest.bytes
                 self._full.update(samples=oldest.samples, lines=len(oldest.lines))
+
+    def go(self) -> None:
+        """Send what waits: a time when whoever observes has nothing else to do."""
+        with self._changed:
             self._changed.notify()
 
     def news(self, t_s: float) -> Event | None:

@@ -20,6 +20,7 @@ from steward.model.job import Tenant
 from steward.model.span import Span
 from steward.observe.agent.parcel import label_of, relabel, seal
 from steward.observe.intake import Intake
+from steward.observe.roster import Roster
 from steward.service.access import Access
 from steward.service.api.agents import agent_routes
 from steward.service.app import create_api
@@ -41,7 +42,7 @@ class Site:
         self.access = Access(self.tokens, required=True, cookie="steward_test")
         self.intake = Intake(folder / "intake", max_bytes=max_bytes)
         app = FastAPI()
-        app.include_router(agent_routes(self.intake), prefix="/api/v1")
+        app.include_router(agent_routes(self.intake, Roster()), prefix="/api/v1")
         handle_failures(app)
         app.add_middleware(
             Door,

@@ -1,4 +1,4 @@
-"""What parts of a machine can be asked: cores, disks, network cards, ports, sockets, mounts, space."""
+"""What parts of a machine can be asked: cores, disks, cards, ports, sockets, file systems."""
 
 from __future__ import annotations
 

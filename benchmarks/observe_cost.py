@@ -1,7 +1,7 @@
 """What does watching cost: processor time, memory, and bytes on disk?
 
 The agent's own process (`steward observe record`, all sources that work here) is watched from
-outside while it reads 8 GPUs, this host and 8 jobs, once a second and ten times a second. The GPUs
+outside while it reads 8 GPUs, this host and 16 jobs, once a second and ten times a second. The GPUs
 are those of `observing/eight_gpus.c`, which stands in for the driver and answers at once: what
 is measured is all of our own work. What a real driver costs on top is in `observe_h200.py`.
 
@@ -35,7 +35,7 @@ HERE = Path(__file__).parent
 DATA = Path(os.environ.get("STEWARD_DATA") or HERE.parent.parent / "shared" / "data")
 STEWARD = str(Path(sys.executable).with_name("steward"))
 SETTLE_S = 12.0  # imports and the first batch are not the steady state
-JOBS = 8
+JOBS = 16
 REVEAL_SHARE = 0.012  # what the authors of Reveal give for theirs at 100 ms, at the least
 
 

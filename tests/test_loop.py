@@ -1,23 +1,31 @@
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from factories import job
 from steward.clock import ManualClock
 from steward.errors import StewardError
 from steward.loop import Loop
 from steward.model.decision import Autonomy, CallBack, DecisionState, Lend
+from steward.model.event import Availability, Observation
 from steward.model.finding import Finding, Pattern
 from steward.model.identity import DecisionId, GpuId
 from steward.model.job import JobShape
+from steward.model.layout import Block, Layout
 from steward.model.outcome import Outcome, Story
 from steward.model.view import View
+from steward.observe.watch import Watch
 from steward.store.choices import choose
 from steward.store.explain import explain
+from steward.store.telemetry import Telemetry
 from tiny_world import GPU, TinyWorld, tiny_loop, turn_until
 
 START_S = 1_700_000_000.0
@@ -439,3 +447,33 @@ def test_a_closed_loop_without_turns_writes_nothing(tmp_path: Path, clock: Manua
     assert again.journal.newest() == 0
     assert again.status.turns == 0
     assert DecisionId("x") not in again.stages.desk._closed
+
+
+def test_the_last_ticks_are_kept_when_the_loop_ends(tmp_path: Path, clock: ManualClock) -> None:
+    class Meter:
+        name, vocabulary = "meter", "canonical"
+        what = Layout(blocks=(Block(entity="n1", names=("host.load_1m",)),))
+
+        def available(self) -> Availability:
+            return Availability(status="ok", reason="always")
+
+        def collect(self, t_s: float) -> Observation:
+            return Observation()
+
+        def layout(self) -> Layout:
+            return self.what
+
+        def sample(self, into: NDArray[np.float64]) -> None:
+            into[0] = 1.5
+
+    loop = tiny_loop(tmp_path, TinyWorld(), clock)
+    loop.stages = replace(loop.stages, watch=Watch([Meter()], sample_every_s=0.05))
+    loop.turn()
+    time.sleep(0.3)
+    ticks = loop.stages.watch.pace["meter"].ticks
+
+    loop.close()
+
+    kept = Telemetry(tmp_path / "telemetry").read(entities=["n1"], from_s=0.0, to_s=1e11)
+    assert ticks >= 3
+    assert kept.height >= ticks

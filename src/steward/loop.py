@@ -135,8 +135,12 @@ class Loop:
             self._clock.wait(due_s - now_s, stop)
 
     def close(self) -> None:
-        """Settle what is open and make everything durable."""
-        self.stages.watch.close()
+        """Settle what is open and make everything durable, the last ticks too."""
+        watch = self.stages.watch
+        if self._turns and watch.pace:
+            watch.stop()
+            self._observe(self._next_time())
+        watch.close()
         if self._turns:
             self._write(self.stages.verifier.settle(self.view))
         self._try("telemetry", self.recording.close, None)

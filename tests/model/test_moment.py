@@ -446,3 +446,27 @@ def test_a_shared_gpu_is_judged_once_per_look_by_what_each_job_has_of_it() -> No
 
     view = made.view(5.0)
     assert view.gpus.quiet_since_s[view.gpu_row[GpuId(GPU)]] == 2.0
+
+
+def test_samples_that_come_late_do_not_take_a_job_back_in_time() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+    made.fold(Observation(frame=samples(100.0, {job_entity(JobId("j1")): host_row(2.5)})))
+
+    made.fold(Observation(frame=samples(50.0, {job_entity(JobId("j1")): host_row(0.1)})))
+
+    jobs = made.view(100.0).jobs
+    assert (jobs.cpu_busy_cores[0], jobs.seen_s[0]) == (2.5, 100.0)
+
+
+def test_a_sensor_without_a_busy_share_does_not_hide_that_of_a_shared_gpu() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+    made.lend(loan())
+    share = {share_entity(GpuId(GPU), JobId("j1")): {"share.busy_share": 0.3}}
+    other = samples(2.5, {GPU: {"gpu.power_watts": 300.0}})
+
+    made.fold(
+        Observation(frame=samples(2.0, share), frames=(samples(2.0, {GPU: gpu_row(0.5)}), other))
+    )
+
+    gpus = made.view(3.0).gpus
+    assert (gpus.seen_s[0], gpus.busy_share[0], gpus.owner_busy_share[0]) == (2.0, 0.5, 0.3)

@@ -11,8 +11,8 @@ from steward.model.layout import Block, Layout
 from steward.observe.batch import Batch, Words
 from steward.observe.normalise import Normaliser
 
-WORDS = ("utilization.gpu", "memory.used", "energy.total", "temperature.gpu")
-ENERGY = Layout(blocks=(Block(entity="n1/gpu0", names=("energy.total",)),))
+WORDS = ("utilization.gpu", "memory.used", "pcie.replays", "temperature.gpu")
+REPLAYS = Layout(blocks=(Block(entity="n1/gpu0", names=("pcie.replays",)),))
 
 
 def batch(layout: Layout, rows: dict[float, list[float]]) -> Batch:
@@ -22,19 +22,19 @@ def batch(layout: Layout, rows: dict[float, list[float]]) -> Batch:
     return made
 
 
-def watts(words: Words, rows: dict[float, list[float]], layout: Layout = ENERGY) -> list[object]:
+def rates(words: Words, rows: dict[float, list[float]], layout: Layout = REPLAYS) -> list[object]:
     return [
         value
         for frame in words.frames(batch(layout, rows))
-        for value in frame["gpu.energy.mean_watts"].to_list()
+        for value in frame["gpu.pcie.replays_per_s"].to_list()
     ]
 
 
 def test_counters_go_on_from_one_batch_to_the_next() -> None:
     words = Words("nvml")
 
-    first = watts(words, {0.0: [0.0], 1.0: [100_000.0]})
-    second = watts(words, {3.0: [500_000.0]})
+    first = rates(words, {0.0: [0.0], 1.0: [100.0]})
+    second = rates(words, {3.0: [500.0]})
 
     assert first == [None, 100.0]
     assert second == [200.0]
@@ -43,8 +43,8 @@ def test_counters_go_on_from_one_batch_to_the_next() -> None:
 def test_a_counter_that_fell_or_was_silent_for_too_long_is_unknown_once() -> None:
     words = Words("nvml", gap_after_s=60.0)
 
-    fell = watts(words, {0.0: [5000.0], 1.0: [1000.0], 2.0: [2000.0]})
-    silent = watts(words, {200.0: [9000.0], 201.0: [10000.0]})
+    fell = rates(words, {0.0: [5.0], 1.0: [1.0], 2.0: [2.0]})
+    silent = rates(words, {200.0: [9.0], 201.0: [10.0]})
 
     assert fell == [None, None, 1.0]
     assert silent == [None, 1.0]
@@ -52,16 +52,16 @@ def test_a_counter_that_fell_or_was_silent_for_too_long_is_unknown_once() -> Non
 
 def test_counters_outlive_a_new_layout_of_the_same_entities() -> None:
     words = Words("nvml")
-    other = Layout(blocks=(Block(entity="n1/gpu1", names=("energy.total",)), *ENERGY.blocks))
+    other = Layout(blocks=(Block(entity="n1/gpu1", names=("pcie.replays",)), *REPLAYS.blocks))
 
-    watts(words, {0.0: [1000.0]})
-    both = watts(words, {1.0: [7000.0, 2000.0]}, other)
+    rates(words, {0.0: [1.0]})
+    both = rates(words, {1.0: [7.0, 2.0]}, other)
 
     assert both == [None, 1.0]
 
 
 def test_an_empty_batch_is_no_table() -> None:
-    assert Words("nvml").frames(batch(ENERGY, {})) == []
+    assert Words("nvml").frames(batch(REPLAYS, {})) == []
 
 
 def test_what_nobody_knows_is_named_and_left_out() -> None:

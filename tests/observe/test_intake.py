@@ -198,6 +198,16 @@ def test_a_decoder_of_others_is_used_and_its_bugs_are_the_senders_fault(intake: 
     assert len(seen.frames) == 1
 
 
+def test_a_panic_of_a_library_over_a_body_is_the_senders_fault(intake: Intake) -> None:
+    def decode(_body: bytes) -> Observation:
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    intake.decoders["odd"] = decode
+
+    with pytest.raises(StewardError, match="index out of bounds"):
+        intake.accept("odd", b"x")
+
+
 def test_a_body_that_nobody_can_read_any_more_is_told_and_stepped_over(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
         before.decoders["old"] = lambda _body: Observation()

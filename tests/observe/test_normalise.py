@@ -3,7 +3,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from factories import samples
+from factories import gpu_row, samples
+from steward.observe import normalise as module
 from steward.observe.normalise import Normaliser
 
 
@@ -172,3 +173,29 @@ def test_silence_within_one_batch_is_a_gap_too() -> None:
     assert [(event.kind, event.text) for event in events] == [
         ("telemetry.gap", "said nothing for 18 s")
     ]
+
+
+def test_what_comes_late_makes_no_gap_of_what_came_in_time() -> None:
+    normaliser = Normaliser(source="intake", vocabulary="canonical", gap_after_s=60.0)
+
+    told = [
+        normaliser.normalise(samples(t_s, {"n1/gpu0": gpu_row(0.5)}))[1]
+        for t_s in (4000.0, 100.0, 4010.0)  # a backlog of another sender arrives in between
+    ]
+
+    assert told == [(), (), ()]
+
+
+def test_the_silence_of_endless_names_is_not_remembered_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_SEEN", 5)
+    normaliser = Normaliser(source="intake", vocabulary="canonical", gap_after_s=60.0)
+
+    for number in range(20):
+        rows = {f"n{number}": gpu_row(0.5), "n0/gpu0": gpu_row(0.5)}
+        normaliser.normalise(samples(float(number), rows))
+    _, events = normaliser.normalise(samples(500.0, {"n0/gpu0": gpu_row(0.5)}))
+
+    assert len(normaliser._seen_s) == 5
+    assert [event.subject for event in events] == ["n0/gpu0"]  # who is heard of is remembered

@@ -3,9 +3,11 @@ from __future__ import annotations
 import threading
 
 import polars as pl
+import pytest
 
 from factories import gpu_row, samples
 from steward.clock import ManualClock
+from steward.errors import StewardError
 from steward.model.event import Availability, Observation
 from steward.observe.record import LOOK_S, record
 from steward.observe.watch import Watch
@@ -64,3 +66,33 @@ def test_a_fault_is_kept_beside_what_others_saw() -> None:
 
     assert [fault.problem for fault in done.faults] == ["RuntimeError: sensor gone"]
     assert [each.tables[0].height for each in kept] == [2, 2, 2]
+
+
+def test_a_full_disk_is_a_fault_and_no_end() -> None:
+    kept, tries = list[Observation](), iter([True, True, False])
+
+    def keep(seen: Observation) -> None:
+        if next(tries, False):
+            raise StewardError("the disk is full", where="out/telemetry", hint="make room")
+        kept.append(seen)
+
+    done = record(Watch([Eye()]), keep, clock=ManualClock(0.0), for_s=25.0, stop=threading.Event())
+
+    assert [(fault.where, fault.problem) for fault in done.faults] == [
+        ("out/telemetry", "the disk is full")
+    ] * 2
+    assert len(kept) == 2
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
+def test_a_clock_that_jumps_neither_ends_a_recording_nor_makes_it_endless(jump_s: float) -> None:
+    clock, eye = ManualClock(10_000.0), Eye()
+    jumps = iter([False, True])
+
+    def keep(_seen: Observation) -> None:
+        if next(jumps, False):
+            clock.set(clock.now_s() + jump_s)
+
+    record(Watch([eye]), keep, clock=clock, for_s=120.0, stop=threading.Event())
+
+    assert 120.0 / LOOK_S / 2 <= len(eye.looks_s) <= 120.0 / LOOK_S + 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from steward.errors import StewardError
 from steward.model.cluster import Health, Link, LinkKind, Node, Switch
 from steward.model.event import Availability, Observation
 from steward.model.identity import GpuId, NodeId
+from steward.observe import watch as module
 from steward.observe.watch import Watch
 
 
@@ -227,3 +229,72 @@ def test_closing_lets_go_of_all_sources_even_if_one_refuses() -> None:
     watch.close()
 
     assert closed == ["a", "b"]
+
+
+def test_a_source_that_is_being_read_or_does_not_close_holds_nobody_up(
+    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_S", 0.1)
+    closed = []
+
+    class Door(Eye):
+        def close(self) -> None:
+            closed.append(self.name)
+            if self.name == "sticks":
+                gate.wait(30)
+
+    def hang(_t_s: float) -> Observation:
+        gate.wait(30)
+        return Observation()
+
+    watch = Watch([Door("read", hang), Door("sticks", busy("a", 0.1)), Door("c", busy("b", 0.1))])
+    watch.timeout_s = 0.2
+    watch.look(1.0)
+    before_s = time.monotonic()
+    watch.close()
+
+    assert closed == ["sticks", "c"]
+    assert time.monotonic() - before_s < 5.0
+
+
+def test_a_panic_of_a_library_is_a_fault_of_the_collector_that_had_it() -> None:
+    def panic(_t_s: float) -> Observation:
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    watch = Watch([Eye("a", panic), Eye("b", busy("n2/gpu0", 0.2))])
+
+    first, (fault,) = watch.look(1.0)
+    second, (again,) = watch.look(2.0)
+
+    assert entities(first) == entities(second) == ["n2/gpu0"]
+    assert "index out of bounds" in fault.problem
+    assert again.where == "collector a"
+
+
+def test_other_values_of_wrong_shape_are_a_fault_of_their_collector() -> None:
+    odd = pl.DataFrame({"t_s": [1.0], "entity": ["n1"], "metric": ["x"], "value": [1]})
+    watch = Watch([Eye("odd", lambda _t: Observation(other=odd)), Eye("b", busy("n2/gpu0", 0.2))])
+
+    seen, (fault,) = watch.look(1.0)
+
+    assert entities(seen) == ["n2/gpu0"]
+    assert fault.where == "collector odd"
+    assert "value (Float64)" in fault.hint
+
+
+def test_an_account_of_the_cluster_that_does_not_fit_costs_only_itself() -> None:
+    one, two = cluster(node("n1", 1)), cluster(node("n2", 1))
+    strange = replace(two, nodes=(replace(two.nodes[0], gpus=one.nodes[0].gpus),))
+    told = {"a": one, "b": strange}
+    watch = Watch([Eye(name, lambda _t, n=name: Observation(cluster=told[n])) for name in "ab"])
+
+    seen, (fault,) = watch.look(1.0)
+    told["b"] = two
+    later, faults = watch.look(2.0)
+
+    assert seen.cluster is not None
+    assert [each.id for each in seen.cluster.nodes] == ["n1"]
+    assert fault.where == "collector b"
+    assert later.cluster is not None
+    assert [each.id for each in later.cluster.nodes] == ["n1", "n2"]
+    assert faults == ()

@@ -87,6 +87,11 @@ class MarksSocket:
         self._socket = None
         self.place.unlink(missing_ok=True)
 
+    def refused(self) -> bool:
+        """Say whether this user may not make a socket there."""
+        there = next(each for each in self.place.parents if each.exists() or each == each.parent)
+        return not os.access(there, os.W_OK | os.X_OK)
+
     def taken(self) -> bool:
         """Say whether somebody listens there already."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:

@@ -26,6 +26,7 @@ __all__ = [
     "T_S",
     "Frame",
     "check_frame",
+    "check_other",
     "empty_frame",
     "empty_other",
     "job_entity",
@@ -118,3 +119,12 @@ def check_frame(frame: Frame, *, where: str) -> Frame:
             hint=f"a frame has {T_S} (Float64), {ENTITY} (String) and Float64 metrics",
         )
     return frame
+
+
+def check_other(table: Frame, *, where: str) -> Frame:
+    """Return a long table if its columns are the right ones, else say what they should be."""
+    if dict(table.schema) != OTHER_SCHEMA:
+        right = ", ".join(f"{name} ({kind})" for name, kind in OTHER_SCHEMA.items())
+        problem = f"values of other metrics come as {dict(table.schema)}"
+        raise StewardError(problem, where=where, hint=f"their table has {right}")
+    return table

@@ -107,6 +107,7 @@ class JobRows:
             [slots.get(JobId(name[4:]), NONE) if name[:4] == "job:" else NONE for name in names]
         )
         at = np.flatnonzero(slot >= 0)
+        at = at[~(t_s[at] < self._floats["seen_s"][slot[at]])]  # late: known better
         for metric, column in JOB_LEVELS.items():
             if metric in samples:
                 self._floats[column][slot[at]] = samples[metric][at]

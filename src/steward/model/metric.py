@@ -5,6 +5,7 @@ The tables are in `model/metrics/`, one file per kind of thing that is measured.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,6 +20,7 @@ __all__ = [
     "counted",
     "dcgm",
     "nvml",
+    "of_events",
     "otel",
     "psutil",
     "slurm",
@@ -26,6 +28,7 @@ __all__ = [
 
 KIB = float(2**10)
 MIB = float(2**20)
+_OF_EVENTS = re.compile(r"\.(mean|longest|p\d+)_seconds$")
 
 
 class MetricKind(Enum):
@@ -77,6 +80,15 @@ def counted(
         name=name, unit=unit, of=of, meaning=meaning, kind=COUNTER, rate=rate, aliases=aliases
     )
     return counter, Metric(name=rate, unit=per_s, of=of, meaning=f"{meaning}, per second")
+
+
+def of_events(name: str) -> bool:
+    """Say whether a metric tells how long things took: where nothing happened, it has no value.
+
+    >>> of_events("disk.read.mean_seconds"), of_events("disk.busy_share")
+    (True, False)
+    """
+    return _OF_EVENTS.search(name) is not None
 
 
 def alias(vocabulary: str, name: str, scale: float = 1.0) -> Alias:

@@ -238,7 +238,9 @@ class Moment:
         if frame[T_S].n_unique() == 1:
             self._fold_layer(frame, newest=True)
             return
-        age = pl.col(T_S).rank("ordinal", descending=True).over(ENTITY).alias(_AGE)
+        # A row of another sensor without a busy share must not pass for the newest of its GPU.
+        busy = [pl.col(name).is_not_null() for name in frame.columns if name == "gpu.busy_share"]
+        age = pl.col(T_S).rank("ordinal", descending=True).over(ENTITY, *busy).alias(_AGE)
         layers = frame.with_columns(age).partition_by(_AGE, as_dict=True, include_key=False)
         for (nth,) in sorted(layers, reverse=True):
             self._fold_layer(layers[nth,], newest=nth == 1)

@@ -39,7 +39,7 @@ class Batch:
 
     @property
     def size(self) -> int:
-        return self._rows.size
+        return self.rows.size  # room that was never written to takes no memory
 
     @property
     def t_s(self) -> Floats:

@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
 from steward.errors import StewardError, TemporaryError, unknown_name
 from steward.model.event import Availability, Event, Observation
 from steward.observe.agent.parcel import Parcel, open_parcel
@@ -267,7 +269,8 @@ def _decoded(decoder: Decoder, body: bytes) -> Seen:
         return decoder(body)
     except StewardError:
         raise
-    except Exception as fault:  # a stranger's bytes: whatever they do to a decoder is their fault
+    # A stranger's bytes: whatever they do to a decoder is their fault, and a panic is no exception.
+    except (Exception, pl.exceptions.PanicException) as fault:
         problem = f"it cannot be read: {type(fault).__name__}: {fault}"
         raise StewardError(problem[:500], where="intake", hint="see what was sent") from fault
 

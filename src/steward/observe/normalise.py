@@ -14,6 +14,7 @@ from steward.model.metrics import aliases_from
 __all__ = ["Normaliser"]
 
 _ROW = "\0row"  # no metric is called that
+MOST_SEEN = 200_000  # entities whose silence is noticed; strangers may send any number of names
 # DCGM says "blank" with huge numbers, one set for each type of field; the smallest are these.
 DCGM_BLANKS = (2147483632.0, 140737488355312.0, 9223372036854774784.0)
 
@@ -80,8 +81,9 @@ class Normaliser:
         )
         found = []
         for entity, first_s, last_s, within_s in spans.iter_rows():
-            silent_s = max(first_s - self._seen_s.get(entity, first_s), within_s or 0.0)
-            self._seen_s[entity] = last_s
+            seen_s = self._seen_s.pop(entity, first_s)
+            silent_s = max(first_s - seen_s, within_s or 0.0)
+            self._seen_s[entity] = max(seen_s, last_s)  # what comes late takes nothing back
             if silent_s > self.gap_after_s:
                 text = f"said nothing for {silent_s:.0f} s"
                 found.append(
@@ -93,6 +95,8 @@ class Normaliser:
                         source=self.source,
                     )
                 )
+        while len(self._seen_s) > MOST_SEEN:
+            del self._seen_s[next(iter(self._seen_s))]  # the one that was heard of longest ago
         return found
 
     def _rename(self, frame: Frame) -> Frame:

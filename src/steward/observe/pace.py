@@ -29,6 +29,8 @@ MOST_VALUES = 4_000_000  # of one sampler that nobody fetches: 32 MB
 BATCH_S = 10.0
 LATE_SHARE = 0.1  # of a period; a tick that starts later is late, though not missed
 HANGS_S = 1.0  # a reading that takes longer, and longer than three periods, hangs
+STOP_S = 1.0  # how long the end waits for a reading that is under way
+TELL_AGAIN_S = 60.0  # a fault that has other words at every tick is told no more often
 
 
 @dataclass(slots=True)
@@ -54,7 +56,7 @@ class Track:
 
     def __init__(self, sampler: Sampler, *, every_s: float, gap_after_s: float = 120.0) -> None:
         self.name = sampler.name
-        self.gap_after_s = gap_after_s
+        self.gap_after_s = max(gap_after_s, 3 * every_s)  # a slow pace is not silence
         self.every_s = every_s
         self.runner: _Runner | None = None  # who reads it
         self.begun = threading.Event()  # the first tick is there
@@ -62,13 +64,17 @@ class Track:
         self._sampler = sampler
         self._lock = threading.Lock()  # of what waits to be fetched
         self._batches: deque[Batch] = deque()
-        self._words = Words(sampler.vocabulary, gap_after_s=gap_after_s)
+        self._turn = threading.Lock()  # who holds it reads; nobody else does meanwhile
+        self._words = Words(sampler.vocabulary, gap_after_s=self.gap_after_s)
         self._fetched_s: float | None = None  # the time of the last tick that was fetched
         self._unknown: frozenset[str] = frozenset()  # words that were told of
         self._layout = Layout(blocks=())
         self._row = np.empty(0)
         self._events: list[Event] = []
-        self._broken = ""  # the fault that was told last
+        self._broken = ""  # what is wrong now
+        self._told_s = -math.inf  # when a fault was told last
+        self._reading = (0.0, 0.0)  # when the newest reading began: monotonic, and as it is told
+        self._dropped = 0  # ticks that were given up and not yet told of
 
     @property
     def stats(self) -> PaceStats:
@@ -76,9 +82,27 @@ class Track:
         with self._lock:
             return replace(self._stats)
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether a reading is under way: its source must not be taken away now."""
+        return self._turn.locked()
+
     def tick(self, t_s: float, *, late_s: float = 0.0) -> None:
         """Read once, for the time `t_s`; the beat was `late_s` ago."""
-        fault = ""
+        if not self._turn.acquire(blocking=False):
+            return  # it was given to another thread in the very moment that it came back
+        self._reading = (time.monotonic(), t_s)
+        try:
+            fault = self._read()
+            with self._lock:
+                self._take(fault, t_s)
+                self._count(late_s)
+        finally:
+            self._turn.release()
+        self.begun.set()
+
+    def _read(self) -> str:
+        """Fill the row; return what went wrong, or nothing."""
         try:
             layout = self._sampler.layout()
             if layout is not self._layout:
@@ -86,28 +110,39 @@ class Track:
             self._row.fill(np.nan)
             self._sampler.sample(self._row)
         except Exception as raised:  # noqa: BLE001 - a plug's fault is a gap in its own numbers
-            fault = str(raised) if isinstance(raised, StewardError) else repr(raised)
-        with self._lock:
-            if fault != self._broken:
-                self._tell(fault, t_s)
-            if fault:
-                self._stats.failed += 1
-            else:
-                self._keep(t_s)
-            self._count(late_s)
-        self.begun.set()
+            return str(raised) if isinstance(raised, StewardError) else repr(raised)
+        return ""
+
+    def _take(self, fault: str, t_s: float) -> None:
+        changed = bool(fault) != bool(self._broken)
+        if changed or (fault != self._broken and abs(t_s - self._told_s) >= TELL_AGAIN_S):
+            self._tell(fault, t_s)
+        if fault:
+            self._stats.failed += 1
+        else:
+            self._keep(t_s)
 
     def drain(self) -> tuple[tuple[Frame, ...], tuple[Event, ...]]:
         """Return what was read since the last time, in our words, a table per set of columns."""
         with self._lock:
+            self._notice_hanging()
             batches = list(self._batches)
             self._batches.clear()
             events, self._events = self._events, []
+            dropped, self._dropped = self._dropped, 0
+        if dropped and batches:
+            text = f"{dropped} ticks were given up: nobody has fetched them in time"
+            events.append(self._event(float(batches[0].t_s[0]), "telemetry.lost", self.name, text))
         frames = []
         for batch in batches:
             frames += self._words.frames(batch)
             events += [*self._gaps(batch), *self._strangers(batch)]
         return tuple(frames), tuple(events)
+
+    def _notice_hanging(self) -> None:
+        since_s, t_s = self._reading
+        if self.is_reading and not self._broken and _hangs(since_s, self.every_s):
+            self._tell("a reading does not end; its samples are missing until it does", t_s)
 
     def _gaps(self, batch: Batch) -> list[Event]:
         """Say of each entity but jobs that it was silent for too long before or within a batch."""
@@ -146,21 +181,28 @@ class Track:
     def _keep(self, t_s: float) -> None:
         newest = self._batches[-1] if self._batches else None
         if newest is None or newest.layout is not self._layout or newest.is_full:
-            newest = Batch(self._layout, ticks=max(8, math.ceil(BATCH_S / self.every_s)))
+            newest = Batch(self._layout, ticks=self._batch_ticks())
             self._batches.append(newest)
             self._make_room()
         newest.keep(t_s, self._row)
 
+    def _batch_ticks(self) -> int:
+        """Return how many ticks share a matrix: few where rows are wide, so that few go at once."""
+        ticks = max(8, math.ceil(BATCH_S / self.every_s))
+        return max(1, min(ticks, MOST_VALUES // 16 // max(1, self._layout.width)))
+
     def _make_room(self) -> None:
         """Give up the oldest ticks when nobody fetches them; memory stays bounded."""
         while len(self._batches) > 1 and sum(each.size for each in self._batches) > MOST_VALUES:
-            self._stats.dropped += self._batches.popleft().count
+            gone = self._batches.popleft().count
+            self._stats.dropped += gone
+            self._dropped += gone
 
     def _tell(self, fault: str, t_s: float) -> None:
         """Say once that reading fails, and once that it works again."""
         kind = "collector.failed" if fault else "collector.works-again"
         text = fault or f"it can be read again (was: {self._broken})"
-        self._broken = fault
+        self._broken, self._told_s = fault, t_s
         self._events.append(self._event(t_s, kind, self.name, text))
 
 
@@ -190,12 +232,22 @@ class Pace:
                 if others:
                     self._give_runner(others)
 
+    def await_first(self, track: Track) -> None:
+        """Wait for the first tick of a sampler, but not behind one that hangs."""
+        while not track.begun.wait(HANGS_S):
+            self.start()
+
     def stop(self) -> None:
         """Take no more ticks; those that wait can still be fetched."""
         with self._lock:
             self._stopped = True
             for runner in self._runners:
                 runner.stop()
+            until_s = time.monotonic() + STOP_S
+            for runner in self._runners:
+                runner.join(timeout=max(0.0, until_s - time.monotonic()))
+        for track in self.tracks.values():
+            track.begun.set()  # no tick will come any more; nobody waits for it
 
     def _give_runner(self, tracks: list[Track]) -> None:
         runner = _Runner(self.every_s)
@@ -214,20 +266,20 @@ class _Runner(threading.Thread):
         self.tracks: tuple[Track, ...] = ()
         self._every_s = every_s
         self._reading: tuple[Track, float] | None = None  # which one, since when
+        self._ends = False
         self._held = threading.Lock()  # waiting for it with a timeout is the cheapest alarm clock
         self._held.acquire()
 
     def stop(self) -> None:
         """End after the reading that is under way."""
-        if self._held.locked():
+        if not self._ends:
+            self._ends = True
             self._held.release()
-        if self.is_alive():
-            self.join(timeout=2 * self._every_s + HANGS_S)
 
     def waiting(self) -> list[Track]:
         """Return the tracks that wait for one that hangs; they may be given to another runner."""
         reading = self._reading
-        if reading is None or time.monotonic() - reading[1] <= max(HANGS_S, 3 * self._every_s):
+        if reading is None or not _hangs(reading[1], self._every_s):
             return []
         return [each for each in self.tracks if each is not reading[0] and each.runner is self]
 
@@ -235,9 +287,8 @@ class _Runner(threading.Thread):
         # The beat follows the machine's clock, so that nodes sample together, but is kept by the
         # monotonic one: a clock that jumps must not bring a burst of ticks or a long silence.
         every_s = self._every_s
-        due_s = time.monotonic()
-        self._beat(due_s, 0.0)
-        due_s += every_s - time.time() % every_s
+        self._beat(time.monotonic(), 0.0)  # the first one may take long: programs are loaded
+        due_s = time.monotonic() + every_s - time.time() % every_s
         while not self._held.acquire(timeout=max(0.0, due_s - time.monotonic())):
             now_s = time.monotonic()
             self._beat(now_s, now_s - due_s)
@@ -245,8 +296,12 @@ class _Runner(threading.Thread):
 
     def _beat(self, now_s: float, late_s: float) -> None:
         for track in self.tracks:
-            if track.runner is self:
+            if track.runner is self and not self._ends:
                 self._reading = (track, now_s)
                 track.tick(time.time(), late_s=late_s)
                 now_s = time.monotonic()
         self._reading = None
+
+
+def _hangs(since_s: float, every_s: float) -> bool:
+    return time.monotonic() - since_s > max(HANGS_S, 3 * every_s)

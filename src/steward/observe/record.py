@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from steward.clock import Clock
+from steward.errors import StewardError
 from steward.model.event import Event, Fault, Observation
 from steward.observe.watch import Watch
 
 __all__ = ["Recorded", "record"]
 
 LOOK_S = 10.0  # from one look to the next; ticks wait in memory no longer than that
+LONGEST_S = 60.0  # between two looks; a clock that says more, or less than nothing, has jumped
 
 
 @dataclass(slots=True)
@@ -46,19 +48,31 @@ def record(
     for_s: float,
     stop: threading.Event,
 ) -> Recorded:
-    """Look every few seconds until the time is over or `stop` is set; the last ticks count too."""
-    began_s = clock.now_s()
-    done = Recorded(from_s=began_s, to_s=began_s)
+    """Look every few seconds until the time is over or `stop` is set; the last ticks count too.
+
+    What cannot be kept now (a full disk) is a fault and no end: there may be room again.
+    """
+    before_s = clock.now_s()
+    done = Recorded(from_s=before_s, to_s=before_s)
+    left_s = for_s
     while True:
-        left_s = began_s + for_s - clock.now_s()
+        t_s = clock.now_s()
+        left_s -= min(max(t_s - before_s, 0.0), LONGEST_S)
+        before_s = t_s
         over = left_s <= 0 or stop.is_set()
         if over:
             watch.stop()
-        t_s = clock.now_s()
         seen, faults = watch.look(t_s)
-        keep(seen)
-        done.add(seen, faults, t_s)
+        done.add(seen, (*faults, *_kept(keep, seen, t_s)), t_s)
         if over:
             watch.close()
             return done
         clock.wait(min(LOOK_S, left_s), stop)
+
+
+def _kept(keep: Callable[[Observation], None], seen: Observation, t_s: float) -> list[Fault]:
+    try:
+        keep(seen)
+    except StewardError as fault:
+        return [Fault(t_s=t_s, where=fault.where, problem=fault.problem, hint=fault.hint)]
+    return []

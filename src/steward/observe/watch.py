@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,8 +19,8 @@ import polars as pl
 
 from steward.errors import StewardError
 from steward.model.cluster import Cluster, Link, Node, Switch
-from steward.model.event import Event, Fault, Observation
-from steward.model.frame import Frame, empty_frame, empty_other
+from steward.model.event import Fault, Observation
+from steward.model.frame import check_other, empty_frame, empty_other
 from steward.model.identity import NodeId
 from steward.model.job import Tenant
 from steward.observe.normalise import Normaliser
@@ -28,6 +28,9 @@ from steward.observe.pace import Pace, PaceStats, Track
 from steward.ports import Collector, Resumable, Sampler
 
 __all__ = ["Watch"]
+
+HUNG_S = 0.25  # how long a look waits for one that hung in the last look already
+CLOSE_S = 2.0  # and the end for a source that does not let itself be closed
 
 
 class Watch:
@@ -47,10 +50,7 @@ class Watch:
         self._tenants: dict[str, tuple[Tenant, ...]] = {}
         samplers = [each for each in collectors if isinstance(each, Sampler)]
         self._pace = Pace(samplers, every_s=sample_every_s, gap_after_s=gap_after_s)
-        self._posts = [
-            _Post(each, self._pace.tracks.get(each.name), gap_after_s=gap_after_s)
-            for each in collectors
-        ]
+        self._posts = [_Post(each, self._pace, gap_after_s=gap_after_s) for each in collectors]
         self._clusters: dict[str, Cluster] = {}
 
     def look(self, t_s: float) -> tuple[Observation, tuple[Fault, ...]]:
@@ -66,8 +66,7 @@ class Watch:
             seen += got
             faults += [fault] if fault else []
             for each in got:
-                if each.cluster is not None:
-                    self._clusters[post.name] = each.cluster
+                faults += self._learn_cluster(post.name, each.cluster, t_s)
                 if each.tenants is not None:
                     self._tenants[post.name] = each.tenants
         return self._merge(seen), tuple(faults)
@@ -102,6 +101,18 @@ class Watch:
         for post in self._posts:
             post.close()
 
+    def _learn_cluster(self, name: str, told: Cluster | None, t_s: float) -> list[Fault]:
+        """Take what one collector knows of the cluster, unless it does not fit to the rest."""
+        if told is None:
+            return []
+        try:
+            _united((*(each for of, each in self._clusters.items() if of != name), told))
+        except StewardError as fault:
+            where = f"collector {name}"
+            return [Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)]
+        self._clusters[name] = told
+        return []
+
     def _merge(self, seen: Sequence[Observation]) -> Observation:
         if len(seen) == 1 and len(self._posts) == 1 and not self._named:
             return seen[0]
@@ -114,7 +125,7 @@ class Watch:
             lines=tuple(line for each in seen for line in each.lines),
             spans=tuple(span for each in seen for span in each.spans),
             jobs=tuple(job for each in seen for job in each.jobs),
-            cluster=_united(tuple(self._clusters.values())) if fresh else None,
+            cluster=_united(tuple(self._clusters.values())) if fresh and self._clusters else None,
             tenants=self._all_tenants() if told else None,
             health={gpu: health for each in seen for gpu, health in each.health.items()},
         )
@@ -136,14 +147,15 @@ class _Answer:
 class _Post:
     """One collector with a thread of its own, so that nobody waits for it for ever."""
 
-    def __init__(self, collector: Collector, track: Track | None, *, gap_after_s: float) -> None:
+    def __init__(self, collector: Collector, pace: Pace, *, gap_after_s: float) -> None:
         self.name = collector.name
-        self._track = track
+        self._pace = pace
+        self._track: Track | None = pace.tracks.get(collector.name)
         self._collector = collector
         self._normaliser = Normaliser(
             source=collector.name, vocabulary=collector.vocabulary, gap_after_s=gap_after_s
         )
-        self._asked: queue.SimpleQueue[float] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[float | None] = queue.SimpleQueue()  # None: the end
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
         self.positions: Any = None  # how far a stream was read, in answers that were fetched
         self._busy = False
@@ -157,7 +169,7 @@ class _Post:
 
     def answer(self, timeout_s: float, t_s: float) -> tuple[list[Observation], Fault | None]:
         try:
-            got = self._answers.get(timeout=timeout_s)
+            got = self._answers.get(timeout=min(timeout_s, HUNG_S) if self._hangs else timeout_s)
         except queue.Empty:
             return [], self._late(t_s)
         self._busy = self._hangs = False
@@ -170,10 +182,15 @@ class _Post:
             self._collector.resume(positions)
 
     def close(self) -> None:
+        """Let go of the source, unless somebody is still reading from it: that might not end."""
+        self._asked.put(None)
+        asked = self._busy and self._answers.empty()
         close = getattr(self._collector, "close", None)
-        if callable(close):
-            with suppress(Exception):  # it goes anyway, and nobody could do anything about it
-                close()
+        if asked or (self._track is not None and self._track.is_reading) or not callable(close):
+            return
+        closing = threading.Thread(target=_quietly, args=(close,), daemon=True)
+        closing.start()
+        closing.join(timeout=CLOSE_S)
 
     def _late(self, t_s: float) -> Fault | None:
         if self._hangs:
@@ -187,38 +204,50 @@ class _Post:
         )
 
     def _work(self) -> None:
-        while True:
-            t_s = self._asked.get()
-            try:
-                seen = self._look(t_s)
-                stream = self._collector if isinstance(self._collector, Resumable) else None
-                positions = None if stream is None else stream.positions()
-                self._answers.put(_Answer(seen=seen, positions=positions))
-            except Exception as fault:  # noqa: BLE001 - a plug's fault must not stop the others
-                self._answers.put(_Answer(fault=self._fault(fault, t_s)))
+        while (t_s := self._asked.get()) is not None:
+            self._answers.put(self._answered(t_s))
 
-    def _look(self, t_s: float) -> Observation:
-        sampled, told = self._sampled()
+    def _answered(self, t_s: float) -> _Answer:
+        sampled: Observation | None = None
+        try:
+            sampled = self._sampled()
+            seen = self._look(t_s, sampled)
+            stream = self._collector if isinstance(self._collector, Resumable) else None
+            positions = None if stream is None else stream.positions()
+        # A plug's fault must not stop the others, nor take away what was sampled before it.
+        except (Exception, pl.exceptions.PanicException) as fault:  # noqa: BLE001
+            return _Answer(seen=sampled, fault=self._fault(fault, t_s))
+        return _Answer(seen=seen, positions=positions)
+
+    def _look(self, t_s: float, sampled: Observation | None) -> Observation:
         seen = self._collector.collect(t_s)
-        frames, events = [*sampled], [*told, *seen.events]
+        check_other(seen.other, where=self.name)
+        frames = [] if sampled is None else [*sampled.frames]
+        events = [*(sampled.events if sampled else ()), *seen.events]
         for raw in seen.tables:
             frame, odd = self._normaliser.normalise(raw)
             frames.append(frame)
             events += odd
         return replace(seen, frame=empty_frame(), frames=tuple(frames), events=tuple(events))
 
-    def _sampled(self) -> tuple[tuple[Frame, ...], tuple[Event, ...]]:
+    def _sampled(self) -> Observation | None:
         if self._track is None:
-            return (), ()
-        self._track.begun.wait()  # the first look brings the first tick
-        return self._track.drain()
+            return None
+        self._pace.await_first(self._track)  # the first look brings the first tick
+        frames, events = self._track.drain()
+        return Observation(frames=frames, events=events)
 
-    def _fault(self, fault: Exception, t_s: float) -> Fault:
+    def _fault(self, fault: BaseException, t_s: float) -> Fault:
         where = f"collector {self.name}"
         if isinstance(fault, StewardError):
             return Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)
         problem = f"{type(fault).__name__}: {fault}"
         return Fault(t_s=t_s, where=where, problem=problem, hint="its other samples are kept")
+
+
+def _quietly(close: Callable[[], None]) -> None:
+    with suppress(Exception):  # it goes anyway, and nobody could do anything about it
+        close()
 
 
 def _united(clusters: Sequence[Cluster]) -> Cluster:

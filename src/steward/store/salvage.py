@@ -27,8 +27,9 @@ from steward.store.records import (
     Row,
     is_sound,
 )
+from steward.store.sync import sync_folder
 
-__all__ = ["repaired", "sync_folder"]
+__all__ = ["repaired"]
 
 _BESIDE = ("-wal", "-shm")
 _BATCH_ROWS = 10_000
@@ -56,15 +57,6 @@ def repaired(file: Path) -> tuple[str, ...]:
     aside = next(path for path in _asides(file) if not path.exists())
     file.rename(aside)
     return (_salvage(file, aside, fault),)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and new names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _fault(file: Path) -> str:

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from steward.clock import Clock, WallClock
 from steward.errors import StewardError, unknown_name
-from steward.store.salvage import sync_folder
+from steward.store.sync import sync_folder
 
 __all__ = ["Role", "Token", "Tokens"]
 

@@ -34,7 +34,7 @@ def test_an_import_says_what_it_made_of_a_file(tmp_path: Path) -> None:
     assert answer.json["files"] == [{"file": str(file), "format": "csv"}]
     assert answer.json["columns"] == {"gpu_util": BUSY}
     assert answer.json["unknown"] == ["strange"]
-    assert answer.json["bad"] == {"the time cannot be read": 1}
+    assert answer.json["bad"] == {"the time in 't' cannot be read": 1}
     assert answer.json["from_s"] == answer.json["to_s"] == T0
     assert "read as csv" in shown.out
     assert "line 3" in shown.err
@@ -78,6 +78,35 @@ def test_sql_is_answered_as_table_json_and_csv(data: str) -> None:
     assert as_csv.out == "entity,n\nn1/gpu0,60\nn1/gpu1,60\n"
 
 
+def test_two_columns_of_one_name_are_both_in_json(data: str) -> None:
+    answer = steward("observe", "query", "SELECT 1 AS a, 2 AS a", "--data", data, "--json")
+
+    assert answer.json == [{"a": 1, "a_1": 2}]
+
+
+def test_since_means_those_seconds_and_not_the_hour_they_are_in(data: str) -> None:
+    sql = "SELECT count(*) AS n FROM telemetry"
+
+    answer = steward("observe", "query", sql, "--data", data, "--since", "9s", "--json")
+    wrong = steward("observe", "query", sql, "--data", data, "--since", "soon")
+
+    assert answer.json == [{"n": 10}]
+    assert wrong.code == 2
+    assert "--since: 'soon' is no time" in wrong.err
+
+
+def test_a_time_without_the_metric_is_no_mistake_in_its_name(data: str) -> None:
+    before = f"from {T0 - 7200} to {T0 - 3600}"
+
+    raw = steward("observe", "query", f"mean({BUSY}) by entity {before}", "--data", data)
+    tier = steward("observe", "query", f"mean({BUSY}) every 5m {before}", "--data", data)
+    wrong = steward("observe", "query", f"mean({BUSY}x) {before}", "--data", data)
+
+    assert (raw.code, tier.code, wrong.code) == (0, 0, 2)
+    assert "no rows" in raw.err
+    assert f"did you mean '{BUSY}'" in wrong.err
+
+
 def test_the_small_form_is_answered_too(data: str) -> None:
     answer = steward(
         "observe", "query", f"count({BUSY}) by entity since 9s", "--data", data, "--json"
@@ -112,7 +141,10 @@ def test_a_long_answer_is_cut_and_says_so(data: str) -> None:
     ("question", "said"),
     [
         ("SELECT nothing FROM telemetry", "line 1, column 8"),
-        ("DELETE FROM telemetry", "query, column 1"),
+        ("DELETE FROM telemetry", "only one statement that reads"),
+        ("selec * from telemetry", "line 1, column 1"),
+        ("SELECT * FROM '/etc/passwd'", "SHOW TABLES lists"),
+        ("SELECT * FROM read_text('/etc/passwd')", "only the folder's own tables"),
         ("mean(gpu.busy_share) evry 1m", "query, column 22"),
         (f"mean({BUSY}x)", f"did you mean '{BUSY}'"),
     ],
@@ -165,3 +197,22 @@ def test_quality_exits_1_when_something_bad_is_found(tmp_path: Path, data: str) 
     assert [flaw["kind"] for flaw in bad.json["flaws"]] == ["out-of-range"]
     assert bad.json["flaws"][0]["severity"] == "error"
     assert fine.code == 0
+
+
+def test_quality_says_once_what_many_metrics_have_in_common(tmp_path: Path) -> None:
+    names = [f"host.{word}_per_s" for word in ("interrupts", "context_switches")]
+    names += ["host.page_faults_per_s", "host.page_faults.major_per_s", "host.tcp.resets_per_s"]
+    file = tmp_path / "n1.csv"
+    rows = [f"{T0 + second}{',0' * len(names)}" for second in range(60)]
+    file.write_text("\n".join([",".join(["t_s", *names]), *rows]) + "\n")
+    steward("observe", "import", str(file), "--out", str(tmp_path / "d"))
+
+    short = steward("observe", "quality", str(tmp_path / "d"))
+    long = steward("observe", "quality", str(tmp_path / "d"), "--all")
+
+    assert short.code == long.code == 0
+    assert short.out.count("always-zero  n1") == 1
+    assert "and 2 more" in short.out
+    assert short.out.count("it may truly be unused") == 1
+    assert "5 findings" in short.err
+    assert all(name in long.out for name in names)

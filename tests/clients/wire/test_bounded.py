@@ -29,7 +29,7 @@ def test_a_bomb_is_refused_before_it_is_large(encoding: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"x", gzip.compress(b"abc")[:-4], gzip.compress(b"a") + b"!"]
+    "body", [b"", b"x", gzip.compress(b"abc", mtime=0)[:-4], gzip.compress(b"a", mtime=0) + b"!"]
 )
 def test_what_is_not_gzip_is_refused(body: bytes) -> None:
     with pytest.raises(StewardError, match="is not gzip"):

@@ -27,7 +27,10 @@ class Source:
     name, vocabulary = "source", "canonical"
 
     def __init__(self) -> None:
-        self.broken = False
+        self.broken = self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
 
     def available(self) -> Availability:
         return Availability(status="ok", reason="")
@@ -76,6 +79,7 @@ def test_an_agent_sends_until_it_is_told_to_stop_and_then_the_rest(scene: Scene)
     assert scene.shipping.buffer.waiting_parcels == 0
     assert scene.said[0] == "sending"
     assert scene.said[-1] == "stopped"
+    assert scene.source.closed
 
 
 def test_it_writes_how_it_is_doing(scene: Scene) -> None:

@@ -200,6 +200,18 @@ def test_a_second_listener_is_told_that_the_place_is_taken(ear: Ear) -> None:
         second.collect(1.0)
 
 
+def test_a_place_that_this_user_may_not_use_is_missing_and_one_to_be_made_is_not(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("")
+
+    refused = Marks(place=str(tmp_path / "file" / "marks.sock")).available()
+    to_be_made = Marks(place=str(tmp_path / "a" / "b" / "marks.sock")).available()
+
+    assert (refused.status, to_be_made.status) == ("missing", "ok")
+    assert "may not listen" in refused.reason
+
+
 def test_a_socket_that_was_left_behind_is_taken_over(tmp_path: Path) -> None:
     place = tmp_path / "marks.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as killed:

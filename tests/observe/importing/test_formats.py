@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -164,9 +167,88 @@ def test_prometheus_text_is_placed_by_its_labels(tmp_path: Path) -> None:
     assert ask(tmp_path / "out", 'SELECT t_s, entity, "gpu.busy_share" FROM telemetry') == [
         (T0, "n1/gpu3", 0.5)
     ]
-    assert ask(tmp_path / "out", "SELECT entity, metric, value FROM other") == [("n2", "up", 1.0)]
-    assert told.bad == {"no sample in the exposition format": 1, "a sample without a time": 1}
-    assert told.examples["a sample without a time"] == ["dump.prom, line 6"]
+    others = "SELECT entity, metric, value FROM other WHERE metric <> 'no_time'"
+    assert ask(tmp_path / "out", others) == [("n2", "up", 1.0)]
+    assert told.bad == {"no sample in the exposition format": 1}
+
+
+def test_a_scrape_without_times_has_that_of_its_file(tmp_path: Path) -> None:
+    file = write(tmp_path, "# TYPE node_load1 gauge\nnode_load1 3.5\nnot a sample\n", "n1.prom")
+    os.utime(file, (T0, T0))
+
+    told = imported(file, tmp_path / "out")
+
+    assert ask(tmp_path / "out", 'SELECT t_s, entity, "host.load_1m" FROM telemetry') == [
+        (T0, "n1", 3.5)
+    ]
+    assert told.notes == ("n1.prom: samples without a time have that of the file's last change",)
+
+
+def test_quotes_hold_a_name_together_and_one_that_is_not_closed_costs_its_line(
+    tmp_path: Path,
+) -> None:
+    text = f't,load1,"a,b"\n{T0},1,2\n{T0 + 1},"1,2\n{T0 + 2},3,4\n'
+
+    told = imported(write(tmp_path, text), tmp_path / "out")
+
+    assert told.unknown == ("a,b",)
+    assert told.bad == {"not 3 fields": 1}
+    assert ask(tmp_path / "out", 'SELECT "host.load_1m" FROM telemetry ORDER BY 1') == [
+        (1.0,),
+        (3.0,),
+    ]
+
+
+@pytest.mark.parametrize("name", ["csv", "h200", "reveal"])
+def test_what_is_no_text_at_all_is_refused_in_words(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "x.csv"
+    file.write_bytes(np.random.default_rng(7).bytes(60_000))
+
+    with pytest.raises(StewardError):
+        import_all([work_for(Source(path=file), name)], tmp_path / "out")
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_first_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "zeros.csv"
+    with file.open("wb") as stream:
+        stream.truncate(1 << 30)
+    tracemalloc.start()
+
+    with pytest.raises(StewardError, match="longer than 4 MiB"):
+        import_all([work_for(Source(path=file), "csv")], tmp_path / "out")
+
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_bytes < 64 << 20
+
+
+def test_a_moment_before_1970_is_counted_as_one_that_cannot_be_read(tmp_path: Path) -> None:
+    told = imported(write(tmp_path, f"t,load1\n-5,1\n{T0},1\n"), tmp_path / "out")
+
+    assert told.bad == {"the time in 't' cannot be read": 1}
+    assert told.from_s == T0
+
+
+def test_of_two_columns_of_time_the_stamp_is_taken(tmp_path: Path) -> None:
+    text = f"Date,Time,Timestamp,load1\n2023.11.14,22-13-20,{T0},1\n"
+
+    assert imported(write(tmp_path, text), tmp_path / "out").from_s == T0
+
+
+def test_what_steward_exposed_comes_back_under_its_names(tmp_path: Path) -> None:
+    text = (
+        f'steward_gpu_busy_share{{node="n1",gpu="3"}} 0.5 {T0}\n'
+        f'steward_disk_busy_share{{node="n1",disk="sda"}} 0.25 {T0}\n'
+    )
+
+    imported(write(tmp_path, text, "dump.prom"), tmp_path / "out")
+
+    assert ask(
+        tmp_path / "out",
+        'SELECT entity, "gpu.busy_share", "disk.busy_share" FROM telemetry ORDER BY 1',
+    ) == [("n1/disk:sda", None, 0.25), ("n1/gpu3", 0.5, None)]
 
 
 def test_prometheus_json_of_a_range_query(tmp_path: Path) -> None:
@@ -217,12 +299,12 @@ def test_rows_that_cannot_be_used_are_counted_with_their_lines(tmp_path: Path) -
 
     assert told.bad == {
         "not 2 fields": 2,
-        "the time cannot be read": 1,
+        "the time in 't' cannot be read": 1,
         "'load1' is no number": 1,
         "a second row of the same entity and time": 1,
     }
     assert told.examples["not 2 fields"] == ["n7.csv, line 4", "n7.csv, line 5"]
-    assert told.examples["the time cannot be read"] == ["n7.csv, line 3"]
+    assert told.examples["the time in 't' cannot be read"] == ["n7.csv, line 3"]
     assert told.rows == 7
 
 
@@ -233,7 +315,11 @@ def test_rows_that_cannot_be_used_are_counted_with_their_lines(tmp_path: Path) -
         (b"\x00\x01\x02", "x.bin", "is no format"),
         (b"a,b\n1,2\n", "x.csv", "is no format"),
         (b"PAR1 and nothing", "x.parquet", "cannot be read as Parquet"),
-        (gzip.compress(b"t,load1\n1,2\n" * 100)[:40], "x.csv.gz", "compressed file is broken"),
+        (
+            gzip.compress(b"t,load1\n1,2\n" * 100, mtime=0)[:40],
+            "x.csv.gz",
+            "compressed file is broken",
+        ),
         (b"t,load1,load1\n1,2,3\n", "x.csv", "more than once"),
     ],
 )

@@ -123,7 +123,7 @@ def test_marks_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
 def test_without_marks_there_are_still_runs(tmp_path: Path) -> None:
     told, out = recorded(tmp_path, [])
 
-    assert told.spans == {"run": 4}
+    assert told.spans == {"run": 2}
     assert ask(out, "SELECT DISTINCT run FROM telemetry ORDER BY 1") == [("a-00",), ("a-01",)]
 
 

@@ -126,6 +126,28 @@ def test_a_gap_is_told_with_its_cause(tmp_path: Path) -> None:
     assert gap.evidence["longest_s"] == pytest.approx(202.0)
 
 
+def test_an_entity_that_changes_its_columns_has_no_gaps(tmp_path: Path) -> None:
+    whole = clean(8).with_columns(pl.lit(0.5).alias("gpu.memory.busy_share"))
+    late = pl.col("t_s") % 120 >= 60
+    with closing(Recording(tmp_path, keep_days=1e6)) as recording:
+        recording.keep(Observation(frame=whole.filter(late)))
+        recording.keep(Observation(frame=whole.filter(~late).drop("gpu.memory.busy_share")))
+
+    assert [flaw.kind for flaw in assess(tmp_path).flaws if flaw.kind == "gap"] == []
+
+
+def test_a_column_of_another_kind_is_not_missing(tmp_path: Path) -> None:
+    frame = clean(9).with_columns(pl.lit(None, pl.Float64).alias("share.busy_share"))
+
+    assert judged(tmp_path, frame).flaws == ()
+
+
+def test_what_rounding_makes_negative_is_no_reset(tmp_path: Path) -> None:
+    moment = ON_N1 & (pl.col("t_s") == T0 + 9)
+
+    assert judged(tmp_path, changed(clean(10), SENT, pl.lit(-5e-8), moment)).flaws == ()
+
+
 def test_a_stuck_sensor_is_told_with_when_and_at_what(tmp_path: Path) -> None:
     flaw = one(judged(tmp_path, FAULTS["stuck"](clean(2))), "stuck")
 
@@ -152,6 +174,20 @@ def test_a_temperature_that_never_moves_is_stuck(tmp_path: Path) -> None:
     still = clean(4, nodes=1).with_columns(pl.lit(34.0).alias(TEMP))
 
     assert one(judged(tmp_path, still), "stuck").metric == TEMP
+
+
+def test_a_latency_without_a_value_means_that_nothing_happened(tmp_path: Path) -> None:
+    quiet = clean(7).select(
+        "t_s",
+        pl.col("entity").str.strip_suffix("/gpu0"),
+        pl.lit(None, pl.Float64).alias("kernel.run_queue.wait.p99_seconds"),
+        pl.when(pl.col("t_s") < T0 + 9).then(0.002).alias("disk.read.mean_seconds"),
+    )
+
+    flaw = one(judged(tmp_path, quiet), "no-events")
+
+    assert (flaw.metric, flaw.severity) == ("kernel.run_queue.wait.p99_seconds", Severity.INFO)
+    assert (flaw.entity, flaw.of) == ("*", "node")
 
 
 def test_raw_counters_that_fall_were_reset_or_wrapped(tmp_path: Path) -> None:

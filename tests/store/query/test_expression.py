@@ -66,6 +66,26 @@ def test_the_coarsest_tier_that_can_tell_is_asked() -> None:
     assert table(f"p95({BUSY}) every 5m") == "telemetry"
     assert table(f"mean({BUSY}) by job every 5m") == "telemetry"
     assert table(f"mean({BUSY}) every 7s") == "telemetry"
+    assert table(f"mean({BUSY}) every 5m from 600 to 900") == "telemetry_5m"
+    assert table(f"mean({BUSY}) every 5m from 600 to 910") == "telemetry_10s"
+    assert table(f"mean({BUSY}) every 5m from 600 to 911") == "telemetry"
+
+
+@pytest.mark.parametrize("ends_s", [400, 410, 411, 600])
+def test_every_tier_ends_where_the_question_ends(folder: Path, ends_s: int) -> None:
+    time = f"every 5m from {T0} to {T0 + ends_s}"
+
+    assert answer(folder, f"count({BUSY}) {time} where node = n2") == [
+        (T0, 300),
+        (T0 + 300, ends_s - 300),
+    ]
+
+
+def test_since_begins_with_a_whole_step_whatever_is_worked_out(folder: Path) -> None:
+    mean = answer(folder, f"mean({BUSY}) every 5m since 7m where node = n1")
+    median = answer(folder, f"median({BUSY}) every 5m since 7m where node = n1")
+
+    assert mean == median == [(T0, 0.0), (T0 + 300, 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +104,13 @@ def test_the_coarsest_tier_that_can_tell_is_asked() -> None:
         ("mean(x) %", 9, "cannot read"),
         ("mean(x) limit 3", 9, "known: by, every"),
         ("mean(x) from yesterday", 14, "is no moment"),
+        ("mean(x) from 5 to 3", 19, "ends before it begins"),
+        ("mean(x) from 5 to", 18, "ends here"),
+        ("mean(x) top 0", 13, "is no number of rows"),
+        ("mean(x) top -3", 13, "is no number of rows"),
+        ("mean(x) top 1.5", 13, "is no number of rows"),
+        ("mean(x) every 1m every 2m", 18, "is there twice"),
+        ("mean(entity)", 6, "is a text"),
         ("", 1, "is expected"),
     ],
 )
@@ -113,7 +140,17 @@ def test_names_cannot_smuggle_sql_in(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["select 1", "  WITH a AS (SELECT 1) FROM a", "FROM telemetry", "(SELECT 1)"]
+    "text",
+    [
+        "select 1",
+        "  WITH a AS (SELECT 1) FROM a",
+        "FROM telemetry",
+        "(SELECT 1)",
+        "-- why\nSELECT 1",
+        "/* why */ SELECT 1",
+        "DROP VIEW telemetry",
+        "selct * from telemetry",
+    ],
 )
 def test_sql_is_told_from_the_small_form(text: str) -> None:
     assert is_sql(text)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -13,8 +15,11 @@ from factories import samples
 from steward.errors import StewardError
 from steward.model.event import Event, Observation
 from steward.model.span import Span
+from steward.store.files.parquet import Shape
 from steward.store.journal import open_journal
 from steward.store.query import Limits, Query
+from steward.store.query.repeats import repeated
+from steward.store.query.views import scan_sql
 from steward.store.recording import Recording
 
 T0 = 1_700_000_000.0
@@ -82,6 +87,27 @@ def test_a_label_never_multiplies_rows(folder: Path) -> None:
     ((labelled,),) = ask(folder, "SELECT count(*) FROM (SELECT * FROM telemetry)")
 
     assert plain == labelled == 40
+
+
+def test_rows_that_came_twice_count_once_before_they_are_compacted_too(folder: Path) -> None:
+    again = samples(T0 + 3, {"n1/gpu0": {BUSY: 0.3, WATTS: 80.0}, "n2/gpu0": {BUSY: 0.5, WATTS: 1}})
+    with closing(Recording(folder)) as recording:
+        recording.telemetry.append(again)  # one is known already, the other is not
+
+    count = "SELECT count(*) FROM telemetry WHERE entity = '{}'"
+    steps = f"SELECT sum(\"{BUSY}.count\") FROM telemetry_10s WHERE entity = '{{}}'"
+    assert ask(folder, count.format("n1/gpu0")) == [(10,)]
+    assert ask(folder, steps.format("n1/gpu0")) == [(10.0,)]
+    assert ask(folder, count.format("n2/gpu0")) == [(11,)]
+
+
+def test_only_files_that_overlap_are_looked_through_for_repeats(folder: Path) -> None:
+    with closing(Recording(folder)) as recording:
+        recording.telemetry.append(samples(T0 + 30, {"n1/gpu0": {BUSY: 0.3, WATTS: 80.0}}))
+    files = sorted((folder / "telemetry").rglob("*.parquet"))
+
+    with closing(duckdb.connect()) as connection:
+        assert repeated(connection, files, Shape()) == set()
 
 
 def test_only_the_columns_and_rows_that_matter_are_scanned(folder: Path) -> None:
@@ -183,6 +209,20 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_read(tmp_path: Path, folder
     assert ask(odd, "SELECT count(*) FROM telemetry") == [(40,)]
 
 
+def test_spans_are_only_read_where_they_matter(folder: Path) -> None:
+    (folder / "spans.jsonl").write_text("broken\n")
+
+    def notes(sql: str) -> list[str]:
+        with Query(folder) as query:
+            query.ask(sql)
+            return query.notes
+
+    assert notes("SELECT count(*) FROM telemetry") == []
+    assert len(notes("SELECT job FROM telemetry")) == 1
+    assert len(notes("FROM telemetry")) == 1
+    assert len(notes("SELECT count(*) FROM spans")) == 1
+
+
 def test_an_answer_may_be_cut_off_and_says_so(folder: Path) -> None:
     with Query(folder) as query:
         some = query.ask("SELECT t_s FROM telemetry", limit=7)
@@ -190,6 +230,36 @@ def test_an_answer_may_be_cut_off_and_says_so(folder: Path) -> None:
 
     assert (len(some.rows), some.more) == (7, True)
     assert (len(all_of_it.rows), all_of_it.more) == (40, False)
+
+
+@pytest.mark.parametrize("times", [3, 99])
+def test_files_that_compaction_replaces_meanwhile_are_found_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """A listing that is out of date is what a reader has when compaction is faster."""
+    gone = folder / "telemetry" / "date=2023-11-14" / "hour=22" / "flushed-00.parquet"
+    stale = iter(range(times))
+
+    def scan(files: list[Path], shape: Shape, **options: Any) -> str:
+        late = next(stale, None) is not None
+        return scan_sql(files, shape, **options).replace(
+            str(files[0]), str(gone if late else files[0])
+        )
+
+    monkeypatch.setattr("steward.store.query.tables.scan_sql", scan)
+    monkeypatch.setattr("time.sleep", lambda _s: None)
+
+    with Query(folder) as query:
+        if times < 8:
+            assert query.ask("SELECT count(*) FROM telemetry").rows == [(40,)]
+        else:
+            with pytest.raises(StewardError, match="vanish faster"):
+                query.ask("SELECT count(*) FROM telemetry")
+
+
+def test_an_answer_that_cannot_be_written_is_told(folder: Path) -> None:
+    with Query(folder) as query, pytest.raises(StewardError, match="cannot be kept"):
+        query.save("SELECT 1", folder / "none" / "x.csv")
 
 
 def test_what_a_span_is_about_is_json(folder: Path) -> None:

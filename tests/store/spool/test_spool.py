@@ -373,3 +373,15 @@ def test_a_disk_that_really_is_full_refuses_and_loses_nothing(tmp_path: Path) ->
             assert again.damage() == ()
     finally:
         subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_whoever_closes_last_closes_nothing_of_others(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", max_bytes=MIB)
+
+    spool.close()
+    with (tmp_path / "other").open("wb") as other:  # may have the number of the handle that is gone
+        spool.close()
+        other.write(b"x")
+
+    assert (tmp_path / "other").read_bytes() == b"x"
+    Spool(tmp_path / "spool", max_bytes=MIB).close()

@@ -101,7 +101,9 @@ def agent(  # noqa: PLR0913 - a command's options are its parameters
         return
     made = _made(settings, chosen, folder)
     if once:
-        raise typer.Exit(0 if made.once(chosen.every_s) else 1)
+        arrived = made.once(chosen.every_s)
+        made.close()
+        raise typer.Exit(0 if arrived else 1)
     stop = threading.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, lambda *_: stop.set())

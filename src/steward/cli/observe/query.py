@@ -6,6 +6,8 @@ import csv
 import json
 import sys
 import time
+from collections.abc import Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +16,7 @@ import typer
 from steward.cli.options import Config, Data, Json, read_settings
 from steward.cli.output import clean, plain, print_json, print_note, print_table, print_warnings
 from steward.cli.words import number
+from steward.errors import StewardError
 
 if TYPE_CHECKING:
     from steward.model.frame import Frame
@@ -90,14 +93,20 @@ def _folder(data: Path | None, config: Path | None) -> Path:
 def _seconds(text: str) -> float:
     from steward.store.query import parse
 
-    since_s = parse(f"count(x) since {text}").since_s
+    try:
+        since_s = parse(f"count(x) since {text}").since_s
+    except StewardError as fault:
+        raise StewardError(
+            f"'{text}' is no time", where="--since", hint="write 500ms, 30s, 5m, 1h or 2d"
+        ) from fault
     assert since_s is not None  # noqa: S101 - the parser gave it or raised
     return since_s
 
 
 def _show(answer: Answer, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
-        print_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
+        names = _different(answer.columns)
+        print_json([dict(zip(names, row, strict=True)) for row in answer.rows])
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(answer.columns)
@@ -107,6 +116,15 @@ def _show(answer: Answer, *, as_json: bool, as_csv: bool) -> None:
         print_table(answer.columns, rows, empty="no rows")
     if answer.more:
         print_note(f"only the first {len(answer.rows)} rows are shown; --limit shows more")
+
+
+def _different(columns: Sequence[str]) -> list[str]:
+    """Return names of which none is there twice: an object would keep the last value only."""
+    names: list[str] = []
+    for column in columns:
+        again = (f"{column}_{number}" for number in count(1))
+        names.append(next(name for name in chain([column], again) if name not in names))
+    return names
 
 
 def _cell(value: object) -> str:
@@ -143,6 +161,7 @@ def tail(  # noqa: PLR0913 - a command's options are its parameters
     follow = Tail(_folder(data, config), entity=entity, metric=metric)
     if not everything:
         follow.skip()
+        print_note("what is new shows when it is flushed: every 30 s or so")
     ends_s = float("inf") if for_s is None else time.monotonic() + for_s
     try:
         while True:

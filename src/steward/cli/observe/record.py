@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,13 +18,16 @@ from steward.errors import StewardError, unknown_name
 
 if TYPE_CHECKING:
     from steward.config import Settings
+    from steward.model.event import Observation
     from steward.observe.record import Recorded
     from steward.observe.watch import Watch
     from steward.ports import Collector
+    from steward.store.recording import Recording
 
 __all__ = ["record"]
 
 FASTEST_S = 0.01
+FLUSH_S = 30.0  # a kill costs what came after the last flush, and no more
 
 Length = Annotated[
     str, typer.Option("--for", metavar="TIME", help="How long: 60s, 5min, 2h. Ctrl-C ends it too.")
@@ -62,6 +65,8 @@ def record(
     from steward.store.recording import Recording
 
     for_s, every_s = seconds(length, where="--for"), seconds(every, where="--every")
+    if not for_s:
+        raise StewardError("nothing can be recorded in no time", where="--for", hint="say 60s")
     if every_s < FASTEST_S:
         hint = "sources change no faster; 100ms is the shortest that all of them follow"
         raise StewardError(f"{every} is less than 10 ms", where="--every", hint=hint)
@@ -69,16 +74,34 @@ def record(
     chosen, left_out = _collectors(read_settings(config, None), collectors)
     for why in left_out:
         print_note(why)
-    recording = Recording(out)
+    recording = Recording(out, flush_every_s=FLUSH_S)
     recording.about.update(_about(chosen, every_s))
     watch = Watch(chosen, sample_every_s=every_s)
+    clock = WallClock()
+
+    def keep(seen: Observation) -> None:
+        recording.keep(seen)
+        recording.upkeep(clock.now_s())
+
     try:
         with _until_told() as stop, waiting(f"recording for {span(for_s)} into {out}"):
-            done = keep_recording(watch, recording.keep, clock=WallClock(), for_s=for_s, stop=stop)
+            done = keep_recording(watch, keep, clock=clock, for_s=for_s, stop=stop)
     finally:
-        recording.close()
+        _close(recording)
     _report(done, watch, out, as_json=as_json)
     print_warnings(recording.damage())
+
+
+def _close(recording: Recording) -> None:
+    try:
+        recording.close()
+    except StewardError as fault:  # it says that nothing is lost, which ends here
+        why = fault.__cause__ if isinstance(fault.__cause__, OSError) else fault.problem
+        raise StewardError(
+            f"what came after the last flush could not be written and is lost: {why}",
+            where=fault.where,
+            hint="make room and record again; what was written before can be read",
+        ) from fault
 
 
 def _check_empty(out: Path) -> None:
@@ -96,7 +119,7 @@ def _collectors(settings: Settings, names: str | None) -> tuple[list[Collector],
     from steward.registry import known, resolve
 
     there = known("collector", COLLECTORS)
-    asked = [name.strip() for name in names.split(",") if name.strip()] if names else list(there)
+    asked = [name.strip() for name in (names or "").split(",") if name.strip()] or list(there)
     for name in asked:
         if name not in there:
             raise unknown_name("collector", name, there, where="--collectors")
@@ -111,9 +134,9 @@ def _collectors(settings: Settings, names: str | None) -> tuple[list[Collector],
             left_out.append(f"{name} is left out: {state.reason}")
     if not made:
         raise StewardError(
-            f"none of {', '.join(asked)} can be read here",
+            "nothing can be read here: " + "; ".join(left_out),
             where="--collectors",
-            hint="`steward doctor` says why, and what would help",
+            hint="`steward doctor` says what would help",
         )
     return made, left_out if names else []
 
@@ -150,7 +173,12 @@ def _until_told() -> Iterator[threading.Event]:
 
 def _report(done: Recorded, watch: Watch, out: Path, *, as_json: bool) -> None:
     pace = {
-        name: {"ticks": stats.ticks, "missed": stats.missed, "failed": stats.failed}
+        name: {
+            "ticks": stats.ticks,
+            "missed": stats.missed,
+            "failed": stats.failed,
+            "dropped": stats.dropped,
+        }
         for name, stats in watch.pace.items()
     }
     faults = sorted({f"{fault.where}: {fault.problem}" for fault in done.faults})
@@ -171,12 +199,15 @@ def _report(done: Recorded, watch: Watch, out: Path, *, as_json: bool) -> None:
     lines = [
         f"recorded {number(done.samples)} samples in {number(done.rows)} rows",
         f"  from {moment(done.from_s)} to {moment(done.to_s)}",
-        *(
-            f"  {name}: {each['ticks']} ticks, {each['missed']} missed, {each['failed']} failed"
-            for name, each in pace.items()
-        ),
+        *(f"  {name}: {_kept_pace(each)}" for name, each in pace.items()),
         *(f"  {event.kind}: {event.subject}: {event.text}" for event in done.events[:10]),
         f"  look at it: steward observe quality {out}",
     ]
     print_lines(lines)
     print_warnings(faults)
+
+
+def _kept_pace(pace: Mapping[str, int]) -> str:
+    """Say how the pace was kept; ticks that were given up are rare, and named where they are."""
+    shown = {name: n for name, n in pace.items() if n or name != "dropped"}
+    return ", ".join(f"{n} {name}" for name, n in shown.items())

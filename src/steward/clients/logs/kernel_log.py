@@ -118,9 +118,13 @@ class KernelBuffer:
 
     def fault(self) -> str:
         """Say why the buffer cannot be read; empty if it can."""
-        if os.access(self.device.path, os.R_OK):
-            return ""
-        return "permission denied" if self.device.path.exists() else "there is no such device"
+        try:  # its mode may allow what the kernel then refuses (kernel.dmesg_restrict)
+            os.close(os.open(self.device.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        except FileNotFoundError:
+            return "there is no such device"
+        except OSError as fault:
+            return (fault.strerror or str(fault)).lower()
+        return ""
 
     def positions(self) -> dict[str, Any]:
         """Return which record comes next, and of which start of the machine."""

@@ -100,6 +100,7 @@ class Agent:
         self._watch.stop()
         self._watch.timeout_s = LAST_LOOK_S
         self._turn()
+        self.close()
         self._send_rest(LAST_SEND_S)
         self._write_status()
         sending.set()
@@ -116,6 +117,10 @@ class Agent:
         self._tell()
         self._write_status()
         return not self._shipping.buffer.waiting_parcels
+
+    def close(self) -> None:
+        """Let go of all sources: sockets, programs in the kernel, programs that follow logs."""
+        self._watch.close()
 
     def _turn(self) -> None:
         self._write_status()  # before the next parcel waits: what then waits could not be sent

@@ -91,6 +91,12 @@ class Marks:
                 reason=f"another steward listens on {place}",
                 hint="name another place: plugs.marks.place and $STEWARD_MARKS",
             )
+        if self._socket.refused():
+            return Availability(
+                status="missing",
+                reason=f"this user may not listen on {place}",
+                hint="run as root, or name another place: plugs.marks.place and $STEWARD_MARKS",
+            )
         return Availability(status="ok", reason=f"will listen on {place}")
 
     def collect(self, t_s: float) -> Observation:

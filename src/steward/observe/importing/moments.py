@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-__all__ = ["seconds", "time_column"]
+__all__ = ["LAST_S", "seconds", "time_column"]
 
-_NAMES = ("t_s", "t", "ts", "time", "timestamp", "unix_time", "epoch", "datetime", "date", "time_s")
+LAST_S = 253_402_300_800.0  # the year 10000: no calendar goes further
+_NAMES = ("t_s", "t", "ts", "timestamp", "unix_time", "epoch", "time", "datetime", "date", "time_s")
 _UNIT = re.compile(r"(?:_|\(|\[|\s)(ns|us|ms|s)\)?\]?$")
 _PER_S = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _SIZES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))  # a number above it counts so many a second

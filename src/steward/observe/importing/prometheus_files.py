@@ -16,6 +16,8 @@ from steward.model.frame import ENTITY, T_S
 from steward.observe.importing.columns import TRIED, Words
 from steward.observe.importing.shapes import Reader
 from steward.observe.importing.source import Head, Source, Tally, opened
+from steward.observe.translate import place_series
+from steward.observe.translate.names import PREFIX
 
 __all__ = ["Prometheus"]
 
@@ -45,7 +47,8 @@ class Prometheus:
             return '"resultType"' in text or '"data"' in text[:200]
         lines = [line for line in text.splitlines()[:50] if line.strip()]
         known = [line.startswith("#") or bool(_SAMPLE.match(line)) for line in lines[:-1] or lines]
-        return bool(known) and all(known)
+        told = any(line.startswith(("# HELP ", "# TYPE ")) for line in lines)
+        return bool(known) and (all(known) or (told and sum(known) * 2 > len(known)))
 
     def read(self, source: Source, tally: Tally) -> Iterator[Observation]:
         reader = Reader(source=source, tally=tally, words=Words(TRIED, source.columns))
@@ -68,6 +71,7 @@ def _table(rows: list[Row]) -> pl.DataFrame:
 
 def _text_rows(source: Source, tally: Tally) -> Iterator[Row]:
     places: dict[tuple[str, str], tuple[str, str]] = {}
+    changed_s = source.path.stat().st_mtime
     with opened(source.path, source.progress) as stream:
         for number, raw in enumerate(iter(lambda: stream.readline(1 << 20), b""), start=1):
             line = raw.decode(errors="replace").strip()
@@ -79,15 +83,19 @@ def _text_rows(source: Source, tally: Tally) -> Iterator[Row]:
             where = f"{source.path.name}, line {number}"
             if match is None or value is None:
                 tally.refuse("no sample in the exposition format", where)
-            elif match["time"] is None:
-                tally.refuse("a sample without a time", where)
             else:
+                if match["time"] is None:  # the usual case: whoever scrapes knows the time
+                    tally.note(
+                        f"{source.path.name}: samples without a time have that of the file's last "
+                        "change"
+                    )
                 key = (match["name"], match["labels"] or "")
                 if key not in places:
                     labels = {k: _ESCAPE.sub(r"\1", v) for k, v in _LABEL.findall(key[1])}
                     places[key] = _placed(key[0], labels, source.node)
                 metric, entity = places[key]
-                yield _in_seconds(float(match["time"])), entity, metric, value
+                t_s = changed_s if match["time"] is None else _in_seconds(float(match["time"]))
+                yield t_s, entity, metric, value
 
 
 def _json_rows(source: Source, tally: Tally) -> Iterator[Row]:
@@ -136,6 +144,9 @@ def _series(source: Source) -> list[Any]:
 
 def _placed(name: str, labels: dict[str, str], node: str) -> tuple[str, str]:
     """Return the metric's name, with labels that are no place, and the entity."""
+    ours = place_series({"node": node, **labels, "__name__": name})
+    if name.startswith(PREFIX) and ours.metric is not None:  # what steward itself exported
+        return ours.name, ours.entity
     host = next((labels[key] for key in _NODES if labels.get(key)), node)
     host = re.sub(r":\d+$", "", host).replace("/", "_")
     entity = host

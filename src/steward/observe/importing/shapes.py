@@ -11,7 +11,7 @@ from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S, Frame, empty_other
 from steward.observe.importing.columns import Column, Words
-from steward.observe.importing.moments import seconds, time_column
+from steward.observe.importing.moments import LAST_S, seconds, time_column
 from steward.observe.importing.sheet import LINE
 from steward.observe.importing.source import Source, Tally
 from steward.observe.normalise import DCGM_BLANKS, Normaliser
@@ -69,8 +69,9 @@ class Reader:
             number.str.extract(r"(\d+)$").alias(_GPU),
         ).drop(*{name for name in (time, node) if name is not None and name != "\0t"})
         placed = placed.rename({"\0t": T_S})
-        self._refuse(placed.filter(pl.col(T_S).is_null()), "the time cannot be read")
-        return placed.filter(pl.col(T_S).is_not_null())
+        usable = pl.col(T_S).is_between(0.0, LAST_S, closed="left").fill_null(value=False)
+        self._refuse(placed.filter(~usable), f"the time in '{time}' cannot be read")
+        return placed.filter(usable)
 
     def _refuse(self, rows: pl.DataFrame, reason: str) -> None:
         for line in rows[LINE].to_list():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 import polars as pl
+from polars.exceptions import PolarsError
 
 from steward.errors import StewardError
 from steward.observe.importing.source import Source, Tally, opened
@@ -33,7 +35,12 @@ def fields_of(header: str) -> list[str]:
     """Return the names in a header line."""
     delimiter = delimiter_of(header)
     line = header.lstrip("#\ufeff").strip()
-    fields = line.split() if delimiter == " " else line.split(delimiter)
+    if delimiter == " ":
+        fields = line.split()
+    elif '"' in line:  # a delimiter between quotes is none
+        fields = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+    else:
+        fields = line.split(delimiter)
     return [field.strip().strip("\"'") for field in fields]
 
 
@@ -60,7 +67,8 @@ def blocks(source: Source, tally: Tally) -> Iterator[pl.DataFrame]:
 
 
 def _header(stream: BinaryIO, source: Source) -> tuple[_Header, int]:
-    for number, raw in enumerate(iter(stream.readline, b""), start=1):
+    lines = iter(lambda: stream.readline(_MAX_LINE_BYTES + 1), b"")
+    for number, raw in enumerate(lines, start=1):
         if len(raw) > _MAX_LINE_BYTES:
             raise _endless(source, number)
         text = raw.decode(errors="replace")
@@ -107,19 +115,35 @@ def _table(text: bytes, header: _Header, first: int, tally: Tally, source: Sourc
     schema = dict.fromkeys(header.names, pl.String)
     if not body:
         return pl.DataFrame(schema={**schema, LINE: pl.Int64})
-    table = pl.read_csv(
-        io.BytesIO(body),
-        has_header=False,
-        schema=schema,
-        separator=header.delimiter,
-        encoding="utf8-lossy",
-    )
+    try:
+        table = pl.read_csv(
+            io.BytesIO(body),
+            has_header=False,
+            schema=schema,
+            separator=header.delimiter,
+            encoding="utf8-lossy",
+        )
+    except PolarsError as fault:
+        raise _no_table(source, first, fault) from fault
+    if table.height != len(kept):
+        raise _no_table(source, first, f"{len(kept)} lines became {table.height} rows")
     return table.with_columns(pl.Series(LINE, kept + first, dtype=pl.Int64))
+
+
+def _no_table(source: Source, line: int, why: object) -> StewardError:
+    return StewardError(
+        f"is no table of text: {str(why).splitlines()[0]}",
+        where=f"{source.path}, from line {line}",
+        hint="are there quotes in it that are no quotes? write it anew, or name its --format",
+    )
 
 
 def _fields(line: bytes, delimiter: bytes) -> int:
     """Count the fields of a line; a delimiter between quotes is none."""
     if b'"' not in line:
         return line.count(delimiter) + 1
-    outside = line.split(b'"')[::2]
+    pieces = line.split(b'"')
+    if len(pieces) % 2 == 0:
+        return 0  # a quote that nobody closes would swallow the lines that follow
+    outside = pieces[::2]
     return sum(part.count(delimiter) for part in outside) + 1

@@ -81,8 +81,12 @@ def import_all(works: Sequence[Work], out: Path) -> Imported:
                     count.add(seen)
                     for table in (seen.frame, seen.other):
                         entities.update(table["entity"].unique().to_list())
-            kinds = [span.kind for span in recording.spans.all()]
+            # What holds for a node and for all below it are two spans, but one thing.
+            spans = {(span.kind, span.name, span.from_s) for span in recording.spans.all()}
+            kinds = [kind for kind, _, _ in spans]
             recording.settle()
+    for said in recording.damage():
+        tally.note(said)
     if count.samples + count.other == 0:
         tally.note("no number was found in any file")
     return Imported(

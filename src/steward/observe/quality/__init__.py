@@ -7,6 +7,8 @@ A folder of any size is read one column of one file at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import polars as pl
@@ -42,13 +44,11 @@ def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None
             where=str(folder),
             hint="name a folder that `steward observe record` or `import` has written",
         )
-    sets: dict[tuple[str, ...], list[Path]] = {}
-    for file in files:
-        sets.setdefault(columns_of(file, _SHAPE), []).append(file)
+    families = _families(files)
     try:
         flaws = [*counter_flaws(others)]
-        for columns, alike in sets.items():
-            flaws += _set_flaws(folder, columns, alike, progress)
+        for family in families:
+            flaws += _family_flaws(folder, family, progress)
         rows, entities, from_s, to_s = _extent(files)
     except BROKEN as fault:
         raise StewardError(
@@ -57,38 +57,67 @@ def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None
             hint="remove it (the error names it), or find it with `steward observe query`",
         ) from fault
     return Report(
-        flaws=tuple(sorted(flaws, key=lambda f: (-f.severity, f.kind, f.metric, f.entity))),
+        flaws=tuple(
+            sorted(_with_kinds(flaws), key=lambda f: (-f.severity, f.kind, f.metric, f.entity))
+        ),
         files=len(files) + len(others),
         rows=rows,
         entities=entities,
-        metrics=len({column for columns in sets for column in columns}),
+        metrics=sum(len(_columns(family)) for family in families),
         from_s=from_s,
         to_s=to_s,
         notes=tuple(notes),
     )
 
 
-def _set_flaws(
-    folder: Path, columns: Sequence[str], files: Sequence[Path], progress: Callable[[str], None]
+def _families(files: Sequence[Path]) -> list[list[Path]]:
+    """Put files together that share a metric: what a file lacks, another of its family may have."""
+    families: list[tuple[set[str], list[Path]]] = []
+    for file in files:
+        columns = {*columns_of(file, _SHAPE)}
+        near = [family for family in families if not columns.isdisjoint(family[0])]
+        families = [family for family in families if family not in near]
+        united = columns.union(*(has for has, _ in near))
+        families.append((united, [*(each for _, some in near for each in some), file]))
+    return [sorted(some) for _, some in families]
+
+
+def _columns(files: Sequence[Path]) -> list[str]:
+    return sorted({name for file in files for name in columns_of(file, _SHAPE)})
+
+
+def _family_flaws(
+    folder: Path, files: Sequence[Path], progress: Callable[[str], None]
 ) -> Iterator[Flaw]:
+    columns = _columns(files)
     tables: dict[str, pl.DataFrame] = {}
     for metric in columns:
         progress(metric)
-        table = merged([figures(load(file, metric)) for file in files])
+        having = [file for file in files if metric in columns_of(file, _SHAPE)]
+        table = merged([figures(load(file, metric)) for file in having])
         tables[metric] = table.with_columns(kind_of().alias(_KIND))
     active = _active(tables)
     for metric, table in tables.items():
         others = [each for each in columns if each != metric]
         yield from hanging(metric, table, files, others)
         for (kind,), group in table.partition_by(_KIND, as_dict=True).items():
-            yield from judge(metric, str(kind), group, active=active)
+            found = judge(metric, str(kind), group, active=active)
+            yield from (replace(flaw, of=str(kind)) for flaw in found)
     times = Times()
-    for file in files:
-        times.add(file)
+    for hour, alike in groupby(files, key=lambda file: file.parent):
+        progress(f"times in {hour.name}")
+        times.add(list(alike))
     ignored: list[str] = []
     events = [*read_json_lines(folder / "events.jsonl", ignored.append)]
     spans = read_spans(folder / "spans.jsonl", ignored.append)
     yield from gap_flaws(times, events, spans, columns)
+
+
+def _with_kinds(flaws: Sequence[Flaw]) -> list[Flaw]:
+    """Say of each which kind of entity has it."""
+    kinds = pl.DataFrame({ENTITY: [flaw.entity for flaw in flaws]}, schema={ENTITY: pl.String})
+    told = kinds.select(kind_of()).to_series().to_list()
+    return [replace(flaw, of=flaw.of or str(kind)) for flaw, kind in zip(flaws, told, strict=True)]
 
 
 def _active(tables: Mapping[str, pl.DataFrame]) -> set[str]:

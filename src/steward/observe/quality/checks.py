@@ -7,10 +7,13 @@ from itertools import groupby
 from math import exp, log
 
 from steward.model.frame import ENTITY, Frame
+from steward.model.metric import of_events
+from steward.model.metrics import METRICS
 from steward.observe.quality.flaw import Flaw, Severity
 
 __all__ = ["judge"]
 
+_OF = {each.name: each.of for each in METRICS}
 _ENOUGH = 50  # values; fewer say nothing about habits
 _MOVE = ("_watts", "_celsius")  # no real device holds these still while it works
 _STATES = ("_count", "_bits", "_code")  # they change when something happens, at no period
@@ -33,7 +36,8 @@ def judge(metric: str, kind: str, table: Frame, *, active: Set[str]) -> Iterator
     """
     rows = table.to_dicts()
     some = [row for row in rows if row["count"]]
-    yield from _missing(metric, rows)
+    if some or _OF.get(metric, kind) == kind:  # else it is another kind's, in the same table
+        yield from _missing(metric, rows)
     yield from _zeros(metric, some, active)
     for row in some:
         for check in (_partly, _sentinel, _range, _negative, _clipped, _slow):
@@ -45,7 +49,17 @@ def judge(metric: str, kind: str, table: Frame, *, active: Set[str]) -> Iterator
 
 def _missing(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
     empty = [row for row in rows if not row["count"]]
-    if empty:
+    if empty and of_events(metric):
+        yield from _named(
+            metric,
+            empty,
+            rows,
+            kind="no-events",
+            severity=Severity.INFO,
+            meaning="nothing happened that it could tell of",
+            hint="it has a value only when something happens: no value is no fault",
+        )
+    elif empty:
         yield from _named(
             metric,
             empty,
@@ -59,7 +73,7 @@ def _missing(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
 
 def _partly(metric: str, row: Row) -> Iterator[Flaw]:
     share = row["count"] / row["rows"]
-    if row["rows"] >= _ENOUGH and share < 0.9:
+    if row["rows"] >= _ENOUGH and share < 0.9 and not of_events(metric):
         yield Flaw(
             kind="partly-missing",
             entity=str(row[ENTITY]),

@@ -13,6 +13,7 @@ __all__ = ["SENTINELS", "figures", "load", "merged"]
 
 # What sensors say when they have nothing to say: all bits set, in the widths that are common.
 SENTINELS = (-1.0, 65535.0, 2147483647.0, 4294967295.0, 1.8446744073709552e19, 9.223372036854776e18)
+_ROUNDING = 1e-6  # in any of our units this is nothing
 _V = "\0v"
 _RUN = "\0run"
 
@@ -37,7 +38,7 @@ def figures(rows: Frame) -> Frame:
     spread = known.group_by(ENTITY).agg(
         pl.len().alias("count"),
         (value == 0).sum().alias("zeros"),
-        (value < 0).sum().alias("negatives"),
+        (value < -_ROUNDING).sum().alias("negatives"),
         value.is_in(list(SENTINELS)).sum().alias("sentinels"),
         value.filter(value.is_in(list(SENTINELS))).first().alias("sentinel"),
         value.min().alias("min"),

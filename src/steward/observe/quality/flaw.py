@@ -24,7 +24,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flaw:
-    """One thing that is not as it seems. `entity` is `*` where all of a kind have it."""
+    """One thing that is not as it seems. `entity` is `*` where all of the kind `of` have it."""
 
     kind: str
     entity: str
@@ -33,6 +33,7 @@ class Flaw:
     meaning: str
     hint: str
     evidence: Mapping[str, float | str] = field(default_factory=dict)
+    of: str = ""  # the kind of entity: node, gpu, disk, ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

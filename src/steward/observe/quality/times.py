@@ -22,27 +22,32 @@ Event = Mapping[str, object]
 
 
 class Times:
-    """When each entity of one set of columns was seen; files have to come in order of time."""
+    """When each entity of some files was seen; hours have to come in order of time."""
 
     def __init__(self) -> None:
         self._last: Frame | None = None  # the last moment of each entity
         self._gaps: list[Frame] = []
         self._twice: list[Frame] = []
 
-    def add(self, file: Path) -> None:
-        """Take a file's times in."""
-        rows = pl.scan_parquet(file, glob=False).select(ENTITY, T_S).collect()
+    def add(self, files: Sequence[Path]) -> None:
+        """Take the times of an hour in. A moment in two files of different columns is one."""
+        read = [pl.scan_parquet(file, glob=False).select(ENTITY, T_S).collect() for file in files]
+        self._count_twice(read)
         before = [] if self._last is None else [self._last]
-        seen = pl.concat([*before, rows]).sort(ENTITY, T_S)
+        seen = pl.concat([*before, *read]).unique().sort(ENTITY, T_S)
         step = pl.col(T_S).diff().over(ENTITY)
         steps = seen.with_columns(step.alias("step_s"))
         usual = pl.col("step_s").filter(pl.col("step_s") > 0).median().over(ENTITY)
         timed = steps.with_columns(usual.alias("usual_s"))
         long = pl.col("step_s") > pl.max_horizontal(_LONG * pl.col("usual_s"), pl.lit(_LEAST_S))
         self._gaps.append(timed.filter(long))
-        twice = timed.filter(pl.col("step_s") == 0).group_by(ENTITY).agg(pl.len().alias("count"))
-        self._twice.append(twice)
         self._last = seen.group_by(ENTITY).agg(pl.col(T_S).max())
+
+    def _count_twice(self, read: Sequence[Frame]) -> None:
+        for rows in read:
+            extra = pl.struct(ENTITY, T_S).is_first_distinct().not_()
+            twice = rows.filter(extra).group_by(ENTITY).agg(pl.len().alias("count"))
+            self._twice.append(twice)
 
     def gaps(self) -> Frame:
         """Return each gap: entity, when it ended, how long it was, what was usual."""

@@ -26,7 +26,7 @@ from polars.exceptions import PanicException, PolarsError
 
 from steward.errors import StewardError
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.store.salvage import sync_folder
+from steward.store.sync import sync_folder
 
 __all__ = [
     "BROKEN",

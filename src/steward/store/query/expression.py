@@ -6,8 +6,8 @@
 `WHAT` is mean, min, max, sum, count, first, last, median, p90, p95, p99 or stddev. A field is
 entity, node, kind, job, run, workload or phase. A condition compares a field with a text (`=`,
 `!=`, `~` with `*` for anything, `!~`) or a metric with a number. `since` counts back from the
-newest sample. Values that are null do not count. It becomes SQL, over the coarsest tier that can
-tell.
+newest sample, and with `every` it begins with a whole step; `to` is not part of the time. Values
+that are null do not count. It becomes SQL, over the coarsest tier that can tell.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from steward.store.query.views import SPAN_KINDS, quoted, text_literal
 
 __all__ = ["Expression", "is_sql", "parse"]
 
-_SQL = re.compile(r"^\s*(select|with|from|describe|summarize|explain|values|show|pivot|\()\b", re.I)
+# What begins so is SQL, even if it may not be asked: whoever knows SQL tells better why.
+_SQL = re.compile(
+    r"(--|/\*|\(|(select|with|from|describe|summarize|explain|values|show|pivot|unpivot|table|copy|"
+    r"attach|detach|use|pragma|create|alter|drop|insert|update|delete|truncate|merge|set|reset|call|"
+    r"install|load|export|import|begin|commit|checkpoint|vacuum|analyze|execute|prepare)\b"
+    r"|.*\bfrom\s+(telemetry|other|logs|spans|events))",
+    re.IGNORECASE | re.DOTALL,
+)
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>\"[^\"]*\"|'[^']*')|(?P<number>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.:-]))"
     r"|(?P<word>[A-Za-z_0-9][\w.:/@*+-]*)|(?P<sign>!=|!~|<=|>=|[(),=~<>]))"
@@ -84,13 +91,15 @@ class Expression:
         """Return from when to when it asks, given the newest sample."""
         from_s = self.from_s if self.from_s is not None else 0.0
         if self.since_s is not None:
-            from_s = max(from_s, newest_s - self.since_s)
+            since_s = newest_s - self.since_s
+            step_s = self.every_s
+            from_s = max(from_s, since_s // step_s * step_s if step_s else since_s)
         return from_s, self.to_s if self.to_s is not None else float("inf")
 
     def sql(self, newest_s: float) -> str:
         """Return the question as SQL."""
         from_s, to_s = self.time(newest_s)
-        table, forms = self._table()
+        table, forms = self._table(from_s, to_s)
         keys = [quoted(name) for name in self.by]
         if self.every_s is not None:
             keys.insert(0, f"floor(t_s / {self.every_s!r}) * {self.every_s!r} AS t_s")
@@ -99,7 +108,7 @@ class Expression:
             for what, name in self.values
         ]
         conditions = [f"t_s >= {from_s!r}"] if from_s > 0 else []
-        conditions += [f"t_s <= {to_s!r}"] if to_s != float("inf") else []
+        conditions += [f"t_s < {to_s!r}"] if to_s != float("inf") else []
         conditions += [each.sql for each in self.where]
         conditions.append(self._any_value(table))
         numbers = ", ".join(str(number + 1) for number in range(len(keys)))
@@ -112,12 +121,13 @@ class Expression:
             f"WHERE {' AND '.join(conditions)}{grouped}{order}"
         )
 
-    def _table(self) -> tuple[str, dict[str, str]]:
-        """Choose the coarsest tier that answers exactly."""
+    def _table(self, from_s: float, to_s: float) -> tuple[str, dict[str, str]]:
+        """Choose the coarsest tier that answers exactly: none of its steps may be cut."""
         labels = {*self.by, *(each.name for each in self.where)}
         simple = all(what in _FROM_TIER for what, _ in self.values)
         if simple and labels <= {"entity", "node", "kind"} and self.every_s is not None:
-            steps = [each for each in TIERS if self.every_s % each.step_s == 0]
+            times = [self.every_s, from_s, *([to_s] if to_s != float("inf") else [])]
+            steps = [tier for tier in TIERS if all(time % tier.step_s == 0 for time in times)]
             if steps:
                 return f"telemetry_{steps[-1].name}", _FROM_TIER
         return "telemetry", _PLAIN
@@ -131,7 +141,7 @@ class Expression:
 
 def is_sql(text: str) -> bool:
     """Say whether a question is SQL."""
-    return bool(_SQL.match(text))
+    return bool(_SQL.match(text.lstrip()))
 
 
 def parse(text: str) -> Expression:
@@ -167,19 +177,27 @@ class _Parser:
         made.values.append(self._value())
         while self._take_if(","):
             made.values.append(self._value())
+        said: set[str] = set()
         while self._next < len(self._tokens):
-            self._clause(made)
+            place = self._tokens[self._next].place
+            clause = self._word("a clause", _CLAUSES)
+            if clause in said:
+                raise self._fault(f"'{clause}' is there twice", place)
+            said.add(clause)
+            self._clause(clause, made)
         return made
 
     def _value(self) -> tuple[str, str]:
         what = self._word("what to work out", tuple(_PLAIN))
         self._sign("(")
-        metric = self._expect("word", "a metric").text
+        metric = self._expect("word", "a metric")
+        if metric.text in FIELDS and what != "count":
+            raise self._fault(f"'{metric.text}' is a text; name a metric", metric.place)
         self._sign(")")
-        return what, metric
+        return what, metric.text
 
-    def _clause(self, made: Expression) -> None:
-        match self._word("a clause", _CLAUSES):
+    def _clause(self, clause: str, made: Expression) -> None:
+        match clause:
             case "by":
                 made.by += self._fields()
             case "every":
@@ -188,9 +206,9 @@ class _Parser:
                 made.since_s = self._duration()
             case "from":
                 made.from_s = self._moment()
-                made.to_s = self._moment() if self._take_if("to") else None
+                made.to_s = self._end(made.from_s) if self._take_if("to") else None
             case "top":
-                made.top = int(float(self._expect("number", "a number").text))
+                made.top = self._number()
             case _:
                 made.where += self._conditions()
 
@@ -229,6 +247,19 @@ class _Parser:
             problem = f"'{token.text}' is no time; write 500ms, 30s, 5m, 1h or 2d"
             raise self._fault(problem, token.place)
         return float(match[1]) * _UNITS[match[2]]
+
+    def _number(self) -> int:
+        token = self._expect("number", "a number")
+        if not token.text.isdigit() or int(token.text) == 0:
+            raise self._fault(f"'{token.text}' is no number of rows", token.place)
+        return int(token.text)
+
+    def _end(self, from_s: float) -> float:
+        place = self._tokens[self._next].place if self._next < len(self._tokens) else 0
+        to_s = self._moment()
+        if to_s <= from_s:
+            raise self._fault("the time ends before it begins", place)
+        return to_s
 
     def _moment(self) -> float:
         token = self._take("a moment: seconds since 1970, or an ISO date")

@@ -6,17 +6,19 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 import duckdb
 import polars as pl
 
 from steward.errors import StewardError, did_you_mean
-from steward.store.files.parquet import Parts, Shape, lazily, live_files
+from steward.store.files.parquet import Parts, Shape, cannot_write, lazily, live_files
 from steward.store.query.tables import Tables
 from steward.store.query.views import text_literal
 
@@ -26,7 +28,9 @@ _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 _PLACE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^")
 _NAMED = re.compile(r'(?:column|Table with name|table|Function with name) "?([^"\s!]+)"?')
 _GUESS = re.compile(r"\n(?:Did you mean|Candidate tables).*")  # ours are better: they know metrics
-_TRIES = 3
+T = TypeVar("T")
+_GONE = ("No such file", "No files found")
+_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +102,11 @@ class Query:
 
     def ask(self, sql: str, *, limit: int | None = None) -> Answer:
         """Answer one question."""
-        for attempt in range(_TRIES):
-            with self._connected(sql) as connection:
-                try:
-                    return self._answer(connection, sql, limit)
-                except duckdb.IOException as fault:
-                    if attempt == _TRIES - 1:
-                        raise self._explained(fault) from None
-        raise AssertionError
+        return self._retried(lambda: self._ask_once(sql, limit))
+
+    def _ask_once(self, sql: str, limit: int | None) -> Answer:
+        with self._connected(sql) as connection:
+            return self._answer(connection, sql, limit)
 
     def save(self, sql: str, file: Path) -> int:
         """Write an answer of any size to a Parquet or CSV file; return how many rows it has."""
@@ -117,20 +118,44 @@ class Query:
                 hint="end its name in .parquet or .csv",
             )
         made = Path(self._scratch.name) / f"answer.{kind}"
+        rows = self._retried(lambda: self._save_once(sql, made, kind))
+        partial = file.with_name(f".{file.name}.partial")
+        try:
+            shutil.copyfile(made, partial)
+            partial.replace(file)
+        except OSError as fault:
+            raise cannot_write(file, fault) from fault
+        return rows
+
+    def _save_once(self, sql: str, made: Path, kind: str) -> int:
         with self._connected(sql) as connection, self._limited(connection, sql):
             question = sql.strip().rstrip(";")
             target = f"{text_literal(str(made))} (FORMAT {kind})"
-            try:
-                done = connection.execute(f"COPY ({question}\n) TO {target}").fetchall()
-            except duckdb.IOException as fault:
-                raise self._explained(fault) from None
-        partial = file.with_name(f".{file.name}.partial")
-        shutil.copyfile(made, partial)
-        partial.replace(file)
+            done = connection.execute(f"COPY ({question}\n) TO {target}").fetchall()
         return int(done[0][0])
+
+    def _retried(self, read: Callable[[], T]) -> T:
+        """Read, and again when files were replaced between listing and reading them."""
+        for attempt in range(_TRIES):
+            try:
+                return read()
+            except FileNotFoundError:
+                pass
+            except duckdb.Error as fault:
+                if not _vanished(fault):
+                    raise self._explained(fault) from None
+            time.sleep(0.05 * attempt)
+        raise StewardError(
+            "telemetry files vanish faster than they can be read",
+            where=str(self._folder),
+            hint="does another program delete files there? ask for less time (--since)",
+        )
 
     def newest_s(self) -> float:
         """Return the time of the newest sample: what a question means with `since`."""
+        return self._retried(self._newest_once)
+
+    def _newest_once(self) -> float:
         parts = Parts(self._folder / "telemetry")
         for part in reversed(parts.between(0.0, float("inf"))):
             files = live_files(parts.folder(part), Shape(), self.notes.append)
@@ -201,15 +226,23 @@ class Query:
             skipped = len(f"LINE {place[1]}: ")
             where = f"query, line {place[1]}, column {len(place[3]) - skipped + 1}"
         problem = _GUESS.sub("", text[: place.start()] if place else text)
-        named = _NAMED.search(problem)
-        hint = did_you_mean(named[1], self._names()) if named else ""
-        hint = (
-            hint or 'names with dots need quotes: "gpu.busy_share"; DESCRIBE telemetry lists them'
-        )
+        hint = self._hint(fault, problem)
         return StewardError(" ".join(problem.split()), where=where, hint=hint)
 
+    def _hint(self, fault: duckdb.Error, problem: str) -> str:
+        if isinstance(fault, duckdb.PermissionException):
+            return "only the folder's own tables can be read; SHOW TABLES lists them"
+        named = _NAMED.search(problem)
+        near = did_you_mean(named[1], self._names()) if named else ""
+        if not near and named and "Table with name" in problem:
+            return "SHOW TABLES lists what there is"
+        return (
+            near or 'names with dots need quotes: "gpu.busy_share"; DESCRIBE telemetry lists them'
+        )
+
     def _names(self) -> list[str]:
-        with self._connected("") as connection:
+        whole = replace(self._tables, from_s=0.0, to_s=float("inf"))
+        with self._connected("", whole) as connection:
             rows = connection.execute(
                 "SELECT DISTINCT column_name FROM duckdb_columns() WHERE NOT internal "
                 "UNION SELECT view_name FROM duckdb_views() WHERE NOT internal"
@@ -217,12 +250,14 @@ class Query:
         return [str(name) for (name,) in rows]
 
     @contextmanager
-    def _connected(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _connected(
+        self, sql: str, tables: Tables | None = None
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open an empty database that sees the folder's tables, and nothing else."""
         connection = duckdb.connect()
         try:
             self._close_in(connection)
-            self._tables.make(connection, sql)
+            (tables or self._tables).make(connection, sql)
             connection.execute("SET lock_configuration = true")
             yield connection
         finally:
@@ -236,6 +271,7 @@ class Query:
             "allowed_directories": f"[{allowed}]",
             "enable_external_access": "false",
             "preserve_insertion_order": "false",
+            "enable_progress_bar": "false",  # it would be printed into the answer
         }
         if self._limits.threads:
             settings["threads"] = str(self._limits.threads)
@@ -245,4 +281,5 @@ class Query:
 
 def _vanished(fault: duckdb.Error) -> bool:
     """Say whether a file was replaced between listing and reading it."""
-    return isinstance(fault, duckdb.IOException) and "No such file" in str(fault)
+    said = str(fault)
+    return isinstance(fault, duckdb.IOException) and any(each in said for each in _GONE)

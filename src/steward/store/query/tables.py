@@ -7,21 +7,25 @@ import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 import duckdb
 import polars as pl
 
+from steward.model.span import Span
 from steward.store.files.json_lines import read_json_lines
 from steward.store.files.logs import LOGS
 from steward.store.files.other import OTHER
-from steward.store.files.parquet import Note, Parts, Shape, live_files
+from steward.store.files.parquet import Note, Parts, Shape, columns_of, live_files
 from steward.store.files.spans import read_spans, segments
-from steward.store.files.tiers import TIERS, cover
+from steward.store.files.tiers import TIERS, cover, metrics_of
+from steward.store.query.repeats import repeated
 from steward.store.query.views import (
     SPAN_KINDS,
     labels_in,
+    quoted,
     scan_sql,
     text_literal,
     tier_sql,
@@ -40,6 +44,7 @@ _EVENTS = {
     "source": pl.String,
 }  # fmt: skip
 _SEGMENTS = {"key": pl.String, "from_s": pl.Float64, "to_s": pl.Float64, "name": pl.String}
+_METRIC = re.compile(r'"([^"]+\.[^"]+)"')  # a name with a dot has to be quoted
 _EVERYTHING = re.compile(r"\bduckdb_|\binformation_schema\b|\bshow\b", re.IGNORECASE)
 
 
@@ -58,46 +63,85 @@ class Tables:
         everything = not sql or bool(_EVERYTHING.search(sql))
         for name, text in self._texts(connection, sql).items():
             if everything or re.search(rf"\b{name}\b", sql, re.IGNORECASE):
-                text_now = text()
-                connection.execute(f"CREATE VIEW {name} AS {text_now}")
-        if everything or re.search(r"\bevents\b", sql, re.IGNORECASE):
-            self._make_events(connection)
+                whole = self._with_absent(connection, text(), sql) if self._is_part else text()
+                connection.execute(f"CREATE VIEW {name} AS {whole}")
+        for name, make in (("events", self._make_events), ("spans", self._make_spans)):
+            if everything or re.search(rf"\b{name}\b", sql, re.IGNORECASE):
+                make(connection)
 
     def _texts(
         self, connection: duckdb.DuckDBPyConnection, sql: str
     ) -> dict[str, Callable[[], str]]:
-        joins = self._make_spans(connection, labels_in(sql))
+        joins = self._make_stretches(connection, labels_in(sql))
         texts: dict[str, Callable[[], str]] = {
-            "telemetry": lambda: with_labels(self._scan("telemetry", _SHAPE), joins),
-            "other": lambda: self._scan("other", OTHER),
-            "logs": lambda: self._scan("logs", LOGS),
+            "telemetry": lambda: with_labels(self._scan(connection, "telemetry", _SHAPE), joins),
+            "other": lambda: self._scan(connection, "other", OTHER),
+            "logs": lambda: self._scan(connection, "logs", LOGS),
         }
         for count in range(1, len(TIERS) + 1):
             name = f"telemetry_{TIERS[count - 1].name}"
-            texts[name] = lambda count=count: with_labels(self._tier(count), joins)  # type: ignore[misc]
+            texts[name] = lambda count=count: with_labels(self._tier(connection, count), joins)  # type: ignore[misc]
         return texts
 
-    def _scan(self, table: str, shape: Shape) -> str:
+    def _scan(self, connection: duckdb.DuckDBPyConnection, table: str, shape: Shape) -> str:
         parts = Parts(self.folder / table)
         folders = [parts.folder(part) for part in parts.between(self.from_s, self.to_s)]
         files = [file for each in folders for file in live_files(each, shape, self.note)]
-        return scan_sql(files, shape)
+        return self._in_time(scan_sql(files, shape, repeated=repeated(connection, files, shape)))
 
-    def _tier(self, count: int) -> str:
+    def _tier(self, connection: duckdb.DuckDBPyConnection, count: int) -> str:
         raw = self.folder / "telemetry"
         known = cover(raw, TIERS[:count], from_s=self.from_s, to_s=self.to_s, note=self.note)
-        return tier_sql(known, TIERS[count - 1].step_s)
+        twice = repeated(connection, known.levels[0], _SHAPE)
+        return self._in_time(tier_sql(known, TIERS[count - 1].step_s, twice))
 
-    def _make_spans(
+    @property
+    def _is_part(self) -> bool:
+        return self.from_s > 0.0 or isfinite(self.to_s)
+
+    def _in_time(self, text: str) -> str:
+        """Leave out what lies in the same files but not in that time."""
+        if not self._is_part:
+            return text
+        before = f" AND t_s < {self.to_s!r}" if isfinite(self.to_s) else ""
+        return f"SELECT * FROM ({text}) WHERE t_s >= {self.from_s!r}{before}"  # noqa: S608 - numbers
+
+    def _with_absent(self, connection: duckdb.DuckDBPyConnection, text: str, sql: str) -> str:
+        """Add metrics that nobody recorded in that time, but at others: that is no mistake."""
+        described = connection.execute(f"DESCRIBE {text}").fetchall()
+        there = {str(row[0]) for row in described}
+        absent = sorted({*_METRIC.findall(sql)} - there)
+        known = [name for name in absent if self._is_known(name)]
+        if not known:
+            return text
+        nothing = ", ".join(f"NULL::DOUBLE AS {quoted(name)}" for name in known)
+        return f"({text}) UNION ALL BY NAME (SELECT {nothing} WHERE false)"
+
+    def _is_known(self, name: str) -> bool:
+        wanted = {name, *metrics_of([name])}
+        roots = [Parts(self.folder / "telemetry")]
+        roots += [tier.parts(self.folder / "telemetry") for tier in TIERS]
+        folders = (
+            parts.folder(part)
+            for parts in roots
+            for part in reversed(parts.between(0.0, float("inf")))
+        )
+        return any(
+            not wanted.isdisjoint(columns_of(file, _SHAPE))
+            for folder in folders
+            for file in live_files(folder, _SHAPE, self.note)
+        )
+
+    def _make_stretches(
         self, connection: duckdb.DuckDBPyConnection, wanted: Sequence[str]
     ) -> dict[str, tuple[bool, bool]]:
-        """Make the table of spans and those that samples are joined with; say which there are."""
-        spans = read_spans(self.folder / "spans.jsonl", self.note)
-        rows = [{**asdict(span), "about": json.dumps(dict(span.about))} for span in spans]
-        self._make_table(connection, "spans", pl.DataFrame(rows, schema=_SPANS))
+        """Make the tables of stretches that samples are joined with; say which there are."""
+        if not wanted:
+            return {}
         joins = {}
+        spans = self._spans()
         for kind in (kind for kind in SPAN_KINDS if kind in wanted):
-            cut = segments(spans, kind)
+            cut = segments([span for span in spans if self._overlaps(span)], kind)
             if cut:
                 stretches = [(each.entity, each.from_s, each.to_s, each.name) for each in cut]
                 table = pl.DataFrame(stretches, schema=_SEGMENTS, orient="row")
@@ -105,6 +149,19 @@ class Tables:
                 whole = [each.entity.endswith("/*") for each in cut]
                 joins[kind] = (not all(whole), any(whole))
         return joins
+
+    def _make_spans(self, connection: duckdb.DuckDBPyConnection) -> None:
+        rows = [
+            (s.id, s.entity, s.kind, s.name, s.from_s, s.to_s, s.source, json.dumps(dict(s.about)))
+            for s in self._spans()
+        ]
+        self._make_table(connection, "spans", pl.DataFrame(rows, schema=_SPANS, orient="row"))
+
+    def _spans(self) -> tuple[Span, ...]:
+        return read_spans(self.folder / "spans.jsonl", self.note)
+
+    def _overlaps(self, span: Span) -> bool:
+        return span.from_s < self.to_s and (span.to_s is None or span.to_s > self.from_s)
 
     def _make_events(self, connection: duckdb.DuckDBPyConnection) -> None:
         records = [*read_json_lines(self.folder / "events.jsonl", self.note)]

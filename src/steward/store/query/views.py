@@ -8,7 +8,7 @@ a set of columns that cannot matter is not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 from steward.model.frame import ENTITY, T_S
@@ -44,13 +44,22 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def scan_sql(files: Sequence[Path], shape: Shape, *, summed: bool = False) -> str:
-    """Read these files as one table, whatever columns each has; `summed` ones are a tier's."""
+def scan_sql(
+    files: Sequence[Path],
+    shape: Shape,
+    *,
+    summed: bool = False,
+    repeated: Set[Path] = frozenset(),
+) -> str:
+    """Read these files as one table, whatever columns each has; `summed` ones are a tier's.
+
+    Rows that are in several of the `repeated` files count once.
+    """
     scans = [
-        _scan(alike, (*shape.names, *columns), summed=summed)
+        _scan(alike, (*shape.names, *columns), summed=summed, repeated=repeated)
         for columns, alike in _alike(files, shape).items()
     ]
-    return " UNION ALL BY NAME ".join(scans) if scans else _nothing(shape)
+    return " UNION ALL BY NAME ".join(f"({each})" for each in scans) or _nothing(shape)
 
 
 def _alike(files: Sequence[Path], shape: Shape) -> dict[tuple[str, ...], list[Path]]:
@@ -60,13 +69,25 @@ def _alike(files: Sequence[Path], shape: Shape) -> dict[tuple[str, ...], list[Pa
     return sets
 
 
-def _scan(files: Iterable[Path], columns: Sequence[str], *, summed: bool) -> str:
+def _scan(
+    files: Sequence[Path], columns: Sequence[str], *, summed: bool, repeated: Set[Path]
+) -> str:
     names = [quoted(name) for name in columns]
     if summed:  # a tier leaves extremes out where they are the mean
         told = extremes(columns).items()
         names += [f"{quoted(old)} AS {quoted(new)}" for new, old in told if old != new]
-    paths = ", ".join(text_literal(str(file)) for file in files)
-    return f"SELECT {', '.join(names)} FROM read_parquet([{paths}], hive_partitioning = false)"
+    once = [file for file in files if file not in repeated]
+    twice = [file for file in files if file in repeated]
+    return " UNION ALL ".join(
+        f"SELECT {word}{', '.join(names)} FROM read_parquet([{_listed(some)}], "
+        "hive_partitioning = false)"
+        for word, some in (("", once), ("DISTINCT ", twice))
+        if some
+    )
+
+
+def _listed(files: Iterable[Path]) -> str:
+    return ", ".join(text_literal(str(file)) for file in files)
 
 
 def _nothing(shape: Shape) -> str:
@@ -75,7 +96,7 @@ def _nothing(shape: Shape) -> str:
     return f"SELECT {', '.join(columns)} WHERE false"
 
 
-def tier_sql(known: Cover, step_s: int) -> str:
+def tier_sql(known: Cover, step_s: int, repeated: Set[Path] = frozenset()) -> str:
     """Read a tier; what it does not have yet is worked out from what lies below it."""
     *below, mine = known.levels
     parts = [scan_sql(mine, _SHAPE, summed=True)] if mine else []
@@ -85,7 +106,8 @@ def tier_sql(known: Cover, step_s: int) -> str:
             metrics = metrics_of(columns) if summed else list(columns)
             values = [each for name in metrics for each in _statistics(name, summed=summed)]
             picked = ", ".join([f"floor({T_S} / {step_s}) * {step_s} AS {T_S}", ENTITY, *values])
-            scanned = _scan(alike, (T_S, ENTITY, *columns), summed=summed)
+            names = (T_S, ENTITY, *columns)
+            scanned = _scan(alike, names, summed=summed, repeated=repeated)
             parts.append(f"SELECT {picked} FROM ({scanned}) GROUP BY 1, 2")
     return " UNION ALL BY NAME ".join(f"({part})" for part in parts) or _nothing(_SHAPE)
 
@@ -112,7 +134,7 @@ def labels_in(sql: str) -> tuple[str, ...]:
     """Return which labels a question can mean: joining spans for those that it cannot is waste."""
     said = re.sub(r"count\s*\(\s*\*\s*\)", "", sql, flags=re.IGNORECASE)
     if re.search(
-        r"\*|\bcolumns\s*\(|\b(describe|summarize|from\s+telemetry\s*$)", said, re.IGNORECASE
+        r"\*|\bcolumns\s*\(|\b(describe|summarize)\b|(^|\()\s*from\b", said, re.IGNORECASE
     ):
         return SPAN_KINDS
     return tuple(kind for kind in SPAN_KINDS if re.search(rf"\b{kind}\b", said, re.IGNORECASE))

@@ -163,12 +163,14 @@ class Spool:
         return lost
 
     def close(self) -> None:
-        """Let another process have the folder. What was appended is safe already."""
+        """Let another process have the folder, once. What was appended is safe already."""
         with self._changed:
             for segment in self._segments:
                 segment.close()
             self._segments = []
-            os.close(self._lock)
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
 
     # -- inside, with the lock held ------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
+from steward.store.sync import sync_folder
+
 __all__ = ["HEAD_BYTES", "RECORD_BYTES", "BadHeadError", "Found", "Record", "Segment"]
 
 _HEAD = struct.Struct("<8sII")  # what it is, version, salt
@@ -161,12 +163,3 @@ class Segment:
 
     def _checksum(self, number: int, body: bytes) -> int:
         return crc32(body, crc32(struct.pack("<QI", number, len(body)), self._salt))
-
-
-def sync_folder(folder: Path) -> None:
-    """Make new and removed names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from pathlib import Path
 
@@ -166,6 +167,17 @@ def test_a_kernel_buffer_that_may_not_be_read_is_said_once(tmp_path: Path) -> No
 
     assert log.available().status == "missing"
     assert [kinds(log.collect(T_S)), kinds(log.collect(T_S))] == [["collector.missing"], []]
+
+
+def test_a_kernel_buffer_that_only_seems_to_be_readable_is_missing(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as closed:  # its mode allows what opening it then refuses
+        closed.bind(str(tmp_path / "kmsg"))
+        log = KernelLog(buffer=KernelBuffer(KernelDevice(tmp_path / "kmsg")), node="n1")
+
+        said = log.available()
+
+    assert said.status == "missing"
+    assert "no such device or address" in said.reason
 
 
 # -- the journal -----------------------------------------------------------------------------------

@@ -262,7 +262,7 @@ ALERTS = (
         "1h",
         "warning",
         "A straight line through six hours that ends within a day. Scratch space that is mostly "
-        "empty rises and falls, so more than 40 % free is no matter; nor are the first three hours.",
+        "empty rises and falls: with 40 % free, and in its first three hours, it is left alone.",
         f"{FS} will be full within a day",
         "At the pace of the last six hours. Clean up, or stop who writes.",
     ),

@@ -20,6 +20,7 @@ from steward.model.finding import Finding, Pattern
 from steward.model.moment import Moment
 from steward.model.outcome import Outcome, Story
 from steward.model.view import View
+from steward.observe.forwarding import Forwarding
 from steward.observe.intake import Intake
 from steward.observe.latest import Latest
 from steward.observe.watch import Watch
@@ -66,7 +67,7 @@ class LoopStatus:
 class Loop:
     """Goes round. Live and simulated clusters differ only in the two ends."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that the loop holds is seen here
         self,
         stages: Stages,
         *,
@@ -75,8 +76,10 @@ class Loop:
         clock: Clock,
         every_s: float = 10.0,
         intake: Intake | None = None,
+        forwarding: Forwarding | None = None,
     ) -> None:
         self.stages = stages
+        self.forwarding = forwarding
         self.intake = intake  # one of the collectors of the watch, if others send telemetry
         self.journal = journal
         self.recording = recording
@@ -140,12 +143,16 @@ class Loop:
         if self._turns and watch.pace:
             watch.stop()
             self._observe(self._next_time())
+        if self.forwarding is not None:
+            self.forwarding.finish()  # while the rest is made durable
         watch.close()
         if self._turns:
             self._write(self.stages.verifier.settle(self.view))
         self._try("telemetry", self.recording.close, None)
         if self.intake is not None:
             self._try("intake", self.intake.close, None)
+        if self.forwarding is not None:
+            self.forwarding.close()
         self.journal.close()
 
     # -- observe -------------------------------------------------------------------------------
@@ -155,6 +162,8 @@ class Loop:
         for fault in faults:
             self._fault(fault)
         self._try("telemetry", lambda: self._keep(seen, t_s), None)
+        if self.forwarding is not None:
+            self._unwritten += self.forwarding.take(seen, t_s)
         self.latest.take(seen.tables)
         self.stages.moment.fold(seen)
         return seen

@@ -89,11 +89,11 @@ def prometheus(
 
 
 @contextmanager
-def upstream(folder: Path, *, exposition: bytes) -> Iterator[Upstream]:
+def upstream(folder: Path, *, exposition: bytes = b"", settings: str = "") -> Iterator[Upstream]:
     """Run `steward up` with an intake, beside an exporter that always shows the same."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "steward.toml").write_text(
-        '[observe]\ncollectors = ["host"]\n[loop]\nevery_s = 1.0\n'
+        f'[observe]\ncollectors = ["host"]\n[loop]\nevery_s = 1.0\n{settings}'
     )
     port = free_port()
     command = [
@@ -106,6 +106,24 @@ def upstream(folder: Path, *, exposition: bytes) -> Iterator[Upstream]:
         with _exporter(exposition) as exporter:
             _wait_for(f"http://127.0.0.1:{port}/readyz")
             yield Upstream(steward=f"127.0.0.1:{port}", exporter=exporter)
+    finally:
+        program.terminate()
+        program.wait()
+
+
+@contextmanager
+def agent(folder: Path, *, server: str, settings: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `steward observe agent`, which sends to a server and forwards as its settings say."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "steward.toml").write_text(settings)
+    command = [
+        *(sys.executable, "-c", "from steward.cli import main; main()", "observe", "agent"),
+        *("--config", str(folder / "steward.toml"), "--spool", str(folder / "spool")),
+        *("--server", f"http://{server}", "--collectors", "host", "--node", "far"),
+    ]
+    program = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=dict(os.environ))
+    try:
+        yield program
     finally:
         program.terminate()
         program.wait()

@@ -1,4 +1,4 @@
-"""Speaks to Prometheus and to exporters: scrape, ask, read, write."""
+"""Speaks to Prometheus and to exporters: scrape, ask, read. `sending` writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from steward.clients.wire.remote_read import decode_read, encode_read
 from steward.clients.wire.samples import Limits, Samples
 from steward.errors import StewardError, TemporaryError
 
-__all__ = ["Exporter", "PrometheusServer", "QuerySeries", "RemoteWriter"]
+__all__ = ["Exporter", "PrometheusServer", "QuerySeries"]
 
 _ACCEPT = (
     "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
@@ -133,20 +133,3 @@ def _series_of(each: Mapping[str, Any]) -> QuerySeries:
         t_s=tuple(float(t_s) for t_s, _ in points),
         values=tuple(float(value) for _, value in points),
     )
-
-
-class RemoteWriter:
-    """Sends encoded requests to a remote write receiver."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._url = endpoint.url
-        self._client = open_client(endpoint, owner=self)
-
-    def send(self, body: bytes) -> None:
-        """Send one request; see `clients.web.post` for what it may raise."""
-        headers = {
-            "Content-Encoding": "snappy",
-            "Content-Type": "application/x-protobuf",
-            "X-Prometheus-Remote-Write-Version": "0.1.0",
-        }
-        post(self._client, self._url, body, headers)

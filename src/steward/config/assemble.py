@@ -10,6 +10,7 @@ from steward.act.desk import Desk
 from steward.act.guard import Guard, Limits
 from steward.act.verify import Verifier
 from steward.clock import Clock
+from steward.config.forward import targets_of
 from steward.config.settings import Settings
 from steward.decide.rules import DETECTORS
 from steward.decide.scheduling import POLICIES
@@ -21,6 +22,7 @@ from steward.model.event import Observation
 from steward.model.identity import TenantId
 from steward.model.moment import Moment
 from steward.observe.collectors import COLLECTORS
+from steward.observe.forwarding import Forwarding
 from steward.observe.intake import Intake
 from steward.observe.receive import Decoders
 from steward.observe.watch import Watch
@@ -47,6 +49,8 @@ def assemble(
     make = _Maker(settings.plugs)
     guard = Guard(limits(settings))
     intake = Intake(settings.store.path / "intake") if collectors is None else None
+    targets = targets_of(settings) if collectors is None else ()  # made-up samples stay here
+    forwarding = Forwarding(targets) if targets else None
     if intake is not None:
         intake.decoders.update(Decoders().by_kind)
     stages = Stages(
@@ -82,6 +86,7 @@ def assemble(
         clock=clock,
         every_s=settings.loop.every_s,
         intake=intake,
+        forwarding=forwarding,
     )
 
 

@@ -14,17 +14,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steward.clients.nvml import Driver, DriverMissingError
+from steward.config.forward import targets_of
 from steward.config.plugs import KINDS, PlugKind, chosen, wrong_plugs
 from steward.config.read import Draft
 from steward.config.settings import Settings, StoreSettings, masked_url
 from steward.errors import StewardError
 from steward.model.event import Availability
+from steward.observe.forwarding.ways import way_out
 from steward.store.journal import open_journal
 from steward.store.telemetry import Telemetry
 
 __all__ = ["Check", "address_taken", "examine"]
 
 MIB = 2**20
+ANSWER_S = 3.0  # how long a receiver may take
 ENGINES = (("slurm", "sinfo"), ("kubernetes", "kubectl"), ("prometheus", "prometheus"))
 
 
@@ -55,6 +58,7 @@ def examine(draft: Draft) -> tuple[Check, ...]:
         _journal(settings.store),
         _telemetry(settings.store.telemetry_folder),
         _address(settings),
+        *_receivers(settings),
         *_plugs(settings),
         _nvidia(),
         *_engines(),
@@ -186,6 +190,28 @@ def _address(settings: Settings) -> Check:
         reason=f"{host}:{port}: {taken}" if taken else f"{host}:{port} is free",
         hint="perhaps steward runs already; else choose another with --port" if taken else "",
     )
+
+
+def _receivers(settings: Settings) -> Iterator[Check]:
+    """Send a request with nothing in it to each receiver that telemetry is forwarded to."""
+    try:
+        targets = targets_of(settings)
+    except StewardError as fault:
+        yield Check(
+            name="forward", kind="forward", status="missing", reason=str(fault), hint=fault.hint
+        )
+        return
+    for target in targets:
+        where = f"{target.format}, {target.endpoint.url}"
+        status, reason, hint = "ok", f"{where} answers", ""
+        try:
+            way = way_out(target.format, replace(target.endpoint, timeout_s=ANSWER_S))
+            with closing(way):
+                way.send(way.encode(()))
+        except StewardError as fault:
+            status, reason = "missing", f"{where}: {fault.problem}"
+            hint = fault.hint or "is it running, and does it take this format?"
+        yield Check(name=target.name, kind="forward", status=status, reason=reason, hint=hint)
 
 
 def _plugs(settings: Settings) -> Iterator[Check]:

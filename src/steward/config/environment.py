@@ -28,14 +28,17 @@ class Override:
 
 
 def overrides_in(
-    environment: Mapping[str, str], tenants: Iterable[str] = ()
+    environment: Mapping[str, str], named: Mapping[str, Iterable[str]] | None = None
 ) -> tuple[Override, ...]:
-    """Return what the environment sets, by variable. `tenants` are the names that a file uses.
+    """Return what the environment sets, by variable.
 
-    Variables are upper case and know no `-`, so a tenant's name is matched regardless of those,
-    and a plug's `_` is read as `-`.
+    `named` has the names of the tables that a file has, by section.
+    Variables are upper case and know no `-`, so the name of a tenant or a receiver is matched
+    regardless of those, and a plug's `_` is read as `-`.
     """
-    folded = {_folded(name): name for name in tenants}
+    folded = {
+        (section, _folded(name)): name for section, names in (named or {}).items() for name in names
+    }
     found = []
     for variable in sorted(environment):
         rest = variable.removeprefix(PREFIX)
@@ -80,10 +83,10 @@ def _folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "_", name.lower())
 
 
-def _path(parts: list[str], tenants: Mapping[str, str]) -> KeyPath:
+def _path(parts: list[str], named: Mapping[tuple[str, str], str]) -> KeyPath:
     path = [part.lower() for part in parts]
-    if path[0] == "tenants" and len(path) > 1:
-        path[1] = tenants.get(_folded(path[1]), path[1])
+    if len(path) > 1:
+        path[1] = named.get((path[0], _folded(path[1])), path[1])
     if path[0] == "plugs" and len(path) > 1:
         path[1] = path[1].replace("_", "-")
     return tuple(path)

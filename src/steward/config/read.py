@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from steward.config.environment import Override, misspelt, overrides_in
+from steward.config.forward import wrong_receivers
 from steward.config.locate import KeyPath, Place, nearest, places_of
 from steward.config.mistakes import Mistake, SettingsError, Wrong, dotted, path_of, wrong_of
 from steward.config.settings import Settings
@@ -112,8 +113,8 @@ def draft_settings(file: Path | None, environment: Mapping[str, str]) -> Draft:
     """Read what can be read and collect what is wrong. Raises only when the file is not TOML."""
     text = _text(file) if file is not None else ""
     raw = _parsed(text, file)
-    tenants = raw.get("tenants")
-    overrides = overrides_in(environment, tenants if isinstance(tenants, dict) else ())
+    named = {key: raw[key] for key in ("tenants", "forward") if isinstance(raw.get(key), dict)}
+    overrides = overrides_in(environment, named)
     for override in overrides:
         _put(raw, override)
     source = Draft(
@@ -219,6 +220,12 @@ def _drop(raw: dict[str, Any], path: KeyPath) -> None:
 
 def _crossed(settings: Settings, source: Draft, wrong: tuple[Wrong, ...]) -> tuple[Wrong, ...]:
     """Say what is wrong between keys that are each right by themselves."""
+    known = {each.path for each in wrong}
+    receivers = (each for each in wrong_receivers(settings) if each.path not in known)
+    return (*_stale(settings, source, wrong), *receivers)
+
+
+def _stale(settings: Settings, source: Draft, wrong: tuple[Wrong, ...]) -> tuple[Wrong, ...]:
     stale, every = ("observe", "stale_after_s"), ("loop", "every_s")
     stale_s, every_s = settings.observe.stale_after_s, settings.loop.every_s
     if stale_s >= every_s or {stale, every} & {each.path for each in wrong}:

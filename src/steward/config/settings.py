@@ -6,6 +6,7 @@ The descriptions here are the reference: `scripts/make_reference.py` prints them
 from __future__ import annotations
 
 from collections import Counter
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -24,6 +25,8 @@ __all__ = [
     "ActSettings",
     "AgentSettings",
     "DecideSettings",
+    "ForwardFormat",
+    "ForwardSettings",
     "GuardSettings",
     "LearnSettings",
     "LoopSettings",
@@ -94,6 +97,21 @@ def _journal_url(url: str) -> str:
             "leave it empty for SQLite in the store folder, "
             "or write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
         )
+    return url
+
+
+def _receiver_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        parts, host = urlsplit(""), ""
+    if parts.scheme not in ("http", "https") or not host:
+        raise _wrong(
+            f"is '{masked_url(url)}', not an address", "write http://HOST:PORT or https://HOST:PORT"
+        )
+    if parts.username is not None:
+        raise _wrong("has a user in it", "set user and password_file instead")
     return url
 
 
@@ -313,6 +331,38 @@ class AgentSettings(_Section):
     )
 
 
+class ForwardFormat(Enum):
+    """What a receiver understands."""
+
+    REMOTE_WRITE = "remote-write"
+    OTLP_HTTP = "otlp-http"
+    OTLP_GRPC = "otlp-grpc"
+
+
+class ForwardSettings(_Section):
+    """A receiver that `steward up` and `steward observe agent` send all they observe to."""
+
+    format: ForwardFormat = Field(
+        ForwardFormat.REMOTE_WRITE, strict=False, description="what the receiver understands"
+    )
+    url: Annotated[str, AfterValidator(_receiver_url)] = Field(
+        "",
+        description="where it is: for remote write the whole address, as "
+        "`http://HOST:9090/api/v1/write`; for OTLP `http://HOST:4318` or, by gRPC, "
+        "`http://HOST:4317`",
+    )
+    token_file: str = Field("", description="a file that holds a token and nothing else")
+    user: str = Field("", description="a name, for receivers that want one with a password")
+    password_file: str = Field("", description="a file that holds that password and nothing else")
+    ca_file: str = Field(
+        "", description="certificates to trust, in PEM form; empty means the usual authorities"
+    )
+    metrics: tuple[str, ...] = Field(
+        (), strict=False, description="what to send, as `gpu.*`; empty means all metrics"
+    )
+    lines: bool = Field(default=False, description="send log lines too; only OTLP can")
+
+
 class SavingsSettings(_Section):
     """What turns GPU-hours into money, energy and carbon."""
 
@@ -348,6 +398,9 @@ class Settings(_Section):
     store: StoreSettings = StoreSettings()
     service: ServiceSettings = ServiceSettings()
     agent: AgentSettings = AgentSettings()
+    forward: dict[Name, ForwardSettings] = Field(
+        default_factory=dict, description="one table per receiver: `[forward.NAME]`"
+    )
     savings: SavingsSettings = SavingsSettings()
     plugs: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="options of one plug by its name: `[plugs.NAME]`"

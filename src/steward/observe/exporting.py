@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
@@ -13,22 +13,18 @@ from typing import IO
 
 import polars as pl
 
-from steward.clients.otlp import OtlpGrpc, OtlpHttp
-from steward.clients.prometheus import RemoteWriter
 from steward.clients.sending import Sender, SenderStats
 from steward.clients.web import Endpoint
-from steward.clients.wire.otlp import encode_metrics
-from steward.clients.wire.remote_write import encode_write
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.observe.translate.outgoing import Series, sent_as, series_of, text_of, written_as
+from steward.observe.forwarding.ways import SENT_FORMATS, parts, way_out
+from steward.observe.translate.outgoing import series_of
+from steward.observe.translate.outgoing_text import text_of
 from steward.store.telemetry import Telemetry
 
 __all__ = ["FILE_FORMATS", "SENT_FORMATS", "Choice", "export_file", "export_sent", "frames"]
 
-SENT_FORMATS = ("remote-write", "otlp-http", "otlp-grpc")
 FILE_FORMATS = ("prometheus", "csv", "parquet", "json-lines")
 WINDOW_S = 300  # series are sent together for so long: receivers do not take what is too old
-PER_BODY = 5000
 HOUR_S = 3600
 
 Progress = Callable[[int], None]
@@ -72,45 +68,19 @@ def export_sent(
     progress: Progress = lambda _samples: None,
 ) -> SenderStats:
     """Send what was chosen; returns what became of it. Waits for a receiver that asks for that."""
-    encode, sender = _way_out(format_, endpoint)
+    way = way_out(format_, endpoint)
+    sender = Sender(way.send, most_waiting=8)
     stats = SenderStats()
     try:
         for frame in frames(telemetry, choice, window_s=WINDOW_S):
-            for part in _parts(series_of(frame)):
+            for part in parts(series_of(frame)):
                 count = sum(len(each.values) for each in part)
-                sender.offer(encode(part), count, wait=True)
+                sender.offer(way.encode(part), count, wait=True)
                 progress(count)
     finally:
         stats = sender.close(within_s=60.0)
+        way.close()
     return stats
-
-
-def _way_out(
-    format_: str, endpoint: Endpoint
-) -> tuple[Callable[[Sequence[Series]], bytes], Sender]:
-    if format_ == "remote-write":
-        send = RemoteWriter(endpoint).send
-        return (lambda part: encode_write(written_as(part))), Sender(send, most_waiting=8)
-    otlp = OtlpHttp(endpoint) if format_ == "otlp-http" else OtlpGrpc(endpoint)
-    return _as_otlp, Sender(otlp.send_metrics, most_waiting=8)
-
-
-def _as_otlp(part: Sequence[Series]) -> bytes:
-    return encode_metrics({"service.name": "steward"}, sent_as(part))
-
-
-def _parts(series: Iterator[Series]) -> Iterator[list[Series]]:
-    """Put series together until they are enough for one body."""
-    part: list[Series] = []
-    size = 0
-    for each in series:
-        part.append(each)
-        size += len(each.values)
-        if size >= PER_BODY:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
 
 
 # -- into files --------------------------------------------------------------------------------

@@ -241,12 +241,12 @@ def test_log_records_come_back_as_they_were_sent() -> None:
         attributes={"rank": "3"},
     )
 
-    assert decode_logs(encode_logs(record.resource, [record])) == [record]
+    assert decode_logs(encode_logs([record])) == [record]
 
 
 def test_logs_are_limited_like_metrics() -> None:
     record = Record(t_ns=T_NS, severity=0, text="x", resource={}, attributes={})
-    body = encode_logs({}, [record] * 3)
+    body = encode_logs([record] * 3)
 
     with pytest.raises(StewardError, match="more than 2 log records"):
         decode_logs(body, Limits(samples=2))

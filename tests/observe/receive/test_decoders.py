@@ -57,7 +57,7 @@ def test_log_records_become_lines_with_syslogs_levels() -> None:
     of_job = Record(
         t_ns=T_MS * 10**6, severity=9, text="ok", resource=resource, attributes={"job_id": "8"}
     )
-    body = encode_logs(resource, [record, of_job])
+    body = encode_logs([record, of_job])
 
     seen = Decoders().otlp_logs(pushed(body, encoding="identity"))
 

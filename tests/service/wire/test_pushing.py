@@ -29,6 +29,7 @@ from steward.store.tokens import Role
 from wire_messages import T_MS, one_series, recorded
 
 WRITE = {"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf"}
+ON_N01 = {"host.name": "n01"}
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 BUSY = Sent(
     name="gpu.busy_share",
@@ -220,9 +221,9 @@ def test_what_is_refused_of_an_otlp_request_is_told_as_partial_success(
 
 
 def test_otlp_logs_become_lines(room: Room) -> None:
-    record = Record(t_ns=T_MS * 10**6, severity=17, text="Xid 79", resource={}, attributes={})
+    record = Record(t_ns=T_MS * 10**6, severity=17, text="Xid 79", resource=ON_N01, attributes={})
 
-    answer = room.post("/v1/logs", encode_logs({"host.name": "n01"}, [record]), PROTOBUF)
+    answer = room.post("/v1/logs", encode_logs([record]), PROTOBUF)
 
     assert answer.status_code == 200
     (line,) = room.intake.collect(1.0).lines
@@ -292,10 +293,10 @@ def otlp(room: Room) -> Iterator[tuple[Room, OtlpServer]]:
 def test_otlp_over_grpc_brings_metrics_and_logs(otlp: tuple[Room, OtlpServer]) -> None:
     room, server = otlp
     client = OtlpGrpc(Endpoint(url=f"http://127.0.0.1:{server.port}"))
-    record = Record(t_ns=1, severity=9, text="hello", resource={}, attributes={})
+    record = Record(t_ns=1, severity=9, text="hello", resource=ON_N01, attributes={})
 
     client.send_metrics(METRICS)
-    client.send_logs(encode_logs({"host.name": "n01"}, [record]))
+    client.send_logs(encode_logs([record]))
     client.close()
 
     seen = room.intake.collect(1.0)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
+import httpx
 import pytest
 
-from beds.prometheus import Prometheus, free_port, prometheus, upstream
-from steward.clients.prometheus import PrometheusServer, QuerySeries, RemoteWriter
+from beds.prometheus import Prometheus, agent, free_port, prometheus, upstream
+from steward.clients.prometheus import PrometheusServer, QuerySeries
+from steward.clients.sending.remote_writer import RemoteWriter
 from steward.clients.web import Endpoint
 from steward.clients.wire.remote_write import encode_write, labels_of_key
 from steward.observe.collectors.prometheus import Prometheus as Source
@@ -86,3 +91,51 @@ def test_steward_writes_to_prometheus_and_reads_it_by_query_and_by_remote_read(
     assert raw.t_ms.tolist() == [int((begin_s + t) * 1000) for t in range(60)]
     assert ranged[0].values == tuple(t / 100 for t in range(60))
     assert seen.tables[0].rows() == [(begin_s + 50, "n01/gpu3", 0.5)]
+
+
+def forward(bed: Prometheus) -> str:
+    return f"[forward.site]\nurl = '{bed.address}/api/v1/write'\nmetrics = ['host.*']\n"
+
+
+def refused(address: str) -> dict[str, float]:
+    """Return what a steward says that it could not forward, by why."""
+    text = httpx.get(f"http://{address}/metrics").text
+    lines = [each for each in text.splitlines() if "forward_dropped_samples_total{" in each]
+    return {each.split('"')[1]: float(each.rsplit(" ", 1)[1]) for each in lines}
+
+
+def test_a_live_loop_and_an_agent_forward_all_the_time_even_past_a_pause(tmp_path: Path) -> None:
+    node = "node!='far'"
+    with (
+        prometheus(tmp_path / "prometheus", scrape={"self": f"127.0.0.1:{free_port()}"}) as bed,
+        prometheus(tmp_path / "second", scrape={"self": f"127.0.0.1:{free_port()}"}) as second,
+        upstream(tmp_path / "steward", settings=forward(bed)) as up,
+    ):
+        server = PrometheusServer(Endpoint(url=bed.address))
+        own = f"steward_host_memory_used_bytes{{{node}}}"
+        until(lambda: server.query(f"count_over_time({own}[1m]) > 3"))
+        os.kill(bed.pid, signal.SIGSTOP)  # it hangs: nothing is refused, nothing is answered
+        with agent(
+            tmp_path / "agent",
+            server=up.steward,
+            settings=f"[agent]\nsend_every_s = 1.0\n{forward(second)}",
+        ):
+            time.sleep(4.0)
+            os.kill(bed.pid, signal.SIGCONT)
+            until(lambda: server.query("steward_host_memory_used_bytes{node='far'}"))
+            far = PrometheusServer(Endpoint(url=second.address))
+            direct = until(lambda: far.query("steward_host_memory_used_bytes{node='far'}"))
+        until(lambda: server.query(f"count_over_time({own}[1m]) > 12"))
+        now_s = time.time()
+        matchers = {
+            "__name__": ("=", "steward_host_memory_used_bytes"),
+            "node": ("!=", "far"),
+        }
+        got = server.read(matchers, from_s=now_s - 300, to_s=now_s)
+        dropped = refused(up.steward)
+
+    steps_s = [(b - a) / 1000 for a, b in pairwise(got.t_ms.tolist())]
+    assert len(got.starts) == 1
+    assert max(steps_s) < 2.0, "samples of the pause are missing"
+    assert direct[0].labels["node"] == "far"
+    assert dropped == {"full": 0.0, "refused": 0.0, "late": 0.0, "closed": 0.0}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from steward.config import Settings
     from steward.config.settings import AgentSettings
     from steward.observe.agent.running import Agent
+    from steward.observe.forwarding import Forwarding
     from steward.ports import Collector
 
 __all__ = ["agent"]
@@ -149,7 +150,19 @@ def _made(settings: Settings, chosen: AgentSettings, folder: Path) -> Agent:
         folder=folder,
         send_every_s=max(chosen.send_every_s, chosen.every_s),
         say=_say,
+        forwarding=_forwarding(settings),
     )
+
+
+def _forwarding(settings: Settings) -> Forwarding | None:
+    if not settings.forward:
+        return None
+    from steward.config.forward import targets_of
+    from steward.observe.forwarding import Forwarding
+
+    targets = targets_of(settings)
+    _say(f"forwards to {', '.join(f'{each.name} ({each.endpoint.url})' for each in targets)}")
+    return Forwarding(targets)
 
 
 def _node(given: str) -> str:
@@ -227,8 +240,16 @@ def _status_lines(said: Mapping[str, Any], now_s: float, *, silent: bool) -> lis
         "  clock       "
         + ("not compared yet" if offset_s is None else f"the server's is {_ahead(offset_s)}"),
     ]
+    lines += [f"  forwards    {_forwarded(each)}" for each in said.get("forwarding", [])]
     extra = [said.get("disk_problem"), *said.get("damage", [])]
     return lines + [f"  trouble     {each}" for each in extra if each]
+
+
+def _forwarded(target: Mapping[str, Any]) -> str:
+    dropped = sum(target["dropped_samples"].values())
+    trouble = f"; {target['trouble']}" if target["trouble"] else ""
+    sent = f"{number(target['sent_samples'])} samples to {target['name']}"
+    return f"{sent}, {number(dropped)} dropped, {number(target['waiting_samples'])} wait{trouble}"
 
 
 def _ahead(offset_s: float) -> str:

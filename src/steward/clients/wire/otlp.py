@@ -5,7 +5,7 @@ Metrics are read by a compiled walk (`otlp_scan`); everything rarer by the offic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,11 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs
-from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
+from opentelemetry.proto.logs.v1.logs_pb2 import ResourceLogs
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from steward.clients.wire import otlp_scan
+from steward.clients.wire.otlp_out import Record, Sent, encode_logs, encode_metrics
 from steward.clients.wire.samples import Limits, Samples
 from steward.clients.wire.scanning import fault_at
 from steward.errors import StewardError
@@ -51,29 +51,6 @@ class Point:
     name: str
     resource: Mapping[str, str]
     attributes: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One log record. `severity` is OTLP's 1..24, 0 where it was not given."""
-
-    t_ns: int
-    severity: int
-    text: str
-    resource: Mapping[str, str]
-    attributes: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """One series to send: all its points, with their own times."""
-
-    name: str
-    unit: str
-    attributes: Mapping[str, str]
-    counter: bool
-    t_ns: Sequence[int]
-    values: Sequence[float]
 
 
 # -- metrics in --------------------------------------------------------------------------------
@@ -198,59 +175,3 @@ def _records(of: ResourceLogs, limits: Limits) -> Iterable[Record]:
                 resource=resource,
                 attributes=_texts(each.attributes, limits),
             )
-
-
-# -- out ---------------------------------------------------------------------------------------
-
-
-def encode_metrics(resource: Mapping[str, str], series: Iterable[Sent]) -> bytes:
-    """Encode series of one resource; every point keeps its own time."""
-    request = ExportMetricsServiceRequest()
-    of = request.resource_metrics.add()
-    of.resource.attributes.extend(_pairs(resource))
-    scope = of.scope_metrics.add()
-    scope.scope.name = "steward"
-    metrics: dict[str, Metric] = {}
-    for each in series:
-        if each.name not in metrics:
-            metrics[each.name] = scope.metrics.add(name=each.name, unit=each.unit)
-        _add_points(metrics[each.name], each)
-    return bytes(request.SerializeToString())
-
-
-def _add_points(metric: Metric, sent: Sent) -> None:
-    points = metric.gauge.data_points
-    if sent.counter:
-        metric.sum.is_monotonic = True
-        metric.sum.aggregation_temporality = AggregationTemporality.Value(
-            "AGGREGATION_TEMPORALITY_CUMULATIVE"
-        )
-        points = metric.sum.data_points
-    attributes = list(_pairs(sent.attributes))
-    for t_ns, value in zip(sent.t_ns, sent.values, strict=True):
-        points.add(time_unix_nano=t_ns, as_double=value, attributes=attributes)
-
-
-def encode_logs(resource: Mapping[str, str], records: Iterable[Record]) -> bytes:
-    """Encode log records of one resource."""
-    request = ExportLogsServiceRequest()
-    of = request.resource_logs.add()
-    of.resource.attributes.extend(_pairs(resource))
-    scope = of.scope_logs.add()
-    scope.scope.name = "steward"
-    scope.log_records.extend(
-        LogRecord(
-            time_unix_nano=each.t_ns,
-            severity_number=each.severity,  # type: ignore[arg-type]  # an enum of the same numbers
-            body=AnyValue(string_value=each.text),
-            attributes=_pairs(each.attributes),
-        )
-        for each in records
-    )
-    return bytes(request.SerializeToString())
-
-
-def _pairs(attributes: Mapping[str, str]) -> Iterable[KeyValue]:
-    return (
-        KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in attributes.items()
-    )

@@ -6,12 +6,11 @@ the bytes of its labels, just as its sender wrote them: they are read into Pytho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.wire.bounded import pack_snappy, unpack_snappy
+from steward.clients.wire.bounded import unpack_snappy
+from steward.clients.wire.remote_write_out import Written, encode_write, field, number
 from steward.clients.wire.samples import Limits, Samples
 from steward.clients.wire.scanning import (
     BAD_FIELD,
@@ -43,9 +42,6 @@ __all__ = [
 STALE_BITS = 0x7FF0000000000002  # the NaN by which Prometheus says that a series has ended
 _WHAT = "remote write"
 _KINDS = ("exemplars", "histograms", "metadata")
-
-# labels in any order, times in ms, values
-Written = tuple[Mapping[str, str], Sequence[int], Sequence[float]]
 
 
 def decode_write(body: bytes, limits: Limits | None = None) -> Samples:
@@ -232,39 +228,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
             return value, place + 1
         shift += 7
     raise StewardError("a label is malformed", where=_WHAT)
-
-
-# -- encoding ----------------------------------------------------------------------------------
-
-
-def encode_write(written: Iterable[Written]) -> bytes:
-    """Encode series with their samples as the body of one request; labels are sorted as asked."""
-    parts: list[bytes] = []
-    for labels, times_ms, values in written:
-        inside = [field(0x0A, _pair(name, labels[name])) for name in sorted(labels)]
-        numbers = np.asarray(values, dtype="<f8")
-        for t_ms, place in zip(times_ms, range(0, 8 * len(numbers), 8), strict=True):
-            value = numbers.data.cast("B")[place : place + 8]
-            inside.append(field(0x12, b"\x09" + bytes(value) + b"\x10" + number(int(t_ms))))
-        parts.append(field(0x0A, b"".join(inside)))
-    return pack_snappy(b"".join(parts))
-
-
-def number(value: int) -> bytes:
-    """Encode a number as protobuf does; negative ones take ten bytes."""
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _pair(name: str, value: str) -> bytes:
-    return field(0x0A, name.encode()) + field(0x12, value.encode())
-
-
-def field(tag: int, data: bytes) -> bytes:
-    """Encode bytes as a field of a message."""
-    return bytes((tag,)) + number(len(data)) + data

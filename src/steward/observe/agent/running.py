@@ -11,12 +11,16 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from steward.clock import Clock
 from steward.errors import StewardError
-from steward.model.event import Fault
+from steward.model.event import Event, Fault, Observation
 from steward.observe.agent.shipping import Shipping
 from steward.observe.watch import Watch
+
+if TYPE_CHECKING:  # an agent that forwards nothing has no room for it
+    from steward.observe.forwarding import Forwarding
 
 __all__ = ["STATUS_FILE", "Agent", "agent_id", "read_status"]
 
@@ -64,7 +68,7 @@ def read_status(folder: Path) -> dict[str, object]:
 class Agent:
     """Looks and ships. `say` gets a line whenever something changes that a person cares about."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that an agent holds is seen here
         self,
         watch: Watch,
         shipping: Shipping,
@@ -73,7 +77,9 @@ class Agent:
         folder: Path,
         send_every_s: float,
         say: Callable[[str], None],
+        forwarding: Forwarding | None = None,
     ) -> None:
+        self._forwarding = forwarding
         self._watch = watch
         self._shipping = shipping
         self._clock = clock
@@ -100,8 +106,11 @@ class Agent:
         self._watch.stop()
         self._watch.timeout_s = LAST_LOOK_S
         self._turn()
+        if self._forwarding is not None:
+            self._forwarding.finish()
         self.close()
         self._send_rest(LAST_SEND_S)
+        self._end_forwarding()
         self._write_status()
         sending.set()
         sender.join(timeout=0.2)  # a request that hangs is not waited for: its parcel is on disk
@@ -115,6 +124,7 @@ class Agent:
         while self._shipping.buffer.waiting_parcels and not self._shipping.status.failures:
             self._shipping.step()
         self._tell()
+        self._end_forwarding()
         self._write_status()
         return not self._shipping.buffer.waiting_parcels
 
@@ -127,9 +137,20 @@ class Agent:
         t_s = self._clock.now_s()
         seen, faults = self._watch.look(t_s)
         events = (*seen.events, *(fault.event() for fault in faults if self._is_new(fault)))
-        self._shipping.take(replace(seen, events=events) if faults else seen)
+        events = (*events, *self._forward(seen, t_s))
+        self._shipping.take(replace(seen, events=events) if events else seen)
         self._write_positions()
         self._tell()
+
+    def _forward(self, seen: Observation, t_s: float) -> tuple[Event, ...]:
+        events = () if self._forwarding is None else self._forwarding.take(seen, t_s)
+        for event in events:
+            self._say(f"{event.subject}: {event.text}")
+        return events
+
+    def _end_forwarding(self) -> None:
+        if self._forwarding is not None:
+            self._forwarding.close()
 
     def _write_positions(self) -> None:
         """Note how far lines were read, after the parcel that has them is on disk."""
@@ -172,6 +193,7 @@ class Agent:
     def _write_status(self) -> None:
         shipping, sender = self._shipping, self._shipping.sender
         offset = shipping.offset
+        forwarded = () if self._forwarding is None else self._forwarding.status
         status = {
             "t_s": self._clock.now_s(),
             "since_s": self._began_s,
@@ -189,6 +211,7 @@ class Agent:
             "round_trip_s": None if offset is None else offset.round_trip_s,
             "pace": {name: asdict(stats) for name, stats in self._watch.pace.items()},
             **asdict(shipping.status),
+            **({"forwarding": [asdict(each) for each in forwarded]} if forwarded else {}),
         }
         _write(self._folder / STATUS_FILE, status)
 

@@ -1,4 +1,4 @@
-"""Our tables as series for others: what remote write, OTLP and text files are made from."""
+"""Our tables as series for others, and as remote write has them; OTLP and text are beside this."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.wire.exposition import shown_labels
-from steward.clients.wire.otlp import Sent
-from steward.clients.wire.remote_write import Written
+from steward.clients.wire.remote_write_out import Written
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.model.metric import Alias, Metric, MetricKind
+from steward.model.metric import Metric
 from steward.model.metrics import METRICS
 from steward.observe.translate.entities import labels_of
 from steward.observe.translate.names import exposed_name
 
-__all__ = ["Series", "sent_as", "series_of", "text_of", "written_as"]
+__all__ = ["Series", "series_of", "written_as"]
 
 _BY_NAME = {each.name: each for each in METRICS}
 
@@ -53,48 +51,4 @@ def written_as(series: Iterable[Series]) -> Iterator[Written]:
     """Return series as remote write has them."""
     for each in series:
         labels = {"__name__": exposed_name(each.name), **labels_of(each.entity)}
-        yield labels, _integers(each.t_s, 1e3), each.values.tolist()
-
-
-def sent_as(series: Iterable[Series]) -> Iterator[Sent]:
-    """Return series as OTLP has them: by the names of the semantic conventions where there are."""
-    for each in series:
-        metric, alias = each.metric, _convention(each.metric)
-        attributes = labels_of(each.entity)
-        if metric is not None and metric.of == "gpu":
-            attributes |= {"hw.id": each.entity, "hw.type": "gpu"}
-        values = each.values / alias.scale if alias else each.values
-        yield Sent(
-            name=alias.name if alias else each.name,
-            unit=metric.unit if metric else "",
-            attributes=attributes,
-            counter=metric is not None and metric.kind is MetricKind.COUNTER,
-            t_ns=_integers(each.t_s, 1e9),
-            values=values.tolist(),
-        )
-
-
-def _convention(metric: Metric | None) -> Alias | None:
-    """Return OpenTelemetry's name, where one name says it all."""
-    aliases = () if metric is None or metric.of != "gpu" else metric.aliases
-    return next((each for each in aliases if each.vocabulary == "otel"), None)
-
-
-def text_of(series: Iterable[Series]) -> Iterator[str]:
-    """Return lines of OpenMetrics with their times, as `promtool` takes them for the past."""
-    told = ""
-    for each in series:
-        name = exposed_name(each.name)
-        if name != told:
-            meaning = each.metric.meaning if each.metric else each.name
-            yield f"# HELP {name} {meaning}\n# TYPE {name} gauge\n"
-            told = name
-        labels = shown_labels(labels_of(each.entity))
-        for t_s, value in zip(each.t_s.tolist(), each.values.tolist(), strict=True):
-            yield f"{name}{labels} {value!r} {t_s:.3f}\n"
-
-
-def _integers(t_s: NDArray[np.float64], per_s: float) -> list[int]:
-    if per_s == 1e9:  # a float64 of seconds is exact to 0.2 us: round, or every time ends in noise
-        return [int(each) * 1000 for each in np.round(t_s * 1e6)]
-    return [int(each) for each in np.round(t_s * per_s)]
+        yield labels, np.round(each.t_s * 1e3).astype(np.int64), each.values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -12,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
+from steward.observe.forwarding import TargetStatus
 from steward.observe.roster import AgentState
 from steward.service.api.replies import failures
 from steward.service.board import Board, Picture
@@ -38,6 +40,9 @@ class BoardMetrics(Collector):
         yield from _worth(picture)
         yield from _gpus(picture)
         yield from _agents(self._board.roster.all(), self._now_s())
+        forwarding = self._board.loop.forwarding
+        if forwarding is not None:
+            yield from _forwarding(forwarding.status)
 
 
 def metric_routes(board: Board) -> APIRouter:
@@ -88,6 +93,29 @@ def _loop(picture: Picture) -> Iterator[Metric]:
         "1 while the circuit breaker lets nothing through.",
         value=float(status.breaker != "closed"),
     )
+
+
+def _forwarding(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
+    sent, dropped, waiting = {}, {}, {}
+    for what in ("samples", "lines"):
+        sent[what] = CounterMetricFamily(
+            f"steward_forwarded_{what}", f"Forwarded {what} that arrived.", labels=["target"]
+        )
+        dropped[what] = CounterMetricFamily(
+            f"steward_forward_dropped_{what}",
+            f"Forwarded {what} that did not arrive, by why.",
+            labels=["target", "reason"],
+        )
+        waiting[what] = GaugeMetricFamily(
+            f"steward_forward_waiting_{what}", f"Forwarded {what} that wait.", labels=["target"]
+        )
+        for each in targets:
+            told = asdict(each)
+            sent[what].add_metric([each.name], told[f"sent_{what}"])
+            waiting[what].add_metric([each.name], told[f"waiting_{what}"])
+            for reason, count in told[f"dropped_{what}"].items():
+                dropped[what].add_metric([each.name, reason], count)
+    yield from (*sent.values(), *dropped.values(), *waiting.values())
 
 
 def _worth(picture: Picture) -> Iterator[Metric]:

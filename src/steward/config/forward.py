@@ -1,0 +1,95 @@
+"""The receivers that telemetry is forwarded to: what is wrong with them, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steward.config.mistakes import Wrong, dotted
+from steward.config.settings import ForwardFormat, ForwardSettings, Settings
+from steward.errors import StewardError, did_you_mean
+from steward.model.metrics import METRICS
+
+if TYPE_CHECKING:
+    from steward.observe.forwarding import Target
+
+__all__ = ["targets_of", "wrong_receivers"]
+
+
+def wrong_receivers(settings: Settings) -> Iterator[Wrong]:
+    """Say what is wrong between the keys of each receiver."""
+    for name, each in settings.forward.items():
+        for key, problem, hint in _wrong(each):
+            path = ("forward", name, key)
+            yield Wrong(path=path, problem=f"{dotted(path)} {problem}", hint=hint)
+
+
+def _wrong(each: ForwardSettings) -> Iterator[tuple[str, str, str]]:
+    if not each.url:
+        yield "url", "is not set", "write where the receiver is: http://HOST:PORT"
+    if each.lines and each.format is ForwardFormat.REMOTE_WRITE:
+        yield "lines", "is true, but remote write knows no lines", "use otlp-http or otlp-grpc"
+    if each.token_file and each.user:
+        yield "user", "is set beside token_file", "a receiver wants one of them"
+    if bool(each.user) != bool(each.password_file):
+        missing = "password_file" if each.user else "user"
+        yield missing, "is not set", "user and password_file belong together"
+    for pattern in each.metrics:
+        if not any(fnmatchcase(metric.name, pattern) for metric in METRICS):
+            near = did_you_mean(pattern, [metric.name for metric in METRICS])
+            hint = near or "docs/reference/metrics.md lists all metrics"
+            yield "metrics", f"has '{pattern}', which no metric is called", hint
+
+
+def targets_of(settings: Settings) -> tuple[Target, ...]:
+    """Return the receivers with their secrets; raises with all files that cannot be read."""
+    if not settings.forward:
+        return ()
+    # Only who forwards has to have what it takes.
+    from steward.clients.web import Endpoint  # noqa: PLC0415
+    from steward.observe.forwarding import Target  # noqa: PLC0415
+
+    faults: list[str] = []
+    targets = [
+        Target(
+            name=name,
+            format=each.format.value,
+            endpoint=Endpoint(
+                url=each.url,
+                token=_secret(f"forward.{name}.token_file", each.token_file, faults),
+                user=each.user,
+                password=_secret(f"forward.{name}.password_file", each.password_file, faults),
+                ca=_there(f"forward.{name}.ca_file", each.ca_file, faults),
+            ),
+            metrics=each.metrics,
+            lines=each.lines,
+        )
+        for name, each in settings.forward.items()
+    ]
+    if faults:
+        hint = "name files that the user who runs steward may read"
+        raise StewardError("; ".join(faults), where="[forward]", hint=hint)
+    return tuple(targets)
+
+
+def _secret(key: str, file: str, faults: list[str]) -> str:
+    if not file:
+        return ""
+    try:
+        secret = Path(file).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError, RuntimeError) as fault:
+        why = getattr(fault, "strerror", None) or "it is not text"
+        faults.append(f"{key}: {file} cannot be read: {why.lower()}")
+        return ""
+    if not secret or not secret.isprintable():
+        faults.append(f"{key}: {file} has to hold one secret and nothing else")
+    return secret
+
+
+def _there(key: str, file: str, faults: list[str]) -> str:
+    path = Path(file).expanduser() if file else None
+    if path is not None and not path.is_file():
+        faults.append(f"{key}: {file} is not there")
+    return str(path) if path else ""

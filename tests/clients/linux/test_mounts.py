@@ -19,7 +19,7 @@ from steward.clients.linux.files import AbsentError
 from steward.clients.linux.mounts import FileSystems, Mount, Patience, mounted
 
 # Written by hand after proc(5); only the lines of /proc and / were recorded. Disks, a bind mount, a
-# pod's /etc/hosts, images, containers, Btrfs with two subvolumes, a ZFS pool, NFS and what is below.
+# pod's /etc/hosts, images, containers, two Btrfs subvolumes, a ZFS pool, NFS and what is below.
 TABLE = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard
 28 27 259:3 / /scratch rw,relatime shared:1 master:2 - xfs /dev/nvme0n1p3 rw

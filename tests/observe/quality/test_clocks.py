@@ -20,7 +20,7 @@ from steward.store.recording import Recording
 
 T0 = 1_700_000_000.0
 SECONDS = 300
-OFFSET, HOST, GPU = "host.clock.offset_seconds", "host.cpu.busy_share", "gpu.busy_share"
+OFFSET, HOST, GPU = "host.clock.offset_seconds", "host.context_switches_per_s", "gpu.busy_share"
 CLOCKS = ("clock-off", "clock-jump", "clock-future", "clock-skew", "out-of-step")
 
 

@@ -21,7 +21,8 @@ from steward.store.files.parquet import Shape, columns_of
 __all__ = ["clock_flaws"]
 
 _OFFSET = "host.clock.offset_seconds"
-_HOST, _GPU = "host.cpu.busy_share", "gpu.busy_share"  # each source that is compared has one
+# Each source that is compared has one, whoever recorded it: our collectors, exporters, files.
+_HOST, _GPU = "host.context_switches_per_s", "gpu.busy_share"
 _OFF_S = 0.5  # five samples: causes and effects change places
 _JUMP_S = 0.25  # far above what a slow network does to the estimate
 _SLACK_S = 1.0  # a file may be written within the same second

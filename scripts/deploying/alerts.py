@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from deploying.names import own, series
 from steward.observe.lines.xids import XIDS
+from steward.observe.roster import SILENT_AFTER_S
 
 __all__ = ["ALERTS", "Alert", "rules_file"]
 
@@ -13,6 +14,7 @@ HARDWARE = ("reset", "node has", "hardware")
 XID_CODES = sorted(
     code for code, (_, remedy) in XIDS.items() if any(word in remedy for word in HARDWARE)
 )
+DAY_S = 86_400
 GPU, NODE = "{{ $labels.node }}/gpu{{ $labels.gpu }}", "{{ $labels.node }}"
 
 
@@ -40,6 +42,10 @@ _XID = series("gpu.xid_code")
 _SPEAKS = f"{series('host.cpu.busy_share')} or {series('gpu.temperature_celsius')}"
 _TEMPERATURE = series("gpu.temperature_celsius")
 _HOST = series("host.cpu.busy_share")
+_USED, _LEFT = series("fs.used_bytes"), series("fs.available_bytes")
+_FREE = f"{_LEFT} / ({_USED} + {_LEFT})"
+_HEARD = own("steward_agent_last_heard_seconds")
+FS = "{{ $labels.node }} {{ $labels.fs }}"
 
 ALERTS = (
     _alert(
@@ -87,6 +93,28 @@ ALERTS = (
         "any more. Three minutes outlast an agent's restart. It ends by itself after 30 minutes.",
         f"{NODE} is silent",
         f"No telemetry of {NODE}: the node, its agent or the way between is down.",
+    ),
+    _alert(
+        "AgentSilent",
+        f"{_HEARD} > {SILENT_AFTER_S:.0f} and {_HEARD} < {DAY_S}",
+        "1m",
+        "critical",
+        "Agents send every few seconds, also when nothing happens, and keep what they cannot "
+        "send: it is delayed, and lost when the buffer is full. After a day the node was taken "
+        "away on purpose. An agent that never came since steward was started is not known here.",
+        f"the agent of {NODE} is silent",
+        "It was last heard {{ $value | humanizeDuration }} ago. Look at `journalctl -u "
+        f"steward-agent` on {NODE}.",
+    ),
+    _alert(
+        "AgentLosesParcels",
+        f"increase({own('steward_agent_lost_parcels_total')}[1h]) > 0",
+        "0m",
+        "warning",
+        "One is enough: its buffer was full or broken, and what was in it is gone for good.",
+        f"the agent of {NODE} has lost telemetry",
+        "{{ $value | humanize }} parcels in an hour. Make its buffer larger, or look why it could "
+        "not send.",
     ),
     _alert(
         "GpuLost",
@@ -215,6 +243,28 @@ ALERTS = (
         "One is enough: the memory module has to be replaced.",
         f"{NODE} had a memory error that ECC could not correct",
         "Drain the node and replace the module.",
+    ),
+    _alert(
+        "DiskFull",
+        f"{_FREE} < 0.05\nor {series('fs.inodes_used_share')} > 0.95",
+        "5m",
+        "critical",
+        "As df counts it: what is kept for root is not free. At 5 % checkpoints begin to fail, "
+        "and many file systems become slow. Without inodes nothing can be made either.",
+        f"{FS} is full",
+        "Bytes or inodes run out (`df`, `df -i`). Find out whose with `du -xh --max-depth 1 "
+        "{{ $labels.fs }}`.",
+    ),
+    _alert(
+        "DiskFillsUp",
+        f"predict_linear({_LEFT}[6h], {DAY_S}) < 0\nand {_FREE} < 0.4\n"
+        f"and count_over_time({_LEFT}[6h] offset 3h) > 0",
+        "1h",
+        "warning",
+        "A straight line through six hours that ends within a day. Scratch space that is mostly "
+        "empty rises and falls: with 40 % free, and in its first three hours, it is left alone.",
+        f"{FS} will be full within a day",
+        "At the pace of the last six hours. Clean up, or stop who writes.",
     ),
     _alert(
         "InfinibandErrors",

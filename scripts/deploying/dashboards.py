@@ -25,6 +25,7 @@ LABELS = {
     "net": (("node", "net"), ("node",)),
     "ib": (("node", "ib"), ("node",)),
     "mount": (("node", "mount"), ("node",)),
+    "fs": (("node", "fs"), ("node",)),
     "job": (("job_id", "node"), ("job_id",)),
 }
 NODES = f'{{__name__=~"{series("host.cpu.busy_share")}|{series("gpu.busy_share")}"}}'
@@ -91,7 +92,17 @@ def _node() -> Iterator[Json]:
         "net.receive_bytes_per_s",
         "net.transmit_bytes_per_s",
     )
-    yield from _rest(("node", "cpu", "numa", "disk", "net", "ib", "mount"))
+    of_node = '{node=~"$node"}'
+    used, left = (f"{series(f'fs.{word}_bytes')}{of_node}" for word in ("used", "available"))
+    full = [(f"{used} / ({used} + {left})", "{{node}} {{fs}}")]
+    yield _panel("How full file systems are", full, unit="percentunit", about="as df has it")
+    heard = [(f"{own('steward_agent_last_heard_seconds')}{of_node}", "{{node}}")]
+    yield _panel("Agents: last heard", heard, unit=UNITS["s"], about="how long ago")
+    waits = [(f"{own('steward_agent_waiting_bytes')}{of_node}", "{{node}}")]
+    yield _panel("Agents: not sent yet", waits, unit=UNITS["By"])
+    lost = [(f"increase({own('steward_agent_lost_parcels_total')}{of_node}[5m])", "{{node}}")]
+    yield _panel("Agents: parcels lost in 5 min", lost)
+    yield from _rest(("node", "cpu", "numa", "disk", "net", "ib", "mount", "fs"))
 
 
 def _gpu() -> Iterator[Json]:

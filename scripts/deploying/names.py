@@ -9,8 +9,12 @@ from steward.observe.translate import exposed_name
 __all__ = ["KEPT", "OWN", "grafana_unit", "own", "series"]
 
 KEPT = {each.name: each for each in METRICS if each.kind is MetricKind.GAUGE}
-# What the loop says about itself; a test compares this with what `/metrics` really has.
+# What steward says about itself and its agents; tests compare this with what `/metrics` has.
 OWN = {
+    "steward_agent_clock_offset_seconds": "s",
+    "steward_agent_last_heard_seconds": "s",
+    "steward_agent_lost_parcels_total": "1",
+    "steward_agent_waiting_bytes": "By",
     "steward_behind_seconds": "s",
     "steward_breaker_open": "1",
     "steward_decisions": "1",

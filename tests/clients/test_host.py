@@ -77,6 +77,7 @@ def test_a_node_tells_all_its_parts(machine: Machine) -> None:
         *(f"/ib:mlx5_{i}:1" for i in range(8)),
         "/mount:/data",
         "/mount:scratch",
+        "/fs:/",
     }
     assert machine.source.hidden() == {}
     assert (machine.source.cpus(), machine.source.memory_bytes()) == (4, 24682416 * 1024)

@@ -11,7 +11,7 @@ from steward.model.cluster import Cluster, Link, LinkKind, Node, Switch
 from steward.model.decision import Autonomy, Choice, DecisionState, Ruling, Verdict
 from steward.model.event import Fault
 from steward.model.forecast import About, ForecastColumn
-from steward.model.frame import check_frame, empty_frame
+from steward.model.frame import check_frame, empty_frame, path_named, path_part, steps_of
 from steward.model.identity import NodeId, TenantId, stable_id
 from steward.model.job import JobState, Tenant
 from steward.model.metric import MetricKind
@@ -250,3 +250,15 @@ def test_savings_lie_inside_their_interval_and_errors_add_as_squares(gains: list
 def test_a_fault_is_kept_with_its_hint() -> None:
     assert Fault(t_s=1.0, where="x", problem="p", hint="h").event().text == "p (h)"
     assert Fault(t_s=1.0, where="x", problem="p").event().text == "p"
+
+
+@given(st.text(), st.sampled_from(["", "@812"]))
+def test_a_part_named_by_a_path_is_one_step_below_its_node(name: str, job: str) -> None:
+    part = path_part("fs", f"/{name}")
+
+    assert steps_of(f"n01/{part}{job}") == ["n01", part]
+    assert path_named(part.removeprefix("fs:")) == f"/{name}"
+
+
+def test_a_path_that_is_no_text_can_still_be_part_of_a_name() -> None:
+    assert path_part("fs", "/caf\udce9") == "fs:/caf%E9"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -20,6 +21,7 @@ from steward.model.job import Tenant
 from steward.model.span import Span
 from steward.observe.agent.parcel import label_of, relabel, seal
 from steward.observe.intake import Intake
+from steward.observe.roster import Roster
 from steward.service.access import Access
 from steward.service.api.agents import agent_routes
 from steward.service.app import create_api
@@ -41,7 +43,7 @@ class Site:
         self.access = Access(self.tokens, required=True, cookie="steward_test")
         self.intake = Intake(folder / "intake", max_bytes=max_bytes)
         app = FastAPI()
-        app.include_router(agent_routes(self.intake), prefix="/api/v1")
+        app.include_router(agent_routes(self.intake, Roster()), prefix="/api/v1")
         handle_failures(app)
         app.add_middleware(
             Door,
@@ -274,3 +276,26 @@ def test_the_whole_service_has_these_routes_where_there_is_an_intake(tmp_path: P
         assert client.post(PARCELS, content=parcel(1)).status_code == 200
         assert len(client.get(AGENTS).json()["items"]) == 1
         assert house.client.get(AGENTS).status_code == 404
+
+
+def test_prometheus_sees_how_agents_are(tmp_path: Path) -> None:
+    house = build_house(tmp_path)
+    with closing(house.loop), closing(Intake(tmp_path / "intake")) as intake:
+        app = create_api(house.board, house.access, house.lab, intake=intake)
+        client = Client(app, "http://localhost:8787")
+        before = client.get("/metrics").text
+        for sequence, told in enumerate(({"offset_s": 0.25, "gaps": 2}, {"node": "n2"}), start=1):
+            body = parcel(sequence, small(entity=f"{told.get('node', 'n1')}/gpu0"))
+            client.post(PARCELS, content=relabel(body, replace(label_of(body), **told)))
+        seen = client.get("/metrics").text
+        wanted = {"Accept": "application/openmetrics-text"}
+        other = client.get("/metrics", headers=wanted).text
+
+    assert "\nsteward_agent_" not in before
+    assert 'steward_agent_clock_offset_seconds{node="n1"} 0.25' in seen
+    assert 'steward_agent_clock_offset_seconds{node="n2"}' not in seen  # it has not asked yet
+    assert 'steward_agent_lost_parcels_total{node="n1"} 2.0' in seen
+    assert 'steward_agent_waiting_bytes{node="n2"} 0.0' in seen
+    (heard,) = re.findall(r'steward_agent_last_heard_seconds\{node="n2"\} (\S+)', seen)
+    assert 0.0 <= float(heard) < 60.0
+    assert 'steward_agent_lost_parcels_total{node="n1"} 2.0' in other

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from steward.clients.linux.disks import Disks
 from steward.clients.linux.files import UNREADABLE, AbsentError, Held, Keyed, Reader, width_of
 from steward.clients.linux.memory import Load, Memory, Paging, Pressure
-from steward.clients.linux.mounts import Mounts
+from steward.clients.linux.mounts import FileSystems, Mounts, Patience
 from steward.clients.linux.network import Network, Protocols
 from steward.clients.linux.ports import Ports
 from steward.clients.linux.processors import Cores, Processors
@@ -166,6 +166,7 @@ class HostSource:
 
 
 def _makers(proc: Path, sys: Path, *, cores: bool, clock: Callable[[], float]) -> dict[str, Make]:
+    patience = Patience()
     made: dict[str, Make] = {
         "processors": partial(Processors, proc),
         "memory": partial(Memory, proc),
@@ -178,6 +179,7 @@ def _makers(proc: Path, sys: Path, *, cores: bool, clock: Callable[[], float]) -
         "energy": partial(Energy, sys),
         "InfiniBand": lambda: Held(Ports(sys), every_s=1.0, clock=clock),
         "mounts": lambda: Held(Mounts(proc, sys), every_s=1.0, clock=clock),
+        "file systems": lambda: FileSystems(proc, patience, clock=clock),
         "sockets": lambda: Held(Sockets(sys), every_s=5.0, clock=clock),
         "temperatures": lambda: Held(Temperatures(sys), every_s=5.0, clock=clock),
         "memory errors": lambda: Held(Errors(sys), every_s=10.0, clock=clock),

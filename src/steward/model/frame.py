@@ -3,11 +3,17 @@
 An entity is a string, a path from the node down: a node (`n01`), a GPU (`n01/gpu3`), a slice of a
 GPU (`n01/gpu3/mig0`), a core (`n01/cpu7`), a disk (`n01/disk:sda`), a network card
 (`n01/net:eth0`), a port (`n01/ib:mlx5_0:1`), memory of a socket (`n01/numa0`), a file system that
-is far away (`n01/mount:/data`); a job (`job:812`), one job's part of a node (`n01@812`), or of one
-GPU (`n01/gpu3@812`), which only shared GPUs need.
+is far away (`n01/mount:/data`), how full any of them is (`n01/fs:/data`); a job (`job:812`), one
+job's part of a node (`n01@812`), or of one GPU (`n01/gpu3@812`), which only shared GPUs need.
+
+A name that begins with a slash goes on to the end: `n01/fs:/var/lib` is one step below its node.
+What would mean something else in it is quoted as in addresses of the web: `n01/fs:/home/ann%40lab`.
 """
 
 from __future__ import annotations
+
+import re
+from urllib.parse import unquote
 
 import polars as pl
 
@@ -24,7 +30,10 @@ __all__ = [
     "empty_frame",
     "empty_other",
     "job_entity",
+    "path_named",
+    "path_part",
     "share_entity",
+    "steps_of",
 ]
 
 Frame = pl.DataFrame
@@ -36,6 +45,8 @@ OTHER_SCHEMA = {
     "metric": pl.String(),
     "value": pl.Float64(),
 }
+_CALLED_BY_PATH = re.compile(r"/[a-z]+:/")
+_MEANS_MORE = re.compile(r"[%@*\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def empty_frame() -> Frame:
@@ -56,6 +67,37 @@ def job_entity(job: JobId) -> str:
 def share_entity(gpu: GpuId, job: JobId) -> str:
     """Name one job's part of a GPU that two jobs share."""
     return f"{gpu}@{job}"
+
+
+def path_part(kind: str, path: str) -> str:
+    """Name a part of a node by a path, whatever is in it.
+
+    >>> path_part("fs", "/var/lib"), path_part("fs", "/home/ann@lab")
+    ('fs:/var/lib', 'fs:/home/ann%40lab')
+    """
+    return f"{kind}:{_MEANS_MORE.sub(_quoted, path)}"
+
+
+def path_named(text: str) -> str:
+    """Return the path that a part is named by."""
+    return unquote(text)
+
+
+def steps_of(entity: str) -> list[str]:
+    """Take an entity apart, from its node down; without the job's part of it.
+
+    >>> steps_of("n01/gpu3/mig0"), steps_of("n01/fs:/var/lib")
+    (['n01', 'gpu3', 'mig0'], ['n01', 'fs:/var/lib'])
+    """
+    path = entity.partition("@")[0]
+    named = _CALLED_BY_PATH.search(path)
+    if named is None:
+        return path.split("/")
+    return [*path[: named.start()].split("/"), path[named.start() + 1 :]]
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogateescape"))
 
 
 def check_frame(frame: Frame, *, where: str) -> Frame:

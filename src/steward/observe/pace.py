@@ -87,6 +87,11 @@ class Track:
         """Whether a reading is under way: its source must not be taken away now."""
         return self._turn.locked()
 
+    @property
+    def columns(self) -> int:
+        """How many numbers a tick has."""
+        return self._layout.width
+
     def tick(self, t_s: float, *, late_s: float = 0.0) -> None:
         """Read once, for the time `t_s`; the beat was `late_s` ago."""
         if not self._turn.acquire(blocking=False):

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from steward.model.event import Event
 from steward.observe.agent.parcel import Label
 
-__all__ = ["AgentState", "Roster"]
+__all__ = ["SILENT_AFTER_S", "AgentState", "Roster"]
 
 MOST_AGENTS = 20_000
+SILENT_AFTER_S = 180.0  # agents send every few seconds; this outlasts a restart
 HALF_LIFE_PARCELS = 4
 
 
@@ -34,7 +35,10 @@ class AgentState:
 
 
 class Roster:
-    """Agents by their node. Those that were silent for longest are forgotten."""
+    """Agents by their node, since this server was started; many threads may ask at once.
+
+    Those that were silent for longest are forgotten.
+    """
 
     def __init__(self, *, most: int = MOST_AGENTS) -> None:
         self._most = most

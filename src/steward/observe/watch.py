@@ -81,6 +81,11 @@ class Watch:
         """How well each sampler's pace was kept, by its name."""
         return {name: track.stats for name, track in self._pace.tracks.items()}
 
+    @property
+    def columns(self) -> int:
+        """How many numbers all samplers read at a tick, known or not."""
+        return sum(track.columns for track in self._pace.tracks.values())
+
     def positions(self) -> dict[str, Any]:
         """Return how far each stream was read in the looks that were answered, by collector."""
         return {post.name: post.positions for post in self._posts if post.positions is not None}

@@ -20,6 +20,7 @@ from steward.model.finding import Finding, Pattern
 from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Savings, Story
+from steward.observe.roster import Roster
 from steward.service.access import User
 from steward.service.failures import RefusedError
 from steward.service.ledger import Curve, Ledger, Point, Told
@@ -83,6 +84,7 @@ class Board:
         self.alive = alive
         self.closing = threading.Event()
         self.sparks = Sparks(loop.telemetry)
+        self.roster = Roster()
         self.newest = Newest(loop, stale_after_s=settings.observe.stale_after_s)
         self._truth = truth
         self._truth_curve: Curve[Point] = Curve()

@@ -18,6 +18,8 @@ NAMES = {
     "n01/ib:mlx5_0:1": ("n01", "ib"),
     "n01/numa0": ("n01", "numa"),
     "n01/fs:/data/x": ("n01", "fs"),
+    "n01/fs:/": ("n01", "fs"),
+    "n01/fs:/a:b/gpu3/c%40d": ("n01", "fs"),
     "job:812": (None, "job"),
     "n01@812": ("n01", "job"),
     "n01/gpu3@812": ("n01", "share"),

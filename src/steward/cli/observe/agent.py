@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steward.cli.options import Config, Json, read_settings
+from steward.cli.options import Config, Json, read_settings, stay_small
 from steward.cli.output import clean, print_json, print_lines
 from steward.cli.words import ago, number, seconds, span
 from steward.errors import StewardError, unknown_name
@@ -83,6 +83,7 @@ def agent(  # noqa: PLR0913 - a command's options are its parameters
 
     All options can be set in the section `[agent]` of the configuration file.
     """
+    stay_small()
     settings = read_settings(config, None)
     given = {
         "server": server,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steward.cli.options import Config, Json, read_settings
+from steward.cli.options import Config, Json, read_settings, stay_small
 from steward.cli.output import print_json, print_lines, print_note, print_warnings, waiting
 from steward.cli.words import moment, number, seconds, span
 from steward.errors import StewardError, unknown_name
@@ -59,6 +59,7 @@ def record(
 
     `steward observe query` and `steward observe quality` read such a folder.
     """
+    stay_small()
     from steward.clock import WallClock
     from steward.observe.record import record as keep_recording
     from steward.observe.watch import Watch
@@ -190,6 +191,7 @@ def _report(done: Recorded, watch: Watch, out: Path, *, as_json: bool) -> None:
                 "to_s": done.to_s,
                 "rows": done.rows,
                 "samples": done.samples,
+                "columns": watch.columns,
                 "events": len(done.events),
                 "pace": pace,
                 "faults": faults,

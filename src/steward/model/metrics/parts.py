@@ -1,4 +1,4 @@
-"""What parts of a machine can be asked: cores, disks, network cards, ports, sockets, mounts."""
+"""What parts of a machine can be asked: cores, disks, cards, ports, sockets, file systems."""
 
 from __future__ import annotations
 
@@ -187,4 +187,16 @@ _MOUNT = held(
     ),
 )
 
-PART_METRICS: tuple[Metric, ...] = (*_CORE, *_DISK, *_NETWORK, *_NUMA, *_PORT, *_MOUNT)
+_FILE_SYSTEM = tuple(
+    level(f"fs.{name}", unit, "fs", meaning, alias(LINUX, word))
+    for name, unit, word, meaning in (
+        ("used_bytes", "By", "statvfs.used", "bytes that files take up"),
+        ("limit_bytes", "By", "statvfs.size", "bytes in all, with those kept for root"),
+        ("available_bytes", "By", "statvfs.available", "bytes that users can still write"),
+        ("inodes_used_share", "1", "statvfs.inodes_used", "part of the inodes that is taken"),
+    )
+)
+
+PART_METRICS: tuple[Metric, ...] = (
+    *_CORE, *_DISK, *_NETWORK, *_NUMA, *_PORT, *_MOUNT, *_FILE_SYSTEM,
+)  # fmt: skip

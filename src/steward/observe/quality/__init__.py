@@ -16,6 +16,7 @@ import polars as pl
 from steward.errors import StewardError
 from steward.model.frame import ENTITY
 from steward.observe.quality.checks import judge
+from steward.observe.quality.clocks import clock_flaws
 from steward.observe.quality.counters import counter_flaws
 from steward.observe.quality.figures import figures, load, merged
 from steward.observe.quality.flaw import Flaw, Report, Severity
@@ -46,7 +47,7 @@ def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None
         )
     families = _families(files)
     try:
-        flaws = [*counter_flaws(others)]
+        flaws = [*counter_flaws(others), *clock_flaws(folder, files)]
         for family in families:
             flaws += _family_flaws(folder, family, progress)
         rows, entities, from_s, to_s = _extent(files)

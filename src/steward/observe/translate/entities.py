@@ -9,10 +9,12 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from steward.model.frame import path_named, path_part, steps_of
+
 __all__ = ["entity_of", "labels_of", "node_name", "with_rest"]
 
 _PART = re.compile(r"^([a-z]+?)(?::(.+)|(\d+))$")
-_PARTS = ("gpu", "mig", "cpu", "numa", "disk", "net", "ib")
+_PARTS = ("gpu", "mig", "cpu", "numa", "disk", "net", "ib", "mount", "fs")
 _NUMBERED = ("gpu", "mig", "cpu", "numa")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -22,11 +24,11 @@ def _labels(entity: str) -> tuple[tuple[str, str], ...]:
     path, _, job = entity.partition("@")
     if path.startswith("job:"):
         return (("job_id", path[4:]),)
-    node, *parts = path.split("/")
+    node, *parts = steps_of(path)
     found = [("node", node)]
     for part in parts:
         named = _PART.match(part)
-        found.append((named[1], named[2] or named[3]) if named else ("part", part))
+        found.append((named[1], _name(named[2] or named[3])) if named else ("part", part))
     return (*found, ("job_id", job)) if job else tuple(found)
 
 
@@ -49,15 +51,20 @@ def entity_of(labels: Mapping[str, str], *, of_job: bool) -> str:
     node, job = labels.get("node", ""), labels.get("job_id", "")
     if not node:
         return f"job:{job}" if job else ""
-    parts = [
-        f"{part}{labels[part]}" if labels[part].isdigit() and part in _NUMBERED
-        else f"{part}:{labels[part]}"
-        for part in _PARTS
-        if labels.get(part)
-    ]  # fmt: skip
+    parts = [_step(part, labels[part]) for part in _PARTS if labels.get(part)]
     parts += [labels["part"]] if labels.get("part") else []
     entity = "/".join((node, *parts))
     return f"{entity}@{job}" if job and of_job else entity
+
+
+def _name(text: str) -> str:
+    return path_named(text) if text.startswith("/") else text
+
+
+def _step(kind: str, name: str) -> str:
+    if name.startswith("/"):
+        return path_part(kind, name)
+    return f"{kind}{name}" if name.isdigit() and kind in _NUMBERED else f"{kind}:{name}"
 
 
 def node_name(text: str) -> str:

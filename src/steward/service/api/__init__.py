@@ -27,7 +27,7 @@ def api_routes(board: Board, lab: LabRuns, intake: Intake | None = None) -> APIR
     """Return all routes that programs use; with an intake, agents may bring what they see."""
     routes = APIRouter()
     if intake is not None:
-        routes.include_router(agent_routes(intake), prefix=PREFIX)
+        routes.include_router(agent_routes(intake, board.roster), prefix=PREFIX)
     for part in (
         cluster_routes(board),
         node_routes(board),

@@ -71,10 +71,12 @@ class AgentList(Reply):
     items: list[AgentReply]
 
 
-def agent_routes(intake: Intake, *, now_s: Callable[[], float] = time.time) -> APIRouter:
-    """Return the routes that agents use, and the one that shows them."""
+def agent_routes(
+    intake: Intake, roster: Roster, *, now_s: Callable[[], float] = time.time
+) -> APIRouter:
+    """Return the routes that agents use, and the one that shows those in the roster."""
     routes = APIRouter(tags=["agents"])
-    desk = _Desk(intake, now_s=now_s)
+    desk = _Desk(intake, roster, now_s=now_s)
 
     @routes.post("/agents/parcels", responses=failures(), openapi_extra=PARCEL_BODY)
     async def parcels(request: Request) -> ParcelReply:
@@ -96,7 +98,7 @@ def agent_routes(intake: Intake, *, now_s: Callable[[], float] = time.time) -> A
     @routes.get("/agents", responses=failures())
     def agents() -> AgentList:
         """List the agents that have sent something since the server was started."""
-        items = [AgentReply.model_validate(each) for each in desk.roster.all()]
+        items = [AgentReply.model_validate(each) for each in roster.all()]
         return AgentList(items=items)
 
     return routes
@@ -105,10 +107,10 @@ def agent_routes(intake: Intake, *, now_s: Callable[[], float] = time.time) -> A
 class _Desk:
     """Takes parcels of those who may bring them."""
 
-    def __init__(self, intake: Intake, *, now_s: Callable[[], float]) -> None:
+    def __init__(self, intake: Intake, roster: Roster, *, now_s: Callable[[], float]) -> None:
         self.name = secrets.token_hex(8)
-        self.roster = Roster()
         self._intake = intake
+        self._roster = roster
         self._now_s = now_s
 
     def take(self, user: User, body: bytes) -> bool:
@@ -129,7 +131,7 @@ class _Desk:
         except StewardError as fault:
             raise RefusedError(400, fault.problem, where="parcel", hint=fault.hint) from fault
         if new:
-            for event in self.roster.heard(label, self._now_s()):
+            for event in self._roster.heard(label, self._now_s()):
                 self._intake.tell(event)
         return not new
 

@@ -1,8 +1,9 @@
-"""`/metrics` for Prometheus: the loop's own figures and the newest value of every metric."""
+"""`/metrics` for Prometheus: the loop, its agents, and the newest value of every metric."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from fastapi import APIRouter, Request
@@ -13,6 +14,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from steward.observe.forwarding import TargetStatus
+from steward.observe.roster import AgentState
 from steward.service.api.replies import failures
 from steward.service.board import Board, Picture
 from steward.service.snapshot import GpuState
@@ -28,14 +30,16 @@ END = b"# EOF\n"
 class BoardMetrics(Collector):
     """Makes metric families out of the newest picture, when they are asked for."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, *, now_s: Callable[[], float] = time.time) -> None:
         self._board = board
+        self._now_s = now_s
 
     def collect(self) -> Iterator[Metric]:
         picture = self._board.look()
         yield from _loop(picture)
         yield from _worth(picture)
         yield from _gpus(picture)
+        yield from _agents(self._board.roster.all(), self._now_s())
         forwarding = self._board.loop.forwarding
         if forwarding is not None:
             yield from _forwarding(forwarding.status)
@@ -143,3 +147,31 @@ def _gpus(picture: Picture) -> Iterator[Metric]:
     for state in GpuState:
         states.add_metric([state.value], shown.states.get(state, 0))
     yield states
+
+
+def _agents(agents: Sequence[AgentState], now_s: float) -> Iterator[Metric]:
+    heard = GaugeMetricFamily(
+        "steward_agent_last_heard_seconds",
+        "How long ago an agent's newest parcel came.",
+        labels=["node"],
+    )
+    waiting = GaugeMetricFamily(
+        "steward_agent_waiting_bytes", "What an agent has not sent yet.", labels=["node"]
+    )
+    offset = GaugeMetricFamily(
+        "steward_agent_clock_offset_seconds",
+        "How far this server's clock is ahead of an agent's.",
+        labels=["node"],
+    )
+    lost = CounterMetricFamily(
+        "steward_agent_lost_parcels",
+        "Parcels that an agent had to give up since it was started.",
+        labels=["node"],
+    )
+    for each in agents:
+        heard.add_metric([each.node], max(0.0, now_s - each.heard_s))
+        waiting.add_metric([each.node], each.buffered_bytes)
+        lost.add_metric([each.node], each.gaps)
+        if each.offset_s is not None:
+            offset.add_metric([each.node], each.offset_s)
+    yield from (heard, waiting, offset, lost)

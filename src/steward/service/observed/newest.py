@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from steward.loop import Loop
+from steward.model.frame import steps_of
 from steward.service.snapshot import GpuRow, Snapshot
 
 __all__ = ["CollectorState", "Newest", "NodeState", "node_of"]
@@ -136,10 +137,10 @@ def node_of(entity: str) -> str:
 def _kind(entity: str) -> str:
     """Say what kind of part this is; a job's part of something is none.
 
-    >>> _kind("n01/gpu3"), _kind("n01/disk:sda"), _kind("n01/gpu3@812")
-    ('gpu', 'disk', '')
+    >>> _kind("n01/gpu3"), _kind("n01/fs:/var/lib"), _kind("n01/gpu3@812")
+    ('gpu', 'fs', '')
     """
-    part = entity.rpartition("/")[2]
-    if "@" in entity or part == entity:
+    _, *parts = steps_of(entity)
+    if "@" in entity or not parts:
         return ""
-    return part.partition(":")[0].rstrip("0123456789")
+    return parts[-1].partition(":")[0].rstrip("0123456789")

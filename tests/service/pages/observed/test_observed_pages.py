@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from observe.parcels import T0, label
 from service.house import House
+from steward.observe.roster import Roster
 from steward.observe.throttling import throttle_words
 from steward.service.observed import Contrast, Heat, Series
 from steward.service.observed.heat import Weave
+from steward.service.observed.newest import NodeState, node_of
 from steward.service.pages.observed.figures import figure, title
 from steward.service.pages.observed.gpu import contrast_table, gpu_figures, weave_text
 from steward.service.pages.observed.node import gpu_table, job_table, node_figures
-from steward.service.pages.observed.nodes import collector_table, meter, node_table
+from steward.service.pages.observed.nodes import agent_table, collector_table, meter, node_table
 from steward.service.pages.observed.panels import GPU_PANELS, MOST_CURVES, options, throttled
 from steward.service.pages.observed.weave import GAP, cells_of
 
@@ -138,3 +141,31 @@ def test_figures_have_the_unit_that_reads_best(metric: str, value: float, text: 
 def test_names_of_metrics_lose_what_the_unit_says() -> None:
     assert title("disk.read_bytes_per_s") == "read"
     assert title("host.load_1m") == "load 1m"
+
+
+def test_agents_are_listed_with_their_trouble() -> None:
+    roster = Roster()
+    roster.heard(label(node="n1", version="0.1.0", offset_s=0.001, buffered_bytes=2048), T0 + 600)
+    roster.heard(label(node="n2", agent="a-2", offset_s=-2.5, gaps=3), T0 + 600)
+    roster.heard(label(node="n3", agent="a-3"), T0)
+
+    rows = agent_table(roster.all(), T0 + 604).split("<tr>")[2:]
+
+    assert [word in rows[0] for word in ("sends", "4 s ago", "0.1.0", "agrees", "2.0")] == [
+        True
+    ] * 5
+    assert "clock is off, lost parcels" in rows[1]
+    assert "2.5 s ahead" in rows[1]
+    assert "3 parcels" in rows[1]
+    assert "silent" in rows[2]
+    assert "10 min 04 s ago" in rows[2]
+    assert "No agents" in agent_table((), T0)
+
+
+def test_a_file_system_is_a_part_of_its_node() -> None:
+    parts = {"n1/fs:/var/lib": {"fs.used_bytes": 1.0}, "n1/fs:/": {}, "n1/disk:sda": {}, "n1@8": {}}
+    state = NodeState(id="n1", gpus=(), values={}, parts=parts)
+
+    assert list(state.of_kind("fs")) == ["n1/fs:/var/lib", "n1/fs:/"]
+    assert node_of("n1/fs:/var/lib") == "n1"
+    assert state.jobs == ("8",)

@@ -32,7 +32,7 @@ from steward.service.pages.wording import GPU_WORDS, duration, plural, share
 __all__ = ["gpu_table", "job_table", "node_figures", "node_page"]
 
 REFRESH_S = 5.0
-PARTS = ("gpu", "disk", "net", "ib")
+PARTS = ("gpu", "disk", "fs", "net", "ib")
 NO_HOST = tag(
     "p",
     "No samples of the machine itself came in lately, only of what is listed here. Its processors, "

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
+from steward.observe.roster import SILENT_AFTER_S, AgentState
 from steward.service.board import Picture
 from steward.service.observed import NodeState
 from steward.service.observed.newest import CollectorState
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.markup import Markup, join, tag
+from steward.service.pages.observed.figures import figure
 from steward.service.pages.rows import Html
-from steward.service.pages.wording import plural, share
+from steward.service.pages.wording import duration, plural, share
 
-__all__ = ["collector_table", "meter", "node_table", "nodes_page", "pressure_text", "table"]
+__all__ = [
+    "agent_table",
+    "collector_table",
+    "meter",
+    "node_table",
+    "nodes_page",
+    "pressure_text",
+    "table",
+]
 
 SHOWN_JOBS = 4
+CLOCK_OFF_S = 0.5  # as the alert has it: causes and effects change places
+CLOCK_AGREES_S = 0.05  # what agents leave alone
 NO_NODES = empty(
     "No nodes yet",
     "They appear with the first turn that finds some. Run steward doctor to learn what it sees.",
@@ -32,12 +45,15 @@ def nodes_page(visit: Visit) -> Show:
     """Build the page and return what keeps it up to date."""
     with card("Nodes"):
         nodes = Html(classes="st-scroll")
+    with card("Agents"):
+        agents = Html(classes="st-scroll")
     with card("Collectors of this steward"):
         collectors = Html(classes="st-scroll")
 
     def show(picture: Picture) -> None:
         newest = visit.board.newest
         nodes.show(node_table(newest.nodes(picture.snapshot)))
+        agents.show(agent_table(visit.board.roster.all(), time.time()))
         collectors.show(collector_table(newest.collectors()))
 
     return show
@@ -84,6 +100,49 @@ def meter(value: float | None) -> Markup:
     width = f"width:{100 * min(1.0, max(0.0, value)):.0f}%"
     bar = tag("span", tag("i", style=width), class_="st-meter")
     return tag("span", bar, tag("b", share(value)), class_="st-metered st-number")
+
+
+def agent_table(agents: Sequence[AgentState], now_s: float) -> Markup:
+    """Say of each agent how it is, as its newest parcel tells."""
+    if not agents:
+        return empty(
+            "No agents", "None has sent anything since this steward was started. See observe agent."
+        )
+    heads = ("Node", "State", "Last heard", "Version", "Clock", "Waiting", "Lost")
+    return table(heads, (_agent(each, now_s) for each in agents))
+
+
+def _agent(agent: AgentState, now_s: float) -> Markup:
+    silent_s = max(0.0, now_s - agent.heard_s)
+    off = agent.offset_s is not None and abs(agent.offset_s) > CLOCK_OFF_S
+    trouble = [
+        word
+        for word, wrong in (
+            ("silent", silent_s > SILENT_AFTER_S),
+            ("clock is off", off),
+            ("lost parcels", agent.gaps > 0),
+        )
+        if wrong
+    ]
+    return tag(
+        "tr",
+        tag("td", tag("a", agent.node, href=f"/nodes/{quote(agent.node)}")),
+        tag("td", ", ".join(trouble) or "sends", class_="st-is-bad" if trouble else "st-quiet"),
+        tag("td", f"{duration(silent_s)} ago", class_="st-number"),
+        tag("td", agent.version or "unknown", class_="st-quiet"),
+        tag("td", _clock(agent.offset_s), class_="st-number"),
+        tag("td", figure("fs.used_bytes", agent.buffered_bytes), class_="st-number"),
+        tag("td", plural(agent.gaps, "parcel") if agent.gaps else "nothing", class_="st-number"),
+    )
+
+
+def _clock(offset_s: float | None) -> str:
+    """Say how far an agent's clock is from ours."""
+    if offset_s is None:
+        return "unknown"
+    if abs(offset_s) < CLOCK_AGREES_S:
+        return "agrees"
+    return f"{abs(offset_s):.3g} s {'behind' if offset_s > 0 else 'ahead'}"
 
 
 def collector_table(collectors: tuple[CollectorState, ...]) -> Markup:

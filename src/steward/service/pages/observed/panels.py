@@ -59,6 +59,7 @@ NODE_PANELS = (
     _panel("Waiting for (pressure)", "node", "host.pressure.cpu.some_share",
            "host.pressure.memory.some_share", "host.pressure.io.some_share"),
     _panel("Disks", "disk", "disk.read_bytes_per_s", "disk.write_bytes_per_s"),
+    _panel("File systems", "fs", "fs.used_bytes", "fs.limit_bytes"),
     _panel("Network", "net", "net.receive_bytes_per_s", "net.transmit_bytes_per_s"),
     _panel("InfiniBand", "ib", "ib.receive_bytes_per_s", "ib.transmit_bytes_per_s"),
 )  # fmt: skip

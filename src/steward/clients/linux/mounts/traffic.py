@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from steward.clients.linux.files import UNREADABLE, AbsentError, OpenFile, folders_in
+from steward.model.frame import path_part
 from steward.model.layout import Block
 
 __all__ = ["Mounts"]
@@ -38,7 +39,7 @@ class Mounts:
         if not self._nfs and not self._lustre:
             raise AbsentError("neither NFS nor Lustre is mounted")
         self.changed = False
-        entities = (*(f"/mount:{where}" for where in self._nfs), *self._lustre)
+        entities = (*(f"/{path_part('mount', where)}" for where in self._nfs), *self._lustre)
         self.blocks = tuple(Block(entity=entity, names=_NAMES) for entity in entities)
 
     def read(self) -> list[float]:

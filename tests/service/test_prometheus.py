@@ -58,7 +58,8 @@ def ask(address: str, query: str) -> list[dict[str, dict[str, str]]]:
     while time.monotonic() < end_s:
         try:
             said = httpx.get(f"{address}/api/v1/query", params={"query": query}, timeout=5)
-        except httpx.TransportError:
+            said.raise_for_status()  # 503 while it starts
+        except httpx.HTTPError:
             time.sleep(0.3)
             continue
         found: list[dict[str, dict[str, str]]] = said.json()["data"]["result"]

@@ -37,11 +37,15 @@ def test_a_recording_ends_in_time_and_keeps_every_look() -> None:
     eye, kept = Eye(), list[Observation]()
 
     done = record(
-        Watch([eye]), kept.append, clock=ManualClock(100.0), for_s=25.0, stop=threading.Event()
+        Watch([eye]),
+        kept.append,
+        clock=ManualClock(100.0),
+        for_s=2.5 * LOOK_S,
+        stop=threading.Event(),
     )
 
-    assert eye.looks_s == [100.0, 100.0 + LOOK_S, 100.0 + 2 * LOOK_S, 125.0]
-    assert (done.from_s, done.to_s) == (100.0, 125.0)
+    assert eye.looks_s == [100.0, 100.0 + LOOK_S, 100.0 + 2 * LOOK_S, 100.0 + 2.5 * LOOK_S]
+    assert (done.from_s, done.to_s) == (100.0, 100.0 + 2.5 * LOOK_S)
     rows = pl.concat([table for each in kept for table in each.tables])
     assert done.rows == rows.height == 8
     known = sum(rows[name].len() - rows[name].null_count() for name in rows.columns[2:])
@@ -62,7 +66,9 @@ def test_a_fault_is_kept_beside_what_others_saw() -> None:
     kept = list[Observation]()
     watch = Watch([Eye(broken_at_s=LOOK_S), Eye()])
 
-    done = record(watch, kept.append, clock=ManualClock(0.0), for_s=15.0, stop=threading.Event())
+    done = record(
+        watch, kept.append, clock=ManualClock(0.0), for_s=1.5 * LOOK_S, stop=threading.Event()
+    )
 
     assert [fault.problem for fault in done.faults] == ["RuntimeError: sensor gone"]
     assert [each.tables[0].height for each in kept] == [2, 2, 2]
@@ -76,7 +82,9 @@ def test_a_full_disk_is_a_fault_and_no_end() -> None:
             raise StewardError("the disk is full", where="out/telemetry", hint="make room")
         kept.append(seen)
 
-    done = record(Watch([Eye()]), keep, clock=ManualClock(0.0), for_s=25.0, stop=threading.Event())
+    done = record(
+        Watch([Eye()]), keep, clock=ManualClock(0.0), for_s=2.5 * LOOK_S, stop=threading.Event()
+    )
 
     assert [(fault.where, fault.problem) for fault in done.faults] == [
         ("out/telemetry", "the disk is full")

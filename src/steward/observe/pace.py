@@ -26,7 +26,7 @@ from steward.ports import Sampler
 __all__ = ["Pace", "PaceStats", "Track"]
 
 MOST_VALUES = 4_000_000  # of one sampler that nobody fetches: 32 MB
-BATCH_S = 10.0
+BATCH_S = 30.0
 LATE_SHARE = 0.1  # of a period; a tick that starts later is late, though not missed
 HANGS_S = 1.0  # a reading that takes longer, and longer than three periods, hangs
 STOP_S = 1.0  # how long the end waits for a reading that is under way

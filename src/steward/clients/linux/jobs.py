@@ -14,7 +14,7 @@ from steward.model.identity import JobId
 
 __all__ = ["JobGroups"]
 
-_SEARCH_EVERY_S = 1.0
+_SEARCH_EVERY_S = 5.0  # jobs last minutes; a search costs as much as a tick
 _SEARCH_SHARE = 0.005  # of one core; a machine with thousands of groups is searched less often
 _SELDOM_S = 1.0
 

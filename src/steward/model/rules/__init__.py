@@ -1,0 +1,34 @@
+"""The words of rules: what a rule says, what a log holds, and what a match is.
+
+Belongs here: frozen values that parser, engine, packages and pages share. Does not: reading files
+(`store`, `observe`), matching (`decide.rules`), or checking what a person wrote (`store.rules`).
+"""
+
+from __future__ import annotations
+
+from steward.model.rules.block import LogBlock, Stream
+from steward.model.rules.hit import Hit, Item
+from steward.model.rules.node import Clause, Negation, Node, Place
+from steward.model.rules.rule import Application, Mode, Rule, RuleSeverity
+from steward.model.rules.term import Extract, MetricTerm, Term
+from steward.model.rules.treatment import Effect, Treatment
+
+__all__ = [
+    "Application",
+    "Clause",
+    "Effect",
+    "Extract",
+    "Hit",
+    "Item",
+    "LogBlock",
+    "MetricTerm",
+    "Mode",
+    "Negation",
+    "Node",
+    "Place",
+    "Rule",
+    "RuleSeverity",
+    "Stream",
+    "Term",
+    "Treatment",
+]

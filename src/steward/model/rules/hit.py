@@ -1,0 +1,36 @@
+"""A match of a rule: the very entries and samples that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+__all__ = ["Hit", "Item"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing that happened: an entry of a log, or a condition on series that came true."""
+
+    t_ns: int
+    text: str
+    stream: str = ""  # name of the stream; '' for telemetry
+    line: int = 0
+    entity: str = ""
+    metric: str = ""  # for telemetry: what was looked at, since when, and its last value
+    since_ns: int = 0
+    value: float = float("nan")
+    extracted: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One match. `items` are in the order of the rule's clauses, repetitions beside each other."""
+
+    rule: str
+    t_ns: int  # of its first item (of the origin, in nested rules)
+    fired_ns: int  # when it was certain: a negated rule waits until nothing can deny it any more
+    items: tuple[Item, ...]
+    entity: str = ""
+    joined_on: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

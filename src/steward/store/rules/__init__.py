@@ -14,6 +14,7 @@ from steward.store.rules.files import (
     parse_rules,
     read_rules,
 )
+from steward.store.rules.language.schema import rule_schema
 
 __all__ = [
     "Parsed",
@@ -23,4 +24,5 @@ __all__ = [
     "examine_text",
     "parse_rules",
     "read_rules",
+    "rule_schema",
 ]

@@ -9,7 +9,7 @@ from itertools import groupby
 from steward.errors import did_you_mean
 from steward.model.rules import Clause, MetricTerm, Node, Place, Term
 from steward.store.rules.faults import Complaints
-from steward.store.rules.fields import ATTRIBUTES
+from steward.store.rules.language.fields import ATTRIBUTES
 from steward.store.rules.reading import shown
 
 __all__ = ["anchor_faults", "correlation_faults", "expanded", "slot_faults", "with_origin"]

@@ -10,7 +10,7 @@ from typing import Literal
 from steward.model.rules import Clause, MetricTerm, Negation, Node, Place, Term
 from steward.store.rules.checks import anchor_faults, correlation_faults, expanded, slot_faults
 from steward.store.rules.faults import Complaints
-from steward.store.rules.fields import NEGATE_ONLY
+from steward.store.rules.language.fields import NEGATE_ONLY
 from steward.store.rules.reading import Fields, items_of, shown
 from steward.store.rules.terms import (
     Named,

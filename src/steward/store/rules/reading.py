@@ -7,8 +7,8 @@ import math
 from steward.errors import StewardError, did_you_mean
 from steward.model.rules import Place
 from steward.store.rules.faults import Complaints
-from steward.store.rules.fields import SHAPES, Field, Kind, Shape
-from steward.store.rules.scalars import duration_ns, flag, whole
+from steward.store.rules.language.fields import SHAPES, Field, Kind, Shape
+from steward.store.rules.language.scalars import duration_ns, flag, whole
 from steward.store.rules.tree import Entry, Listing, Mapping, Scalar, Tree
 
 __all__ = ["Fields", "described", "items_of", "shown"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from steward.model.rules import Extract, MetricTerm, Place, Term
 from steward.store.rules.faults import Complaints
-from steward.store.rules.fields import TERM_KINDS
+from steward.store.rules.language.fields import TERM_KINDS
 from steward.store.rules.reading import Fields, shown
 from steward.store.rules.tree import Entry, Mapping, Scalar, Tree
 

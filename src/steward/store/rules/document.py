@@ -40,10 +40,14 @@ def read_rule(tree: Tree, named: Named, complaints: Complaints, *, user: bool) -
 
 def _name_of(tree: Tree) -> str:
     """Return the id early, so that each complaint can name the rule."""
-    for name in ("cre", "id"):
-        found = tree.entries if isinstance(tree, Mapping) else ()
-        tree = next((each.value for each in found if each.key.text == name), tree)
-    return shown(tree.text) if isinstance(tree, Scalar) else ""
+    cre = _value(tree, "cre")
+    name = _value(cre, "id") if cre is not None else None
+    return shown(name.text) if isinstance(name, Scalar) else ""
+
+
+def _value(tree: Tree, key: str) -> Tree | None:
+    found = tree.entries if isinstance(tree, Mapping) else ()
+    return next((each.value for each in found if each.key.text == key), None)
 
 
 def _root(fields: Fields, named: Named, complaints: Complaints) -> Node:
@@ -59,12 +63,12 @@ def _root(fields: Fields, named: Named, complaints: Complaints) -> Node:
         if "rule" in fields:
             complaints.fault(root.place, "a rule needs a `set` or a `sequence`, and has neither")
         return empty
-    faults_before = complaints.raised
+    reader = NodeReader(named=named, complaints=complaints)
     try:
-        node = NodeReader(named=named, complaints=complaints).read(tree, kind)
+        node = reader.read(tree, kind)
     except TooMuchError:
         return empty
-    return with_origin(node, complaints) if complaints.raised == faults_before else node
+    return with_origin(node, complaints) if reader.is_whole else node
 
 
 def _id(cre: Fields, complaints: Complaints) -> str:

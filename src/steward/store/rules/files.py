@@ -180,6 +180,11 @@ def _joined(files: Sequence[_Read], *, user: bool) -> Parsed:
     clashes = tuple(repeated(rules))
     return Parsed(
         rules=tuple(rules),
-        faults=(*(fault for one in files for fault in one.complaints.faults), *clashes),
-        notes=tuple(note for one in files for note in one.complaints.notes),
+        faults=(*(each for one in files for each in _in_order(one.complaints.faults)), *clashes),
+        notes=tuple(each for one in files for each in _in_order(one.complaints.notes)),
     )
+
+
+def _in_order(said: Iterable[RuleFault]) -> list[RuleFault]:
+    """Return complaints as they follow in the file, not as the reader came by them."""
+    return sorted(said, key=lambda each: (each.place.file, each.place.line, each.place.column))

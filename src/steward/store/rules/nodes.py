@@ -44,6 +44,7 @@ class NodeReader:
     names: list[str] = field(default_factory=list)
     levels: int = 0
     parts: int = 0
+    is_whole: bool = True  # so far no term had to be left out
 
     def read(self, tree: Tree, kind: NodeKind) -> Node:
         """Return a set or sequence. With faults it is incomplete, and not to be used."""
@@ -52,13 +53,14 @@ class NodeReader:
 
     def _node(self, fields: Fields, kind: NodeKind) -> Node:
         key = "order" if kind == "sequence" else "match"
-        faults_before = self.complaints.raised
         positives = self._terms(fields, key)
         negatives = self._terms(fields, "negate")
         event = fields.one("event")
-        self._check_children(fields, [*positives, *negatives])
+        mixed = self._check_children(fields, [*positives, *negatives])
         clauses = tuple(each for each in map(self._clause, positives) if each is not None)
         negations = tuple(each for each in map(self._negation, negatives) if each is not None)
+        if mixed or len(clauses) + len(negations) < len(positives) + len(negatives):
+            self.is_whole = False
         node = Node(
             kind=kind,
             clauses=clauses,
@@ -70,7 +72,7 @@ class NodeReader:
             place=fields.place,
         )
         self._note_strays(fields)
-        if self.complaints.raised == faults_before and key in fields:
+        if len(clauses) == len(positives) and key in fields:
             self._check(node, fields)
         return node
 
@@ -81,7 +83,8 @@ class NodeReader:
 
     # -- what is inside ------------------------------------------------------------------------
 
-    def _check_children(self, fields: Fields, terms: list[Written]) -> None:
+    def _check_children(self, fields: Fields, terms: list[Written]) -> bool:
+        faults_before = self.complaints.raised
         plain = [each for each in terms if each.kind in ("value", "regex", "jq")]
         other = [each for each in terms if each.kind in ("set", "sequence", "promql")]
         if "event" in fields:
@@ -99,6 +102,7 @@ class NodeReader:
                 problem = "a plain term cannot stand in a node without `event`"
                 hint = "put it into a `set` of its own, with the `event` that it comes from"
                 self.complaints.fault(each.place, problem, hint)
+        return self.complaints.raised > faults_before
 
     def _what(self, term: Written) -> Term | MetricTerm | Node | None:
         if term.kind in ("set", "sequence"):
@@ -171,7 +175,7 @@ class NodeReader:
         if events < 2:
             problem = f"a sequence needs two things or more under `order`, and this has {events}"
             self.complaints.fault(fields.at("order"), problem, "one thing alone is a `set`")
-        if node.window_ns <= 0:
+        if node.window_ns <= 0 and "window" in fields and not self._is_faulty(fields.at("window")):
             problem = "a sequence needs a `window` above zero"
             self.complaints.fault(fields.at("window"), problem)
 
@@ -188,7 +192,12 @@ class NodeReader:
             self.complaints.fault(fields.key_at("window"), problem, hint)
         elif events > 1 and not node.window_ns:
             problem = f"a set of {events} things needs a `window`"
-            self.complaints.fault(fields.place, problem, "such as `window: 30s`")
+            if not self._is_faulty(fields.at("window")):
+                self.complaints.fault(fields.at("window"), problem, "such as `window: 30s`")
+
+    def _is_faulty(self, place: Place) -> bool:
+        """Whether something is wrong there already: a bad duration is not also a missing one."""
+        return any(each.place == place for each in self.complaints.faults)
 
     # -- bounds --------------------------------------------------------------------------------
 

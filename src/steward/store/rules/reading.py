@@ -54,7 +54,9 @@ class Fields:
 
     def _unknown(self, entry: Entry) -> None:
         name = shown(entry.key.text)
-        near = did_you_mean(entry.key.text[:100], self.shape.fields)
+        meant = (each.name for each in self.shape.fields.values() if name in each.instead)
+        word = next(meant, entry.key.text[:100])
+        near = did_you_mean(word, self.shape.fields)
         problem = f"there is no key `{name}` in `{self.shape.name}`"
         hint = near or f"its keys: {self._keys()}"
         self.complaints.stray(entry.key.place, problem, hint)

@@ -53,6 +53,7 @@ class Field:
     default: str = ""
     shape: str = ""  # of mappings: which table says what is inside
     choices: tuple[str, ...] = ()
+    instead: tuple[str, ...] = ()  # what people write when they mean it
     only_lenient: bool = False  # strays of the public corpus, which mean nothing
 
 
@@ -207,6 +208,7 @@ _SET = _shape(
         kind=Kind.TERMS,
         shape="term",
         doc="What must happen: one thing or more.",
+        instead=("order",),
         required=True,
     ),
     *_AROUND,
@@ -224,6 +226,7 @@ _SEQUENCE = _shape(
         kind=Kind.TERMS,
         shape="term",
         doc="What must happen: two things or more.",
+        instead=("match",),
         required=True,
     ),
     *_AROUND,
@@ -267,7 +270,13 @@ _TERM = _shape(
     _duration("window", "Of what must not happen: how much longer to look; may be negative."),
     _duration("slide", "Of what must not happen: how much later to begin; may be negative."),
     _whole("anchor", "Of what must not happen: which event to begin at, counted from 0."),
-    _flag("absolute", "Of what must not happen: `window` is all, without the match's own length."),
+    Field(
+        name="absolute",
+        kind=Kind.FLAG,
+        default="false",
+        instead=("abs",),
+        doc="Of what must not happen: `window` is all, without the match's own length.",
+    ),
 )
 _EXTRACT = _shape(
     "extract",

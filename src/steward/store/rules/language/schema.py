@@ -7,8 +7,11 @@ from steward.store.rules.language.fields import SHAPES, TERM_KINDS, Field, Kind,
 __all__ = ["rule_schema"]
 
 # An editor reads `502` and `true` as a number and a flag; in a rule they are text all the same.
-_TEXT = {"type": ["string", "number", "boolean", "null"]}
-_DURATION = {"type": "string", "pattern": r"^[-+]?(0|([0-9]*\.?[0-9]+(ns|us|µs|μs|ms|s|m|h))+)$"}
+_TEXT: dict[str, object] = {"type": ["string", "number", "boolean", "null"]}
+_DURATION: dict[str, object] = {
+    "type": "string",
+    "pattern": r"^[-+]?(0|([0-9]*\.?[0-9]+(ns|us|µs|μs|ms|s|m|h))+)$",
+}
 _PLAIN: dict[Kind, dict[str, object]] = {
     Kind.TEXT: _TEXT,
     Kind.TEXTS: {"type": ["array", "null"], "items": _TEXT},

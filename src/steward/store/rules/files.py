@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from steward.model.rules import Place, Rule
 from steward.store.rules.document import read_rule
 from steward.store.rules.faults import Complaints, RuleFault, RuleFaults
 from steward.store.rules.identity import repeated
+from steward.store.rules.nodes import NodeReader, TooMuchError
 from steward.store.rules.reading import Fields, described, items_of, shown
 from steward.store.rules.terms import Named
 from steward.store.rules.tree import (
@@ -139,6 +141,14 @@ class _Read:
             self.complaints.note(tree.place, f"a list of {lists[0]}, no rules: it is not read")
         return bool(lists) or (isinstance(section, Scalar) and section.text == "version")
 
+    def check_unused(self, read: Set[Place]) -> None:
+        """Complain about terms that no rule has led to."""
+        for name in (name for name, each in self.terms.items() if each.key.place not in read):
+            named = Named(own=self.terms, others={})
+            with suppress(TooMuchError):
+                reader = NodeReader(named=named, complaints=self.complaints, names=[name])
+                reader.check(self.terms[name].value)
+
     def _terms(self, tree: Tree | None) -> None:
         if tree is None or (isinstance(tree, Scalar) and tree.is_null):
             return
@@ -173,10 +183,14 @@ def _joined(files: Sequence[_Read], *, user: bool) -> Parsed:
         for name, entry in one.terms.items():
             everybody[name].append(entry)
     rules: list[Rule] = []
+    read: set[Place] = set()
     for one in files:
         named = Named(own=one.terms, others=everybody)
         found = (read_rule(tree, named, one.complaints, user=user) for tree in one.rules)
         rules += [rule for rule in found if rule is not None]
+        read |= named.read
+    for one in files:
+        one.check_unused(read)
     clashes = tuple(repeated(rules))
     return Parsed(
         rules=tuple(rules),

@@ -51,6 +51,10 @@ class NodeReader:
         with self._level(tree.place):
             return self._node(Fields(tree, kind, self.complaints), kind)
 
+    def check(self, tree: Tree) -> None:
+        """Complain about a term by itself, for terms that no rule uses."""
+        self._what(written(tree, self.named, self.complaints))
+
     def _node(self, fields: Fields, kind: NodeKind) -> Node:
         key = "order" if kind == "sequence" else "match"
         positives = self._terms(fields, key)

@@ -49,6 +49,7 @@ class Named:
     own: Table[str, Entry]
     others: Table[str, Sequence[Entry]]
     used: dict[str, Tree] = field(default_factory=dict)  # by the rule that is being read
+    read: set[Place] = field(default_factory=set)  # keys of terms that some rule used
 
     def find(self, name: str, place: Place, complaints: Complaints) -> Tree | None:
         """Return the term of that name, if any."""
@@ -65,6 +66,7 @@ class Named:
         if found is None:
             return None
         self.used[name] = found.value
+        self.read.add(found.key.place)
         return found.value
 
 
@@ -74,7 +76,7 @@ def written(tree: Tree, named: Named, complaints: Complaints) -> Written:
     kind = _kind(own, complaints)
     if kind == "value":
         name = own.text("value")
-        found = named.find(name, own.at("value"), complaints)
+        found = named.find(name, own.at("value"), complaints) if name else None
         if found is not None:
             fields = _fields(found, complaints)
             return Written(own=own, fields=fields, kind=_kind(fields, complaints), name=name)

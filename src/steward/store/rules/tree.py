@@ -157,8 +157,10 @@ class _Composer:
         if any(each.anchor == name for each in self.open):
             raise TreeError(f"*{name} stands inside &{name} itself", place=place)
         if name not in self.anchors:
-            known = ", ".join(f"&{each}" for each in self.anchors) or "none"
-            raise TreeError(f"there is no anchor &{name} before *{name}; {known}", place=place)
+            known = ", ".join(f"&{each}" for each in list(self.anchors)[:20]) or "none"
+            raise TreeError(
+                f"there is no anchor &{name} before *{name}; known: {known}", place=place
+            )
         return self.anchors[name]
 
     def _scalar(self, event: yaml.ScalarEvent, place: Place) -> Scalar:

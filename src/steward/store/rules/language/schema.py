@@ -10,7 +10,7 @@ __all__ = ["rule_schema"]
 _TEXT: dict[str, object] = {"type": ["string", "number", "boolean", "null"]}
 _DURATION: dict[str, object] = {
     "type": "string",
-    "pattern": r"^[-+]?(0|([0-9]*\.?[0-9]+(ns|us|µs|μs|ms|s|m|h))+)$",
+    "pattern": r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$",
 }
 _PLAIN: dict[Kind, dict[str, object]] = {
     Kind.TEXT: _TEXT,

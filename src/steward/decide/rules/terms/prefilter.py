@@ -62,6 +62,11 @@ class Prefilter:
         """The terms that nothing is known about: each entry is tested for them (jq: each JSON)."""
         return tuple(self.terms[number] for number in self._everywhere.tolist())
 
+    @property
+    def frequent(self) -> frozenset[Literal]:
+        """What turned out to be nearly everywhere: it is still found, only slower."""
+        return self._search.frequent
+
     def find(self, block: LogBlock) -> Found:
         """Return which terms hold for which entries: all of them, and no others."""
         many = max(len(self.terms), 1)

@@ -31,6 +31,11 @@ _BYTES_PER_REPORT = 64
 class Search(Protocol):
     """Finds literals in blocks."""
 
+    @property
+    def frequent(self) -> frozenset[Literal]:
+        """What is looked for one by one."""
+        ...
+
     def find(self, block: LogBlock) -> tuple[Longs, Longs]:
         """Return entries and literals, perhaps the same pair several times, in any order."""
         ...
@@ -42,6 +47,11 @@ class PlainSearch:
     def __init__(self, literals: Sequence[Literal], which: Iterable[int] | None = None) -> None:
         self._literals = literals
         self.which = set(range(len(literals)) if which is None else which)
+
+    @property
+    def frequent(self) -> frozenset[Literal]:
+        """What is looked for: all of it one by one."""
+        return frozenset(self._literals[number] for number in self.which)
 
     def find(self, block: LogBlock) -> tuple[Longs, Longs]:
         entries: list[int] = []
@@ -78,7 +88,7 @@ class HyperscanSearch:
     @property
     def frequent(self) -> frozenset[Literal]:
         """What turned out to be nearly everywhere."""
-        return frozenset(self._literals[number] for number in self._frequent.which)
+        return self._frequent.frequent
 
     def find(self, block: LogBlock) -> tuple[Longs, Longs]:
         if not len(block):

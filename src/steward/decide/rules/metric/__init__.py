@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from steward.decide.rules.metric.arranging import Arranged, arrange
 from steward.decide.rules.metric.intake import WatchCounts
+from steward.decide.rules.metric.phases import Phases, phase_frame
 from steward.decide.rules.metric.watch import MetricWatch, compile_metric
 
-__all__ = ["Arranged", "MetricWatch", "WatchCounts", "arrange", "compile_metric"]
+__all__ = [
+    "Arranged",
+    "MetricWatch",
+    "Phases",
+    "WatchCounts",
+    "arrange",
+    "compile_metric",
+    "phase_frame",
+]

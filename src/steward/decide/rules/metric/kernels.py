@@ -16,6 +16,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
+ABSENT = 19  # numbers of functions are those of `promql/functions.py`
 _NEVER = np.iinfo(np.int64).min
 
 
@@ -39,8 +40,9 @@ class Points(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """For each series: since when something holds (-1: it does not), if that was told, and until
-    when it was looked at.
+    """For each series: since when something holds, whether that was told, when it was looked at.
+
+    -1 where it does not hold.
     """
 
     since: Longs
@@ -100,7 +102,7 @@ def latest(samples: Samples, points: Points, back_ns: int) -> Floats:
 
 
 @njit
-def over_range(
+def over_range(  # noqa: C901 - compiled
     samples: Samples, points: Points, range_ns: int, op: int, parameter: float
 ) -> Floats:
     """Apply a function to the samples of `[t - range, t]`, for each point."""
@@ -109,12 +111,11 @@ def over_range(
     y = np.empty(len(samples.t), np.float64)
     for i in range(len(points.off) - 1):
         n = 0  # samples of this series that are numbers
-        if points.off[i + 1] > points.off[i]:
-            for j in range(samples.off[i], samples.off[i + 1]):
-                if samples.v[j] == samples.v[j]:
-                    x[n] = samples.t[j]
-                    y[n] = samples.v[j]
-                    n += 1
+        for j in range(samples.off[i], samples.off[i + 1]):
+            if samples.v[j] == samples.v[j]:
+                x[n] = samples.t[j]
+                y[n] = samples.v[j]
+                n += 1
         low = 0
         high = 0
         for k in range(points.off[i], points.off[i + 1]):
@@ -123,17 +124,15 @@ def over_range(
                 high += 1
             while low < high and x[low] < at - range_ns:
                 low += 1
-            if op == 19:
-                if low == high and high > 0:
-                    out[k] = 1.0
-            elif low < high:
+            if low < high:
                 out[k] = _one(x[low:high], y[low:high], at, range_ns, op, parameter)
+            elif op == ABSENT and high > 0:
+                out[k] = 1.0
     return out
 
 
 @njit
 def _one(x: Longs, y: Floats, at: int, range_ns: int, op: int, parameter: float) -> float:
-    n = len(x)
     if op < 3:
         return _extrapolated(x, y, at, range_ns, op)
     if op < 5:
@@ -141,24 +140,34 @@ def _one(x: Longs, y: Floats, at: int, range_ns: int, op: int, parameter: float)
     if op < 7:
         return _trend(x, y, at, op, parameter)
     if op < 9:
-        count = 0.0
-        for i in range(1, n):
-            if (op == 7 and y[i] != y[i - 1]) or (op == 8 and y[i] < y[i - 1]):
-                count += 1.0
-        return count
+        return _turns(y, op)
+    if op == 9 or op == 12 or op == 16 or op == 17:  # noqa: PLR1714 - numba
+        return _moment(y, op)
+    return _plain(y, op, parameter)
+
+
+@njit
+def _turns(y: Floats, op: int) -> float:
+    count = 0.0
+    for i in range(1, len(y)):
+        if (op == 7 and y[i] != y[i - 1]) or (op == 8 and y[i] < y[i - 1]):
+            count += 1.0
+    return count
+
+
+@njit
+def _plain(y: Floats, op: int, parameter: float) -> float:
+    if op == 18:
+        return _quantile(np.sort(y), parameter)
     if op == 10:
         return float(y.min())
     if op == 11:
         return float(y.max())
     if op == 13:
-        return float(n)
+        return float(len(y))
     if op == 14:
-        return float(y[n - 1])
-    if op == 15:
-        return 1.0
-    if op == 18:
-        return _quantile(np.sort(y), parameter)
-    return _moment(y, op)
+        return float(y[-1])
+    return np.nan if op == ABSENT else 1.0
 
 
 @njit

@@ -145,7 +145,6 @@ class ApartWay:
         )
         if len(points.t):
             found = evaluate(self._expression, look)
-            assert isinstance(found, Rows)
             yield Seen(points=points, values=found.values[0])
         kept = self._intake.forget()
         if kept is not None:
@@ -241,7 +240,6 @@ class TogetherWay:
                 self._intake.counts.failed += 1
                 self._intake.counts.problem = f"{wrong.problem}; {wrong.hint}"
                 continue
-            assert isinstance(found, Rows)
             yield self._laid_out(found, part)
 
     def _laid_out(self, found: Rows, times: Longs) -> Seen:

@@ -11,7 +11,7 @@ from steward.decide.rules.metric.promql.expression import (
     Selector,
     walk,
 )
-from steward.decide.rules.metric.promql.functions import ABSENCE, ARGUMENTS, OVER_RANGE
+from steward.decide.rules.metric.promql.functions import ARGUMENTS, OVER_RANGE
 from steward.decide.rules.metric.promql.names import LABELS, SAME, Column, column_of
 from steward.decide.rules.metric.promql.scanning import fault
 from steward.errors import StewardError, did_you_mean
@@ -71,9 +71,8 @@ def across(expression: Expression) -> bool:
 
 def _called(call: Call, expr: str) -> Kind:
     given = "".join(kind_of(each, expr) for each in call.args)
-    if call.name in OVER_RANGE and any(
-        isinstance(each, Call) and each is not call for each in walk(call)
-    ):
+    changing = any(isinstance(each, Call) and each is not call for each in walk(call))
+    if call.name in OVER_RANGE and changing:
         raise _wrong(f"'{call.name}' takes numbers that do not change", expr, call.at, "")
     if given not in ARGUMENTS[call.name]:
         takes = " or ".join(
@@ -125,8 +124,10 @@ def _check_counters(expression: Expression, columns: dict[Selector, Column], exp
 
 def _check_absences(expression: Expression, expr: str) -> None:
     for each in walk(expression):
-        if isinstance(each, Call) and each.name in ABSENCE:
-            if not isinstance(each.args[0], Selector):
+        match each:
+            case Call(name="absent" | "absent_over_time", args=(Selector(),)):
+                pass
+            case Call(name="absent" | "absent_over_time"):
                 hint = f"write {each.name}(METRIC)"
                 raise _wrong(f"'{each.name}' takes one metric", expr, each.at, hint)
 

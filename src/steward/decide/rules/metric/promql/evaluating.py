@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -43,15 +43,19 @@ class Series(Protocol):
         ...
 
 
-def evaluate(expression: Expression, series: Series) -> Value:
-    """Return the value at each of the times of `series`."""
+def evaluate(expression: Expression, series: Series) -> Rows:
+    """Return the values of a condition at each of the times of `series`."""
+    return _rows(_value(expression, series))
+
+
+def _value(expression: Expression, series: Series) -> Value:
     match expression:
         case Number(value=value):
             return np.asarray(value)
         case Selector():
             return series.newest(expression)
         case Aggregate(of=of):
-            return aggregated(expression, _rows(evaluate(of, series)))
+            return aggregated(expression, _rows(_value(of, series)))
         case Call():
             return _called(expression, series)
         case Binary():
@@ -64,10 +68,10 @@ def _called(call: Call, series: Series) -> Value:
     if call.name == "time":
         return series.t_s
     if call.name == "vector":
-        number = _numbers(evaluate(call.args[0], series))
+        number = _numbers(_value(call.args[0], series))
         return Rows(labels=((),), values=np.broadcast_to(number, (1, len(series.t_s))))
-    rows = _rows(evaluate(call.args[0], series))
-    more = [_numbers(evaluate(each, series)) for each in call.args[1:]]
+    rows = _rows(_value(call.args[0], series))
+    more = [_numbers(_value(each, series)) for each in call.args[1:]]
     function: Callable[..., Floats] = OVER_VALUES[call.name]
     return rows.with_values(function(rows.values, *more))
 
@@ -75,12 +79,12 @@ def _called(call: Call, series: Series) -> Value:
 def _over_range(call: Call, series: Series) -> Rows:
     selector = next(each for each in call.args if isinstance(each, Selector))
     numbers = [each for each in call.args if not isinstance(each, Selector)]
-    parameter = float(_numbers(evaluate(numbers[0], series))) if numbers else 0.0
+    parameter = float(_numbers(_value(numbers[0], series))) if numbers else 0.0
     return series.past(selector, call.name, parameter)
 
 
 def _combined(how: Binary, series: Series) -> Value:
-    left, right = evaluate(how.left, series), evaluate(how.right, series)
+    left, right = _value(how.left, series), _value(how.right, series)
     if isinstance(left, Rows) and isinstance(right, Rows):
         return combined(how, left, right)
     if isinstance(left, Rows):
@@ -91,11 +95,12 @@ def _combined(how: Binary, series: Series) -> Value:
     return compared(how, left, right, kept=left)
 
 
+# That these are what they are taken for was checked when the expression was compiled.
+
+
 def _rows(value: Value) -> Rows:
-    assert isinstance(value, Rows)  # checked when it was compiled
-    return value
+    return cast("Rows", value)
 
 
 def _numbers(value: Value) -> Floats:
-    assert not isinstance(value, Rows)
-    return value
+    return cast("Floats", value)

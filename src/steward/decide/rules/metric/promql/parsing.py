@@ -37,7 +37,6 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
 _COMPARE = _LEVELS[2]
 _SETS = ("and", "or", "unless")
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
-_DEEPEST = 50
 
 
 def parse(expr: str) -> Expression:
@@ -53,7 +52,6 @@ class _Reader:
         self._expr = expr
         self._words = scan(expr)
         self._next = 0
-        self._depth = 0
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -94,16 +92,12 @@ class _Reader:
 
     def level(self, number: int) -> Expression:
         """Read operators of one strength and all that bind more strongly."""
-        self._depth += 1
-        if self._depth > _DEEPEST * len(_LEVELS):
-            raise self._fault("the expression is nested too deeply", self._word.at)
         if number == len(_LEVELS):
             found = self._signed()
         else:
             found = self.level(number + 1)
             while self._is(*_LEVELS[number]):
                 found = self._binary(found, lambda: self.level(number + 1))
-        self._depth -= 1
         return found
 
     def _binary(self, left: Expression, right: Callable[[], Expression]) -> Binary:
@@ -218,7 +212,7 @@ class _Reader:
                 raise self._elsewhere(what, word.at)
             if word.text == "[":
                 found = replace(found, range_ns=self._duration())
-                if self._is(":"):
+                if self._word.text.startswith(":"):
                     raise self._elsewhere("a subquery", self._word.at)
                 self.expect("]")
             else:

@@ -30,7 +30,8 @@ _WORD = re.compile(
 )
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[0-7]{3}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-MOST_CHARACTERS = 100_000
+MOST_CHARACTERS = 20_000
+MOST_WORDS = 300  # no rule of ours has a tenth of it, and nesting has to end somewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ def scan(expr: str) -> list[Word]:
             words.append(Word(kind, _unquoted(found[0]), at))
         elif kind != "space":
             words.append(Word(kind, found[0], at))
+        if len(words) > MOST_WORDS:
+            raise fault(f"the expression has more than {MOST_WORDS} words", expr, at)
         at = found.end()
     return [*words, Word("end", "", len(expr))]
 

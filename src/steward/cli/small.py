@@ -17,8 +17,8 @@ _SETTINGS = {
     ),
 }
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # as in malloc.h
-_TRIM_BYTES = 2**20  # more than a tick takes, or every tick would give back and ask again
-_MMAP_BYTES = 128 * 1024  # glibc begins with this too, but raises it with what it sees
+_TRIM_BYTES = 2**20  # glibc raises both by what it sees; but below what a tick takes,
+_MMAP_BYTES = 2**19  # every tick would give memory back and ask for it again
 
 
 def stay_small() -> None:

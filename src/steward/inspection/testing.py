@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from steward.decide.rules.engine import Engine
 from steward.errors import StewardError
@@ -128,7 +127,8 @@ def _hits(
 ) -> Counter[str] | str:
     """Return the hits of each rule, or what is wrong with the example."""
     try:
-        hits = feed(engine.fresh(), example.streams(folder.rule, mode), mode=mode)
+        feeds = example.feeds(folder.rule, sources=mode is Mode.STRICT)
+        hits = list(feed(engine.fresh(), feeds, mode=mode))
     except StewardError as fault:
         return f"{example.name} cannot be read: {fault}"
     return Counter(hit.rule for hit in hits)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import numpy as np
 
 from steward.decide.rules.joining import Board, Leaf, Report, Watch, attributes_of, plan
+from steward.decide.rules.line import line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match
 from steward.decide.rules.metric import arrange, compile_metric
-from steward.decide.rules.reading import Reader, item_of, line_of
+from steward.decide.rules.reading import Matched, Reader
 from steward.model.event import Event
 from steward.model.frame import Frame
 from steward.model.rules import Hit, Item, LogBlock, MetricTerm, Mode, Rule, Stream
@@ -118,27 +120,14 @@ class Engine:
         if stream in self._expected_ns:
             self._expected_ns[stream] = max(self._expected_ns[stream], t_ns)
 
-    def _report(self, found: Iterable[tuple[Leaf, Match]]) -> list[Hit]:
-        """Make hits of what matched whole rules, and tell the nodes above of the rest."""
-        hits: list[Hit] = []
-        for leaf, match in found:
-            items = tuple(map(item_of, match.seen))
-            entity = items[0].entity
-            if leaf.up is None:
-                t_ns, fired_ns = items[0].t_ns, match.fired_ns
-                hit = Hit(rule=leaf.rule, t_ns=t_ns, fired_ns=fired_ns, items=items, entity=entity)
-                hits.append(hit)
-                continue
-            report = Report(
-                items=items,
-                entity=entity,
-                attributes=_attributes(match),
-                t_ns=items[0].t_ns,
-                origin=leaf.origin,
-            )
-            times_ns = [each.last_ns for each in match.seen]
-            when = min(times_ns), max(times_ns)
-            self._board.post(leaf.up, report, when, match.seen[-1].serial)
+    def _report(self, matched: Matched) -> list[Hit]:
+        """Return what matched whole rules, and tell the nodes above of the rest."""
+        hits, reports = matched
+        for leaf, match in reports:
+            if leaf.up is not None:
+                times_ns = [each.last_ns for each in match.seen]
+                when = min(times_ns), max(times_ns)
+                self._board.post(leaf.up, _report_of(leaf, match), when, match.seen[-1].serial)
         return hits
 
     def _post(self, term: MetricTerm, items: Iterable[Item]) -> None:
@@ -158,17 +147,24 @@ class Engine:
                 self._board.post(watch.up, report, (first_ns, item.t_ns), -self._samples)
 
 
-def _attributes(match: Match) -> dict[str, str]:
-    """Return what lines of one match can be joined on; the first that says something counts."""
-    found: dict[str, str] = {}
-    for seen in match.seen:
-        for name, value in attributes_of(item_of(seen), line_of(seen).stream).items():
-            found.setdefault(name, value)
-    return found
+def _report_of(leaf: Leaf, match: Match) -> Report:
+    """Return what a leaf says to the node above it; the first line that says something counts."""
+    lines = [line_of(each) for each in match.seen]
+    attributes: dict[str, str] = {}
+    for line in lines:
+        for name, value in attributes_of(line.item, line.stream).items():
+            attributes.setdefault(name, value)
+    return Report(
+        items=tuple(line.item for line in lines),
+        entity=lines[0].stream.entity,
+        attributes=attributes,
+        t_ns=lines[0].t_ns,
+        origin=leaf.origin,
+    )
 
 
 def _by_time(hits: list[Hit]) -> list[Hit]:
-    return sorted(hits, key=lambda hit: hit.fired_ns)
+    return sorted(hits, key=attrgetter("fired_ns"))
 
 
 def _blocks(events: Sequence[Event]) -> Iterable[LogBlock]:

@@ -1,7 +1,7 @@
 """Says what a series of another monitoring system is to us: whose number, and which of ours.
 
 Belongs here: labels and attributes to entities and canonical names, and back. Does not: bytes
-(`clients/wire`) or arithmetic over samples (`observe/inbox.py`).
+(`clients/wire`) or arithmetic over samples (`observe/receive`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typer
 
 from steward.cli.rules.run import run
-from steward.cli.rules.test import test
+from steward.cli.rules.examples import examine
 
 __all__ = ["app"]
 
@@ -16,5 +16,5 @@ app = typer.Typer(
     help="Check rules, test them on their examples, run them over logs and telemetry, share them.",
     no_args_is_help=True,
 )
-app.command(name="test")(test)
+app.command(name="test")(examine)
 app.command(name="run")(run)

@@ -14,7 +14,7 @@ from steward.cli.rules.options import Compat, Strict, mode_of
 if TYPE_CHECKING:
     from steward.inspection.testing import TestReport
 
-__all__ = ["test"]
+__all__ = ["examine"]
 
 Folder = Annotated[
     Path,
@@ -27,7 +27,7 @@ Proof = Annotated[
 ]
 
 
-def test(
+def examine(
     folder: Folder,
     *,
     compat: Compat = False,
@@ -75,10 +75,9 @@ def _show(report: TestReport, mode: str) -> None:
     if report.cross_rule:
         rows = [(rule, on, str(hits)) for rule, on, hits in report.cross_rule]
         print_table(["rule", "also fires on the examples of", "hits"], rows, empty="")
-    print_lines(
-        [
-            f"{report.rules} rules ({mode}): {report.fired} fire on their examples, "
-            f"{report.silent_ok} stay silent where they must, {len(report.failed)} faults, "
-            f"{report.cross_rule_false_hits} false hits across rules"
-        ]
+    told = (
+        f"{report.rules} rules ({mode}): {report.fired} fire on their examples, "
+        f"{report.silent_ok} stay silent where they must, {len(report.failed)} faults, "
+        f"{report.cross_rule_false_hits} false hits across rules"
     )
+    print_lines([told])

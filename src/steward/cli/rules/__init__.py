@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typer
 
-from steward.cli.rules.run import run
 from steward.cli.rules.examples import examine
+from steward.cli.rules.run import run
 
 __all__ = ["app"]
 

@@ -31,7 +31,7 @@ def test_any_text(text: str, lenient: bool) -> None:  # noqa: FBT001 - hypothesi
     must_hold(examine_text(text, file="f", lenient=lenient))
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(
     st.sampled_from(SEEDS),
     st.lists(
@@ -78,7 +78,7 @@ def written_by_shape(name: str, depth: int) -> st.SearchStrategy[str]:
     return some.map(lambda each: f"{{{', '.join(each)}}}")
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(written_by_shape("root", 5))
 def test_a_file_of_the_right_keys_with_any_values(rule: str) -> None:
     must_hold(

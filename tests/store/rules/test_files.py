@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -103,13 +105,39 @@ def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
 
     (fault,) = examine_rules([path]).faults
 
-    assert "a rule file of 1099512 MB; at most 16 MiB are read" in fault.problem
+    assert "a rule file of more than 16 MiB" in fault.problem
+
+
+def test_a_folder_without_rule_files_is_a_fault(tmp_path: Path) -> None:
+    put(tmp_path, "rule.json", "{}")
+
+    (fault,) = examine_rules([tmp_path]).faults
+
+    assert fault.problem == "a folder with no rule files: none ends in .yaml or .yml"
+
+
+def test_a_file_that_is_not_there_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    assert read_rules([]) == ()
+    put(tmp_path, "a.yaml", file(RULE % "x"))
+    assert len(examine_rules([tmp_path / "b.yaml", tmp_path / "a.yaml"]).rules) == 1
 
 
 def test_a_folder_that_cannot_be_found_is_a_fault(tmp_path: Path) -> None:
     (fault,) = examine_rules([tmp_path / "rulez"]).faults
 
     assert "cannot be read" in fault.problem
+
+
+def test_a_pipe_can_be_named(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(file(RULE % "x"),))
+    writer.start()
+
+    rules = read_rules([pipe])
+    writer.join()
+
+    assert len(rules) == 1
 
 
 def test_a_mark_of_byte_order_is_passed_over(tmp_path: Path) -> None:

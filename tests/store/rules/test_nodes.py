@@ -311,6 +311,20 @@ def test_strays_that_other_tools_pass_over_are_noted() -> None:
     ]
 
 
+def test_a_text_with_a_line_end_is_noted_since_lines_have_none() -> None:
+    rule = """
+        set:
+          event: {source: a}
+          match:
+            - value: |
+                text
+    """
+
+    assert remarks(file(rule)) == ["`value` ends with a line end, which lines do not have"]
+    assert remarks(file(rule.replace("|", "|-"))) == []
+    assert remarks(file(rule.replace("value", "jq"))) == []
+
+
 def test_joins_are_on_attributes_or_on_what_is_extracted() -> None:
     extract = "{value: x, extract: [{name: pod, regex: y}]}"
     rule = "set: {correlations: [%s], event: {source: a}, match: [%s]}"

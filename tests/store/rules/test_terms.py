@@ -119,6 +119,20 @@ def test_a_few_names_cannot_become_a_huge_rule() -> None:
     ]
 
 
+def test_a_few_names_cannot_make_many_rules_huge() -> None:
+    match = ", ".join(["x"] * 5_000)
+    terms = f"big: {{set: {{event: {{source: a}}, window: 1s, match: [{match}]}}}}"
+    rule = "- {cre: {id: RULE-%d}, rule: {set: {match: [big]}}}"
+    text = "rules:\n" + "\n".join(rule % number for number in range(100, 140))
+
+    faults = examine_text(f"{text}\nterms: {{{terms}}}").faults
+
+    assert {each.problem for each in faults} == {
+        "the rules of this file unfold to more than can be read"
+    }
+    assert len(faults) == 31  # nine were read before
+
+
 def test_terms_that_no_rule_uses_are_checked_too() -> None:
     (fault,) = examine_text(file(RULE % "x", terms="unused: {set: {match: [y]}}")).faults
 

@@ -132,18 +132,25 @@ def test_a_small_text_cannot_unfold_to_a_large_one() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
 
-    assert "more than 1000000 values, with anchors unfolded" in problem("\n".join(lines))[0]
+    assert "more than 200000 values, with anchors unfolded" in problem("\n".join(lines))[0]
+
+
+def test_a_long_list_is_refused_before_it_is_put_together() -> None:
+    found, place = problem("\n".join(["- a"] * 200_002))
+
+    assert "more than 200000 values" in found
+    assert place.line == 200_001
 
 
 def test_many_documents_share_one_bound() -> None:
-    big = "a: &a [" + ", ".join(["x"] * 1000) + "]\nb: [" + ", ".join(["*a"] * 400) + "]\n---\n"
+    big = "a: &a [" + ", ".join(["x"] * 1000) + "]\nb: [" + ", ".join(["*a"] * 80) + "]\n---\n"
 
     assert list(read_documents(big * 2, file="f"))
-    assert "more than 1000000 values" in problem(big * 3)[0]
+    assert "more than 200000 values" in problem(big * 3)[0]
 
 
 def test_a_huge_text_is_refused_unread() -> None:
-    assert "a rule file of 17 MB; at most 16 MiB are read" in problem("#" * 16_800_000)[0]
+    assert "a rule file of more than 16 MiB" in problem("#" * 16_800_000)[0]
 
 
 def test_a_text_that_is_no_yaml_is_one_fault_of_the_file() -> None:

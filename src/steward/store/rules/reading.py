@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from steward.errors import StewardError, did_you_mean
+from steward.errors import StewardError
 from steward.model.rules import Place
 from steward.store.rules.faults import Complaints
 from steward.store.rules.language.fields import SHAPES, Field, Kind, Shape
@@ -55,8 +55,7 @@ class Fields:
     def _unknown(self, entry: Entry) -> None:
         name = shown(entry.key.text)
         meant = (each.name for each in self.shape.fields.values() if name in each.instead)
-        word = next(meant, entry.key.text[:100])
-        near = did_you_mean(word, self.shape.fields)
+        near = self.complaints.near(next(meant, entry.key.text), self.shape.fields)
         problem = f"there is no key `{name}` in `{self.shape.name}`"
         hint = near or f"its keys: {self._keys()}"
         self.complaints.stray(entry.key.place, problem, hint)
@@ -160,7 +159,7 @@ class Fields:
         if value is None or value.text in possible:
             return "" if value is None else value.text
         problem = f"there is no {name} '{shown(value.text)}'; known: {', '.join(possible)}"
-        self.complaints.fault(value.place, problem, did_you_mean(value.text[:100], possible))
+        self.complaints.fault(value.place, problem, self.complaints.near(value.text, possible))
         return ""
 
     def one(self, name: str) -> Fields:

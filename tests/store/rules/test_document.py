@@ -237,6 +237,14 @@ def test_when_lenient_unknown_keys_are_only_noted() -> None:
             "action: tell, advice: x, effect: {expr: a, direction: up, at_least: nan}",
             "`at_least` is a number, not 'nan'",
         ),
+        (
+            "action: tell, advice: x, effect: {expr: a, direction: up, at_least: }",
+            "`at_least` is a number, not empty",
+        ),
+        (
+            "action: tell, advice: x, effect: {expr: a, direction: up}",
+            "`at_least` is missing in `effect`",
+        ),
         ("action: [tell], advice: x", "`action` has to be one of some words, and this is a list"),
     ],
 )

@@ -94,8 +94,18 @@ def test_more_faults_than_anybody_reads_are_not_all_listed() -> None:
     faults = examine_text("rules: [" + "1, " * 5_000 + "]", file="f").faults
 
     assert len(faults) == 1001
-    assert "more to say about this file than the 1000 things listed" in faults[0].problem
-    assert faults[0].place == Place(file="f")
+    assert "more to say about this file than the 1000 things listed" in faults[-1].problem
+    assert faults[-1].place == Place(file="f")
+
+
+def test_words_that_were_meant_are_guessed_until_there_are_many() -> None:
+    keys = "\n".join(f"      titel{number}: x" for number in range(1_500))
+    text = f"rules:\n  - cre:\n      id: AAAA\n{keys}\n    rule: {{{RULE % 'x'}}}"
+
+    hints = [each.hint for each in examine_text(text, lenient=True).notes]
+
+    assert set(hints[:200]) == {"did you mean 'title'?"}
+    assert not [each for each in hints[300:] if "did you mean" in each]
 
 
 def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:

@@ -178,6 +178,10 @@ def test_no_terms_are_fine() -> None:
             "{value: a, extract: [{name: a, jq: .}, {name: a, regex: b}]}",
             "there are two extracts called 'a'",
         ),
+        (
+            f"{{value: a, extract: [{', '.join(f'{{name: a{i}, jq: .}}' for i in range(33))}]}}",
+            "33 extracts at one term; at most 32",
+        ),
     ],
 )
 def test_what_a_term_cannot_be(term: str, problem: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
@@ -211,4 +212,4 @@ def _joined(files: Sequence[_Read], *, user: bool) -> Parsed:
 
 def _in_order(said: Iterable[RuleFault]) -> list[RuleFault]:
     """Return complaints as they follow in the file, not as the reader came by them."""
-    return sorted(said, key=lambda each: (each.place.file, each.place.line, each.place.column))
+    return sorted(said, key=lambda each: (each.place.line or math.inf, each.place.column))

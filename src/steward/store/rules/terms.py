@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 MAX_COUNT = 10_000
+MAX_EXTRACTS = 32
 MAX_EFFORT = 500_000  # of one file: ten for each term, and the size of what names stand for
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -184,6 +185,9 @@ def extracts_of(term: Written, complaints: Complaints) -> tuple[Extract, ...]:
             complaints.fault(each.at("name"), f"there are two extracts called '{extract.name}'")
         elif extract is not None:
             found[extract.name] = extract
+    if len(found) > MAX_EXTRACTS:
+        problem = f"{len(found)} extracts at one term; at most {MAX_EXTRACTS}"
+        complaints.fault(term.place, problem)
     return tuple(found.values())
 
 

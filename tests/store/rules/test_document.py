@@ -212,6 +212,17 @@ def test_when_lenient_unknown_keys_are_only_noted() -> None:
     ]
 
 
+def test_when_lenient_a_fraction_is_cut_off_as_other_tools_do() -> None:
+    text = EVERYTHING.replace("impactScore: 8", "impactScore: 8.5")
+
+    assert [each.partition(" ")[2] for each in problems(text)] == [
+        "`impactScore` is a whole number, not '8.5'"
+    ]
+    assert one(text, lenient=True).impact_score == 8
+    assert "`impactScore` counts as 8, not 8.5" in remarks(text, lenient=True)
+    assert problems(text.replace("8.5", "inf"), lenient=True)
+
+
 @pytest.mark.parametrize(
     ("more", "problem"),
     [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steward.errors import StewardError
-from steward.store.rules.language.scalars import UNITS_NS, duration_ns, flag, whole
+from steward.store.rules.language.scalars import UNITS_NS, duration_ns, finite, flag, whole
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,13 @@ def test_the_parts_of_a_duration_add_up(parts: list[tuple[object, str]], sign: s
     total = sum(int(Fraction(str(number)) * UNITS_NS[unit]) for number, unit in parts)
 
     assert duration_ns(text) == (-total if sign else total)
+
+
+def test_numbers_are_finite() -> None:
+    assert [finite(each) for each in ("1.5", "-2", "1e3", "nan", "-inf", "1e999", "x", "")] == [
+        *(1.5, -2.0, 1000.0),
+        *[None] * 5,
+    ]
 
 
 def test_words_for_true_and_false_and_whole_numbers() -> None:

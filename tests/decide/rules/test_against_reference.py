@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, settings
+import itertools
+
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decide.rules.reference import FAR, Compat, Fired, Forbidden, Line, Wanted, strict
@@ -54,7 +56,7 @@ def found_by_engine(wanted: Wanted, lines: list[Line], mode: Mode, cuts: list[in
     engine = Engine([rule_of(node_of(wanted))], mode=mode)
     edges = sorted({0, len(lines), *(cut for cut in cuts if cut < len(lines))})
     hits: list[Hit] = []
-    for first, end in zip(edges, edges[1:], strict=False):
+    for first, end in itertools.pairwise(edges):
         hits += engine.read(block_of(lines[first:end], first=first))
     fired = [(tuple(item.line for item in hit.items), hit.fired_ns) for hit in hits]
     rest = [tuple(item.line for item in hit.items) for hit in engine.finish()]

@@ -1,4 +1,4 @@
-"""The 40 behaviours of the field, in both modes (38 and 39 are about reading: tests/observe/logs)."""
+"""The 40 behaviours of the field, in both modes (38 and 39 are about reading)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,9 @@ from functools import lru_cache
 from steward.model.frame import steps_of
 from steward.model.rules import Item, Stream
 
-__all__ = ["attributes_of"]
+__all__ = ["KNOWN_ATTRIBUTES", "attributes_of"]
+
+KNOWN_ATTRIBUTES = ("host", "gpu", "job", "rank", "container")  # beside what rules extract
 
 _RANK = re.compile(r"\s*\[rank(\d+)\]:?")
 _LABELS = {"node": "host", "job_id": "job"}  # what series call them

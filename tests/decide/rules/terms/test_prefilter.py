@@ -74,7 +74,7 @@ terms = st.one_of(
 
 @WAYS
 @given(wanted=st.lists(terms, max_size=6), within=blocks)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_it_finds_what_testing_one_by_one_finds(
     *, accelerate: bool, wanted: list[Term], within: LogBlock
 ) -> None:

@@ -95,13 +95,9 @@ class Prefilter:
 
 
 def _need(term: Term) -> Need | None:
-    match term.kind:
-        case "value":
-            return Need(ways=frozenset({frozenset({Literal(term.text.encode())})}), enough=True)
-        case "regex":
-            return needed_by(term.text)
-        case "jq":
-            return needed_by_program(term.text)
+    if term.kind == "value":
+        return Need(ways=frozenset({frozenset({Literal(term.text.encode())})}), enough=True)
+    return needed_by(term.text) if term.kind == "regex" else needed_by_program(term.text)
 
 
 def _may_be_json(block: LogBlock, entries: Longs) -> NDArray[np.bool_]:

@@ -17,7 +17,8 @@ from steward.model.event import Event
 from steward.model.frame import T_S, Frame
 from steward.model.rules import Hit, LogBlock, Mode, Stream
 from steward.observe.importing.source import Tally as TelemetryTally
-from steward.observe.logs import Reading, Source, Tally, read_blocks
+from steward.observe.logs import Reading, Tally, read_blocks
+from steward.observe.logs.opening import Source
 
 __all__ = ["LogFeed", "TelemetryFeed", "feed"]
 

@@ -122,9 +122,7 @@ def _loud(folder: RuleFolder, engine: Engine, mode: Mode) -> Iterator[str]:
             yield f"it fires on {example.name}, where it must stay silent"
 
 
-def _hits(
-    example: Example, folder: RuleFolder, engine: Engine, mode: Mode
-) -> Counter[str] | str:
+def _hits(example: Example, folder: RuleFolder, engine: Engine, mode: Mode) -> Counter[str] | str:
     """Return the hits of each rule, or what is wrong with the example."""
     try:
         feeds = example.feeds(folder.rule, sources=mode is Mode.STRICT)

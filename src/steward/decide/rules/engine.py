@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from operator import attrgetter
 
 import numpy as np
@@ -12,6 +13,7 @@ from steward.decide.rules.line import line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match
 from steward.decide.rules.metric import arrange, compile_metric
 from steward.decide.rules.reading import Matched, Reader
+from steward.decide.rules.routes import Routes
 from steward.model.event import Event
 from steward.model.frame import Frame
 from steward.model.rules import Hit, Item, LogBlock, MetricTerm, Mode, Rule, Stream
@@ -37,24 +39,40 @@ class Engine:
         limits: Limits | None = None,
         respect_sources: bool = True,
     ) -> None:
-        limits = limits or Limits()
-        plans = plan(rules, mode=mode)
+        self._mode = mode
+        self._limits = limits or Limits()
+        self._plans = plan(rules, mode=mode)
+        self._routes = Routes(self._plans.leaves, respect_sources=respect_sources)
+        self._watched: dict[MetricTerm, list[Watch]] = {}
+        for watch in self._plans.watches:
+            self._watched.setdefault(watch.term, []).append(watch)
+        self._begin()
+
+    def _begin(self) -> None:
         self.counts = Counts()
         self._reader = Reader(
-            plans.leaves,
-            mode=mode,
-            limits=limits,
+            self._plans.leaves,
+            self._routes,
+            mode=self._mode,
+            limits=self._limits,
             counts=self.counts,
-            respect_sources=respect_sources,
         )
-        self._board = Board(plans.joins, limits=limits, counts=self.counts)
-        self._watched: dict[MetricTerm, list[Watch]] = {}
-        for watch in plans.watches:
-            self._watched.setdefault(watch.term, []).append(watch)
+        self._board = Board(self._plans.joins, limits=self._limits, counts=self.counts)
         self._watches = {term: compile_metric(term) for term in self._watched}
         self._expected_ns: dict[str, int] = {}
         self._newest_ns = -NEVER
         self._samples = 0
+
+    def fresh(self) -> Engine:
+        """Return an engine for the same rules that has seen nothing; patterns are shared."""
+        new = copy(self)
+        new._begin()  # noqa: SLF001 - it is one of us
+        return new
+
+    @property
+    def joins_streams(self) -> bool:
+        """Whether some rule looks at several streams, or at logs and telemetry together."""
+        return bool(self._plans.joins)
 
     @property
     def wants_metrics(self) -> frozenset[str]:

@@ -29,14 +29,14 @@ class Reader:
     def __init__(
         self,
         leaves: Sequence[Leaf],
+        routes: Routes,
         *,
         mode: Mode,
         limits: Limits,
         counts: Counts,
-        respect_sources: bool,
     ) -> None:
         self._lanes = Lanes(mode=mode, limits=limits, counts=counts)
-        self._routes = Routes(leaves, respect_sources=respect_sources)
+        self._routes = routes
         self._drops_late = mode is Mode.COMPAT
         self._most_bytes = limits.text_bytes
         self._counts = counts

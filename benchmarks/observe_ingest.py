@@ -8,7 +8,8 @@ files are made by the loop); `per_wall_s` is how fast requests were answered. st
 the body is on disk and synced (several requests share one fsync); Prometheus 2.42 when it is in a
 write-ahead log that is not synced. OTLP goes to steward alone, about 200 points in a request as
 one node has them: Prometheus 2.42 does not take it. A thousand agents bring real parcels. At the
-end the files are read: what was acknowledged has to be there, all of it.
+end the files are read: what was acknowledged has to be there, all of it. Last come the questions
+to a day of 1,000 GPUs, as in `observe_query.py`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import numpy as np
 import polars as pl
 import psutil
 
+import observe_query
 from report import bar, finish, progress, quick
 from steward.clients.wire.otlp import Sent, encode_metrics
 from steward.clients.wire.remote_write import encode_write
@@ -388,6 +390,8 @@ def main() -> None:
         "steward": "answered after fsync (group commit)",
         "prometheus": "answered after a write-ahead log that is not synced",
     }
+    results["query"] = observe_query.measure(hours=2 if short else 24, every_s=10)
+    bars += observe_query.bars_of(results["query"])
     finish("observe_ingest", results, bars)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import resource
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -174,48 +173,45 @@ def _same(ours: list[tuple[object, ...]], theirs: list[tuple[object, ...]]) -> b
     return bool(width) and plain(ours) == plain(theirs)
 
 
-def main() -> None:
-    """Measure and compare."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="two hours instead of a day")
-    parser.add_argument("--seconds", type=int, default=10, help="how far apart samples are")
-    asked = parser.parse_args()
-    hours = 2 if asked.quick else 24
-    scratch = Path(tempfile.mkdtemp(prefix="steward-query-"))
-    folder, plain = scratch / "ours", scratch / "plain"
-    plain.mkdir()
-    try:
+def measure(*, hours: int, every_s: int) -> dict[str, Any]:
+    """Write both ways, ask both ways."""
+    with tempfile.TemporaryDirectory(prefix="steward-query-") as scratch:
+        folder, plain = Path(scratch) / "ours", Path(scratch) / "plain"
+        plain.mkdir()
         progress("writing")
-        written = _write(folder, plain, asked.seconds, hours)
+        written = _write(folder, plain, every_s, hours)
         samples = written["rows"] * len(_METRICS)
-        results: dict[str, Any] = {
+        parts = ("telemetry", "telemetry_10s", "telemetry_5m")
+        return {
             "hours": hours,
-            "every_s": asked.seconds,
+            "every_s": every_s,
             "gpus": _GPUS,
             "written": written,
             "bytes_per_sample": {
-                "telemetry": _size_bytes(folder / "telemetry") / samples,
-                "telemetry_10s": _size_bytes(folder / "telemetry_10s") / samples,
-                "telemetry_5m": _size_bytes(folder / "telemetry_5m") / samples,
+                **{part: _size_bytes(folder / part) / samples for part in parts},
                 "plain": _size_bytes(plain) / samples,
             },
-            "questions": {},
+            "questions": {
+                name: _compared(folder, plain, name, asked)
+                for name, asked in _questions(hours).items()
+            },
+            "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         }
-        for name, (ours, theirs) in _questions(hours).items():
-            progress(name)
-            same = _same(_ask(folder, ours), _ask_plain(plain, theirs))
-            results["questions"][name] = {
-                "ours": _timed(lambda ours=ours: _ask(folder, ours)),  # type: ignore[misc]
-                "plain": _timed(lambda theirs=theirs: _ask_plain(plain, theirs)),  # type: ignore[misc]
-                "same_rows": same,
-            }
-        results["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    finally:
-        shutil.rmtree(scratch)
-    finish("observe_query", results, _bars(results))
 
 
-def _bars(results: dict[str, Any]) -> list[dict[str, Any]]:
+def _compared(folder: Path, plain: Path, name: str, asked: tuple[str, str]) -> dict[str, Any]:
+    progress(name)
+    ours, theirs = asked
+    same = _same(_ask(folder, ours), _ask_plain(plain, theirs))
+    return {
+        "ours": _timed(lambda: _ask(folder, ours)),
+        "plain": _timed(lambda: _ask_plain(plain, theirs)),
+        "same_rows": same,
+    }
+
+
+def bars_of(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Hold the figures against what is promised."""
     asked = results["questions"]
     slowest = max(each["ours"]["p50_s"] for each in asked.values())
     day = "one GPU, the day in 5 min"
@@ -227,6 +223,16 @@ def _bars(results: dict[str, Any]) -> list[dict[str, Any]]:
         ),
         bar("bytes per sample, raw", results["bytes_per_sample"]["telemetry"], "<", 2.0),
     ]
+
+
+def main() -> None:
+    """Measure and compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="two hours instead of a day")
+    parser.add_argument("--seconds", type=int, default=10, help="how far apart samples are")
+    asked = parser.parse_args()
+    results = measure(hours=2 if asked.quick else 24, every_s=asked.seconds)
+    finish("observe_query", results, bars_of(results))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import os
 import sys
 import tempfile
@@ -33,6 +34,9 @@ from steward.service.access import Access
 from steward.service.api import PREFIX
 from steward.service.app import create_api
 from steward.service.board import Board
+from steward.store.rules import rule_schema
+from steward.store.rules.language.fields import SHAPES
+from steward.store.rules.language.fields import Field as RuleField
 from steward.store.tokens import Tokens
 
 Click = Any  # typer's own commands and options
@@ -71,8 +75,11 @@ def pages() -> dict[str, str]:
         "metrics.md": metrics(),
         "plugs.md": plugs(),
         "api.md": api(),
+        "rules.md": rules(),
     }
-    return {name: "\n".join([NOTE, "", *lines]).rstrip() + "\n" for name, lines in made.items()}
+    texts = {name: "\n".join([NOTE, "", *lines]).rstrip() + "\n" for name, lines in made.items()}
+    schema = json.dumps(rule_schema(), indent=1, ensure_ascii=False)
+    return {**texts, "rule-schema.json": schema + "\n"}
 
 
 # -- the command line --------------------------------------------------------------------------
@@ -231,6 +238,37 @@ def plugs() -> Iterator[str]:
                 for option in options_of(make).values()
             ]
             yield from ("", *_table(("option", "type", "default"), rows)) if rows else ()
+
+
+# -- rule files --------------------------------------------------------------------------------
+
+
+def rules() -> Iterator[str]:
+    """Describe every field of a rule file."""
+    yield "# Rule files"
+    yield ""
+    yield "Every field that a rule file may have. [The language](../rules/language.md) says what"
+    yield "they mean together; [rule-schema.json](rule-schema.json) says the same to editors."
+    yield "Durations are written `300ms`, `30s`, `1.5h`, `1m30s`. Text is taken as it stands: `502`"
+    yield "and `yes` are text."
+    for shape in SHAPES.values():
+        yield from ("", f"## {shape.name}", "", f"At `{shape.path}`. {shape.doc}", "")
+        rows = [
+            (f"`{each.name}`", _rule_kind(each), _rule_default(each), each.doc)
+            for each in shape.fields.values()
+        ]
+        yield from _table(("field", "type", "default", "meaning"), rows)
+
+
+def _rule_kind(field: RuleField) -> str:
+    if field.choices:
+        return "one of " + ", ".join(f"`{each}`" for each in field.choices)
+    inside = f", see [{field.shape}](#{field.shape})" if field.shape else ""
+    return field.kind.value + inside
+
+
+def _rule_default(field: RuleField) -> str:
+    return "required" if field.required else f"`{field.default}`" if field.default else ""
 
 
 # -- the API -----------------------------------------------------------------------------------

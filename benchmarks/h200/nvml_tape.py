@@ -9,6 +9,7 @@ import ctypes
 import gzip
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ __all__ = ["Stopwatch", "Tape"]
 GPM_HEAD_BYTES, GPM_METRIC_BYTES = 24, 40  # of nvmlGpmMetricsGet_t: what is before, each metric
 
 
-class Between:
+class Between(ABC):
     """Looks like pynvml, passes everything on, and lets `noted` see each call."""
 
     def __init__(self, module: Any) -> None:  # noqa: ANN401 - a module
@@ -42,9 +43,9 @@ class Between:
         found: Callable[..., int] = self._module._nvmlGetFunctionPointer(name)  # noqa: SLF001
         return found
 
+    @abstractmethod
     def noted(self, name: str, arguments: tuple[Any, ...], code: int, ns: int) -> None:
         """Take note of a call."""
-        raise NotImplementedError
 
 
 class Stopwatch(Between):

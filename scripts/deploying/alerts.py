@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deploying.names import own, series
+from steward.observe.intake import SILENT_AFTER_S
 from steward.observe.lines.xids import XIDS
-from steward.observe.roster import SILENT_AFTER_S
 
 __all__ = ["ALERTS", "Alert", "rules_file"]
 

@@ -20,8 +20,7 @@ from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.span import Span
 from steward.observe.agent.parcel import label_of, relabel, seal
-from steward.observe.intake import Intake
-from steward.observe.roster import Roster
+from steward.observe.intake import Intake, Roster
 from steward.service.access import Access
 from steward.service.api.agents import agent_routes
 from steward.service.app import create_api

@@ -33,7 +33,6 @@ __all__ = [
     "open_store",
     "read_draft",
     "read_settings",
-    "stay_small",
     "with_folder",
 ]
 
@@ -110,11 +109,6 @@ def open_store(config: Path | None, data: Path | None) -> Iterator[Store]:
         print_warnings(journal.damage())
     finally:
         journal.close()
-
-
-def stay_small() -> None:
-    """Keep a program that runs beside others' work to one thread for tables. Before any is made."""
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
 def login_name() -> str:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import httpx
-from prometheus_client.parser import text_string_to_metric_families
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from steward.errors import StewardError
 
-__all__ = ["DcgmExporter", "DcgmSample", "has_dcgm_library"]
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["LOOPBACK", "DcgmExporter", "DcgmSample", "has_dcgm_library"]
 
 MOST_BYTES = 32 * 2**20  # a node with 16 GPUs, MIG and every field is below 2 MiB
 MOST_SAMPLES = 200_000
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,14 @@ class DcgmExporter:
     ) -> None:
         self.url = url
         try:
-            parsed = httpx.URL(url)
-        except httpx.InvalidURL as fault:
+            parsed = urlsplit(url)
+            port = parsed.port or (443 if parsed.scheme == "https" else 80)
+        except ValueError as fault:
             raise StewardError(f"'{url}' is no address: {fault}", hint=_EXAMPLE) from fault
-        if parsed.scheme not in ("http", "https") or not parsed.host:
+        if parsed.scheme not in ("http", "https") or not parsed.hostname:
             raise StewardError(f"'{url}' is no address of an exporter", hint=_EXAMPLE)
-        self.host = parsed.host
+        self.host = parsed.hostname
+        self._port = port
         self._timeout_s = timeout_s
         self._transport = transport
         self._client: httpx.Client | None = None
@@ -59,6 +65,10 @@ class DcgmExporter:
             ) from fault
 
     def _text(self) -> str:
+        if self._client is None and self._transport is None and self.host in LOOPBACK:
+            self._knock()
+        import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
+
         if self._client is None:  # kept: a connection per look costs more than the answer
             self._client = httpx.Client(timeout=self._timeout_s, transport=self._transport)
         body = bytearray()
@@ -77,6 +87,13 @@ class DcgmExporter:
             raise StewardError(problem, where=self.url, hint=_START) from fault
         return body.decode("utf-8", "replace")
 
+    def _knock(self) -> None:
+        """Raise if nobody listens here, which is usual, before a whole HTTP client is loaded."""
+        try:
+            socket.create_connection((self.host, self._port), timeout=self._timeout_s).close()
+        except OSError as fault:
+            raise StewardError(f"does not answer: {fault}", where=self.url, hint=_START) from fault
+
 
 _EXAMPLE = "an exporter is at, e.g., http://127.0.0.1:9400/metrics"
 _HINT = "is this a dcgm-exporter? its page /metrics should begin with `# HELP DCGM_FI_`"
@@ -90,6 +107,10 @@ def has_dcgm_library() -> bool:
 
 
 def _samples(text: str, url: str) -> Iterator[DcgmSample]:
+    from prometheus_client.parser import (  # noqa: PLC0415 - with the HTTP client
+        text_string_to_metric_families,
+    )
+
     count = 0
     # Without the types, since the parser would add `_total` to the names of counters.
     bare = "\n".join(line for line in text.split("\n") if not line.startswith("#"))

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
-
 from steward.clients.web import Endpoint, open_client, post, read_up_to
 from steward.clients.wire.exposition import decode_text
 from steward.clients.wire.remote_read import decode_read, encode_read
@@ -91,6 +89,8 @@ class PrometheusServer:
         return decode_read(post(self._client, f"{self.url}/api/v1/read", body, headers))
 
     def _get(self, path: str, asked: Mapping[str, str]) -> dict[str, Any]:
+        import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
+
         try:
             answer = self._client.get(f"{self.url}{path}", params=dict(asked))
         except httpx.HTTPError as fault:

@@ -7,11 +7,13 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import httpx
+from typing import TYPE_CHECKING
 
 from steward import __version__
 from steward.errors import PermanentError, StewardError, TemporaryError
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["Endpoint", "open_client", "post", "read_up_to"]
 
@@ -37,6 +39,8 @@ class Endpoint:
 
 def open_client(endpoint: Endpoint, *, owner: object) -> httpx.Client:
     """Return a client that keeps its connections open until its owner is gone."""
+    import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
+
     headers = {"User-Agent": f"steward/{__version__}"}
     if endpoint.token:
         headers["Authorization"] = f"Bearer {endpoint.token}"
@@ -66,6 +70,8 @@ def read_up_to(
     client: httpx.Client, url: str, *, most_bytes: int, headers: Mapping[str, str] | None = None
 ) -> httpx.Response:
     """Get an answer, but stop reading it when it grows too large; packed ones count unpacked."""
+    import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
+
     try:
         with client.stream("GET", url, headers=dict(headers or {})) as answer:
             parts, size = [], 0
@@ -89,6 +95,8 @@ def read_up_to(
 
 def post(client: httpx.Client, url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
     """Send a body. Raises `TemporaryError` where trying again may help, else `PermanentError`."""
+    import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
+
     try:
         answer = client.post(url, content=body, headers=dict(headers))
     except httpx.HTTPError as fault:

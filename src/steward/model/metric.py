@@ -22,7 +22,6 @@ __all__ = [
     "nvml",
     "of_events",
     "otel",
-    "psutil",
     "slurm",
 ]
 
@@ -114,8 +113,3 @@ def otel(name: str, scale: float = 1.0) -> Alias:
 def slurm(name: str, scale: float = 1.0) -> Alias:
     """Return Slurm's name."""
     return Alias("slurm", name, scale)
-
-
-def psutil(name: str, scale: float = 1.0) -> Alias:
-    """Return psutil's name."""
-    return Alias("psutil", name, scale)

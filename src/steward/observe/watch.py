@@ -24,7 +24,7 @@ from steward.model.frame import check_other, empty_frame, empty_other
 from steward.model.identity import NodeId
 from steward.model.job import Tenant
 from steward.observe.normalise import Normaliser
-from steward.observe.pace import Pace, PaceStats, Track
+from steward.observe.sampling import Pace, PaceStats, Track
 from steward.ports import Collector, Resumable, Sampler
 
 __all__ = ["Watch"]

@@ -20,7 +20,7 @@ from steward.model.finding import Finding, Pattern
 from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Savings, Story
-from steward.observe.roster import Roster
+from steward.observe.intake import Roster
 from steward.service.access import User
 from steward.service.failures import RefusedError
 from steward.service.ledger import Curve, Ledger, Point, Told

@@ -33,7 +33,7 @@ def kernel() -> Blob:
 
 
 def test_fields_are_where_the_kernel_says() -> None:
-    types = Btf(kernel().bytes())
+    types = Btf(kernel().bytes)
 
     assert types.field("task_struct", "state") == Field(offset=0, size=4)
     assert types.field("task_struct", "high") == Field(offset=12, size=4)  # through a nameless one
@@ -44,7 +44,7 @@ def test_fields_are_where_the_kernel_says() -> None:
 
 
 def test_bit_fields_are_the_fewest_bytes_that_hold_them() -> None:
-    types = Btf(kernel().bytes())
+    types = Btf(kernel().bytes)
 
     waiting = types.field("task_struct", "waiting")
     wide = types.field("task_struct", "wide")
@@ -54,21 +54,21 @@ def test_bit_fields_are_the_fewest_bytes_that_hold_them() -> None:
 
 
 def test_a_tracepoint_says_what_it_is_given() -> None:
-    types = Btf(kernel().bytes())
+    types = Btf(kernel().bytes)
 
     assert types.arguments("switch") == ("unsigned int", "task_struct *")
     assert types.hook("switch") > 0
 
 
 def test_values_of_an_enum_are_found_by_name() -> None:
-    types = Btf(kernel().bytes())
+    types = Btf(kernel().bytes)
 
     assert types.enumerator("controllers", "memory_id") == 4
     assert types.enumerator("controllers", "pids_id") is None
 
 
 def test_what_is_not_there_is_named() -> None:
-    types = Btf(kernel().bytes())
+    types = Btf(kernel().bytes)
 
     with pytest.raises(StewardError, match="no 'css_set'"):
         types.field("css_set", "x")
@@ -83,7 +83,7 @@ def test_what_is_not_there_is_named() -> None:
 @pytest.mark.parametrize("cut", [0, 10, 60, 200])
 def test_what_is_cut_short_or_something_else_is_refused(cut: int) -> None:
     with pytest.raises(StewardError, match=r"not BTF|cut short"):
-        Btf(kernel().bytes()[:cut])
+        Btf(lambda: kernel().bytes()[:cut])
 
 
 def test_an_unknown_kind_of_type_is_refused() -> None:
@@ -91,7 +91,24 @@ def test_an_unknown_kind_of_type_is_refused() -> None:
     blob.add("new", 25, 0)
 
     with pytest.raises(StewardError, match="unknown kind"):
-        Btf(blob.bytes())
+        Btf(blob.bytes)
+
+
+def test_types_that_were_put_away_are_read_again_only_for_a_new_question() -> None:
+    reads = []
+
+    def read() -> bytes:
+        reads.append(1)
+        return kernel().bytes()
+
+    types = Btf(read)
+    before = types.field("task_struct", "state"), types.has("task_struct", "nowhere")
+    types.put_away()
+
+    assert (types.field("task_struct", "state"), types.has("task_struct", "nowhere")) == before
+    assert len(reads) == 1
+    assert types.field("task_struct", "deep.second") == Field(offset=24, size=4)
+    assert len(reads) == 2
 
 
 def test_a_kernel_without_types_says_what_it_needs(tmp_path: object) -> None:

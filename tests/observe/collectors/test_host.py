@@ -14,7 +14,7 @@ from steward.model.frame import ENTITY, T_S
 from steward.model.metrics import aliases_from
 from steward.observe.collectors import COLLECTORS
 from steward.observe.collectors.host import Host
-from steward.observe.pace import Track
+from steward.observe.sampling import Track
 
 
 class Hands:

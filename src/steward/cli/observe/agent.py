@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steward.cli.options import Config, Json, read_settings, stay_small
+from steward.cli.options import Config, Json, read_settings
 from steward.cli.output import clean, print_json, print_lines
+from steward.cli.small import stay_small
 from steward.cli.words import ago, number, seconds, span
 from steward.errors import StewardError, unknown_name
 

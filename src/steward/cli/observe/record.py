@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steward.cli.options import Config, Json, read_settings, stay_small
+from steward.cli.options import Config, Json, read_settings
 from steward.cli.output import print_json, print_lines, print_note, print_warnings, waiting
+from steward.cli.small import stay_small
 from steward.cli.words import moment, number, seconds, span
 from steward.errors import StewardError, unknown_name
 

@@ -1,15 +1,19 @@
 """Reads the kernel's description of its own types (BTF): where fields are, what hooks are given.
 
 A hundred thousand types are walked once for their places only; names are looked up when asked.
+What was answered is remembered, so that the types themselves, 10 MB of them, can be put away.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+import threading
+from array import array
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +34,10 @@ _ALWAYS = {_INT: 1, _ARRAY: 3, _VAR: 1, _DECL_TAG: 1}
 _EACH = {_STRUCT: 3, _UNION: 3, _ENUM: 2, _FUNC_PROTO: 2, _DATASEC: 3, _ENUM64: 3}
 
 
+Asked = ParamSpec("Asked")
+Told = TypeVar("Told")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """Where a field is in its struct. A bit field starts `shift` bits into `size` bytes."""
@@ -44,11 +52,49 @@ class Field:
         return (1 << self.bits) - 1
 
 
-class Btf:
-    """The types of one kernel."""
+def _remembered(
+    ask: Callable[Concatenate[Btf, Asked], Told],
+) -> Callable[Concatenate[Btf, Asked], Told]:
+    """Answer a question from memory if it was asked before, else from the types."""
 
-    def __init__(self, blob: bytes, *, where: str = "BTF") -> None:
+    @wraps(ask)
+    def answer(self: Btf, /, *args: Asked.args, **named: Asked.kwargs) -> Told:
+        question = (ask.__name__, *args, *sorted(named.items()))
+        with self._lock:
+            if question not in self._answers:
+                self._take_out()
+                self._answers[question] = ask(self, *args, **named)
+            return cast("Told", self._answers[question])
+
+    return answer
+
+
+class Btf:
+    """The types of one kernel. `read` gives their description, again after they were put away."""
+
+    def __init__(self, read: Callable[[], bytes], *, where: str = "BTF") -> None:
         self._where = where
+        self._read = read
+        self._lock = threading.RLock()  # nobody puts away what another one is reading
+        self._answers: dict[tuple[object, ...], Any] = {}
+        self._is_out = False
+        self._take_out()
+
+    def put_away(self) -> None:
+        """Let go of the memory that the types take; what was answered stays known."""
+        with self._lock:
+            self._is_out = False
+            self._blob = self._strings = b""
+            self._words: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
+            self._starts = self._names = self._words
+            self._kinds: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+
+    def _take_out(self) -> None:
+        if not self._is_out:
+            self._understand(self._read(), self._where)
+            self._is_out = True
+
+    def _understand(self, blob: bytes, where: str) -> None:
         if len(blob) < 24 or struct.unpack_from("<H", blob)[0] != _MAGIC:
             raise StewardError("this is not BTF", where=where)
         header, types, types_size, strings, strings_size = struct.unpack_from("<IIIII", blob, 4)
@@ -57,16 +103,19 @@ class Btf:
         self._strings = blob[header + strings : header + strings + strings_size]
         start = header + types
         self._blob = blob[start : start + types_size]
-        self._words: NDArray[np.uint32] = np.frombuffer(self._blob, dtype="<u4")
+        self._words = np.frombuffer(self._blob, dtype="<u4")
         self._starts = self._walk()
         self._names = self._words[self._starts]
-        self._kinds = (self._words[self._starts + 1] >> 24) & 31
+        about = self._words[self._starts + 1]
+        self._kinds = ((about >> 24) & 31).astype(np.uint8)
 
     # -- finding ---------------------------------------------------------------------------------
 
+    @_remembered
     def struct_size(self, name: str) -> int:
         return int(self._words[self._at(self._find(name, _STRUCT)) + 2])
 
+    @_remembered
     def field(self, name: str, path: str) -> Field:
         """Return where `path` (`a`, or `a.b` through structs) is inside the struct `name`."""
         of = self._find(name, _STRUCT)
@@ -81,6 +130,7 @@ class Btf:
             bits, last = bits + at, width
         return self._field(of, bits, last or 0)
 
+    @_remembered
     def has(self, name: str, path: str = "") -> bool:
         """Say whether a struct, or a field of it, is there."""
         try:
@@ -89,6 +139,7 @@ class Btf:
             return False
         return True
 
+    @_remembered
     def arguments(self, tracepoint: str) -> tuple[str, ...]:
         """Return the types of what a tracepoint is given: `bool`, `task_struct *`, ..."""
         typedef = self._find(f"btf_trace_{tracepoint}", _TYPEDEF)
@@ -100,14 +151,17 @@ class Btf:
             self._spelled(int(self._words[first + 2 * each + 1])) for each in range(count - 1)
         )
 
+    @_remembered
     def hook(self, tracepoint: str) -> int:
         """Return the type id that a program for this tracepoint has to name."""
         return self._find(f"btf_trace_{tracepoint}", _TYPEDEF)
 
+    @_remembered
     def function(self, name: str) -> int:
         """Return the type id of a function of the kernel."""
         return self._find(name, _FUNC)
 
+    @_remembered
     def enumerator(self, enum: str, name: str) -> int | None:
         """Return the value of one name of an enum, None where this kernel was built without."""
         at = self._at(self._find(enum, _ENUM))
@@ -121,9 +175,9 @@ class Btf:
 
     _older = "this kernel is older or newer than what steward knows; its other probes go on"
 
-    def _walk(self) -> NDArray[np.int64]:
+    def _walk(self) -> NDArray[np.uint32]:
         words = memoryview(self._blob).cast("I")  # a list of them would be 40 MB for a moment
-        starts = [0]  # type 0 is void; its place is never used
+        starts = array("I", [0])  # type 0 is void; its place is never used
         append, at, end = starts.append, 0, len(words)
         while at + 2 < end:
             append(at)
@@ -135,7 +189,7 @@ class Btf:
             at += 3 + _ALWAYS.get(kind, 0) + _EACH.get(kind, 0) * (about & 0xFFFF)
         if at != end:
             raise StewardError("the types are cut short", where=self._where)
-        return np.array(starts)
+        return np.frombuffer(starts, dtype=np.uint32)
 
     def _find(self, name: str, kind: int) -> int:
         place = self._strings.find(b"\0" + name.encode() + b"\0") + 1
@@ -213,12 +267,15 @@ class Btf:
 @cache
 def kernel_types(path: Path = VMLINUX) -> Btf:
     """Return the types of the running kernel, read once."""
+    return Btf(lambda: _described(path), where=str(path))
+
+
+def _described(path: Path) -> bytes:
     try:
-        blob = path.read_bytes()
+        return path.read_bytes()
     except OSError as fault:
         raise StewardError(
             f"the kernel's types cannot be read: {fault.strerror}",
             where=str(path),
             hint="it needs a kernel with CONFIG_DEBUG_INFO_BTF",
         ) from fault
-    return Btf(blob, where=str(path))

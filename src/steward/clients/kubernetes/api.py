@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from steward.clients.kubernetes.access import Access
 from steward.errors import StewardError
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["OPEN", "Api", "GoneError", "KubernetesError"]
 
@@ -61,6 +62,8 @@ class Api:
 
     def watch(self, path: str, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield what changes after `version` until the server ends it; first that it is `OPEN`."""
+        import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
+
         query = {
             "watch": "true",
             "resourceVersion": version,
@@ -88,6 +91,8 @@ class Api:
             self._client = None
 
     def _page(self, path: str, query: dict[str, str]) -> dict[str, Any]:
+        import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
+
         try:
             answer = self._open().get(path, params=query, headers=self._headers())
         except httpx.HTTPError as fault:
@@ -103,6 +108,8 @@ class Api:
         return page
 
     def _open(self) -> httpx.Client:
+        import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
+
         with self._lock:
             if self._client is None:
                 # Proxies of the environment are for the outside; an API server is inside.

@@ -6,7 +6,7 @@ have a field id of their own.
 
 from __future__ import annotations
 
-from steward.model.metric import COUNTER, KIB, MIB, Alias, Metric, dcgm, nvml, otel, slurm
+from steward.model.metric import COUNTER, KIB, MIB, Alias, Metric, counted, dcgm, nvml, otel, slurm
 
 __all__ = ["GPU_METRICS"]
 
@@ -311,15 +311,15 @@ _LINKS = (
         nvml("gpm.pcie_rx_per_sec", MIB),
         nvml("pcie.rx"),
     ),
-    _counter(
+    *counted(
         "gpu.pcie.replays_count",
         "gpu.pcie.replays_per_s",
-        "packets that had to be sent again over PCIe",
-        *dcgm(202, "DEV_PCIE_REPLAY_COUNTER", "DEV_PCIE_REPLAY_TOTAL"),
-        nvml("pcie.replays"),
-    ),
-    _gauge(
-        "gpu.pcie.replays_per_s", "1/s", "packets that have to be sent again over PCIe, per second"
+        of="gpu",
+        meaning="packets that had to be sent again over PCIe",
+        aliases=(
+            *dcgm(202, "DEV_PCIE_REPLAY_COUNTER", "DEV_PCIE_REPLAY_TOTAL"),
+            nvml("pcie.replays"),
+        ),
     ),
     _share(
         "gpu.pcie.generation_code",
@@ -356,42 +356,36 @@ _LINKS = (
         *dcgm(449, "DEV_NVLINK_BANDWIDTH_TOTAL", "DEV_NVLINK_THROUGHPUT_TOTAL", scale=1000 * KIB),
         *dcgm(1648, "DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND"),
     ),
-    _counter(
+    *counted(
         "gpu.nvlink.crc_errors_count",
         "gpu.nvlink.crc_errors_per_s",
-        "checksum errors of all NVLinks of the GPU",
-        *dcgm(419, "DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "DEV_NVLINK_CRC_DATA_ERROR_TOTAL"),
-        *dcgm(497, "DEV_NVLINK_CRC_ERROR_TOTAL"),
-        nvml("nvlink.crc_errors"),
+        of="gpu",
+        meaning="checksum errors of all NVLinks of the GPU",
+        aliases=(
+            *dcgm(419, "DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "DEV_NVLINK_CRC_DATA_ERROR_TOTAL"),
+            *dcgm(497, "DEV_NVLINK_CRC_ERROR_TOTAL"),
+            nvml("nvlink.crc_errors"),
+        ),
     ),
-    _gauge(
-        "gpu.nvlink.crc_errors_per_s",
-        "1/s",
-        "checksum errors of all NVLinks of the GPU, per second",
-    ),
-    _counter(
+    *counted(
         "gpu.nvlink.replays_count",
         "gpu.nvlink.replays_per_s",
-        "packets that had to be sent again over NVLink",
-        *dcgm(429, "DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "DEV_NVLINK_REPLAY_ERROR_TOTAL"),
-        nvml("nvlink.replays"),
+        of="gpu",
+        meaning="packets that had to be sent again over NVLink",
+        aliases=(
+            *dcgm(429, "DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "DEV_NVLINK_REPLAY_ERROR_TOTAL"),
+            nvml("nvlink.replays"),
+        ),
     ),
-    _gauge(
-        "gpu.nvlink.replays_per_s",
-        "1/s",
-        "packets that have to be sent again over NVLink, per second",
-    ),
-    _counter(
+    *counted(
         "gpu.nvlink.recoveries_count",
         "gpu.nvlink.recoveries_per_s",
-        "times that an NVLink of the GPU went down and came back",
-        *dcgm(439, "DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", "DEV_NVLINK_RECOVERY_ERROR_TOTAL"),
-        nvml("nvlink.recoveries"),
-    ),
-    _gauge(
-        "gpu.nvlink.recoveries_per_s",
-        "1/s",
-        "times that an NVLink of the GPU goes down and comes back, per second",
+        of="gpu",
+        meaning="times that an NVLink of the GPU went down and came back",
+        aliases=(
+            *dcgm(439, "DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", "DEV_NVLINK_RECOVERY_ERROR_TOTAL"),
+            nvml("nvlink.recoveries"),
+        ),
     ),
 )
 

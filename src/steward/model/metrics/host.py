@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steward.model.metric import COUNTER, KIB, Metric, alias, otel, slurm
+from steward.model.metric import KIB, Metric, alias, counted, otel, slurm
 from steward.model.metrics.parts import PART_METRICS
 from steward.model.metrics.perf import PERF_METRICS
 from steward.model.metrics.rows import LINUX, TICK, grows, held, level
@@ -16,55 +16,33 @@ _TOTALS: tuple[Metric, ...] = (
         of="node",
         meaning="how far the server's clock is ahead of this node's",
     ),
-    Metric(
-        name="host.disk.read_bytes",
-        unit="By",
+    *counted(
+        "host.disk.read_bytes",
+        "host.disk.read_bytes_per_s",
         of="node",
         meaning="bytes read from all disks",
-        kind=COUNTER,
-        rate="host.disk.read_bytes_per_s",
         aliases=(otel("system.disk.io/read"), alias(LINUX, "diskstats.read_sectors/all", 512)),
     ),
-    level("host.disk.read_bytes_per_s", "By/s", "node", "read rate of all disks"),
-    Metric(
-        name="host.disk.write_bytes",
-        unit="By",
+    *counted(
+        "host.disk.write_bytes",
+        "host.disk.write_bytes_per_s",
         of="node",
         meaning="bytes written to all disks",
-        kind=COUNTER,
-        rate="host.disk.write_bytes_per_s",
         aliases=(otel("system.disk.io/write"), alias(LINUX, "diskstats.write_sectors/all", 512)),
     ),
-    level("host.disk.write_bytes_per_s", "By/s", "node", "write rate of all disks"),
-    Metric(
-        name="host.network.receive_bytes",
-        unit="By",
+    *counted(
+        "host.network.receive_bytes",
+        "host.network.receive_bytes_per_s",
         of="node",
         meaning="bytes received on all interfaces but loopback",
-        kind=COUNTER,
-        rate="host.network.receive_bytes_per_s",
         aliases=(otel("system.network.io/receive"), alias(LINUX, "net.receive_bytes/all")),
     ),
-    level(
-        "host.network.receive_bytes_per_s",
-        "By/s",
-        "node",
-        "receive rate of all interfaces but loopback",
-    ),
-    Metric(
-        name="host.network.transmit_bytes",
-        unit="By",
+    *counted(
+        "host.network.transmit_bytes",
+        "host.network.transmit_bytes_per_s",
         of="node",
         meaning="bytes sent on all interfaces but loopback",
-        kind=COUNTER,
-        rate="host.network.transmit_bytes_per_s",
         aliases=(otel("system.network.io/transmit"), alias(LINUX, "net.transmit_bytes/all")),
-    ),
-    level(
-        "host.network.transmit_bytes_per_s",
-        "By/s",
-        "node",
-        "send rate of all interfaces but loopback",
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steward.model.metric import COUNTER, Metric, alias, otel, psutil, slurm
+from steward.model.metric import COUNTER, Metric, alias, counted, otel, slurm
 from steward.model.metrics.cgroup import CGROUP_METRICS, NANO, USEC
 from steward.model.metrics.rows import LINUX
 
@@ -19,7 +19,7 @@ JOB_METRICS: tuple[Metric, ...] = (
         aliases=(
             otel("process.cpu.time"),
             slurm("TotalCPU"),
-            psutil("process.cpu_seconds"),
+            alias("psutil", "process.cpu_seconds"),
             alias(LINUX, "cgroup.cpu.stat.usage_usec", USEC),
             alias(LINUX, "cgroup.cpuacct.usage", NANO),
         ),
@@ -38,47 +38,31 @@ JOB_METRICS: tuple[Metric, ...] = (
         aliases=(
             otel("process.memory.usage"),
             slurm("AveRSS"),
-            psutil("process.rss"),
+            alias("psutil", "process.rss"),
             alias(LINUX, "cgroup.memory.resident"),
         ),
     ),
-    Metric(
-        name="job.disk.read_bytes",
-        unit="By",
+    *counted(
+        "job.disk.read_bytes",
+        "job.disk.read_bytes_per_s",
         of="job",
         meaning="bytes that the job read from storage",
-        kind=COUNTER,
-        rate="job.disk.read_bytes_per_s",
         aliases=(
             slurm("AveDiskRead"),
-            psutil("process.read_bytes"),
+            alias("psutil", "process.read_bytes"),
             alias(LINUX, "cgroup.io.rbytes"),
         ),
     ),
-    Metric(
-        name="job.disk.read_bytes_per_s",
-        unit="By/s",
-        of="job",
-        meaning="storage read rate of the job",
-    ),
-    Metric(
-        name="job.disk.write_bytes",
-        unit="By",
+    *counted(
+        "job.disk.write_bytes",
+        "job.disk.write_bytes_per_s",
         of="job",
         meaning="bytes that the job wrote to storage",
-        kind=COUNTER,
-        rate="job.disk.write_bytes_per_s",
         aliases=(
             slurm("AveDiskWrite"),
-            psutil("process.write_bytes"),
+            alias("psutil", "process.write_bytes"),
             alias(LINUX, "cgroup.io.wbytes"),
         ),
-    ),
-    Metric(
-        name="job.disk.write_bytes_per_s",
-        unit="By/s",
-        of="job",
-        meaning="storage write rate of the job",
     ),
     *CGROUP_METRICS,
     # -- marks: what training scripts say of themselves ----------------------------------------

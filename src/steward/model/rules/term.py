@@ -36,3 +36,4 @@ class MetricTerm:
     interval_s: float = 0.0  # how often it is looked at; 0: at every sample
     for_s: float = 0.0
     source: str = ""
+    origin: bool = False  # this condition takes the blame and gives the time

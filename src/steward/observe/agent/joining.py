@@ -1,7 +1,7 @@
 """Makes one observation of a few, on the agent's side.
 
-The server's `observe/merging.py` does the same for many and knows wire formats, whose decoders are
-compiled: an agent goes without, for the sake of its memory.
+The server's `observe/intake/merging.py` does the same for many and knows wire formats, whose
+decoders are compiled: an agent goes without, for the sake of its memory.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from steward.clients.dcgm_exporter import DcgmExporter, DcgmSample, has_dcgm_library
+from steward.clients.dcgm_exporter import LOOPBACK, DcgmExporter, DcgmSample, has_dcgm_library
 from steward.clients.host import hostname
 from steward.errors import StewardError
 from steward.model.cluster import Cluster, Gpu, GpuModel, Node
@@ -22,7 +22,6 @@ from steward.model.span import Span
 
 __all__ = ["Dcgm"]
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Spellings of labels since the first exporters; 4.9 writes them all in small letters.
 HOST = ("hostname", "Hostname")
 INSTANCE = ("GPU_I_ID", "gpu_i_id", "gpu_instance_id")

@@ -134,6 +134,7 @@ class Ebpf:
             self._session = Session(
                 self._kernel, types, self._sets, cgroups=self._cgroups, places=self._places
             )
+            types.put_away()  # libraries that are found later ask what the sets have asked
         except StewardError as fault:
             self._failed = fault
         return self._session

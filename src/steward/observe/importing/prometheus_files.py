@@ -13,11 +13,11 @@ import polars as pl
 from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S
+from steward.model.label import PREFIX
 from steward.observe.importing.columns import TRIED, Words
 from steward.observe.importing.shapes import Reader
 from steward.observe.importing.source import Head, Source, Tally, opened
 from steward.observe.translate import place_series
-from steward.observe.translate.names import PREFIX
 
 __all__ = ["Prometheus"]
 

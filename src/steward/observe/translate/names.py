@@ -1,32 +1,13 @@
-"""Our names as Prometheus wants them: `gpu.busy_share` is exposed as `steward_gpu_busy_share`."""
+"""Every metric by its name, for those that look up what a counter becomes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 
 from steward.model.metric import Metric
 from steward.model.metrics import METRICS
 
-__all__ = ["by_exposed_name", "exposed_name", "rates_by_name"]
-
-PREFIX = "steward_"
-
-
-@cache
-def exposed_name(name: str) -> str:
-    """Return a metric's name in Prometheus' alphabet.
-
-    >>> exposed_name("gpu.memory.used_bytes")
-    'steward_gpu_memory_used_bytes'
-    """
-    return PREFIX + name.replace(".", "_").replace("-", "_")
-
-
-@cache
-def by_exposed_name() -> Mapping[str, Metric]:
-    """Return every metric by its exposed name."""
-    return {exposed_name(each.name): each for each in METRICS}
+__all__ = ["rates_by_name"]
 
 
 @cache

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from steward.model.label import entity_of
 from steward.model.metric import Metric, MetricKind
 from steward.model.metrics import CANONICAL, aliases_from
-from steward.observe.translate.entities import entity_of, node_name, with_rest
+from steward.observe.translate.entities import node_name, with_rest
 from steward.observe.translate.names import rates_by_name
 from steward.observe.translate.place import Place, known_place
 from steward.observe.translate.prometheus import place_series

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from steward.clients.wire.remote_write_out import Written
 from steward.model.frame import ENTITY, T_S, Frame
+from steward.model.label import exposed_name, labels_of
 from steward.model.metric import Metric
 from steward.model.metrics import METRICS
-from steward.observe.translate.entities import labels_of
-from steward.observe.translate.names import exposed_name
 
 __all__ = ["Series", "series_of", "written_as"]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from steward.clients.wire.otlp_out import Record, Sent
 from steward.model.event import LogLine
+from steward.model.label import labels_of
 from steward.model.metric import Alias, Metric, MetricKind
-from steward.observe.translate.entities import labels_of
 from steward.observe.translate.outgoing import Series
 
 __all__ = ["logged_as", "sent_as"]

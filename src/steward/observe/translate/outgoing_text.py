@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from steward.clients.wire.exposition import shown_labels
-from steward.observe.translate.entities import labels_of
-from steward.observe.translate.names import exposed_name
+from steward.model.label import exposed_name, labels_of
 from steward.observe.translate.outgoing import Series
 
 __all__ = ["text_of"]

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 
 from steward.errors import StewardError
+from steward.model.label import PREFIX, by_exposed_name, entity_of
 from steward.model.metrics import aliases_from
-from steward.observe.translate.entities import entity_of, node_name, with_rest
-from steward.observe.translate.names import PREFIX, by_exposed_name, rates_by_name
+from steward.observe.translate.entities import node_name, with_rest
+from steward.observe.translate.names import rates_by_name
 from steward.observe.translate.place import Place, known_place
 
 __all__ = ["place_series"]

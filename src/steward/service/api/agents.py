@@ -14,8 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from steward.errors import StewardError, TemporaryError
 from steward.observe.agent.belonging import ANY_NODE, check_belongs, check_times
 from steward.observe.agent.parcel import Label, Parcel, label_of
-from steward.observe.intake import Intake, Once
-from steward.observe.roster import Roster
+from steward.observe.intake import Intake, Once, Roster
 from steward.service.access import User
 from steward.service.api.replies import Number, Reply, failures
 from steward.service.failures import RefusedError

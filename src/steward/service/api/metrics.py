@@ -14,7 +14,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from steward.observe.forwarding import TargetStatus
-from steward.observe.roster import AgentState
+from steward.observe.intake import AgentState
 from steward.service.api.replies import failures
 from steward.service.board import Board, Picture
 from steward.service.snapshot import GpuState

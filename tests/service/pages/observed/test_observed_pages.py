@@ -7,7 +7,7 @@ import pytest
 
 from observe.parcels import T0, label
 from service.house import House
-from steward.observe.roster import Roster
+from steward.observe.intake import Roster
 from steward.observe.throttling import throttle_words
 from steward.service.observed import Contrast, Heat, Series
 from steward.service.observed.heat import Weave

@@ -32,15 +32,7 @@ def _enter(kit: Kit) -> Code:
     at = kit.task_offsets
     code = Code("sys_enter")
     code.load(R1, R1, 8)
-    code.jump_if(R1, ">=", TABLE_SIZE, "out")
-    code.store(FRAME, _SAVED, R1)
-    code.map(R1, kit.calls)
-    code.move(R2, FRAME)
-    code.compute(R2, "+", _SAVED)
-    code.call(Helper.MAP_LOOKUP)
-    code.jump_if(R0, "==", 0, "out")
-    code.load(R6, R0, 4, size=4)
-    code.jump_if(R6, "==", 0, "out")
+    _look_up(code, kit, R6)
     code.call(Helper.CURRENT_TASK)
     code.move(R7, R0)
     storage_of(code, kit, R7, create=True)
@@ -69,15 +61,7 @@ def _exit(kit: Kit) -> Code:
         code.load(R1, R1, kit.types.field("pt_regs", "orig_ax").offset)
     else:
         code.load(R1, R1, kit.types.field("pt_regs", "syscallno").offset, size=4)
-    code.jump_if(R1, ">=", TABLE_SIZE, "out")
-    code.store(FRAME, _SAVED, R1)
-    code.map(R1, kit.calls)
-    code.move(R2, FRAME)
-    code.compute(R2, "+", _SAVED)
-    code.call(Helper.MAP_LOOKUP)
-    code.jump_if(R0, "==", 0, "out")
-    code.load(R1, R0, 4, size=4)
-    code.jump_if(R1, "==", 0, "out")
+    _look_up(code, kit, R1)
     code.call(Helper.CURRENT_TASK)
     code.move(R6, R0)
     storage_of(code, kit, R6, create=False)
@@ -103,6 +87,19 @@ def _exit(kit: Kit) -> Code:
     code.label("out")
     code.leave()
     return code
+
+
+def _look_up(code: Code, kit: Kit, into: Register) -> None:
+    """Put in a register which counted call R1 is; go to `out` if it is none of them."""
+    code.jump_if(R1, ">=", TABLE_SIZE, "out")
+    code.store(FRAME, _SAVED, R1)
+    code.map(R1, kit.calls)
+    code.move(R2, FRAME)
+    code.compute(R2, "+", _SAVED)
+    code.call(Helper.MAP_LOOKUP)
+    code.jump_if(R0, "==", 0, "out")
+    code.load(into, R0, 4, size=4)
+    code.jump_if(into, "==", 0, "out")
 
 
 SYSCALLS = ProbeSet(

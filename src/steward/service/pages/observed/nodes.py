@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from steward.observe.roster import SILENT_AFTER_S, AgentState
+from steward.observe.intake import SILENT_AFTER_S, AgentState
 from steward.service.board import Picture
 from steward.service.observed import NodeState
 from steward.service.observed.newest import CollectorState

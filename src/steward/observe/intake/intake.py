@@ -23,7 +23,7 @@ import polars as pl
 from steward.errors import StewardError, TemporaryError, unknown_name
 from steward.model.event import Availability, Event, Observation
 from steward.observe.agent.parcel import Parcel, open_parcel
-from steward.observe.merging import Merging, Seen
+from steward.observe.intake.merging import Merging, Seen
 from steward.observe.receive import Readings
 from steward.store.spool import Record, Spool, Streams
 

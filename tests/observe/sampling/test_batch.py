@@ -8,8 +8,8 @@ from polars.testing import assert_frame_equal
 
 from steward.model.frame import ENTITY, T_S
 from steward.model.layout import Block, Layout
-from steward.observe.batch import Batch, Words
 from steward.observe.normalise import Normaliser
+from steward.observe.sampling.batch import Batch, Words
 
 WORDS = ("utilization.gpu", "memory.used", "pcie.replays", "temperature.gpu")
 REPLAYS = Layout(blocks=(Block(entity="n1/gpu0", names=("pcie.replays",)),))

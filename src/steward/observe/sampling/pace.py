@@ -20,7 +20,7 @@ from steward.errors import StewardError
 from steward.model.event import Event
 from steward.model.frame import Frame
 from steward.model.layout import Layout
-from steward.observe.batch import Batch, Words
+from steward.observe.sampling.batch import Batch, Words
 from steward.ports import Sampler
 
 __all__ = ["Pace", "PaceStats", "Track"]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from steward.errors import StewardError
 from steward.model.event import Availability, Observation
 from steward.model.layout import Block, Layout
-from steward.observe import pace as module
-from steward.observe.pace import Pace, Track
+from steward.observe.sampling import pace as module
+from steward.observe.sampling.pace import Pace, Track
 from steward.observe.watch import Watch
 
 ONE = Layout(blocks=(Block(entity="n1/gpu0", names=("utilization.gpu", "power.usage")),))

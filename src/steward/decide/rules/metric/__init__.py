@@ -1,0 +1,22 @@
+"""Metric terms of rules: PromQL over frames, with state for each entity.
+
+Belongs here: what a condition on series is worth and since when it holds. Does not: where samples
+come from, asking a Prometheus (`inspection`), or what a rule makes of it (`decide.rules.engine`).
+"""
+
+from __future__ import annotations
+
+from steward.decide.rules.metric.arranging import Arranged, arrange
+from steward.decide.rules.metric.intake import WatchCounts
+from steward.decide.rules.metric.phases import Phases, phase_frame
+from steward.decide.rules.metric.watch import MetricWatch, compile_metric
+
+__all__ = [
+    "Arranged",
+    "MetricWatch",
+    "Phases",
+    "WatchCounts",
+    "arrange",
+    "compile_metric",
+    "phase_frame",
+]

@@ -1,0 +1,136 @@
+"""Takes what a term needs out of frames, and forgets the entities that were silent for longest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.decide.rules.metric.arranging import Arranged
+from steward.decide.rules.metric.kernels import Floats, Longs, Points, Samples
+from steward.decide.rules.metric.looking import PHASE_COLUMN, Wanted
+from steward.decide.rules.metric.promql.expression import Selector
+from steward.decide.rules.metric.promql.names import PHASE
+from steward.decide.rules.metric.series import Known
+from steward.decide.rules.metric.storing import Store
+
+__all__ = ["Intake", "WatchCounts"]
+
+Bools = NDArray[np.bool_]
+_KEPT_SHARE = 0.9  # of the most series, after some had to be forgotten
+_NEVER = np.iinfo(np.int64).min
+
+
+@dataclass(slots=True, kw_only=True)
+class WatchCounts:
+    """What of the telemetry a term could not use."""
+
+    late: int = 0  # samples not newer than the last of their series
+    untimed: int = 0  # rows without a usable time or entity
+    evicted: int = 0  # series forgotten since there were too many
+    failed: int = 0  # looks that came to nothing, as `problem` says
+    problem: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Intake:
+    """The series of one term and their samples."""
+
+    wanted: Mapping[Selector, Wanted]
+    most_series: int
+    by_job: bool  # whether who held an entity tells series apart
+    counts: WatchCounts = field(default_factory=WatchCounts)
+    known: Known = field(default_factory=Known)
+    stores: dict[str, Store] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for each in self.wanted.values():
+            if each.column.name != PHASE:
+                self._store(each.column.name)
+
+    def _store(self, column: str) -> Store:
+        """Return where samples of a column are kept, which is as far back as anything looks."""
+        name = PHASE if column.startswith(PHASE_COLUMN) else column
+        reaches = [
+            selector.range_ns + selector.offset_ns
+            for selector, each in self.wanted.items()
+            if each.column.name == name
+        ]
+        return self.stores.setdefault(column, Store(max(reaches)))
+
+    def add(self, rows: Arranged, looked_ns: Longs) -> Points:
+        """Take the samples; returns the times of rows that had any, by series.
+
+        `looked_ns` says until when each known series was looked at: what is far older may go.
+        """
+        self.counts.untimed += rows.untimed
+        names = [name for name in rows.metrics if self._wants(name)]
+        there = np.zeros(len(rows.t_ns), bool)
+        for name in names:
+            there |= rows.column(name)[1]
+        order, number = self._numbered(rows, there)
+        for name in names:
+            self._store(name)
+        looked = np.full(len(self.known), _NEVER // 2)
+        looked[: len(looked_ns)] = looked_ns
+        for name, store in self.stores.items():
+            if name in names:
+                values, some = rows.column(name)
+                mine = some[order]
+                new = self._laid_out(number[mine], rows.t_ns[order][mine], values[order][mine])
+                self.counts.late += store.add(new, looked)
+            store.widen(len(self.known))
+        laid = self._laid_out(number, rows.t_ns[order], np.zeros(0))
+        return Points(laid.off, laid.t)
+
+    def _wants(self, name: str) -> bool:
+        return name in self.stores or (
+            name.startswith(PHASE_COLUMN)
+            and any(
+                each.column.name == PHASE and each.chosen.phase(name.removeprefix(PHASE_COLUMN))
+                for each in self.wanted.values()
+            )
+        )
+
+    def _numbered(self, rows: Arranged, there: Bools) -> tuple[Longs, Longs]:
+        """Return the rows that have something, in the order of their series, and its numbers."""
+        if not there.any():
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        some = np.logical_or.reduceat(there, rows.off[:-1])
+        numbers = [
+            self.known.number(key if self.by_job else (key[0], "")) if used else -1
+            for key, used in zip(rows.keys, some.tolist(), strict=True)
+        ]
+        number = np.repeat(np.array(numbers, np.int64), np.diff(rows.off))
+        order = np.flatnonzero(there)
+        mine = number[order]
+        if (np.diff(mine) < 0).any():
+            again = np.argsort(mine, kind="stable")
+            order, mine = order[again], mine[again]
+        return order, mine
+
+    def _laid_out(self, number: Longs, t_ns: Longs, values: Floats) -> Samples:
+        counts = np.bincount(number, minlength=len(self.known))
+        return Samples(np.append(0, np.cumsum(counts)), t_ns, values)
+
+    def forget(self) -> Bools | None:
+        """Let go of those silent for longest if there are too many; returns which are kept."""
+        if len(self.known) <= self.most_series:
+            return None
+        newest = np.full(len(self.known), _NEVER)
+        for store in self.stores.values():
+            some = np.diff(store.samples.off) > 0
+            ends = store.samples.off[1:][some] - 1
+            newest[some] = np.maximum(newest[some], store.samples.t[ends])
+        room = max(1, int(self.most_series * _KEPT_SHARE))
+        kept = np.zeros(len(self.known), bool)
+        kept[np.argsort(newest, kind="stable")[-room:]] = True
+        self.counts.evicted += int((~kept).sum())
+        self.known.only(kept)
+        for store in self.stores.values():
+            store.only(kept)
+        for each in self.wanted.values():
+            each.chosen.forget()
+        return kept

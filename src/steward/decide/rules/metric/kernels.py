@@ -1,0 +1,321 @@
+"""Compiled loops over samples: keeping the newest, looking back, and how long something held."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.compiled import njit
+
+__all__ = [
+    "Floats", "Longs", "Points", "Samples", "Stretches", "expire", "held", "latest", "merge",
+    "over_range",
+]  # fmt: skip
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+ABSENT = 19  # numbers of functions are those of `promql/functions.py`
+_NEVER = np.iinfo(np.int64).min
+
+
+class Samples(NamedTuple):
+    """Samples of many series, one series after the other, oldest first.
+
+    Those of series `i` are `[off[i]:off[i + 1]]` of `t` (ns) and `v`. A value that is no number
+    says that there is none from then on.
+    """
+
+    off: Longs
+    t: Longs
+    v: Floats
+
+
+class Points(NamedTuple):
+    """Times at which series are looked at, laid out as their samples are."""
+
+    off: Longs
+    t: Longs
+
+
+class Stretches(NamedTuple):
+    """For each series: since when something holds, whether that was told, when it was looked at.
+
+    -1 where it does not hold.
+    """
+
+    since: Longs
+    told: NDArray[np.bool_]
+    last: Longs
+
+
+@njit
+def merge(old: Samples, new: Samples, keep: Longs) -> tuple[Longs, Longs, Floats, int]:
+    """Put new samples behind those of each series; drop what is older than `keep[i]`.
+
+    The last sample before `keep[i]` stays, so that there is always a value to look back at. New
+    samples that are not newer than what is there are left out and counted.
+    """
+    n = len(new.off) - 1
+    off = np.zeros(n + 1, np.int64)
+    t = np.empty(len(old.t) + len(new.t), np.int64)
+    v = np.empty(len(old.t) + len(new.t), np.float64)
+    late = 0
+    k = 0
+    for i in range(n):
+        first = old.off[i] if i < len(old.off) - 1 else 0
+        end = old.off[i + 1] if i < len(old.off) - 1 else 0
+        last = old.t[end - 1] if end > first else _NEVER
+        while first + 1 < end and old.t[first + 1] < keep[i]:
+            first += 1
+        for j in range(first, end):
+            t[k] = old.t[j]
+            v[k] = old.v[j]
+            k += 1
+        for j in range(new.off[i], new.off[i + 1]):
+            if new.t[j] > last:
+                last = new.t[j]
+                t[k] = last
+                v[k] = new.v[j]
+                k += 1
+            else:
+                late += 1
+        off[i + 1] = k
+    return off, t[:k].copy(), v[:k].copy(), late
+
+
+@njit
+def latest(samples: Samples, points: Points, back_ns: int) -> Floats:
+    """Return the newest value at each time, not older than `back_ns`; NaN where there is none."""
+    out = np.full(len(points.t), np.nan)
+    for i in range(len(points.off) - 1):
+        first = samples.off[i]
+        end = samples.off[i + 1]
+        j = first
+        for k in range(points.off[i], points.off[i + 1]):
+            while j < end and samples.t[j] <= points.t[k]:
+                j += 1
+            if j > first and points.t[k] - samples.t[j - 1] <= back_ns:
+                out[k] = samples.v[j - 1]
+    return out
+
+
+@njit
+def over_range(  # noqa: C901 - compiled
+    samples: Samples, points: Points, range_ns: int, op: int, parameter: float
+) -> Floats:
+    """Apply a function to the samples of `[t - range, t]`, for each point."""
+    out = np.full(len(points.t), np.nan)
+    x = np.empty(len(samples.t), np.int64)
+    y = np.empty(len(samples.t), np.float64)
+    for i in range(len(points.off) - 1):
+        n = 0  # samples of this series that are numbers
+        for j in range(samples.off[i], samples.off[i + 1]):
+            if samples.v[j] == samples.v[j]:
+                x[n] = samples.t[j]
+                y[n] = samples.v[j]
+                n += 1
+        low = 0
+        high = 0
+        for k in range(points.off[i], points.off[i + 1]):
+            at = points.t[k]
+            while high < n and x[high] <= at:
+                high += 1
+            while low < high and x[low] < at - range_ns:
+                low += 1
+            if low < high:
+                out[k] = _one(x[low:high], y[low:high], at, range_ns, op, parameter)
+            elif op == ABSENT and high > 0:
+                out[k] = 1.0
+    return out
+
+
+@njit
+def _one(x: Longs, y: Floats, at: int, range_ns: int, op: int, parameter: float) -> float:
+    if op < 3:
+        return _extrapolated(x, y, at, range_ns, op)
+    if op < 5:
+        return _last_two(x, y, op)
+    if op < 7:
+        return _trend(x, y, at, op, parameter)
+    if op < 9:
+        return _turns(y, op)
+    if op == 9 or op == 12 or op == 16 or op == 17:  # noqa: PLR1714 - numba
+        return _moment(y, op)
+    return _plain(y, op, parameter)
+
+
+@njit
+def _turns(y: Floats, op: int) -> float:
+    count = 0.0
+    for i in range(1, len(y)):
+        if (op == 7 and y[i] != y[i - 1]) or (op == 8 and y[i] < y[i - 1]):
+            count += 1.0
+    return count
+
+
+@njit
+def _plain(y: Floats, op: int, parameter: float) -> float:
+    if op == 18:
+        return _quantile(np.sort(y), parameter)
+    if op == 10:
+        return float(y.min())
+    if op == 11:
+        return float(y.max())
+    if op == 13:
+        return float(len(y))
+    if op == 14:
+        return float(y[-1])
+    return np.nan if op == ABSENT else 1.0
+
+
+@njit
+def _moment(y: Floats, op: int) -> float:
+    total = 0.0
+    for value in y:
+        total += value
+    if op == 12:
+        return total
+    mean = total / len(y)
+    if op == 9:
+        return mean
+    square = 0.0
+    for value in y:
+        square += (value - mean) ** 2
+    square /= len(y)
+    return np.sqrt(square) if op == 16 else square
+
+
+@njit
+def _extrapolated(x: Longs, y: Floats, at: int, range_ns: int, op: int) -> float:
+    """Growth of the whole range from that of its samples, as Prometheus reckons it."""
+    n = len(x)
+    if n < 2:
+        return np.nan
+    growth = y[n - 1] - y[0]
+    if op < 2:  # a counter that falls began anew
+        for i in range(1, n):
+            if y[i] < y[i - 1]:
+                growth += y[i - 1]
+    to_start = (x[0] - (at - range_ns)) / 1e9
+    to_end = (at - x[n - 1]) / 1e9
+    seen_s = (x[n - 1] - x[0]) / 1e9
+    step_s = seen_s / (n - 1)
+    if op < 2 and growth > 0 and y[0] >= 0:
+        to_zero = seen_s * (y[0] / growth)
+        to_start = min(to_start, to_zero)
+    whole_s = seen_s
+    whole_s += to_start if to_start < step_s * 1.1 else step_s / 2
+    whole_s += to_end if to_end < step_s * 1.1 else step_s / 2
+    found = growth * (whole_s / seen_s)
+    return float(found / (range_ns / 1e9) if op == 0 else found)
+
+
+@njit
+def _last_two(x: Longs, y: Floats, op: int) -> float:
+    n = len(x)
+    if n < 2:
+        return np.nan
+    if op == 4:
+        return float(y[n - 1] - y[n - 2])
+    growth = y[n - 1] if y[n - 1] < y[n - 2] else y[n - 1] - y[n - 2]
+    return float(growth / ((x[n - 1] - x[n - 2]) / 1e9))
+
+
+@njit
+def _trend(x: Longs, y: Floats, at: int, op: int, ahead_s: float) -> float:
+    """Slope of a straight line through the samples, or where it will be."""
+    n = len(x)
+    if n < 2:
+        return np.nan
+    zero = x[0] if op == 5 else at
+    mean_x = 0.0
+    mean_y = 0.0
+    for i in range(n):
+        mean_x += (x[i] - zero) / 1e9
+        mean_y += y[i]
+    mean_x /= n
+    mean_y /= n
+    both = 0.0
+    square = 0.0
+    for i in range(n):
+        away = (x[i] - zero) / 1e9 - mean_x
+        both += away * (y[i] - mean_y)
+        square += away * away
+    slope = both / square
+    return slope if op == 5 else mean_y - slope * mean_x + slope * ahead_s
+
+
+@njit
+def _quantile(ordered: Floats, q: float) -> float:
+    n = len(ordered)
+    if q < 0:
+        return -np.inf
+    if q > 1:
+        return np.inf
+    rank = q * (n - 1)
+    below = int(np.floor(rank))
+    above = min(below + 1, n - 1)
+    part = rank - below
+    return float(ordered[below] * (1 - part) + ordered[above] * part)
+
+
+@njit
+def expire(
+    samples: Samples, after_ns: int, for_ns: int, begin: Longs, end: int
+) -> tuple[Longs, Longs]:
+    """Return when each series had been silent for `after_ns`, and for `for_ns` more.
+
+    Only times in `(begin[i], end]` at which it still was silent; offsets and times, in order.
+    """
+    n = len(samples.off) - 1
+    off = np.zeros(n + 1, np.int64)
+    out = np.empty(2 * len(samples.t), np.int64)
+    k = 0
+    for i in range(n):
+        last = _NEVER
+        for j in range(samples.off[i], samples.off[i + 1] + 1):
+            here = end + 1
+            if j < samples.off[i + 1]:
+                if samples.v[j] != samples.v[j]:
+                    continue
+                here = samples.t[j]
+            if last != _NEVER:
+                for due in (last + after_ns + 1, last + after_ns + 1 + for_ns):
+                    if begin[i] < due < here and due <= end and (k == off[i] or out[k - 1] < due):
+                        out[k] = due
+                        k += 1
+            last = here
+        off[i + 1] = k
+    return off, out[:k].copy()
+
+
+@njit
+def held(
+    values: Floats, points: Points, state: Stretches, for_ns: int, gap_ns: int
+) -> tuple[Longs, Longs]:
+    """Return at which points something had held for long enough, and since when, once a stretch.
+
+    Something that was not looked at for more than `gap_ns` begins anew. Changes `state`.
+    """
+    out = np.empty(len(points.t), np.int64)
+    since = np.empty(len(points.t), np.int64)
+    count = 0
+    for i in range(len(points.off) - 1):
+        for k in range(points.off[i], points.off[i + 1]):
+            at = points.t[k]
+            if values[k] != values[k]:
+                state.since[i] = -1
+                state.told[i] = False
+            else:
+                if state.since[i] < 0 or at - state.last[i] > gap_ns:
+                    state.since[i] = at
+                    state.told[i] = False
+                if not state.told[i] and at - state.since[i] >= for_ns:
+                    state.told[i] = True
+                    out[count] = k
+                    since[count] = state.since[i]
+                    count += 1
+            state.last[i] = at
+    return out[:count].copy(), since[:count].copy()

@@ -1,0 +1,160 @@
+"""Two ways to look at samples: each entity at its own times, or all at the same ones.
+
+What one entity is like depends on nothing else in most rules: then all its times, and those of
+all others, are laid behind each other as one long row, and everything is arithmetic on that row.
+Only what compares entities needs them at the same times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from steward.decide.rules.metric.kernels import (
+    Floats,
+    Longs,
+    Points,
+    Samples,
+    latest,
+    over_range,
+)
+from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
+from steward.decide.rules.metric.promql.expression import Selector
+from steward.decide.rules.metric.promql.functions import OVER_RANGE
+from steward.decide.rules.metric.promql.names import PHASE, Column
+from steward.decide.rules.metric.promql.vectors import Labels, Rows
+from steward.decide.rules.metric.series import Chosen, Known
+from steward.decide.rules.metric.storing import Store
+
+__all__ = ["PHASE_COLUMN", "Apart", "Together", "Wanted"]
+
+PHASE_COLUMN = "phase:"  # what a column of frames begins with that says how long a phase lasts
+# Of a counter only its rate is kept.
+_OF_RATES = {"rate": "avg_over_time", "increase": "avg_over_time", "irate": "last_over_time"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wanted:
+    """A selector with its column, and which series it means."""
+
+    column: Column
+    chosen: Chosen
+
+
+def _computed(
+    samples: Samples, points: Points, selector: Selector, how: tuple[str, float], column: Column
+) -> Floats:
+    """Return a function of samples at points, in the unit that was asked for."""
+    function, parameter = how
+    at = Points(points.off, points.t - selector.offset_ns)
+    if not function:
+        return latest(samples, at, LOOKBACK_NS) / column.scale
+    range_ns = selector.range_ns or LOOKBACK_NS
+    plain = _OF_RATES.get(function, function) if column.rises else function
+    op = OVER_RANGE["absent_over_time" if plain == "absent" else plain]
+    found = over_range(samples, at, range_ns, op, parameter)
+    if column.rises and function == "increase":
+        found = found * (range_ns / 1e9)
+    return found if _counts(function) else found / _power(function, column.scale)
+
+
+def _counts(function: str) -> bool:
+    return function in (
+        "absent", "absent_over_time", "changes", "count_over_time", "present_over_time", "resets",
+    )  # fmt: skip
+
+
+def _power(function: str, scale: float) -> float:
+    return scale * scale if function == "stdvar_over_time" else scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Apart:
+    """Each series at its own times, all in one row."""
+
+    known: Known
+    wanted: Mapping[Selector, Wanted]
+    stores: Mapping[str, Store]
+    points: Points
+
+    @property
+    def t_s(self) -> Floats:
+        return self.points.t / 1e9
+
+    def newest(self, selector: Selector) -> Rows:
+        return self._rows(selector, ("", 0.0))
+
+    def past(self, selector: Selector, function: str, parameter: float) -> Rows:
+        return self._rows(selector, (function, parameter))
+
+    def _rows(self, selector: Selector, how: tuple[str, float]) -> Rows:
+        wanted = self.wanted[selector]
+        samples = self.stores[wanted.column.name].samples
+        values = _computed(samples, self.points, selector, how, wanted.column)
+        meant = np.repeat(wanted.chosen.among(self.known), np.diff(self.points.off))
+        return Rows(labels=((),), values=np.where(meant, values, np.nan)[np.newaxis])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Together:
+    """All series at the same times, one row for each."""
+
+    known: Known
+    wanted: Mapping[Selector, Wanted]
+    stores: Mapping[str, Store]
+    times: Longs
+
+    @property
+    def t_s(self) -> Floats:
+        return self.times / 1e9
+
+    def newest(self, selector: Selector) -> Rows:
+        return self._rows(selector, ("", 0.0))
+
+    def past(self, selector: Selector, function: str, parameter: float) -> Rows:
+        return self._rows(selector, (function, parameter))
+
+    def _rows(self, selector: Selector, how: tuple[str, float]) -> Rows:
+        wanted = self.wanted[selector]
+        if wanted.column.name != PHASE:
+            return self._of(wanted.column.name, selector, how, lambda labels: labels)
+        names = [name.removeprefix(PHASE_COLUMN) for name in self._phases(wanted)]
+        parts = [self._of(PHASE_COLUMN + name, selector, how, _labelled(name)) for name in names]
+        empty = np.zeros((0, len(self.times)))
+        return Rows(
+            labels=tuple(labels for part in parts for labels in part.labels),
+            values=np.concatenate([empty, *(part.values for part in parts)]),
+        )
+
+    def _phases(self, wanted: Wanted) -> list[str]:
+        return [
+            name
+            for name in sorted(self.stores)
+            if name.startswith(PHASE_COLUMN)
+            and wanted.chosen.phase(name.removeprefix(PHASE_COLUMN))
+        ]
+
+    def _of(
+        self,
+        column: str,
+        selector: Selector,
+        how: tuple[str, float],
+        named: Callable[[Labels], Labels],
+    ) -> Rows:
+        wanted = self.wanted[selector]
+        samples = self.stores[column].samples
+        meant = wanted.chosen.among(self.known) & (np.diff(samples.off) > 0)
+        rows = np.flatnonzero(meant)
+        off = np.append(0, np.cumsum(meant * len(self.times)))
+        points = Points(off, np.tile(self.times, len(rows)))
+        values = _computed(samples, points, selector, how, wanted.column)
+        return Rows(
+            labels=tuple(named(self.known.labels[row]) for row in rows.tolist()),
+            values=values.reshape(len(rows), len(self.times)),
+        )
+
+
+def _labelled(phase: str) -> Callable[[Labels], Labels]:
+    return lambda labels: tuple(sorted((*labels, ("phase", phase))))

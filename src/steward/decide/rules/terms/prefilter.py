@@ -1,0 +1,161 @@
+"""All terms of all rules over a whole block at once: which term holds for which entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.decide.rules.terms.literals import Literal, Need
+from steward.decide.rules.terms.program import needed_by_program
+from steward.decide.rules.terms.search import (
+    HyperscanSearch,
+    PlainSearch,
+    Search,
+    has_hyperscan,
+)
+from steward.decide.rules.terms.syntax import needed_by
+from steward.decide.rules.terms.term import Test, compile_term
+from steward.model.rules import LogBlock, Term
+
+__all__ = ["Found", "Prefilter"]
+
+Longs = NDArray[np.int64]
+_SPACES = b" \t\n\r"
+_JSON_ENDS = {b"{": b"}", b"[": b"]", b'"': b'"', b"t": b"e", b"f": b"e", b"n": b"l"}
+_DIGITS = b"0123456789"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """Pairs of an entry and a term that holds for it, in the order of entries, then of terms."""
+
+    entry: Longs
+    term: Longs
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+
+class Prefilter:
+    """Finds exactly the entries for which terms hold, in one pass over a block.
+
+    For most terms there are literals of which a matching entry has at least one. These are looked
+    for in the whole buffer; only entries that have one are tested. Keep one per thread.
+    """
+
+    def __init__(self, terms: Sequence[Term], *, accelerate: bool = has_hyperscan) -> None:
+        self.terms = tuple(terms)
+        self._tests: list[Test] = [compile_term(each) for each in self.terms]
+        needs = [_need(each) for each in self.terms]
+        self._sure = np.array([need is not None and need.enough for need in needs], dtype=bool)
+        self._json = np.array([each.kind == "jq" for each in self.terms], dtype=bool)
+        self._everywhere = _longs([n for n, need in enumerate(needs) if need is None])
+        literals = sorted({each for need in needs if need for each in need.literals})
+        self._terms_of, self._first = _terms_by_literal(literals, needs)
+        self._search: Search = HyperscanSearch(literals) if accelerate else PlainSearch(literals)
+
+    @property
+    def unfiltered(self) -> tuple[Term, ...]:
+        """The terms that nothing is known about: each entry is tested for them (jq: each JSON)."""
+        return tuple(self.terms[number] for number in self._everywhere.tolist())
+
+    @property
+    def frequent(self) -> frozenset[Literal]:
+        """What turned out to be nearly everywhere: it is still found, only slower."""
+        return self._search.frequent
+
+    def find(self, block: LogBlock) -> Found:
+        """Return which terms hold for which entries: all of them, and no others."""
+        many = max(len(self.terms), 1)
+        pairs = np.unique(np.concatenate([self._suspected(block), self._untold(block)]))
+        entry, term = np.divmod(pairs, many)
+        entry, term = self._leave_out_no_json(block, entry, term)
+        holds = self._sure[term]
+        texts, tests = block.text, self._tests
+        doubtful = np.flatnonzero(~holds)
+        last, text = -1, b""
+        for at, one, which in zip(
+            doubtful.tolist(), entry[doubtful].tolist(), term[doubtful].tolist(), strict=True
+        ):
+            if one != last:
+                last, text = one, texts(one)
+            holds[at] = tests[which](text)
+        return Found(entry=entry[holds], term=term[holds])
+
+    def _suspected(self, block: LogBlock) -> Longs:
+        """Return the pairs for which a literal was found, as one number each."""
+        entries, literals = self._search.find(block)
+        often = self._first[literals + 1] - self._first[literals]
+        upto = np.cumsum(often)
+        within = np.arange(upto[-1] if len(upto) else 0) - np.repeat(upto - often, often)
+        terms = self._terms_of[np.repeat(self._first[literals], often) + within]
+        pairs: Longs = np.repeat(entries, often) * len(self.terms) + terms
+        return pairs
+
+    def _untold(self, block: LogBlock) -> Longs:
+        """Return each entry with each term that nothing is known about."""
+        entries = np.arange(len(block), dtype=np.int64)
+        pairs: Longs = entries[:, None] * len(self.terms) + self._everywhere[None, :]
+        return pairs.ravel()
+
+    def _leave_out_no_json(self, block: LogBlock, entry: Longs, term: Longs) -> tuple[Longs, Longs]:
+        json = self._json[term]
+        if not json.any():
+            return entry, term
+        keep = ~json
+        keep[json] = _may_be_json(block, entry[json])
+        return entry[keep], term[keep]
+
+
+def _need(term: Term) -> Need | None:
+    match term.kind:
+        case "value":
+            return Need(literals=frozenset({Literal(term.text.encode())}), enough=True)
+        case "regex":
+            return needed_by(term.text)
+        case "jq":
+            return needed_by_program(term.text)
+
+
+def _terms_by_literal(
+    literals: Sequence[Literal], needs: Sequence[Need | None]
+) -> tuple[Longs, Longs]:
+    """Return the terms of each literal, one after the other, and where each literal's begin."""
+    owners: dict[Literal, list[int]] = {each: [] for each in literals}
+    for number, need in enumerate(needs):
+        for each in need.literals if need else ():
+            owners[each].append(number)
+    lists = [owners[each] for each in literals]
+    first = np.cumsum([0, *map(len, lists)])
+    return _longs([number for each in lists for number in each]), first.astype(np.int64)
+
+
+def _may_be_json(block: LogBlock, entries: Longs) -> NDArray[np.bool_]:
+    """Tell by the first and the last byte of entries whether they can be JSON values."""
+    data = np.frombuffer(block.buffer, dtype=np.uint8)
+    start, end = block.start[entries], block.end[entries]
+    filled = end > start
+    may = np.zeros(len(entries), dtype=bool)
+    may[filled] = _ENDS[data[start[filled]], data[end[filled] - 1]]
+    return may
+
+
+def _json_ends() -> NDArray[np.bool_]:
+    """Return a table: can a JSON value begin with this byte and end with that one?"""
+    table = np.zeros((256, 256), dtype=bool)
+    for begin, end in _JSON_ENDS.items():
+        table[begin[0], end[0]] = True
+    table[np.ix_(list(b"-" + _DIGITS), list(_DIGITS))] = True
+    table[list(_SPACES), :] = True
+    table[:, list(_SPACES)] = True
+    return table
+
+
+_ENDS = _json_ends()
+
+
+def _longs(values: list[int]) -> Longs:
+    return np.array(values, dtype=np.int64)

@@ -1,0 +1,44 @@
+"""From what a rule says about one line to a function that tests it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from steward.decide.rules.terms.pattern import capture_of, search_of
+from steward.decide.rules.terms.program import first_of, passes
+from steward.errors import StewardError
+from steward.model.rules import Extract, Term
+
+__all__ = ["Test", "compile_extract", "compile_term"]
+
+Test = Callable[[bytes], bool]
+
+
+def compile_term(term: Term) -> Test:
+    """Return the test of a term, or raise with the reason why there is none."""
+    if not term.text:
+        hint = "write what the line must contain"
+        raise StewardError(f"the {term.kind} of a term is empty", hint=hint)
+    match term.kind:
+        case "value":
+            return _contains(term.text)
+        case "regex":
+            return search_of(term.text)
+        case "jq":
+            return passes(term.text)
+
+
+def compile_extract(extract: Extract) -> Callable[[bytes], str | None]:
+    """Return what takes the value of an extract from an entry; None where there is none."""
+    if extract.kind == "regex":
+        return capture_of(extract.text, extract.name)
+    return first_of(extract.text)
+
+
+def _contains(value: str) -> Test:
+    try:
+        wanted = value.encode()
+    except UnicodeEncodeError:
+        problem = f"the value {value!a} has half of a surrogate pair, which no text can hold"
+        raise StewardError(problem, hint="write the character itself") from None
+    return lambda text: wanted in text

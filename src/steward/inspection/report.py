@@ -1,0 +1,163 @@
+"""What rules found in files: hits put together by rule and entity, with the very evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from steward.model.rules import Hit, Item, Rule, RuleSeverity
+
+__all__ = ["Diagnosis", "Gathering", "Proof", "RunReport", "StreamReport"]
+
+NS_PER_S = 1e9
+_PROOFS = 5  # hits whose items are kept: the first ones
+_ITEMS = 20  # of one hit
+_TEXT = 2000  # characters of an entry that are quoted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """One entry or series behind a finding. Times are seconds since 1970."""
+
+    t: float
+    text: str
+    stream: str = ""
+    line: int = 0
+    entity: str = ""
+    metric: str = ""
+    since: float | None = None
+    value: float | None = None
+    extracted: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """All hits of one rule on one entity."""
+
+    rule: Rule
+    entity: str
+    first_t: float
+    last_t: float
+    hits: int
+    evidence: tuple[Proof, ...]
+
+    @property
+    def severity(self) -> RuleSeverity:
+        """How bad it is."""
+        return self.rule.severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamReport:
+    """How one stream was read."""
+
+    stream: str
+    source: str
+    format: str
+    lines: int
+    bytes: int
+    unparsed: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What one run of rules found. `counts` says what was dropped, and why."""
+
+    rules: int
+    lines: int
+    bytes: int
+    samples: int
+    unparsed: int
+    seconds: float
+    findings: tuple[Diagnosis, ...]
+    streams: tuple[StreamReport, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    notes: tuple[str, ...] = ()
+
+    def at_least(self, severity: RuleSeverity) -> tuple[Diagnosis, ...]:
+        """Return what is this bad or worse."""
+        return tuple(each for each in self.findings if each.severity <= severity)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Case:
+    rule: Rule
+    entity: str
+    first_ns: int
+    last_ns: int
+    hits: int = 0
+    proofs: list[Proof] = field(default_factory=list)
+
+
+class Gathering:
+    """Puts hits together as they come, in bounded memory: counts are of all, proofs of the first.
+
+    Beyond `at_most` entities of one rule, further ones are counted together.
+    """
+
+    def __init__(self, rules: Iterable[Rule], *, at_most: int = 1000) -> None:
+        self._rules = {rule.id: rule for rule in rules}
+        self._cases: dict[tuple[str, str], _Case] = {}
+        self._entities: dict[str, int] = {}
+        self._at_most = at_most
+
+    def add(self, hits: Iterable[Hit]) -> None:
+        """Take in hits of any order."""
+        for hit in hits:
+            first_ns, last_ns = _span(hit)
+            case = self._case(hit, first_ns)
+            case.hits += 1
+            case.first_ns = min(case.first_ns, first_ns)
+            case.last_ns = max(case.last_ns, last_ns)
+            if case.hits <= _PROOFS:
+                case.proofs += [_proof(item) for item in hit.items[:_ITEMS]]
+
+    def findings(self) -> tuple[Diagnosis, ...]:
+        """Return what was found, worst first, then in order of time."""
+        found = [_diagnosis(case) for case in self._cases.values()]
+        return tuple(sorted(found, key=lambda each: (each.severity, each.first_t, each.rule.id)))
+
+    def _case(self, hit: Hit, first_ns: int) -> _Case:
+        key = (hit.rule, hit.entity)
+        case = self._cases.get(key)
+        if case is not None:
+            return case
+        if self._entities.get(hit.rule, 0) >= self._at_most:
+            key = (hit.rule, "(others)")
+        else:
+            self._entities[hit.rule] = self._entities.get(hit.rule, 0) + 1
+        new = _Case(rule=self._rules[hit.rule], entity=key[1], first_ns=first_ns, last_ns=first_ns)
+        return self._cases.setdefault(key, new)
+
+
+def _span(hit: Hit) -> tuple[int, int]:
+    times = [item.t_ns for item in hit.items] or [hit.t_ns]
+    begins = [item.since_ns or item.t_ns for item in hit.items] or [hit.t_ns]
+    return min(begins), max(times)
+
+
+def _proof(item: Item) -> Proof:
+    return Proof(
+        t=item.t_ns / NS_PER_S,
+        text=item.text[:_TEXT],
+        stream=item.stream,
+        line=item.line,
+        entity=item.entity,
+        metric=item.metric,
+        since=item.since_ns / NS_PER_S if item.since_ns else None,
+        value=item.value if item.metric else None,
+        extracted=item.extracted,
+    )
+
+
+def _diagnosis(case: _Case) -> Diagnosis:
+    return Diagnosis(
+        rule=case.rule,
+        entity=case.entity,
+        first_t=case.first_ns / NS_PER_S,
+        last_t=case.last_ns / NS_PER_S,
+        hits=case.hits,
+        evidence=tuple(case.proofs),
+    )

@@ -1,0 +1,28 @@
+"""Rule files: from YAML to `Rule` values, with all faults at once and where they are.
+
+Belongs here: what a file may say, and reading it. Does not: what needs a pattern compiled, or a
+line looked at (`decide.rules`); packages of rules (`store.packages`).
+"""
+
+from __future__ import annotations
+
+from steward.store.rules.faults import RuleFault, RuleFaults
+from steward.store.rules.files import (
+    Parsed,
+    examine_rules,
+    examine_text,
+    parse_rules,
+    read_rules,
+)
+from steward.store.rules.language.schema import rule_schema
+
+__all__ = [
+    "Parsed",
+    "RuleFault",
+    "RuleFaults",
+    "examine_rules",
+    "examine_text",
+    "parse_rules",
+    "read_rules",
+    "rule_schema",
+]

@@ -1,0 +1,112 @@
+"""What a rule must hold to beyond its fields: slots, anchors, joins, and who takes the blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+
+from steward.errors import did_you_mean
+from steward.model.rules import Clause, MetricTerm, Node, Place, Term
+from steward.store.rules.faults import Complaints
+from steward.store.rules.language.fields import ATTRIBUTES
+from steward.store.rules.reading import shown
+
+__all__ = ["anchor_faults", "correlation_faults", "expanded", "slot_faults", "with_origin"]
+
+MAX_SLOTS = 64
+
+
+def expanded(node: Node) -> int:
+    """Return how many events a match is made of, each repetition counted."""
+    return sum(each.count for each in node.clauses)
+
+
+def slot_faults(node: Node, complaints: Complaints) -> None:
+    """Complain about more different things than an engine keeps apart."""
+    terms = [each.what for each in node.clauses if isinstance(each.what, Term)]
+    others = len(node.clauses) - len(terms)
+    distinct = len(set(terms)) if node.kind == "set" else len(list(groupby(terms)))
+    if distinct + others > MAX_SLOTS:
+        problem = f"{distinct + others} different things; at most {MAX_SLOTS} in one {node.kind}"
+        complaints.fault(node.place, problem, "an alternation in one `regex` is one thing")
+
+
+def anchor_faults(node: Node, complaints: Complaints) -> None:
+    """Complain about anchors that are no event of the match."""
+    events = [first for each in node.clauses for first in (True, *[False] * (each.count - 1))]
+    for each in node.negations:
+        if each.anchor >= len(events):
+            problem = f"`anchor: {each.anchor}`, but a match has {len(events)} events"
+            complaints.fault(each.place, problem, f"count from 0: 0 to {len(events) - 1}")
+        elif each.anchor > 1:
+            said = f"`anchor: {each.anchor}`: other tools accept 0 and 1 only"
+            complaints.note(each.place, said)
+        elif node.kind == "sequence" and not events[each.anchor]:
+            said = f"`anchor: {each.anchor}` is a repetition, which other tools refuse"
+            complaints.note(each.place, said)
+
+
+def correlation_faults(node: Node, place: Place, complaints: Complaints) -> None:
+    """Complain about joins on what nothing can give."""
+    possible = sorted({*ATTRIBUTES, *_extract_names(node)})
+    for name in node.correlations:
+        if name not in possible:
+            problem = f"nothing gives '{shown(name)}' to join on; known: {', '.join(possible)}"
+            hint = did_you_mean(name[:100], possible) or "name an `extract` of one of its terms"
+            complaints.stray(place, problem, hint)
+
+
+def _extract_names(node: Node) -> Iterator[str]:
+    for each in node.clauses:
+        yield from (extract.name for extract in each.extracts)
+        if isinstance(each.what, Node):
+            yield from _extract_names(each.what)
+
+
+def with_origin(root: Node, complaints: Complaints) -> Node:
+    """Return the rule's root with exactly one leaf that takes the blame, or complain."""
+    leaves = list(_leaves(root))
+    chosen = [place for place, is_origin in leaves if is_origin]
+    if len(leaves) == 1 and not chosen:
+        return _marked(root)
+    if len(chosen) > 1:
+        first, *others = chosen
+        for place in others:
+            problem = f"a second `origin: true`; the first is in line {first.line}"
+            complaints.fault(place, problem, "one part of a rule takes the blame")
+    elif not chosen:
+        places = ", ".join(str(place.line) for place, _ in leaves)
+        problem = f"a rule over {len(leaves)} sources needs one `origin: true`"
+        complaints.fault(root.place, problem, f"under the `event` of lines {places}, at one")
+    return root
+
+
+def _leaves(node: Node) -> Iterator[tuple[Place, bool]]:
+    """Give what can take the blame, and whether it says so. What must not happen cannot."""
+    if node.is_leaf:  # lines of one source, or series
+        series = [each.place for each in node.clauses if _takes_blame(each)]
+        yield from ((place, True) for place in series)
+        if not series:
+            yield node.place, node.origin
+        return
+    for each in node.clauses:
+        if isinstance(each.what, Node):
+            yield from _leaves(each.what)
+        elif isinstance(each.what, MetricTerm):
+            yield each.place, _takes_blame(each)
+
+
+def _takes_blame(clause: Clause) -> bool:
+    return isinstance(clause.what, MetricTerm) and clause.what.origin
+
+
+def _marked(node: Node) -> Node:
+    if node.is_leaf:
+        return replace(node, origin=True)
+    return replace(node, clauses=tuple(_marked_clause(each) for each in node.clauses))
+
+
+def _marked_clause(clause: Clause) -> Clause:
+    inside = clause.what
+    return replace(clause, what=_marked(inside)) if isinstance(inside, Node) else clause

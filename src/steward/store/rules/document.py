@@ -1,0 +1,182 @@
+"""One entry of a rule file, from its keys to a `Rule`."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from steward.model.rules import Application, Effect, Node, Rule, RuleSeverity, Treatment
+from steward.store.rules.checks import with_origin
+from steward.store.rules.faults import Complaints
+from steward.store.rules.identity import hash_of, key_of
+from steward.store.rules.nodes import NodeReader, TooMuchError
+from steward.store.rules.reading import Fields, shown
+from steward.store.rules.terms import Named
+from steward.store.rules.tree import Mapping, Scalar, Tree
+
+__all__ = ["read_rule"]
+
+_ID = re.compile(r"[A-Za-z0-9-]{4,}")
+_KEY = re.compile(r"[1-9A-Za-z]{12,}")
+
+
+def read_rule(tree: Tree, named: Named, complaints: Complaints, *, user: bool) -> Rule | None:
+    """Return the rule that an entry of `rules` says; none where it has faults.
+
+    `user` fills in what programs call the rule where that is missing; packages must bring it.
+    """
+    faults_before = complaints.raised
+    complaints.rule = _name_of(tree)
+    named.used.clear()
+    fields = Fields(tree, "rule", complaints)
+    cre = fields.one("cre")
+    root = _root(fields, named, complaints)
+    rule_id = _id(cre, complaints)
+    key, digest = _identity(fields, rule_id, tree, named, user=user)
+    rule = _rule(fields, cre, root, names=(rule_id, key, digest))
+    complaints.rule = ""
+    return rule if complaints.raised == faults_before else None
+
+
+def _name_of(tree: Tree) -> str:
+    """Return the id early, so that each complaint can name the rule."""
+    cre = _value(tree, "cre")
+    name = _value(cre, "id") if cre is not None else None
+    return shown(name.text) if isinstance(name, Scalar) else ""
+
+
+def _value(tree: Tree, key: str) -> Tree | None:
+    found = tree.entries if isinstance(tree, Mapping) else ()
+    return next((each.value for each in found if each.key.text == key), None)
+
+
+def _root(fields: Fields, named: Named, complaints: Complaints) -> Node:
+    root = fields.one("rule")
+    if "set" in root and "sequence" in root:
+        problem = "a rule has a set or a sequence, and this has both"
+        hint = "take one out; other tools, and this one when lenient, use the sequence"
+        complaints.stray(root.key_at("set"), problem, hint)
+    kind: Literal["set", "sequence"] = "sequence" if "sequence" in root else "set"
+    tree = root.tree(kind)
+    empty = Node(kind=kind, clauses=(), place=fields.place)
+    if tree is None:
+        if "rule" in fields:
+            complaints.fault(root.place, "a rule needs a `set` or a `sequence`, and has neither")
+        return empty
+    reader = NodeReader(named=named, complaints=complaints)
+    try:
+        node = reader.read(tree, kind)
+    except TooMuchError:
+        return empty
+    return with_origin(node, complaints) if reader.is_whole else node
+
+
+def _id(cre: Fields, complaints: Complaints) -> str:
+    rule_id = cre.text("id")
+    if "id" in cre and not _ID.fullmatch(rule_id):
+        problem = f"a rule cannot be called '{shown(rule_id)}'"
+        complaints.fault(cre.at("id"), problem, "4 or more letters, digits and dashes")
+    return rule_id
+
+
+def _identity(
+    fields: Fields, rule_id: str, tree: Tree, named: Named, *, user: bool
+) -> tuple[str, str]:
+    metadata = fields.one("metadata")
+    found = {}
+    for name in ("id", "hash"):
+        found[name] = metadata.text(name)
+        if found[name] and not _KEY.fullmatch(found[name]):
+            problem = f"`metadata.{name}` cannot be '{shown(found[name])}'"
+            hint = "12 or more of 1-9A-Za-z; leave it out, and it is filled in"
+            metadata.complaints.fault(metadata.at(name), problem, hint)
+        elif not found[name] and not user:
+            problem = f"`metadata.{name}` is missing, and packages must bring it"
+            metadata.complaints.fault(fields.place, problem, "`steward rules pack` fills it in")
+    return found["id"] or key_of(rule_id), found["hash"] or hash_of(tree, named.used)
+
+
+def _rule(fields: Fields, cre: Fields, root: Node, *, names: tuple[str, str, str]) -> Rule:
+    metadata = fields.one("metadata")
+    generation = "generation" if "generation" in metadata else "gen"
+    rule_id, key, digest = names
+    return Rule(
+        id=rule_id,
+        key=key,
+        hash=digest,
+        root=root,
+        title=cre.text("title"),
+        severity=_severity(cre),
+        category=cre.text("category"),
+        author=cre.text("author"),
+        description=cre.text("description"),
+        cause=cre.text("cause"),
+        impact=cre.text("impact"),
+        mitigation=cre.text("mitigation"),
+        tags=cre.texts("tags"),
+        references=cre.texts("references"),
+        applications=tuple(map(_application, cre.many("applications"))),
+        impact_score=cre.whole("impactScore"),
+        mitigation_score=cre.whole("mitigationScore"),
+        reports=cre.whole("reports"),
+        generation=metadata.whole(generation),
+        version=metadata.text("version"),
+        treatment=_treatment(fields),
+        place=fields.place,
+    )
+
+
+def _severity(cre: Fields) -> RuleSeverity:
+    number = cre.whole("severity")
+    if number <= max(RuleSeverity):
+        return RuleSeverity(number)
+    words = ", ".join(f"{each.value} {each.word}" for each in RuleSeverity)
+    cre.complaints.stray(cre.at("severity"), f"`severity` is {number}, not one of {words}")
+    return RuleSeverity.INFO
+
+
+def _application(fields: Fields) -> Application:
+    return Application(
+        name=fields.text("name"),
+        process_name=fields.text("processName"),
+        process_path=fields.text("processPath"),
+        container_name=fields.text("containerName"),
+        image_url=fields.text("imageUrl"),
+        repo_url=fields.text("repoUrl"),
+        version=fields.text("version"),
+    )
+
+
+def _treatment(rule: Fields) -> Treatment | None:
+    if "steward" not in rule:
+        return None
+    block = rule.one("steward")
+    check_after_ns = block.duration("check_after", default=600_000_000_000)
+    if check_after_ns <= 0:
+        block.complaints.fault(block.at("check_after"), "`check_after` has to be above zero")
+    if "advice" in block and not block.text("advice").strip():
+        block.complaints.fault(block.at("advice"), "`advice` is empty")
+    return Treatment(
+        action=block.choice("action"),
+        advice=block.text("advice"),
+        precondition=block.text("precondition"),
+        effect=_effect(block),
+        check_after_s=check_after_ns / 1e9,
+        undo=block.choice("undo"),
+    )
+
+
+def _effect(block: Fields) -> Effect | None:
+    if "effect" not in block:
+        return None
+    fields = block.one("effect")
+    at_least = fields.number("at_least")
+    if at_least < 0:
+        problem = f"`at_least` is {at_least:g}; it has to be 0 or more"
+        fields.complaints.fault(fields.at("at_least"), problem, "`direction: down` says less")
+    direction = fields.choice("direction")
+    return Effect(
+        expr=fields.text("expr"),
+        direction="down" if direction == "down" else "up",
+        at_least=at_least,
+    )

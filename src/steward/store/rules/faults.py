@@ -1,0 +1,79 @@
+"""What is wrong with rule files, said so that a person can mend it: all of it, with places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from steward.errors import StewardError
+from steward.model.rules import Place
+
+__all__ = ["Complaints", "RuleFault", "RuleFaults"]
+
+REFERENCE = "docs/reference/rules.md lists every field; `steward rules check` shows all faults"
+MAX_LISTED = 1000  # per file and kind
+SHOWN = 20  # more in one error than a screen holds hides the first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFault:
+    """One thing that is wrong: where, in which rule, and what would help."""
+
+    place: Place
+    problem: str
+    hint: str = ""
+    rule: str = ""  # `cre.id`, or '' where there is none
+
+    def __str__(self) -> str:
+        rule = f" {self.rule}:" if self.rule else ""
+        return f"{self.place}:{rule} {self.problem}" + (f" ({self.hint})" if self.hint else "")
+
+
+class RuleFaults(StewardError):  # noqa: N818 - it holds faults, as the reader of it does
+    """All faults of the files that were read together."""
+
+    def __init__(self, faults: Sequence[RuleFault]) -> None:
+        self.faults = tuple(faults)
+        if len(faults) == 1:
+            only = faults[0]
+            problem = f"{only.rule}: {only.problem}" if only.rule else only.problem
+            super().__init__(problem, where=str(only.place), hint=only.hint or REFERENCE)
+            return
+        lines = "".join(f"\n  {fault}" for fault in faults[:SHOWN])
+        more = f"\n  and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        super().__init__(f"{len(faults)} faults in rules{lines}{more}", hint=REFERENCE)
+
+
+@dataclass(slots=True, kw_only=True)
+class Complaints:
+    """Collects what is wrong, and what is only worth knowing, while one file is read.
+
+    A fault keeps a rule from being used; a note does not. `lenient` makes notes of what other
+    engines pass over in silence.
+    """
+
+    lenient: bool = False
+    rule: str = ""  # the rule that is being read
+    raised: int = 0  # faults so far, also those that are no longer listed
+    faults: dict[RuleFault, None] = field(default_factory=dict)  # in order, each once
+    notes: dict[RuleFault, None] = field(default_factory=dict)
+
+    def fault(self, place: Place, problem: str, hint: str = "") -> None:
+        """Say what keeps this rule from being used."""
+        self.raised += 1
+        self._list(self.faults, RuleFault(place=place, problem=problem, hint=hint, rule=self.rule))
+
+    def note(self, place: Place, problem: str, hint: str = "") -> None:
+        """Say what is worth knowing."""
+        self._list(self.notes, RuleFault(place=place, problem=problem, hint=hint, rule=self.rule))
+
+    def stray(self, place: Place, problem: str, hint: str = "") -> None:
+        """Say what other engines pass over: a fault, or a note when lenient."""
+        (self.note if self.lenient else self.fault)(place, problem, hint)
+
+    def _list(self, kind: dict[RuleFault, None], what: RuleFault) -> None:
+        if len(kind) < MAX_LISTED:
+            kind[what] = None
+        elif len(kind) == MAX_LISTED and what not in kind:
+            problem = f"there is more to say about this file than the {MAX_LISTED} things listed"
+            kind[RuleFault(place=Place(file=what.place.file), problem=problem)] = None

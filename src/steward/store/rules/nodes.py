@@ -1,0 +1,244 @@
+"""Sets and sequences: what must happen, what must not, and within which time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from steward.model.rules import Clause, MetricTerm, Negation, Node, Place, Term
+from steward.store.rules.checks import anchor_faults, correlation_faults, expanded, slot_faults
+from steward.store.rules.faults import Complaints
+from steward.store.rules.language.fields import NEGATE_ONLY
+from steward.store.rules.reading import Fields, items_of, shown
+from steward.store.rules.terms import (
+    Named,
+    Written,
+    count_of,
+    extracts_of,
+    metric_of,
+    plain_of,
+    written,
+)
+from steward.store.rules.tree import Tree
+
+__all__ = ["NodeReader", "TooMuchError"]
+
+MAX_LEVELS = 16
+MAX_PARTS = 10_000  # terms and nodes of one rule, names looked up
+
+NodeKind = Literal["set", "sequence"]
+
+
+class TooMuchError(Exception):
+    """A rule unfolds to more than anybody can mean: reading it ends here."""
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeReader:
+    """Reads the nodes of one rule; names that are being looked up are on the stack."""
+
+    named: Named
+    complaints: Complaints
+    names: list[str] = field(default_factory=list)
+    levels: int = 0
+    parts: int = 0
+    is_whole: bool = True  # so far no term had to be left out
+
+    def read(self, tree: Tree, kind: NodeKind) -> Node:
+        """Return a set or sequence. With faults it is incomplete, and not to be used."""
+        with self._level(tree.place):
+            return self._node(Fields(tree, kind, self.complaints), kind)
+
+    def check(self, tree: Tree) -> None:
+        """Complain about a term by itself, for terms that no rule uses."""
+        self._what(written(tree, self.named, self.complaints))
+
+    def _node(self, fields: Fields, kind: NodeKind) -> Node:
+        key = "order" if kind == "sequence" else "match"
+        positives = self._terms(fields, key)
+        negatives = self._terms(fields, "negate")
+        event = fields.one("event")
+        mixed = self._check_children(fields, [*positives, *negatives])
+        clauses = tuple(each for each in map(self._clause, positives) if each is not None)
+        negations = tuple(each for each in map(self._negation, negatives) if each is not None)
+        if mixed or len(clauses) + len(negations) < len(positives) + len(negatives):
+            self.is_whole = False
+        node = Node(
+            kind=kind,
+            clauses=clauses,
+            negations=negations,
+            window_ns=fields.duration("window"),
+            source=event.text("source"),
+            origin=event.flag("origin") or _is_series_to_blame(clauses),
+            correlations=fields.texts("correlations"),
+            place=fields.place,
+        )
+        self._note_strays(fields)
+        if len(clauses) == len(positives) and key in fields:
+            self._check(node, fields)
+        return node
+
+    def _terms(self, fields: Fields, key: str) -> list[Written]:
+        items = items_of(fields.tree(key), key, self.complaints)
+        self._spend(len(items), fields.place)
+        return [written(each, self.named, self.complaints) for each in items]
+
+    # -- what is inside ------------------------------------------------------------------------
+
+    def _check_children(self, fields: Fields, terms: list[Written]) -> bool:
+        faults_before = self.complaints.raised
+        plain = [each for each in terms if each.kind in ("value", "regex", "jq")]
+        other = [each for each in terms if each.kind in ("set", "sequence", "promql")]
+        if "event" in fields:
+            if not fields.one("event").text("source").strip():
+                self.complaints.fault(fields.at("event"), "`event` needs a `source`")
+            for each in other:
+                problem = f"`{each.kind}` cannot stand in a node that has an `event`"
+                hint = "plain terms and nodes do not mix: put it, and a node with the plain terms"
+                self.complaints.fault(each.place, problem, f"{hint}, into a node without `event`")
+        elif plain and not other:
+            problem = "a node with plain terms needs `event: {source: …}`"
+            self.complaints.fault(fields.place, problem, "such as `event: {source: cre.log.redis}`")
+        else:
+            for each in plain:
+                problem = "a plain term cannot stand in a node without `event`"
+                hint = "put it into a `set` of its own, with the `event` that it comes from"
+                self.complaints.fault(each.place, problem, hint)
+        return self.complaints.raised > faults_before
+
+    def _what(self, term: Written) -> Term | MetricTerm | Node | None:
+        if term.kind in ("set", "sequence"):
+            tree = term.fields.found[term.kind].value
+            with self._inside(term):
+                return self.read(tree, "set" if term.kind == "set" else "sequence")
+        if term.kind == "promql":
+            return metric_of(term.fields, self.complaints)
+        return plain_of(term.fields, term.kind, self.complaints) if term.kind else None
+
+    def _clause(self, term: Written) -> Clause | None:
+        what = self._what(term)
+        extracts = extracts_of(term, self.complaints)
+        count = count_of(term, self.complaints)
+        for name in (each for each in NEGATE_ONLY if each in term.own):
+            said = f"`{name}` means nothing at what must happen"
+            self.complaints.note(term.own.key_at(name), said, "it belongs under `negate`")
+        if extracts and not isinstance(what, Term | None):
+            problem = f"`extract` needs a line to take from, and this is a `{term.kind}`"
+            self.complaints.fault(term.option("extract").key_at("extract"), problem)
+        if isinstance(what, Node) and count > 1:
+            said = f"`count` means nothing at a `{term.kind}`"
+            self.complaints.note(term.option("count").key_at("count"), said)
+            count = 1
+        if what is None:
+            return None
+        return Clause(what=what, count=count, extracts=extracts, place=term.place)
+
+    def _negation(self, term: Written) -> Negation | None:
+        what = self._what(term)
+        count = term.option("count")
+        if count.whole("count", default=1) > 1:
+            problem = "what must not happen has no `count`: once is enough"
+            self.complaints.fault(count.key_at("count"), problem)
+        if extracts_of(term, self.complaints):
+            at = term.option("extract").key_at("extract")
+            self.complaints.fault(at, "what must not happen has no `extract`")
+        if what is None:
+            return None
+        return Negation(
+            what=what,
+            window_ns=term.option("window").duration("window"),
+            slide_ns=term.option("slide").duration("slide"),
+            anchor=term.option("anchor").whole("anchor"),
+            absolute=term.option("absolute").flag("absolute"),
+            place=term.place,
+        )
+
+    # -- what does not fit ---------------------------------------------------------------------
+
+    def _note_strays(self, fields: Fields) -> None:
+        if fields.shape.name == "set" and "count" in fields:
+            said = "`count` means nothing at a `set`; write it at the term"
+            self.complaints.note(fields.key_at("count"), said)
+        if fields.shape.name == "sequence" and fields.flag("origin"):
+            said = "`origin` means nothing at a `sequence`; write it under `event`"
+            self.complaints.note(fields.key_at("origin"), said)
+
+    def _check(self, node: Node, fields: Fields) -> None:
+        events = expanded(node)
+        if node.kind == "sequence":
+            self._check_sequence(node, fields, events)
+        else:
+            self._check_set(node, fields, events)
+        slot_faults(node, self.complaints)
+        anchor_faults(node, self.complaints)
+        correlation_faults(node, fields.at("correlations"), self.complaints)
+
+    def _check_sequence(self, node: Node, fields: Fields, events: int) -> None:
+        if events < 2:
+            problem = f"a sequence needs two things or more under `order`, and this has {events}"
+            self.complaints.fault(fields.at("order"), problem, "one thing alone is a `set`")
+        if node.window_ns <= 0 and "window" in fields and not self._is_faulty(fields.at("window")):
+            problem = "a sequence needs a `window` above zero"
+            self.complaints.fault(fields.at("window"), problem)
+
+    def _check_set(self, node: Node, fields: Fields, events: int) -> None:
+        if node.window_ns < 0:
+            self.complaints.fault(fields.at("window"), "`window` is below zero")
+        elif not events:
+            problem = "a set needs one thing or more under `match`"
+            hint = "what must not happen needs something that does" if node.negations else ""
+            self.complaints.fault(fields.at("match"), problem, hint)
+        elif events == 1 and node.window_ns:
+            problem = "a set of one thing takes no `window`"
+            hint = "take it out; under `negate`, `window` stands at the term"
+            self.complaints.fault(fields.key_at("window"), problem, hint)
+        elif events > 1 and not node.window_ns:
+            problem = f"a set of {events} things needs a `window`"
+            if not self._is_faulty(fields.at("window")):
+                self.complaints.fault(fields.at("window"), problem, "such as `window: 30s`")
+
+    def _is_faulty(self, place: Place) -> bool:
+        """Whether something is wrong there already: a bad duration is not also a missing one."""
+        return any(each.place == place for each in self.complaints.faults)
+
+    # -- bounds --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _level(self, place: Place) -> Iterator[None]:
+        self._spend(1, place)
+        self.levels += 1
+        if self.levels > MAX_LEVELS:
+            problem = f"more than {MAX_LEVELS} nodes inside one another"
+            self.complaints.fault(place, problem)
+            raise TooMuchError
+        yield
+        self.levels -= 1
+
+    @contextmanager
+    def _inside(self, term: Written) -> Iterator[None]:
+        if term.name in self.names:
+            ring = [*self.names[self.names.index(term.name) :], term.name]
+            problem = f"terms go round in a circle: {' → '.join(map(shown, ring))}"
+            self.complaints.fault(term.place, problem, "take one of them out")
+            raise TooMuchError
+        if not term.name:
+            yield
+            return
+        self.names.append(term.name)
+        yield
+        self.names.pop()
+
+    def _spend(self, parts: int, place: Place) -> None:
+        self.parts += parts
+        if self.parts > MAX_PARTS:
+            problem = f"a rule of more than {MAX_PARTS} terms, with names looked up"
+            self.complaints.fault(place, problem)
+            raise TooMuchError
+
+
+def _is_series_to_blame(clauses: tuple[Clause, ...]) -> bool:
+    """Whether a node of nothing but series has the one that takes the blame."""
+    series = [each.what for each in clauses if isinstance(each.what, MetricTerm)]
+    return len(series) == len(clauses) and any(each.origin for each in series)

@@ -1,0 +1,175 @@
+"""Terms: what one line must be like, a condition on series, or the name of either."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as Table
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from steward.model.rules import Extract, MetricTerm, Place, Term
+from steward.store.rules.faults import Complaints
+from steward.store.rules.language.fields import TERM_KINDS
+from steward.store.rules.reading import Fields, shown
+from steward.store.rules.tree import Entry, Mapping, Scalar, Tree
+
+__all__ = ["Named", "Written", "count_of", "extracts_of", "metric_of", "plain_of", "written"]
+
+MAX_COUNT = 10_000
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A term as it stands in a file, with a name looked up.
+
+    `own` is what stands at this place; `fields` is the named term where there is one. What must
+    happen is said by `fields`; options at this place win over those of the named term.
+    """
+
+    own: Fields
+    fields: Fields
+    kind: str  # one of TERM_KINDS, or '' where it is none
+    name: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return self.own.place
+
+    def option(self, name: str) -> Fields:
+        """Return where an option is to be read: here, or at the named term."""
+        return self.own if name in self.own else self.fields
+
+
+@dataclass(slots=True, kw_only=True)
+class Named:
+    """Terms by name: those of the file itself first, then those of files read along with it."""
+
+    own: Table[str, Entry]
+    others: Table[str, Sequence[Entry]]
+    used: dict[str, Tree] = field(default_factory=dict)  # by the rule that is being read
+    read: set[Place] = field(default_factory=set)  # keys of terms that some rule used
+
+    def find(self, name: str, place: Place, complaints: Complaints) -> Tree | None:
+        """Return the term of that name, if any."""
+        found = self.own.get(name)
+        if found is None and name in self.others:
+            found, *more = self.others[name]
+            if more:
+                places = ", ".join(str(each.key.place) for each in self.others[name])
+                problem = f"several files have a term '{shown(name)}': {places}"
+                complaints.fault(place, problem, "rename all but one")
+            else:
+                problem = f"'{shown(name)}' is the name of a term in {found.key.place}"
+                complaints.note(place, problem)
+        if found is None:
+            return None
+        self.used[name] = found.value
+        self.read.add(found.key.place)
+        return found.value
+
+
+def written(tree: Tree, named: Named, complaints: Complaints) -> Written:
+    """Read a term, and what it stands for if it is a name. One level: a name is no name's name."""
+    own = _fields(tree, complaints)
+    kind = _kind(own, complaints)
+    if kind == "value":
+        name = own.text("value")
+        found = named.find(name, own.at("value"), complaints) if name else None
+        if found is not None:
+            fields = _fields(found, complaints)
+            return Written(own=own, fields=fields, kind=_kind(fields, complaints), name=name)
+    return Written(own=own, fields=own, kind=kind)
+
+
+def _fields(tree: Tree, complaints: Complaints) -> Fields:
+    if not isinstance(tree, Scalar):
+        return Fields(tree, "term", complaints)
+    key = Scalar(text="value", quoted=False, place=tree.place)
+    value = Scalar(text=tree.text, quoted=True, place=tree.place)  # `- null` is the text
+    whole = Mapping(entries=(Entry(key=key, value=value),), place=tree.place, size=3)
+    return Fields(whole, "term", complaints)
+
+
+def _kind(fields: Fields, complaints: Complaints) -> str:
+    kinds = [kind for kind in TERM_KINDS if kind in fields]
+    if len(kinds) == 1:
+        return kinds[0]
+    said = f"it has {' and '.join(kinds)}" if kinds else "it has none"
+    problem = f"a term needs exactly one of {', '.join(TERM_KINDS)}; {said}"
+    complaints.fault(fields.place, problem)
+    return ""
+
+
+def plain_of(fields: Fields, kind: str, complaints: Complaints) -> Term | None:
+    """Return the test of one line."""
+    text = fields.text(kind)
+    if not text:
+        complaints.fault(fields.at(kind), f"`{kind}` is empty: it would match every line")
+        return None
+    if "field" in fields:
+        complaints.note(fields.key_at("field"), "`field` means nothing yet: the whole line counts")
+    if kind == "value":
+        return Term(kind="value", text=text)
+    return Term(kind="regex" if kind == "regex" else "jq", text=text)
+
+
+def metric_of(fields: Fields, complaints: Complaints) -> MetricTerm | None:
+    """Return the condition on series."""
+    inside = fields.one("promql")
+    event = inside.one("event")
+    expr = inside.text("expr").strip()
+    if not expr and "expr" in inside:
+        complaints.fault(inside.at("expr"), "`expr` is empty")
+    for name in ("for", "interval"):
+        if inside.duration(name) < 0:
+            complaints.fault(inside.at(name), f"`{name}` is below zero")
+    if not expr:
+        return None
+    return MetricTerm(
+        expr=expr,
+        interval_s=inside.duration("interval") / 1e9,
+        for_s=inside.duration("for") / 1e9,
+        source=event.text("source"),
+        origin=event.flag("origin"),
+    )
+
+
+def count_of(term: Written, complaints: Complaints) -> int:
+    """Return how often a term must happen."""
+    at = term.option("count")
+    count = at.whole("count", default=1, at_most=MAX_COUNT)
+    if count < 1:
+        complaints.note(at.at("count"), f"`count: {count}` counts as 1")
+    if term.name and "count" in term.own:
+        said = "other tools lose a `count` beside the name of a term"
+        complaints.note(term.own.key_at("count"), said)
+    return max(count, 1)
+
+
+def extracts_of(term: Written, complaints: Complaints) -> tuple[Extract, ...]:
+    """Return what is taken from the line: what the named term takes, and what is added here."""
+    places = (term.fields, term.own) if term.name else (term.own,)
+    found: dict[str, Extract] = {}
+    for each in (extract for fields in places for extract in fields.many("extract")):
+        extract = _extract(each, complaints)
+        if extract is not None and extract.name in found:
+            complaints.fault(each.at("name"), f"there are two extracts called '{extract.name}'")
+        elif extract is not None:
+            found[extract.name] = extract
+    return tuple(found.values())
+
+
+def _extract(fields: Fields, complaints: Complaints) -> Extract | None:
+    name = fields.text("name")
+    if "name" in fields and not _NAME.fullmatch(name):
+        problem = f"an extract cannot be called '{shown(name)}'"
+        complaints.fault(fields.at("name"), problem, "letters, digits and _, a letter first")
+    regex, jq = fields.text("regex"), fields.text("jq")
+    if bool(regex) == bool(jq):
+        said = "has both" if regex else "has neither"
+        problem = f"an extract needs exactly one of regex, jq, and '{shown(name)}' {said}"
+        complaints.fault(fields.place, problem)
+        return None
+    return Extract(name=name, kind="regex" if regex else "jq", text=regex or jq)

@@ -1,0 +1,233 @@
+"""YAML as people wrote it: raw scalars, the place of every node, and bounds on what it may cost.
+
+Nothing is guessed about a scalar: `502`, `yes`, `1e3` and dates stay text. Anchors are understood;
+what they would unfold to is counted before it is walked through, so that a small file cannot
+become a large tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import yaml
+
+from steward.errors import StewardError
+from steward.model.rules import Place
+
+__all__ = ["Entry", "Listing", "Mapping", "Scalar", "Tree", "TreeError", "read_documents"]
+
+MAX_BYTES = 16 << 20  # the whole public corpus is about 1 MB
+MAX_DEPTH = 64
+MAX_NODES = 1_000_000  # aliases unfolded
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+TAG = "tag:yaml.org,2002:"
+KNOWN_TAGS = frozenset({TAG + kind for kind in ("str", "int", "float", "bool", "null")})
+LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast where it exists
+
+
+class TreeError(StewardError):
+    """A text that is no YAML, or too much of it; nothing after it can be read."""
+
+    def __init__(self, problem: str, *, place: Place, hint: str = "") -> None:
+        super().__init__(problem, where=str(place), hint=hint)
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """One word or text. `quoted` is also true of block texts: a number in quotes is no number."""
+
+    text: str
+    quoted: bool
+    place: Place
+    size: int = 1
+
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing was written."""
+        return not self.quoted and self.text in NULLS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Several nodes, in order."""
+
+    items: tuple[Tree, ...]
+    place: Place
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A key with its value."""
+
+    key: Scalar
+    value: Tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mapping:
+    """Keys with values, in order; a key may be there twice, for the reader to complain about."""
+
+    entries: tuple[Entry, ...]
+    place: Place
+    size: int
+
+
+Tree = Scalar | Listing | Mapping
+
+
+def read_documents(text: str, *, file: str) -> Iterator[Tree]:
+    """Give every document of a text, or raise `TreeError` at the first thing that is no YAML."""
+    _refuse_if_large(text, file)
+    try:
+        yield from _documents(text, file)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = _place(mark, file) if mark else Place(file=file, line=1, column=1)
+        said = ", ".join(part for part in (error.problem, error.context) if part)
+        hint = "indent with spaces, and put quotes around text that holds ': ', '#' or brackets"
+        raise TreeError(f"this is no YAML: {said}", place=place, hint=hint) from error
+    except yaml.YAMLError as error:  # characters that YAML does not allow: it has no mark
+        said = " ".join(str(error).split())
+        raise TreeError(
+            f"this is no YAML: {said}", place=Place(file=file, line=1, column=1)
+        ) from error
+
+
+def _refuse_if_large(text: str, file: str) -> None:
+    start = Place(file=file, line=1, column=1)
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        problem = f"this is no text: character {error.start} cannot be written as UTF-8"
+        raise TreeError(problem, place=start) from error
+    if size > MAX_BYTES:
+        problem = f"a rule file of {size / 1e6:.0f} MB; at most {MAX_BYTES >> 20} MiB are read"
+        raise TreeError(problem, place=start, hint="is it a rule file? if so, split it")
+
+
+def _documents(text: str, file: str) -> Iterator[Tree]:
+    composer: _Composer | None = None
+    before = 0  # the bound is one for the whole file: documents are cheap to write
+    for event in yaml.parse(text, Loader=LOADER):
+        if isinstance(event, yaml.DocumentStartEvent):
+            composer = _Composer(file=file, before=before)
+        elif composer is not None:
+            composer.take(event)
+            if composer.root is not None:
+                before += composer.root.size
+                yield composer.root
+                composer = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    """A list or mapping whose end has not been seen."""
+
+    place: Place
+    anchor: str | None
+    is_mapping: bool
+    inside: list[Tree] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Composer:
+    """Puts one document together. Not recursive: depth is what the text says, not our stack."""
+
+    file: str
+    before: int  # values in earlier documents
+    root: Tree | None = None
+    open: list[_Open] = field(default_factory=list)
+    anchors: dict[str, Tree] = field(default_factory=dict)
+
+    def take(self, event: yaml.Event) -> None:
+        place = _place(event.start_mark, self.file)
+        if isinstance(event, yaml.AliasEvent):
+            self._add(self._aliased(event.anchor, place), None)
+        elif isinstance(event, yaml.ScalarEvent):
+            self._add(self._scalar(event, place), event.anchor)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._begin(event, place)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._end()
+
+    def _aliased(self, name: str, place: Place) -> Tree:
+        if any(each.anchor == name for each in self.open):
+            raise TreeError(f"*{name} stands inside &{name} itself", place=place)
+        if name not in self.anchors:
+            known = ", ".join(f"&{each}" for each in list(self.anchors)[:20]) or "none"
+            raise TreeError(
+                f"there is no anchor &{name} before *{name}; known: {known}", place=place
+            )
+        return self.anchors[name]
+
+    def _scalar(self, event: yaml.ScalarEvent, place: Place) -> Scalar:
+        tag = event.tag
+        if tag is not None and tag not in KNOWN_TAGS and tag != "!":
+            raise TreeError(f"rule files hold no tags, and this is {tag}", place=place)
+        quoted = not event.implicit[0] and tag in (None, "!", TAG + "str")
+        return Scalar(text=event.value, quoted=quoted, place=place)
+
+    def _begin(self, event: yaml.CollectionStartEvent, place: Place) -> None:
+        if event.tag is not None:
+            raise TreeError(f"rule files hold no tags, and this is {event.tag}", place=place)
+        if len(self.open) >= MAX_DEPTH:
+            raise TreeError(f"more than {MAX_DEPTH} levels inside one another", place=place)
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
+        self.open.append(_Open(place=place, anchor=event.anchor, is_mapping=is_mapping))
+
+    def _end(self) -> None:
+        done = self.open.pop()
+        size = 1 + sum(each.size for each in done.inside)
+        if not done.is_mapping:
+            items = tuple(done.inside)
+            self._add(Listing(items=items, place=done.place, size=size), done.anchor)
+            return
+        entries = tuple(_entries(done.inside))
+        self._add(Mapping(entries=entries, place=done.place, size=size), done.anchor)
+
+    def _add(self, tree: Tree, anchor: str | None) -> None:
+        if self.before + tree.size > MAX_NODES:
+            problem = f"more than {MAX_NODES} values, with anchors unfolded"
+            hint = "an anchor that holds aliases grows with every level"
+            raise TreeError(problem, place=tree.place, hint=hint)
+        if anchor is not None:
+            self.anchors[anchor] = tree
+        if self.open:
+            self.open[-1].inside.append(tree)
+        else:
+            self.root = tree
+
+
+def _entries(inside: list[Tree]) -> Iterator[Entry]:
+    """Pair keys with values, and put in what `<<` brings along, after the mapping's own keys."""
+    pairs = list(zip(inside[::2], inside[1::2], strict=True))
+    own: set[str] = set()
+    merged: list[Entry] = []
+    for key, value in pairs:
+        if not isinstance(key, Scalar):
+            raise TreeError("a key has to be a word", place=key.place)
+        if key.text == "<<" and not key.quoted:
+            merged += _merged(value)
+            continue
+        own.add(key.text)
+        yield Entry(key=key, value=value)
+    for entry in merged:
+        if entry.key.text not in own:
+            own.add(entry.key.text)
+            yield entry
+
+
+def _merged(value: Tree) -> list[Entry]:
+    found: list[Entry] = []
+    for each in value.items if isinstance(value, Listing) else (value,):
+        if not isinstance(each, Mapping):
+            raise TreeError("`<<` takes a mapping, or a list of mappings", place=each.place)
+        found += each.entries
+    return found
+
+
+def _place(mark: yaml.Mark, file: str) -> Place:
+    return Place(file=file, line=mark.line + 1, column=mark.column + 1)

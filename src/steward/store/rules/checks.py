@@ -35,7 +35,7 @@ def slot_faults(node: Node, complaints: Complaints) -> None:
 def anchor_faults(node: Node, complaints: Complaints) -> None:
     """Complain about anchors that are no event of the match."""
     events = [first for each in node.clauses for first in (True, *[False] * (each.count - 1))]
-    for each in node.negations:
+    for each in node.negations if events else ():
         if each.anchor >= len(events):
             problem = f"`anchor: {each.anchor}`, but a match has {len(events)} events"
             complaints.fault(each.place, problem, f"count from 0: 0 to {len(events) - 1}")

@@ -76,7 +76,7 @@ class NodeReader:
             place=fields.place,
         )
         self._note_strays(fields)
-        if len(clauses) == len(positives) and key in fields:
+        if len(clauses) == len(positives) and key in fields and not self._is_faulty(fields.at(key)):
             self._check(node, fields)
         return node
 

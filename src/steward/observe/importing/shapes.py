@@ -11,6 +11,7 @@ from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S, Frame, empty_other
 from steward.observe.importing.columns import Column, Words
+from steward.observe.importing.labels import LABELS, LabelSpans
 from steward.observe.importing.moments import LAST_S, seconds, time_column
 from steward.observe.importing.sheet import LINE
 from steward.observe.importing.source import Source, Tally
@@ -35,6 +36,10 @@ class Reader:
     words: Words
     ignored: tuple[str, ...] = ()  # columns that are no values: the importer uses them itself
     _normalisers: dict[tuple[str, str], Normaliser] = field(default_factory=dict)
+    _labels: LabelSpans = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._labels = LabelSpans(source=self.source.path.name)
 
     def observations(self, table: pl.DataFrame, *, series: str = "") -> Iterator[Observation]:
         """Read a table. Counters go on within a series; another one begins anew."""
@@ -78,7 +83,8 @@ class Reader:
             self.tally.refuse(reason, f"{self.source.path.name}, line {line}")
 
     def _wide(self, table: pl.DataFrame, series: str) -> Iterator[Observation]:
-        skip = {T_S, ENTITY, LINE, _NODE, _GPU, *self.ignored}
+        said = [name for name in LABELS if name in table.columns]
+        skip = {T_S, ENTITY, LINE, _NODE, _GPU, *said, *self.ignored}
         columns = [self.words.column(name) for name in table.columns if name not in skip]
         numbers = self._numbers(table, [column.name for column in columns])
         columns = [column for column in columns if column.name in numbers.columns]
@@ -94,6 +100,9 @@ class Reader:
             frame = _renamed(numbers, members, entity=_entity(table, group))
             yield self._normalised(frame, (series, group))
         yield Observation(other=self._other(numbers, strangers))
+        if said:
+            rows = table.select(T_S, _entity(table, ""), *said)
+            yield Observation(spans=tuple(self._labels.of(rows)))
 
     def _group(self, table: pl.DataFrame, column: Column) -> str:
         """Say which entity a column speaks of: the row's, its node, or a device of its node."""

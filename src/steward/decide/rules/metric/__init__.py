@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from steward.decide.rules.metric.arranging import Arranged, arrange
 from steward.decide.rules.metric.intake import WatchCounts
-from steward.decide.rules.metric.phases import Phases, phase_frame
+from steward.decide.rules.metric.phases import Phases, phase_frame, span_events
 from steward.decide.rules.metric.watch import MetricWatch, compile_metric
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "arrange",
     "compile_metric",
     "phase_frame",
+    "span_events",
 ]

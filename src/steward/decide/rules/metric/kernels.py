@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from steward.compiled import njit
 
 __all__ = [
-    "Floats", "Longs", "Points", "Samples", "Stretches", "expire", "held", "latest", "merge",
+    "NEVER_NS", "Floats", "Longs", "Points", "Samples", "Stretches", "expire", "held", "latest", "merge",
     "over_range",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 ABSENT = 19  # numbers of functions are those of `promql/functions.py`
+NEVER_NS = 2**62
+SHORT_NS = 10 * 10**9  # a gap that is shorter than this is none
 _NEVER = np.iinfo(np.int64).min
 
 
@@ -48,6 +50,7 @@ class Stretches(NamedTuple):
     since: Longs
     told: NDArray[np.bool_]
     last: Longs
+    step: Longs  # from the look before that to the last one; 0 where there was none
 
 
 @njit
@@ -297,7 +300,8 @@ def held(
 ) -> tuple[Longs, Longs]:
     """Return at which points something had held for long enough, and since when, once a stretch.
 
-    Something that was not looked at for more than `gap_ns` begins anew. Changes `state`.
+    Something begins anew that was not looked at for more than `gap_ns`, or for ten times as long
+    as before: what happened in such a gap nobody knows. Changes `state`.
     """
     out = np.empty(len(points.t), np.int64)
     since = np.empty(len(points.t), np.int64)
@@ -305,11 +309,14 @@ def held(
     for i in range(len(points.off) - 1):
         for k in range(points.off[i], points.off[i + 1]):
             at = points.t[k]
+            gap = gap_ns
+            if state.step[i] > 0 and gap_ns < NEVER_NS:
+                gap = min(gap_ns, max(10 * state.step[i], SHORT_NS))
             if values[k] != values[k]:
                 state.since[i] = -1
                 state.told[i] = False
             else:
-                if state.since[i] < 0 or at - state.last[i] > gap_ns:
+                if state.since[i] < 0 or at - state.last[i] > gap:
                     state.since[i] = at
                     state.told[i] = False
                 if not state.told[i] and at - state.since[i] >= for_ns:
@@ -317,5 +324,6 @@ def held(
                     out[count] = k
                     since[count] = state.since[i]
                     count += 1
+            state.step[i] = at - state.last[i] if state.last[i] > -NEVER_NS else 0
             state.last[i] = at
     return out[:count].copy(), since[:count].copy()

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import polars as pl
 
 from steward.decide.rules.metric.looking import PHASE_COLUMN
+from steward.model.event import Event
 from steward.model.frame import ENTITY, T_S, Frame, empty_frame
 from steward.model.span import Span
 
-__all__ = ["Phases", "phase_frame"]
+__all__ = ["Phases", "phase_frame", "span_events"]
 
 EVERY_S = 60.0  # well below the time for which a value is believed
 _MOST_NAMES = 200  # each is a column; those that are more are one phase, `other`
@@ -59,6 +60,26 @@ def phase_frame(spans: Iterable[Span], *, from_s: float, to_s: float) -> Frame:
             for t_s, value in _samples(began_s, end_s, from_s, to_s):
                 rows.setdefault((t_s, entity), {})[name] = value
     return _frame(rows)
+
+
+def span_events(spans: Iterable[Span], *, from_s: float, to_s: float) -> tuple[Event, ...]:
+    """Return what began or ended in `[from_s, to_s)`, as rules read it: `phase.began n01 compile`.
+
+    The first word is the kind of the span (`job`, `run`, `workload`, `phase`), then what happened.
+    """
+    found = [
+        Event(
+            t_s=at_s,
+            kind=f"{span.kind}.{what}",
+            subject=span.entity,
+            text=span.name,
+            source=span.source,
+        )
+        for span in spans
+        for at_s, what in ((span.from_s, "began"), (span.to_s, "ended"))
+        if at_s is not None and from_s <= at_s < to_s and not span.entity.endswith("/*")
+    ]
+    return tuple(sorted(found, key=lambda event: (event.t_s, event.kind, event.subject)))
 
 
 def _of_phases(spans: Iterable[Span]) -> Iterator[Span]:

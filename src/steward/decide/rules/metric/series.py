@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import re2  # type: ignore[import-untyped]
+import re2
 from numpy.typing import NDArray
 
 from steward.decide.rules.metric.promql.expression import Matcher, Selector

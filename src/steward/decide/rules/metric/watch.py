@@ -10,7 +10,7 @@ import polars as pl
 
 from steward.decide.rules.metric.arranging import Arranged, arrange
 from steward.decide.rules.metric.intake import Intake, WatchCounts
-from steward.decide.rules.metric.kernels import held
+from steward.decide.rules.metric.kernels import NEVER_NS, held
 from steward.decide.rules.metric.looking import Wanted
 from steward.decide.rules.metric.promql.checking import across, check
 from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
@@ -19,7 +19,7 @@ from steward.decide.rules.metric.promql.functions import ABSENCE
 from steward.decide.rules.metric.promql.names import PHASE, Column
 from steward.decide.rules.metric.promql.parsing import parse
 from steward.decide.rules.metric.series import Chosen
-from steward.decide.rules.metric.ways import NEVER_NS, ApartWay, Seen, Silence, TogetherWay, Way
+from steward.decide.rules.metric.ways import ApartWay, Seen, Silence, TogetherWay, Way
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.rules import Item, MetricTerm
 
@@ -38,6 +38,7 @@ class MetricWatch:
 
     def __init__(self, term: MetricTerm, *, most_series: int = MOST_SERIES) -> None:
         self.term = term
+        self._most_series = most_series
         expression = parse(term.expr)
         columns = check(expression, term.expr)
         self.metrics = frozenset(column.name for column in columns.values())
@@ -99,6 +100,10 @@ class MetricWatch:
                 }
                 parts.append(pl.DataFrame(columns, schema=parts[0].schema))
         return pl.concat(parts).filter(pl.col("value").is_not_nan())
+
+    def fresh(self) -> MetricWatch:
+        """Return the same term with nothing read yet."""
+        return MetricWatch(self.term, most_series=self._most_series)
 
     def _told(self, looks: Iterator[Seen]) -> list[Item]:
         found: list[Item] = []

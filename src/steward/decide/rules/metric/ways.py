@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from steward.decide.rules.metric.arranging import Arranged
 from steward.decide.rules.metric.intake import Intake
-from steward.decide.rules.metric.kernels import Floats, Longs, Points, Samples, Stretches, expire
+from steward.decide.rules.metric.kernels import (
+    NEVER_NS,
+    Floats,
+    Longs,
+    Points,
+    Samples,
+    Stretches,
+    expire,
+)
 from steward.decide.rules.metric.looking import Apart, Together
 from steward.decide.rules.metric.promql.evaluating import evaluate
 from steward.decide.rules.metric.promql.expression import Expression
@@ -19,9 +27,8 @@ from steward.decide.rules.metric.promql.vectors import Labels, Rows
 from steward.decide.rules.metric.series import entity_named
 from steward.errors import StewardError
 
-__all__ = ["NEVER_NS", "ApartWay", "Seen", "Silence", "TogetherWay", "Way"]
+__all__ = ["ApartWay", "Seen", "Silence", "TogetherWay", "Way"]
 
-NEVER_NS = 2**62
 _STEP_NS = 10**9  # how often what compares entities is looked at, unless the rule says
 _MOST_CELLS = 2_000_000
 
@@ -63,16 +70,17 @@ def _widened(state: Stretches, size: int) -> Stretches:
         np.append(state.since, np.full(more, -1)),
         np.append(state.told, np.zeros(more, bool)),
         np.append(state.last, np.full(more, -NEVER_NS)),
+        np.append(state.step, np.zeros(more, np.int64)),
     )
 
 
 def _only(state: Stretches, kept: NDArray[np.bool_] | Longs) -> Stretches:
-    return Stretches(state.since[kept], state.told[kept], state.last[kept])
+    return Stretches(state.since[kept], state.told[kept], state.last[kept], state.step[kept])
 
 
 def _nothing() -> Stretches:
     none = np.zeros(0, np.int64)
-    return Stretches(none, np.zeros(0, bool), none)
+    return Stretches(none, np.zeros(0, bool), none, none)
 
 
 class _Silences:

@@ -1,0 +1,280 @@
+"""Telemetry that lies in files, as the rule engine reads it: frames and events, oldest first.
+
+A file of any format that `observe import` knows, a folder of such files, or a folder that steward
+recorded itself. Whatever does not fit into memory goes through a store folder that is thrown away.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+
+from steward.decide.rules.metric import phase_frame, span_events
+from steward.errors import StewardError
+from steward.model.event import Event, Observation
+from steward.model.frame import ENTITY, T_S, Frame, empty_frame
+from steward.model.metrics import METRICS
+from steward.model.span import Span
+from steward.observe.exporting import Choice, frames
+from steward.observe.importing import IMPORTERS, Source, Work, work_for
+from steward.observe.importing.source import Head, Tally
+from steward.store.files.json_lines import read_json_lines
+from steward.store.files.other import Other
+from steward.store.files.spans import labelled, read_spans
+from steward.store.recording import Recording
+from steward.store.telemetry import Telemetry
+
+__all__ = ["telemetry_frames"]
+
+MOST_ROWS = 1_000_000  # that are kept in memory; a longer file goes through the disk
+_WINDOW_ROWS = 200_000
+_WINDOW_S = 600
+_MOST_CUTS = 500  # of one window, between events
+_KNOWN = frozenset(each.name for each in METRICS)
+
+Reading = Frame | tuple[Event, ...]
+
+
+def telemetry_frames(
+    path: Path, wants: frozenset[str], *, tally: Tally | None = None
+) -> Iterator[Reading]:
+    """Read telemetry: frames with the wanted columns, and events between them, by time.
+
+    `wants` are names as `MetricWatch.metrics` has them: ours, or those of metrics that nobody has
+    translated. Frames also say who held an entity (`job_id`) and which phases lasted. What could
+    not be used is in `tally`.
+    """
+    tally = Tally() if tally is None else tally
+    if not path.exists():
+        raise StewardError(
+            "there is no such file or folder", where=str(path), hint="check the name"
+        )
+    if (path / "telemetry").is_dir() or (path / "other").is_dir():
+        yield from _recorded(path, wants, tally)
+        return
+    works = [work_for(Source(path=file)) for file in _files(path, tally)]
+    gathered = _Gathered(wants=wants)
+    seen = _observations(works, tally)
+    for observation in seen:
+        gathered.add(observation)
+        if gathered.rows > MOST_ROWS:
+            yield from _through_disk(gathered, seen, tally)
+            return
+    yield from _with_events(gathered.windows(), gathered.spans, gathered.events, wants)
+
+
+def _files(path: Path, tally: Tally) -> list[Path]:
+    """Return the files to read: one, or those of a folder that are of any format."""
+    if not path.is_dir():
+        return [path]
+    found = []
+    for file in sorted(each for each in path.iterdir() if each.is_file()):
+        head = Head.of(file)
+        if any(each.recognises(head) for each in IMPORTERS.values()):
+            found.append(file)
+        else:
+            tally.note(f"{file.name} is no telemetry")
+    if not found:
+        raise StewardError(
+            "no file in it is telemetry",
+            where=str(path),
+            hint="give CSV, Parquet or OpenMetrics files, or a folder that steward recorded",
+        )
+    return found
+
+
+def _observations(works: Sequence[Work], tally: Tally) -> Iterator[Observation]:
+    for work in works:
+        yield from work.importer.read(work.source, tally)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Gathered:
+    """What was read, in memory; only the wanted columns."""
+
+    wants: frozenset[str]
+    rows: int = 0
+    tables: list[Frame] = field(default_factory=list)
+    other: list[Frame] = field(default_factory=list)
+    spans: tuple[Span, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    def add(self, seen: Observation) -> None:
+        for table in seen.tables:
+            kept = [name for name in table.columns if name in self.wants]
+            if kept:
+                self.tables.append(table.select(T_S, ENTITY, *kept))
+                self.rows += table.height
+        if seen.other.height:
+            other = seen.other.filter(pl.col("metric").is_in(list(self.wants)))
+            self.other.append(other)
+            self.rows += other.height
+        self.spans += seen.spans
+        self.events += seen.events
+
+    def windows(self) -> Iterator[Frame]:
+        """Give rows by time, so many at once that no rows of one moment are torn apart."""
+        whole = _beside(self.tables, pl.concat([_no_other(), *self.other])).sort(T_S, ENTITY)
+        begin = 0
+        while begin < whole.height:
+            end = min(begin + _WINDOW_ROWS, whole.height)
+            last_s = whole[T_S][end - 1]
+            end = begin + int((whole[T_S].slice(begin) <= last_s).sum())
+            yield whole.slice(begin, end - begin)
+            begin = end
+
+    def into(self, recording: Recording) -> None:
+        """Put all of it into a store folder."""
+        for table in self.tables:
+            recording.telemetry.append(table)
+        for other in self.other:
+            recording.other.keep(other)
+        recording.spans.keep(self.spans)
+
+
+def _no_other() -> Frame:
+    return Observation().other
+
+
+def _beside(tables: Sequence[Frame], other: Frame) -> Frame:
+    """Return known and other metrics as columns of one frame."""
+    parts = [*tables]
+    if other.height:
+        wide = other.group_by(T_S, ENTITY, "metric").agg(pl.col("value").last())
+        parts.append(wide.pivot("metric", index=[T_S, ENTITY], values="value"))
+    return pl.concat([empty_frame(), *parts], how="diagonal")
+
+
+def _through_disk(
+    gathered: _Gathered, rest: Iterator[Observation], tally: Tally
+) -> Iterator[Reading]:
+    with tempfile.TemporaryDirectory(prefix="steward-telemetry-") as name:
+        folder = Path(name)
+        with closing(Recording(folder, keep_days=float("inf"))) as recording:
+            gathered.into(recording)
+            events = gathered.events
+            for seen in rest:
+                only = _Gathered(wants=gathered.wants)
+                only.add(seen)
+                only.into(recording)
+                events += seen.events
+            recording.settle()
+        gathered.tables, gathered.other = [], []
+        yield from _recorded(folder, gathered.wants, tally, events=events)
+
+
+# -- what steward recorded -----------------------------------------------------------------------
+
+
+def _recorded(
+    folder: Path, wants: frozenset[str], tally: Tally, *, events: tuple[Event, ...] = ()
+) -> Iterator[Reading]:
+    spans = read_spans(folder / "spans.jsonl", tally.note)
+    events += tuple(_events(folder / "events.jsonl", tally))
+    telemetry = Telemetry(folder / "telemetry")
+    other = Other(folder / "other") if (folder / "other").is_dir() else None
+    try:
+        windows = _stored_windows(telemetry, other, wants, tally)
+        yield from _with_events(windows, spans, events, wants)
+    finally:
+        telemetry.close()
+        if other is not None:
+            other.table.close()
+    for said in telemetry.damage():
+        tally.note(said)
+
+
+def _stored_windows(
+    telemetry: Telemetry, other: Other | None, wants: frozenset[str], tally: Tally
+) -> Iterator[Frame]:
+    """Give what is known and what is not by the same windows of time."""
+    known = tuple(sorted(wants & _KNOWN))
+    strangers = sorted(wants - _KNOWN)
+    if not strangers or other is None:
+        if known:
+            yield from _tallied(frames(telemetry, Choice(metrics=known), window_s=_WINDOW_S), tally)
+        return
+    hours = {*telemetry.table.parts.between(0.0, 1e12), *other.table.parts.between(0.0, 1e12)}
+    for hour in sorted(hours):
+        for begin_s in range(hour * 3600, (hour + 1) * 3600, _WINDOW_S):
+            end_s = begin_s + _WINDOW_S - 1e-6
+            rows = [telemetry.read(metrics=known, from_s=begin_s, to_s=end_s)] if known else []
+            more = other.read(from_s=begin_s, to_s=end_s)
+            more = more.filter(pl.col("metric").is_in(strangers))
+            yield from _tallied([_beside(rows, more).sort(T_S, ENTITY)], tally)
+
+
+def _tallied(windows: Iterator[Frame] | list[Frame], tally: Tally) -> Iterator[Frame]:
+    for frame in windows:
+        tally.rows += frame.height
+        if frame.height:
+            yield frame.sort(T_S, ENTITY)
+
+
+def _events(file: Path, tally: Tally) -> Iterator[Event]:
+    for record in read_json_lines(file, tally.note):
+        texts = {key: str(record.get(key, "")) for key in ("kind", "subject", "text", "source")}
+        try:
+            yield Event(t_s=float(str(record["t_s"])), **texts)
+        except (KeyError, ValueError):
+            tally.refuse("an event has no time", file.name)
+
+
+# -- both ----------------------------------------------------------------------------------------
+
+
+def _with_events(
+    windows: Iterator[Frame],
+    spans: Sequence[Span],
+    events: Sequence[Event],
+    wants: frozenset[str],
+) -> Iterator[Reading]:
+    """Give frames with what spans say of them, cut where something happened."""
+    phases = "steward_phase" in wants
+    starts = [span.from_s for span in spans] + [event.t_s for event in events]
+    done_s = min(starts, default=0.0)
+    for frame in windows:
+        done_s = min(done_s, float(frame[T_S][0]))
+        end_s = float(frame[T_S][-1]) + 1e-6
+        rows = _held(frame, spans)
+        if phases:
+            lasting = phase_frame(spans, from_s=done_s, to_s=end_s)
+            rows = pl.concat([rows, lasting], how="diagonal").sort(T_S, ENTITY)
+        yield from _cut(rows, _happened(spans, events, done_s, end_s))
+        done_s = end_s
+    rest = _happened(spans, events, done_s, float("inf"))
+    if rest:
+        yield rest
+
+
+def _held(frame: Frame, spans: Sequence[Span]) -> Frame:
+    """Say in each row who held its entity, where anybody did."""
+    jobs = [span for span in spans if span.kind == "job"]
+    return labelled(frame, jobs, "job").rename({"job": "job_id"}) if jobs else frame
+
+
+def _happened(
+    spans: Sequence[Span], events: Sequence[Event], from_s: float, to_s: float
+) -> tuple[Event, ...]:
+    own = [event for event in events if from_s <= event.t_s < to_s]
+    both = [*own, *span_events(spans, from_s=from_s, to_s=to_s)]
+    return tuple(sorted(both, key=lambda event: event.t_s))
+
+
+def _cut(frame: Frame, events: Sequence[Event]) -> Iterator[Reading]:
+    """Give rows and events in the order of their times; many events are put together."""
+    size = max(1, -(-len(events) // _MOST_CUTS))
+    groups = [tuple(events[i : i + size]) for i in range(0, len(events), size)]
+    edges = [frame[T_S].search_sorted(group[0].t_s, side="left") for group in groups]
+    places = [0, *(int(edge) for edge in edges), frame.height]
+    for number, (begin, end) in enumerate(pairwise(places)):
+        if end > begin:
+            yield frame.slice(begin, end - begin)
+        if number < len(groups):
+            yield groups[number]

@@ -22,7 +22,7 @@ class Training:
         self.torch: Any = importlib.import_module("torch")
         torch = self.torch
         kind = torch.float32 if full else torch.bfloat16  # float32 without TF32: no tensor cores
-        width, depth, batch = (512, 96, 64) if small else (8192, 8, 1024 if full else 4096)
+        width, depth, batch = (512, 32, 64) if small else (8192, 8, 1024 if full else 4096)
         layers = [
             layer
             for _ in range(depth)
@@ -49,6 +49,16 @@ class Training:
             steps += 4
             self.torch.cuda.synchronize()
         return steps, time.perf_counter() - began
+
+    def marks(self, seconds: float) -> list[float]:
+        """Train for so long; return when each step began, and when the last one ended."""
+        self.torch.cuda.synchronize()
+        marks = [time.time()]
+        while marks[-1] < marks[0] + seconds:
+            self.step()
+            self.torch.cuda.synchronize()
+            marks.append(time.time())
+        return marks
 
 
 class Starved(Training):

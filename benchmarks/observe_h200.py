@@ -306,7 +306,7 @@ def pace(seconds: float, keep: Path | None = None) -> tuple[dict[str, Any], Bars
     low, high = cost["interval"]
     progress(f"pace: launch-bound {cost['slower']:+.4%} [{low:+.4%}, {high:+.4%}]")
     return {"1 handles every 0.1 s": one, "kinds": kinds, "launch-bound": cost}, [
-        bar("seconds of training", one["seconds"], ">=", 600),
+        bar("seconds of sampling", one["seconds"], ">=", 600),
         bar("samples per second", one["samples_per_s"], ">=", 9.9),
         bar("share of deadlines missed", one["missed_share"], "<=", 0.01),
         bar("share of a core, 1 GPU", one["cpu_share"], "<=", 0.01),

@@ -79,6 +79,13 @@ class Engine:
         """The metrics that some rule looks at."""
         return frozenset().union(*(each.metrics for each in self._watches.values()))
 
+    def holding(self) -> dict[str, frozenset[str]]:
+        """Return by expression the entities for which a condition was told and still holds."""
+        found: dict[str, frozenset[str]] = {}
+        for term, watch in self._watches.items():
+            found[term.expr] = found.get(term.expr, frozenset()) | watch.holding()
+        return found
+
     def expect(self, streams: Iterable[str]) -> None:
         """Announce streams by name, so that rules over several of them wait for the slowest."""
         for name in streams:

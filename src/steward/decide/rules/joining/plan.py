@@ -132,7 +132,8 @@ class _Planner:
         whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
         join = Join(
             rule=self.rule,
-            shape=_shape(node, slots, intervals=True),
+            # Lines of one node are in order, as without a join.
+            shape=_shape(node, slots, intervals=not all(isinstance(each, Term) for each in whats)),
             correlations=node.correlations,
             per_entity=not node.correlations
             and all(isinstance(each, MetricTerm) for each in whats),

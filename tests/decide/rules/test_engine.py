@@ -90,6 +90,15 @@ def test_hits_come_in_the_order_in_which_they_were_certain(mode: Mode) -> None:
 
 
 @BOTH
+def test_the_line_that_ends_a_wait_may_be_one_that_is_looked_for(mode: Mode) -> None:
+    engine = Engine([rule(ALONE)], mode=mode)
+
+    hits = engine.read(block_of([(1, "<A>"), (12, "<A>"), (13, "x")]))
+
+    assert [(hit.t_ns, hit.fired_ns) for hit in hits] == [(1, 12)]
+
+
+@BOTH
 def test_time_alone_lets_what_waits_fire(mode: Mode) -> None:
     engine = Engine([rule(ALONE)], mode=mode)
     engine.read(block_of([(1, "<A>")]))

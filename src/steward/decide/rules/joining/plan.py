@@ -114,9 +114,9 @@ class _Planner:
         slots = slots_of(node.kind, node.clauses)
         masks: dict[Term, int] = {}
         whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
-        for bit, what in enumerate(whats):
-            if isinstance(what, Term):
-                masks[what] = masks.get(what, 0) | 1 << bit
+        terms = [what for what in whats if isinstance(what, Term)]  # all of them: it is plain
+        for bit, term in enumerate(terms):
+            masks[term] = masks.get(term, 0) | 1 << bit
         return Leaf(
             rule=self.rule,
             source=node.source,

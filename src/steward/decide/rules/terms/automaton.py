@@ -21,7 +21,7 @@ Ints = NDArray[np.int32]
 Places = NDArray[np.uint32]
 Bytes = NDArray[np.uint8]
 
-_LONGEST_KEY = 32  # of a literal this much is in the automaton; the rest is compared
+_LONGEST_KEY = 10  # of a literal this much is in the automaton; the rest is compared
 _ROOM = 4096  # pairs that are noted before Python takes them over
 _ENDING = np.uint32(1 << 31)
 _FOLD = np.arange(256, dtype=np.uint8)

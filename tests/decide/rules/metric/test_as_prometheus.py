@@ -31,6 +31,7 @@ from steward.clients.prometheus import PrometheusServer, QuerySeries
 from steward.clients.web import Endpoint
 from steward.decide.rules.metric import compile_metric
 from steward.errors import StewardError
+from steward.inspection.asking import asked_metrics
 from steward.model.label import entity_of
 from steward.model.rules import MetricTerm
 from steward.observe.translate.outgoing import series_of
@@ -128,6 +129,29 @@ def test_what_was_recorded_is_what_it_says_today(
     for expr, answer in kept.items():
         now = _theirs(server.query_range(expr, from_s=first_s, to_s=last_s, step_s=STEP_S))
         assert now == pytest.approx(answer, rel=1e-9, abs=1e-9), expr
+
+
+def test_a_prometheus_that_is_asked_finds_the_same(
+    asked: tuple[PrometheusServer, pl.DataFrame],
+) -> None:
+    server, frame = asked
+    term = MetricTerm(expr=f"min by (node) ({B}) < 0.4", for_s=45, interval_s=15)
+    own, theirs = compile_metric(term), asked_metrics(server)(term)
+
+    expected = [*own.take(frame), *own.finish()]
+    found = [*theirs.take(frame), *theirs.finish()]
+
+    assert [(each.t_ns, each.since_ns, each.entity, each.value) for each in found] == [
+        (each.t_ns, each.since_ns, each.entity, each.value) for each in expected
+    ]
+    assert found
+
+
+def test_what_prometheus_refuses_is_refused_at_once(
+    asked: tuple[PrometheusServer, pl.DataFrame],
+) -> None:
+    with pytest.raises(StewardError, match="parse error"):
+        asked_metrics(asked[0])(MetricTerm(expr="sum("))
 
 
 @pytest.mark.parametrize(

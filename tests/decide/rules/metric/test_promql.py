@@ -198,7 +198,8 @@ def test_nothing_to_aggregate_is_nothing() -> None:
     st.lists(
         st.sampled_from(
             [B, "sum", "rate", "by", "(", ")", "[5m]", "{", "}", "node", "=", '"n1"', ",", "<",
-             "0.3", "and", "on", "-", "^", "offset", "5m", "bool", "group_left", "absent", ":", "@", "'"]
+             "0.3", "and", "on", "-", "^", "offset", "5m", "bool", "group_left", "absent", ":",
+             "@", "'"]
         ),
         max_size=14,
     ).map(" ".join)

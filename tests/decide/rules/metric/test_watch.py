@@ -170,6 +170,29 @@ def test_forgetting_keeps_what_a_selector_means() -> None:
     assert {item.entity for item in found} == {"n7/gpu1", "n8/gpu1"}
 
 
+def test_results_are_forgotten_when_there_are_too_many() -> None:
+    expr = "avg by (node) (steward_gpu_busy_share) < 0.3"
+    idle = compile_metric(MetricTerm(expr=expr, for_s=20), most_series=10)
+    found = []
+
+    for turn in range(4):
+        names = {"n1/gpu0": [0.1], **{f"m{turn}-{i}/gpu0": [0.9] for i in range(9)}}
+        found += idle.take(busy(names, from_s=1000.0 + 10 * turn))
+
+    assert told(found) == [("n1", 1020.0, 1000.0)]
+    assert idle.counts.evicted > 20
+
+
+def test_one_of_two_metrics_may_come_later() -> None:
+    both = watch("steward_gpu_busy_share < 0.3 and steward_gpu_power_watts > 300")
+
+    first = both.take(busy({"n1/gpu0": [0.1], "n2/gpu0": [0.1]}))
+    second = both.take(busy({"n1/gpu0": [400.0]}, metric="gpu.power_watts", from_s=1010.0))
+
+    assert first == []
+    assert told(second) == [("n1/gpu0", 1010.0, 1010.0)]
+
+
 def test_a_series_ends_when_another_job_gets_the_gpu() -> None:
     idle = watch(for_s=30)
     frame = busy({"n1/gpu0": [0.1] * 8}).with_columns(

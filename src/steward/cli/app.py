@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from steward import __version__
-from steward.cli import config, decisions, doctor, findings, lab, observe, report, token, up
+from steward.cli import config, decisions, doctor, findings, lab, observe, report, rules, token, up
 from steward.cli.options import Json
 from steward.cli.output import print_error, print_json
 from steward.errors import StewardError
@@ -107,9 +107,9 @@ app.command(name="up")(up.up)
 app.command(name="doctor")(doctor.doctor)
 app.add_typer(decisions.app, name="decisions")
 app.add_typer(findings.app, name="findings")
-app.add_typer(observe.app, name="observe")
 app.command(name="report")(report.report)
 app.add_typer(observe.app, name="observe")
+app.add_typer(rules.app, name="rules")
 app.add_typer(lab.app, name="lab")
 app.add_typer(config.app, name="config")
 app.add_typer(token.app, name="token")

@@ -7,26 +7,52 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steward.errors import StewardError
-from steward.model.rules import Rule
+from steward.inspection.feeding import LogFeed, TelemetryFeed
+from steward.model.rules import Node, Rule, Stream
 from steward.store.rules import read_rules
 
-__all__ = ["RuleFolder", "rule_folders"]
+__all__ = ["Example", "RuleFolder", "rule_folders", "sources_of"]
 
-_EXAMPLE = re.compile(r"test(?P<silent>-fp)?(?:-[\w.-]+?)?\.(?P<kind>log|csv)(?:\.gz|\.zst)?")
+_EXAMPLE = re.compile(
+    r"(?P<name>test(?P<silent>-fp)?(?:-[\w-]+)?)(?:\.(?P<source>[\w.-]+?))?"
+    r"\.(?P<kind>log|csv|parquet)(?:\.gz|\.zst)?"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """Files that are read together: the logs and series of one case."""
+
+    name: str  # such as `test-fp`
+    logs: tuple[tuple[Path, str], ...]  # with the source that the file's name gives, or ''
+    series: tuple[Path, ...]
+
+    def feeds(self, rule: Rule, *, sources: bool) -> tuple[LogFeed | TelemetryFeed, ...]:
+        """Return what the engine is given; with `sources`, logs are of those the rule names."""
+        named = sources_of(rule.root)
+        alone = named[0] if sources and len(named) == 1 else ""
+        logs = [
+            LogFeed(
+                stream=Stream(name=file.name, source=(source or alone) if sources else ""),
+                sources=(file,),
+            )
+            for file, source in self.logs
+        ]
+        return (*logs, *(TelemetryFeed(path=path) for path in self.series))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFolder:
-    """One rule and its examples. Each example is one or more files that are read together.
+    """One rule and its examples.
 
-    Files that share what stands between `test` (or `test-fp`) and the ending belong together: a log
-    and a series of the same time.
+    Files that are called the same up to the first dot belong together: `test.log` and `test.csv`,
+    or `test.cre.log.kernel.log` and `test.cre.log.nccl.log`, which say what their sources are.
     """
 
     rule: Rule
     folder: Path
-    firing: tuple[tuple[Path, ...], ...]
-    silent: tuple[tuple[Path, ...], ...]
+    firing: tuple[Example, ...]
+    silent: tuple[Example, ...]
 
 
 def rule_folders(folder: Path, *, lenient: bool) -> tuple[RuleFolder, ...]:
@@ -51,16 +77,30 @@ def _rule_files(folder: Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def sources_of(node: Node) -> tuple[str, ...]:
+    """Return the sources of logs that a rule names, each once."""
+    below = [sources_of(each.what) for each in node.clauses if isinstance(each.what, Node)]
+    named = [node.source, *(name for names in below for name in names)]
+    return tuple(dict.fromkeys(name for name in named if name))
+
+
 def _with_examples(rule: Rule, folder: Path) -> RuleFolder:
-    examples: dict[bool, dict[str, list[Path]]] = {False: {}, True: {}}
+    found: dict[tuple[bool, str], list[tuple[Path, re.Match[str]]]] = {}
     for file in sorted(folder.iterdir()):
         match = _EXAMPLE.fullmatch(file.name)
         if match is not None:
-            group = file.name.partition(".")[0]
-            examples[match["silent"] is not None].setdefault(group, []).append(file)
+            key = (match["silent"] is not None, match["name"])
+            found.setdefault(key, []).append((file, match))
+    examples = {key: _example(key[1], files) for key, files in found.items()}
     return RuleFolder(
         rule=rule,
         folder=folder,
-        firing=tuple(tuple(files) for files in examples[False].values()),
-        silent=tuple(tuple(files) for files in examples[True].values()),
+        firing=tuple(each for (silent, _), each in examples.items() if not silent),
+        silent=tuple(each for (silent, _), each in examples.items() if silent),
     )
+
+
+def _example(name: str, files: list[tuple[Path, re.Match[str]]]) -> Example:
+    logs = [(file, match["source"] or "") for file, match in files if match["kind"] == "log"]
+    series = [file for file, match in files if match["kind"] != "log"]
+    return Example(name=name, logs=tuple(logs), series=tuple(series))

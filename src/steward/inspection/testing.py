@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from steward.decide.rules.engine import Engine
 from steward.errors import StewardError
@@ -123,12 +122,11 @@ def _loud(folder: RuleFolder, engine: Engine, mode: Mode) -> Iterator[str]:
             yield f"it fires on {example.name}, where it must stay silent"
 
 
-def _hits(
-    example: Example, folder: RuleFolder, engine: Engine, mode: Mode
-) -> Counter[str] | str:
+def _hits(example: Example, folder: RuleFolder, engine: Engine, mode: Mode) -> Counter[str] | str:
     """Return the hits of each rule, or what is wrong with the example."""
     try:
-        hits = feed(engine.fresh(), example.streams(folder.rule, mode), mode=mode)
+        feeds = example.feeds(folder.rule, sources=mode is Mode.STRICT)
+        hits = list(feed(engine.fresh(), feeds, mode=mode))
     except StewardError as fault:
         return f"{example.name} cannot be read: {fault}"
     return Counter(hit.rule for hit in hits)

@@ -25,6 +25,7 @@ from steward.store.files.parquet import (
     columns_of,
     live_files,
     replaced_files,
+    rows_of,
     scan,
     write_frame,
 )
@@ -35,7 +36,8 @@ _EVERY_S = 60.0
 _GRACE_S = 300.0  # samples may come late; after that an hour is closed
 _DAY_S = 86_400.0
 LEVEL = 9  # written once, kept for weeks
-_MAX_ROWS = 1_000_000  # of one compacted file: bounds the memory that compaction takes
+_MAX_VALUES = 16_000_000  # of one compacted file: bounds the memory that compaction takes
+_MAX_FILES = 32  # at once: what files say about their columns takes as much memory as these
 
 
 class Keeper:
@@ -48,13 +50,13 @@ class Keeper:
         keep_days: float,
         note: Note,
         shape: Shape = Shape(),  # noqa: B008 - a frozen value
-        max_rows: int = _MAX_ROWS,
+        max_values: int = _MAX_VALUES,
         after: Callable[[int], None] = lambda _part: None,
     ) -> None:
         self._after = after  # what is due when a partition is compact, beside the caller's thread
         self._parts = parts
         self._shape = shape
-        self._max_rows = max_rows
+        self.max_values = max_values  # may be changed at any time
         self._keep_s = keep_days * _DAY_S
         self._note = note
         self._lock_handle: int | None = None
@@ -180,16 +182,16 @@ class Keeper:
         sets: dict[tuple[str, ...], list[Path]] = {}
         for file in live:
             sets.setdefault(columns_of(file, self._shape), []).append(file)
-        for alike in (files for files in sets.values() if len(files) > 1):
-            rows = {
-                file: pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
-                for file in alike
-            }
+        for columns, alike in sets.items():
+            if len(alike) == 1:
+                continue
+            width = len(self._shape.names) + len(columns)
+            values = {file: rows_of(file) * width for file in alike}
             group: list[Path] = []
             total = 0
-            for file in sorted(alike, key=lambda file: (rows[file], file)):
-                total += rows[file]
-                if group and total > self._max_rows:
+            for file in sorted(alike, key=lambda file: (values[file], file))[:_MAX_FILES]:
+                total += values[file]
+                if group and total > self.max_values:
                     break
                 group.append(file)
             if len(group) > 1:

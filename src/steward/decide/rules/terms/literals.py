@@ -1,21 +1,24 @@
 """What a text must contain so that a part of a regular expression can match in it at all.
 
 Sets of strings are worked out bottom up: `exact` is everything that a part can match where that is
-a short list; `need` is a list of which every match has at least one in it. Whatever is not
-understood counts as anything, so that a gap here costs time and never a match.
+a short list; `need` is a list of ways: every match has all strings of at least one of them in it.
+Whatever is not understood counts as anything, so that a gap here costs time and never a match.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 __all__ = ["ANYTHING", "NOTHING", "Facts", "Literal", "Need", "either", "letters", "sequence"]
 
 _MOST_EXACT = 16  # strings in a product: more of them say little more
-_MOST_NEEDED = 200
+_MOST_WAYS = 200
+_MOST_TOGETHER = 3  # strings of one way
 _SHORTEST = 2  # one letter is in nearly every line
+_WORTH_ADDING = 4  # letters of a string that is looked for besides a better one
 _LONG_ENOUGH = 8  # from here on fewer strings are better than longer ones
 # What Unicode calls the same letter in another case, outside ASCII.
 _ODD_FOLDS = {"k": "\u212a", "s": "\u017f"}
@@ -28,11 +31,14 @@ class Literal(NamedTuple):
     caseless: bool = False
 
 
+Way = frozenset[Literal]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Every matching text has one of `literals`; `enough` where each text with one matches."""
+    """Every matching text has all of one of `ways` in it; `enough` where all these match."""
 
-    literals: frozenset[Literal]
+    ways: frozenset[Way]
     enough: bool = False
 
 
@@ -42,6 +48,7 @@ class _Text(NamedTuple):
 
 
 _Texts = frozenset[_Text]
+_Ways = frozenset[_Texts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +56,12 @@ class Facts:
     """What is known about the matches of a part of an expression."""
 
     exact: _Texts | None = None
-    need: _Texts | None = None
+    need: _Ways | None = None
 
     @property
-    def best(self) -> _Texts | None:
-        """The list that says most."""
-        return _better(self.exact, self.need)
+    def ways(self) -> _Ways | None:
+        """What every match needs; None where that would be in nearly every line."""
+        return self.need if self.exact is None else _ways(self.exact)
 
     def times(self, least: int, most: int | None) -> Facts:
         """Return what is known when the part comes so often; None is without end."""
@@ -62,21 +69,21 @@ class Facts:
             return self
         if self.exact is not None and most is not None and most * len(self.exact) <= _LONG_ENOUGH:
             return either([sequence([self] * often) for often in range(least, most + 1)])
-        return Facts(need=self.best) if least else ANYTHING
+        return Facts(need=self.ways) if least else ANYTHING
 
     def needed(self, *, plain: bool) -> Need | None:
-        """Return what to look for, or None where that would be nearly everywhere.
+        """Return what to look for, or None where nothing is certain.
 
         `plain`: nothing but these strings decides, no anchors.
         """
-        best = self.best
-        if best is None or _shortest(best) < _SHORTEST:
+        if self.ways is None:
             return None
-        literals = frozenset(_as_literal(each) for each in best)
-        odd = frozenset(Literal(fold.encode()) for each in best for fold in _odd_folds(each))
+        ways = {frozenset(map(_as_literal, way)) for way in self.ways}
+        texts = [each for way in self.ways for each in way]
+        odd = {frozenset({Literal(fold.encode())}) for each in texts for fold in _odd_folds(each)}
         # A part in one case and a part in any case are looked for in any case together.
-        sharp = plain and best is self.exact and not any(each.caseless for each in best)
-        return Need(literals=literals | odd, enough=sharp)
+        sharp = plain and self.exact is not None and not any(each.caseless for each in texts)
+        return Need(ways=frozenset(ways | odd), enough=sharp)
 
 
 NOTHING = Facts(exact=frozenset({_Text("", caseless=False)}))  # matches, and takes no text
@@ -86,8 +93,8 @@ ANYTHING = Facts()
 def letters(characters: Iterable[str], *, caseless: bool) -> Facts:
     """Return the facts of one character out of a few."""
     texts = frozenset(_Text(each, caseless and each.isalpha()) for each in characters)
-    vague = any(_is_vague(each, caseless=caseless) for each in characters)
-    return ANYTHING if vague or not 0 < len(texts) <= _MOST_EXACT else Facts(exact=texts)
+    vague = any(_is_vague(each.text, caseless=caseless) for each in texts)
+    return ANYTHING if vague or len(texts) > _MOST_EXACT else Facts(exact=texts)
 
 
 def _is_vague(character: str, *, caseless: bool) -> bool:
@@ -99,16 +106,14 @@ def _is_vague(character: str, *, caseless: bool) -> bool:
 
 def sequence(parts: Sequence[Facts]) -> Facts:
     """Return the facts of parts that follow one another."""
-    run, best, whole = NOTHING.exact, None, True
+    run, needs = NOTHING, list[_Ways | None]()
     for part in parts:
-        product = None if part.exact is None else _product(run, part.exact)
-        if product is not None:
-            run = product
-            continue
-        whole = False
-        best = _better(_better(best, run), part.need)
-        run = part.exact or NOTHING.exact
-    return Facts(exact=run) if whole else Facts(need=_better(best, run))
+        longer = _one_after_the_other(run, part)
+        if longer is None:
+            needs += [run.ways, part.need]
+            longer = NOTHING if part.exact is None else part
+        run = longer
+    return Facts(need=_all_of([*needs, run.ways])) if needs else run
 
 
 def either(branches: Sequence[Facts]) -> Facts:
@@ -116,35 +121,49 @@ def either(branches: Sequence[Facts]) -> Facts:
     exacts = [each.exact for each in branches if each.exact is not None]
     if len(exacts) == len(branches):
         exact = frozenset[_Text]().union(*exacts)
-        if len(exact) <= _MOST_NEEDED:
+        if len(exact) <= _MOST_WAYS:
             return Facts(exact=exact)
-    needs = [each.best for each in branches]
-    known = [each for each in needs if each is not None]
-    need = frozenset[_Text]().union(*known)
-    return Facts(need=need) if len(known) == len(needs) and len(need) <= _MOST_NEEDED else ANYTHING
+    known = [each.ways for each in branches if each.ways is not None]
+    ways = frozenset[_Texts]().union(*known)
+    return Facts(need=ways) if len(known) == len(branches) and len(ways) <= _MOST_WAYS else ANYTHING
 
 
-def _product(first: _Texts | None, second: _Texts) -> _Texts | None:
-    if first is None or len(first) * len(second) > _MOST_EXACT:
+def _one_after_the_other(first: Facts, second: Facts) -> Facts | None:
+    if first.exact is None or second.exact is None:
         return None
-    return frozenset(
-        _Text(a.text + b.text, a.caseless or b.caseless) for a in first for b in second
+    if len(first.exact) * len(second.exact) > _MOST_EXACT:
+        return None
+    pairs = product(first.exact, second.exact)
+    return Facts(
+        exact=frozenset(_Text(a.text + b.text, a.caseless or b.caseless) for a, b in pairs)
     )
 
 
-def _better(first: _Texts | None, second: _Texts | None) -> _Texts | None:
-    if first is None or second is None:
-        return first if second is None else second
-    return max(first, second, key=_worth)
+def _all_of(needs: Sequence[_Ways | None]) -> _Ways | None:
+    """Return ways that have a part of each need, the best ones first."""
+    known = sorted((each for each in needs if each is not None), key=_worth, reverse=True)
+    if not known:
+        return None
+    ways = known[0]
+    for more in known[1:]:
+        if _worth(more)[0] >= _WORTH_ADDING and len(ways) * len(more) <= _MOST_WAYS:
+            ways = frozenset(_longest_of(a | b) for a, b in product(ways, more))
+    return ways
 
 
-def _worth(texts: _Texts) -> tuple[int, int, int]:
-    shortest = _shortest(texts)
-    return min(shortest, _LONG_ENOUGH), -len(texts), shortest
+def _longest_of(way: _Texts) -> _Texts:
+    return frozenset(sorted(way, key=lambda each: (-len(each.text), each))[:_MOST_TOGETHER])
 
 
-def _shortest(texts: _Texts) -> int:
-    return min(len(each.text) for each in texts)
+def _worth(ways: _Ways) -> tuple[int, int, int]:
+    shortest = min(max(len(each.text) for each in way) for way in ways)
+    return min(shortest, _LONG_ENOUGH), -len(ways), shortest
+
+
+def _ways(texts: _Texts) -> _Ways | None:
+    if min(len(each.text) for each in texts) < _SHORTEST:
+        return None
+    return frozenset(frozenset({each}) for each in texts)
 
 
 def _as_literal(each: _Text) -> Literal:

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.decide.rules.terms.automaton import AutomatonSearch
 from steward.decide.rules.terms.literals import Literal, Need
 from steward.decide.rules.terms.program import needed_by_program
-from steward.decide.rules.terms.search import (
-    HyperscanSearch,
-    PlainSearch,
-    Search,
-    has_hyperscan,
-)
+from steward.decide.rules.terms.search import HyperscanSearch, Search, has_hyperscan
 from steward.decide.rules.terms.syntax import needed_by
 from steward.decide.rules.terms.term import Test, compile_term
+from steward.decide.rules.terms.ways import Ways
 from steward.model.rules import LogBlock, Term
 
 __all__ = ["Found", "Prefilter"]
@@ -53,25 +50,22 @@ class Prefilter:
         self._sure = np.array([need is not None and need.enough for need in needs], dtype=bool)
         self._json = np.array([each.kind == "jq" for each in self.terms], dtype=bool)
         self._everywhere = _longs([n for n, need in enumerate(needs) if need is None])
-        literals = sorted({each for need in needs if need for each in need.literals})
-        self._terms_of, self._first = _terms_by_literal(literals, needs)
-        self._search: Search = HyperscanSearch(literals) if accelerate else PlainSearch(literals)
+        self._ways = Ways(needs)
+        literals = self._ways.literals
+        self._search: Search = (
+            HyperscanSearch(literals) if accelerate else AutomatonSearch(literals)
+        )
 
     @property
     def unfiltered(self) -> tuple[Term, ...]:
         """The terms that nothing is known about: each entry is tested for them (jq: each JSON)."""
         return tuple(self.terms[number] for number in self._everywhere.tolist())
 
-    @property
-    def frequent(self) -> frozenset[Literal]:
-        """What turned out to be nearly everywhere: it is still found, only slower."""
-        return self._search.frequent
-
     def find(self, block: LogBlock) -> Found:
         """Return which terms hold for which entries: all of them, and no others."""
-        many = max(len(self.terms), 1)
-        pairs = np.unique(np.concatenate([self._suspected(block), self._untold(block)]))
-        entry, term = np.divmod(pairs, many)
+        suspected = self._ways.terms(*self._search.find(block))
+        pairs = np.sort(np.concatenate([suspected, self._untold(block)]))
+        entry, term = np.divmod(pairs, max(len(self.terms), 1))
         entry, term = self._leave_out_no_json(block, entry, term)
         holds = self._sure[term]
         texts, tests = block.text, self._tests
@@ -84,16 +78,6 @@ class Prefilter:
                 last, text = one, texts(one)
             holds[at] = tests[which](text)
         return Found(entry=entry[holds], term=term[holds])
-
-    def _suspected(self, block: LogBlock) -> Longs:
-        """Return the pairs for which a literal was found, as one number each."""
-        entries, literals = self._search.find(block)
-        often = self._first[literals + 1] - self._first[literals]
-        upto = np.cumsum(often)
-        within = np.arange(upto[-1] if len(upto) else 0) - np.repeat(upto - often, often)
-        terms = self._terms_of[np.repeat(self._first[literals], often) + within]
-        pairs: Longs = np.repeat(entries, often) * len(self.terms) + terms
-        return pairs
 
     def _untold(self, block: LogBlock) -> Longs:
         """Return each entry with each term that nothing is known about."""
@@ -111,26 +95,9 @@ class Prefilter:
 
 
 def _need(term: Term) -> Need | None:
-    match term.kind:
-        case "value":
-            return Need(literals=frozenset({Literal(term.text.encode())}), enough=True)
-        case "regex":
-            return needed_by(term.text)
-        case "jq":
-            return needed_by_program(term.text)
-
-
-def _terms_by_literal(
-    literals: Sequence[Literal], needs: Sequence[Need | None]
-) -> tuple[Longs, Longs]:
-    """Return the terms of each literal, one after the other, and where each literal's begin."""
-    owners: dict[Literal, list[int]] = {each: [] for each in literals}
-    for number, need in enumerate(needs):
-        for each in need.literals if need else ():
-            owners[each].append(number)
-    lists = [owners[each] for each in literals]
-    first = np.cumsum([0, *map(len, lists)])
-    return _longs([number for each in lists for number in each]), first.astype(np.int64)
+    if term.kind == "value":
+        return Need(ways=frozenset({frozenset({Literal(term.text.encode())})}), enough=True)
+    return needed_by(term.text) if term.kind == "regex" else needed_by_program(term.text)
 
 
 def _may_be_json(block: LogBlock, entries: Longs) -> NDArray[np.bool_]:

@@ -33,7 +33,7 @@ _SMALL_RANGE = re.compile(r"\brange\(\s*(?:\d{1,3}\s*;\s*)?(?:\d{1,3}|1000)\s*\)
 _EQUALS = re.compile(r'\s*(?:\.\w+)+\s*==\s*"([^"\\]*)"\s*')
 _PLAIN = re.compile(r"[ -!#-.0-\[\]-~]+")  # what JSON writes in one way, or as \u escapes
 _SHORTEST = 3
-_ESCAPED = Literal(b"\\u")
+_ESCAPED = frozenset({Literal(b"\\u")})
 
 
 def passes(program: str) -> Callable[[bytes], bool]:
@@ -79,7 +79,7 @@ def needed_by_program(program: str) -> Need | None:
     longest = max(_PLAIN.findall(found[1]), key=len, default="")
     if len(longest) < _SHORTEST:
         return None
-    return Need(literals=frozenset({Literal(longest.encode()), _ESCAPED}))
+    return Need(ways=frozenset({frozenset({Literal(longest.encode())}), _ESCAPED}))
 
 
 def _ends_or_narrows(rest: str) -> bool:

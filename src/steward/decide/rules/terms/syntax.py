@@ -75,6 +75,7 @@ class _Reader:
             repeat = _REPEAT.match(self.pattern, self.at)
             if repeat:
                 self.at = repeat.end()
+                self._refuse_repeat()
                 part = part.times(*_bounds(repeat))
             parts.append(part)
         return sequence(parts)
@@ -102,6 +103,7 @@ class _Reader:
         on, _, off = flags.partition("-")
         self.caseless = (before or "i" in on) and "i" not in off
         if opened[2] == ")":  # flags for the rest of the group around it
+            self._refuse_repeat()
             return NOTHING
         inside = self.alternatives(depth + 1)
         if self._next != ")":
@@ -148,6 +150,11 @@ class _Reader:
             raise _Unknown
         self.at = min(after, len(self.pattern))
         return sequence([letters(each, caseless=self.caseless) for each in text])
+
+    def _refuse_repeat(self) -> None:
+        """Raise when what follows repeats something before what was just read."""
+        if _REPEAT.match(self.pattern, self.at):
+            raise _Unknown
 
 
 def _bounds(repeat: re.Match[str]) -> tuple[int, int | None]:

@@ -19,13 +19,9 @@ def compile_term(term: Term) -> Test:
     if not term.text:
         hint = "write what the line must contain"
         raise StewardError(f"the {term.kind} of a term is empty", hint=hint)
-    match term.kind:
-        case "value":
-            return _contains(term.text)
-        case "regex":
-            return search_of(term.text)
-        case "jq":
-            return passes(term.text)
+    if term.kind == "value":
+        return _contains(term.text)
+    return search_of(term.text) if term.kind == "regex" else passes(term.text)
 
 
 def compile_extract(extract: Extract) -> Callable[[bytes], str | None]:

@@ -1,0 +1,1 @@
+"""What the benchmark of rules is made of: a long log of real lines, many rules, a measured run."""

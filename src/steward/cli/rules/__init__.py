@@ -1,0 +1,20 @@
+"""`steward rules`: check, test, run, explain and share rules; one file per command.
+
+Belongs here: options and how answers are shown. Does not: reading rules or matching them.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from steward.cli.rules.examples import examine
+from steward.cli.rules.run import run
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Check rules, test them on their examples, run them over logs and telemetry, share them.",
+    no_args_is_help=True,
+)
+app.command(name="test")(examine)
+app.command(name="run")(run)

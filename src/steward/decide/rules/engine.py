@@ -1,0 +1,205 @@
+"""The engine: lines, samples and events in, matches out, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from operator import attrgetter
+
+import numpy as np
+
+from steward.decide.rules.joining import Board, Leaf, Report, Watch, attributes_of, plan
+from steward.decide.rules.line import line_of
+from steward.decide.rules.matching import NEVER, Counts, Limits, Match
+from steward.decide.rules.metric import arrange, compile_metric
+from steward.decide.rules.reading import Matched, Reader
+from steward.decide.rules.routes import Routes
+from steward.model.event import Event
+from steward.model.frame import Frame
+from steward.model.rules import Hit, Item, LogBlock, MetricTerm, Mode, Rule, Stream
+
+__all__ = ["EVENTS", "TELEMETRY", "Counts", "Engine", "Limits"]
+
+TELEMETRY = "telemetry"  # what series are called among streams that are expected
+EVENTS = "steward.event"  # the source, and the stream, of what happened to jobs and devices
+
+
+class Engine:
+    """Runs rules over whatever it is given, in the order of each stream's own time.
+
+    Streams may come one after another or by turns. Rules over several streams wait until all that
+    were announced with `expect` have come as far; without it, what has come is all there is.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        *,
+        mode: Mode = Mode.STRICT,
+        limits: Limits | None = None,
+        respect_sources: bool = True,
+    ) -> None:
+        self._mode = mode
+        self._limits = limits or Limits()
+        self._plans = plan(rules, mode=mode)
+        self._routes = Routes(self._plans.leaves, respect_sources=respect_sources)
+        self._watched: dict[MetricTerm, list[Watch]] = {}
+        for watch in self._plans.watches:
+            self._watched.setdefault(watch.term, []).append(watch)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.counts = Counts()
+        self._reader = Reader(
+            self._plans.leaves,
+            self._routes,
+            mode=self._mode,
+            limits=self._limits,
+            counts=self.counts,
+        )
+        self._board = Board(self._plans.joins, limits=self._limits, counts=self.counts)
+        self._watches = {term: compile_metric(term) for term in self._watched}
+        self._expected_ns: dict[str, int] = {}
+        self._newest_ns = -NEVER
+        self._samples = 0
+
+    def fresh(self) -> Engine:
+        """Return an engine for the same rules that has seen nothing; patterns are shared."""
+        new = copy(self)
+        new._begin()  # noqa: SLF001 - it is one of us
+        return new
+
+    @property
+    def joins_streams(self) -> bool:
+        """Whether some rule looks at several streams, or at logs and telemetry together."""
+        return bool(self._plans.joins)
+
+    @property
+    def wants_metrics(self) -> frozenset[str]:
+        """The metrics that some rule looks at."""
+        return frozenset().union(*(each.metrics for each in self._watches.values()))
+
+    def expect(self, streams: Iterable[str]) -> None:
+        """Announce streams by name, so that rules over several of them wait for the slowest."""
+        for name in streams:
+            self._expected_ns.setdefault(name, -NEVER)
+
+    def end(self, stream: str) -> list[Hit]:
+        """Say that a stream has ended and need not be waited for."""
+        self._expected_ns.pop(stream, None)
+        return self._board.advance(self._common_ns)
+
+    def read(self, block: LogBlock) -> list[Hit]:
+        """Read entries of one stream."""
+        hits = self._report(self._reader.read(block))
+        if len(block):
+            self._come_to(block.stream.name, int(block.t_ns.max()))
+        return _by_time(hits + self._board.advance(self._common_ns))
+
+    def sample(self, frame: Frame) -> list[Hit]:
+        """Read telemetry; its rows may be in any order."""
+        rows = arrange(frame)
+        for term, watch in self._watches.items():
+            self._post(term, watch.take(rows))
+        if frame.height:
+            self._come_to(TELEMETRY, rows.clock_ns)
+        return _by_time(self._board.advance(self._common_ns))
+
+    def happen(self, events: Sequence[Event]) -> list[Hit]:
+        """Read events as lines that say kind, subject and text."""
+        hits: list[Hit] = []
+        for block in _blocks(events):
+            hits += self.read(block)
+        return _by_time(hits)
+
+    def tick(self, t_ns: int) -> list[Hit]:
+        """Let time pass without lines or samples."""
+        hits = self._report(self._reader.tick(t_ns))
+        for term, watch in self._watches.items():
+            self._post(term, watch.tick(t_ns))
+        for name in (*self._expected_ns, ""):
+            self._come_to(name, t_ns)
+        return _by_time(hits + self._board.advance(self._common_ns))
+
+    def finish(self) -> list[Hit]:
+        """Decide about all that waits: nothing more will come."""
+        hits = self._report(self._reader.finish())
+        for term, watch in self._watches.items():
+            self._post(term, watch.finish())
+        return _by_time(hits + self._board.advance(NEVER - 1))
+
+    @property
+    def _common_ns(self) -> int:
+        """How far all that is expected has come."""
+        return min(self._expected_ns.values()) if self._expected_ns else self._newest_ns
+
+    def _come_to(self, stream: str, t_ns: int) -> None:
+        self._newest_ns = max(self._newest_ns, t_ns)
+        if stream in self._expected_ns:
+            self._expected_ns[stream] = max(self._expected_ns[stream], t_ns)
+
+    def _report(self, matched: Matched) -> list[Hit]:
+        """Return what matched whole rules, and tell the nodes above of the rest."""
+        hits, reports = matched
+        for leaf, match in reports:
+            if leaf.up is not None:
+                times_ns = [each.last_ns for each in match.seen]
+                when = min(times_ns), max(times_ns)
+                self._board.post(leaf.up, _report_of(leaf, match), when, match.seen[-1].serial)
+        return hits
+
+    def _post(self, term: MetricTerm, items: Iterable[Item]) -> None:
+        for item in items:
+            self._samples += 1
+            attributes = attributes_of(item)
+            for watch in self._watched[term]:
+                report = Report(
+                    items=(item,),
+                    entity=item.entity,
+                    attributes=attributes,
+                    t_ns=item.t_ns,
+                    origin=watch.origin,
+                )
+                # What is forbidden counts from its beginning; what is looked for, when it is true.
+                first_ns = item.since_ns if watch.forbids else item.t_ns
+                self._board.post(watch.up, report, (first_ns, item.t_ns), -self._samples)
+
+
+def _report_of(leaf: Leaf, match: Match) -> Report:
+    """Return what a leaf says to the node above it; the first line that says something counts."""
+    lines = [line_of(each) for each in match.seen]
+    attributes: dict[str, str] = {}
+    for line in lines:
+        for name, value in attributes_of(line.item, line.stream).items():
+            attributes.setdefault(name, value)
+    return Report(
+        items=tuple(line.item for line in lines),
+        entity=lines[0].stream.entity,
+        attributes=attributes,
+        t_ns=lines[0].t_ns,
+        origin=leaf.origin,
+    )
+
+
+def _by_time(hits: list[Hit]) -> list[Hit]:
+    return sorted(hits, key=attrgetter("fired_ns"))
+
+
+def _blocks(events: Sequence[Event]) -> Iterable[LogBlock]:
+    """Return events as entries, by what they happened to."""
+    by_subject: dict[str, list[Event]] = {}
+    for event in events:
+        by_subject.setdefault(event.subject, []).append(event)
+    for subject, group in by_subject.items():
+        texts = [f"{each.kind} {each.subject} {each.text}".encode() for each in group]
+        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        yield LogBlock(
+            stream=Stream(name=EVENTS, source=EVENTS, entity=subject),
+            buffer=b"".join(texts),
+            start=np.concatenate([[0], ends[:-1]]).astype(np.int64),
+            end=ends,
+            t_ns=np.array([round(each.t_s * 1e9) for each in group], dtype=np.int64),
+            line=np.arange(1, len(group) + 1, dtype=np.int64),
+            joined=np.array([b"\n" in text for text in texts], dtype=bool),
+            timed=np.ones(len(group), dtype=bool),
+        )

@@ -1,0 +1,81 @@
+"""Where nodes report: reports are handed to the node above in the order of their times."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from typing import TYPE_CHECKING, cast
+
+from steward.decide.rules.joining.report import Report, hit_of, merged
+from steward.decide.rules.joining.states import Key, States
+from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steward.decide.rules.joining.plan import Join, Up
+    from steward.model.rules import Hit
+
+__all__ = ["Board"]
+
+
+class Board:
+    """Holds reports until every stream has come as far, so that streams may come in any order."""
+
+    def __init__(self, joins: Sequence[Join], *, limits: Limits, counts: Counts) -> None:
+        self._states = {join: States(join, limits=limits, counts=counts) for join in joins}
+        self._counts = counts
+        self._numbers = itertools.count()
+        self._reports: list[tuple[int, int, int, Up, Seen]] = []
+        self._dues: list[tuple[int, int, States, Key]] = []
+
+    def post(self, up: Up, report: Report, when: tuple[int, int], serial: int) -> None:
+        """Take a report that lasted from the first to the last moment."""
+        first_ns, last_ns = when
+        seen = Seen(last_ns, serial, first_ns, report)
+        heapq.heappush(self._reports, (last_ns, serial, next(self._numbers), up, seen))
+
+    def advance(self, until_ns: int) -> list[Hit]:
+        """Hand on all reports up to a time, and let that time pass."""
+        hits: list[Hit] = []
+        while True:
+            due_ns = self._dues[0][0] if self._dues else NEVER
+            next_ns = self._reports[0][0] if self._reports else NEVER
+            if min(due_ns, next_ns) > until_ns:
+                return hits
+            hits += self._tick() if due_ns <= next_ns else self._take()
+
+    def _take(self) -> list[Hit]:
+        *_, up, seen = heapq.heappop(self._reports)
+        states = self._states[up.join]
+        key = states.key_of(cast("Report", seen.what))
+        if key is None:
+            self._counts.unjoined += 1
+            return []
+        matches, due_ns = states.take(key, seen, up.mask)
+        return self._pass_on(states, key, matches, due_ns)
+
+    def _tick(self) -> list[Hit]:
+        due_ns, _, states, key = heapq.heappop(self._dues)
+        matches, next_due_ns = states.tick(key, due_ns)
+        return self._pass_on(states, key, matches, next_due_ns)
+
+    def _pass_on(
+        self, states: States, key: Key, matches: Sequence[Match], due_ns: int
+    ) -> list[Hit]:
+        if due_ns != NEVER:
+            heapq.heappush(self._dues, (due_ns, next(self._numbers), states, key))
+        join = states.join
+        joined_on = dict(zip(join.correlations, key, strict=False))
+        hits: list[Hit] = []
+        for match in matches:
+            report = merged([cast("Report", each.what) for each in match.seen], joined_on)
+            if join.up is None:
+                hits.append(hit_of(join.rule, report, match.fired_ns))
+                continue
+            when = (
+                min(each.first_ns for each in match.seen),
+                max(each.last_ns for each in match.seen),
+            )
+            self.post(join.up, report, when, match.seen[-1].serial)
+        return hits

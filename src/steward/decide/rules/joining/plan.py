@@ -1,0 +1,211 @@
+"""Rules taken apart: which leaf looks at which lines, and which node it reports to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from steward.decide.rules.matching import Guard, Shape
+from steward.model.rules import Clause, Extract, MetricTerm, Mode, Negation, Node, Rule, Term
+
+__all__ = ["Join", "Leaf", "Plans", "Up", "Watch", "plan", "slots_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Join:
+    """A node over other nodes, or whose conditions must share something."""
+
+    rule: str
+    shape: Shape
+    correlations: tuple[str, ...]
+    per_entity: bool  # nothing but conditions on series: each entity for itself
+    up: Up | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Up:
+    """Where a match is reported to, and which slots and guards it fits there."""
+
+    join: Join
+    mask: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Leaf:
+    """A node that looks at lines itself."""
+
+    rule: str
+    source: str
+    shape: Shape
+    masks: Mapping[Term, int]
+    extracts: Mapping[Term, tuple[Extract, ...]]
+    origin: bool
+    up: Up | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Watch:
+    """A condition on series."""
+
+    rule: str
+    term: MetricTerm
+    origin: bool
+    up: Up
+
+    @property
+    def forbids(self) -> bool:
+        """Whether it is something that must not happen."""
+        return not self.up.mask & (1 << len(self.up.join.shape.needed)) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plans:
+    """All parts of all rules."""
+
+    leaves: list[Leaf] = field(default_factory=list)
+    joins: list[Join] = field(default_factory=list)
+    watches: list[Watch] = field(default_factory=list)
+
+
+def plan(rules: Sequence[Rule], *, mode: Mode) -> Plans:
+    """Take rules apart."""
+    plans = Plans()
+    for rule in rules:
+        _Planner(rule=rule.id, mode=mode, plans=plans).add(rule.root, None)
+    return plans
+
+
+def slots_of(kind: Literal["set", "sequence"], clauses: Sequence[Clause]) -> list[list[Clause]]:
+    """Put equal conditions together: neighbours in a sequence, all of them in a set."""
+    slots: list[list[Clause]] = []
+    for clause in clauses:
+        near = slots[-1:] if kind == "sequence" else slots
+        same = next((slot for slot in near if slot[0].what == clause.what), None)
+        if same is None:
+            slots.append([clause])
+        else:
+            same.append(clause)
+    return slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    """Goes down one rule."""
+
+    rule: str
+    mode: Mode
+    plans: Plans
+
+    def add(self, node: Node, up: Up | None) -> None:
+        """Add a node and all below it."""
+        if self._is_plain(node):
+            self.plans.leaves.append(self._leaf(node, up))
+        else:
+            self._add_join(node, up)
+
+    def _is_plain(self, node: Node) -> bool:
+        """Whether a matcher of lines can do it alone. preq knows no correlations."""
+        parts: tuple[Clause | Negation, ...] = (*node.clauses, *node.negations)
+        joined = bool(node.correlations) and self.mode is Mode.STRICT
+        return not joined and all(isinstance(each.what, Term) for each in parts)
+
+    def _leaf(self, node: Node, up: Up | None) -> Leaf:
+        slots = slots_of(node.kind, node.clauses)
+        masks: dict[Term, int] = {}
+        whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
+        for bit, what in enumerate(whats):
+            if isinstance(what, Term):
+                masks[what] = masks.get(what, 0) | 1 << bit
+        return Leaf(
+            rule=self.rule,
+            source=node.source,
+            shape=_shape(node, slots, intervals=False),
+            masks=masks,
+            extracts=_extracts(node.clauses),
+            origin=node.origin,
+            up=up,
+        )
+
+    def _add_join(self, node: Node, up: Up | None) -> None:
+        slots = slots_of(node.kind, node.clauses)
+        whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
+        join = Join(
+            rule=self.rule,
+            shape=_shape(node, slots, intervals=True),
+            correlations=node.correlations,
+            per_entity=not node.correlations
+            and all(isinstance(each, MetricTerm) for each in whats),
+            up=up,
+        )
+        self.plans.joins.append(join)
+        masks: dict[Term | MetricTerm, int] = {}
+        for bit, what in enumerate(whats):
+            if isinstance(what, Node):
+                self.add(what, Up(join=join, mask=1 << bit))
+            else:
+                masks[what] = masks.get(what, 0) | 1 << bit
+        for one, mask in masks.items():
+            self._add_term(node, one, Up(join=join, mask=mask))
+
+    def _add_term(self, node: Node, term: Term | MetricTerm, up: Up) -> None:
+        """Add a term among other nodes: a node of its own, of one line or one condition."""
+        if isinstance(term, MetricTerm):
+            origin = node.origin or term.origin
+            self.plans.watches.append(Watch(rule=self.rule, term=term, origin=origin, up=up))
+            return
+        extracts = _extracts(node.clauses)
+        self.plans.leaves.append(
+            Leaf(
+                rule=self.rule,
+                source=node.source,
+                shape=Shape(ordered=False, needed=(1,)),
+                masks={term: 1},
+                extracts={term: extracts[term]} if term in extracts else {},
+                origin=node.origin,
+                up=up,
+            )
+        )
+
+
+def _extracts(clauses: Sequence[Clause]) -> dict[Term, tuple[Extract, ...]]:
+    found: dict[Term, tuple[Extract, ...]] = {}
+    for clause in clauses:
+        if isinstance(clause.what, Term) and clause.extracts:
+            found[clause.what] = (*found.get(clause.what, ()), *clause.extracts)
+    return found
+
+
+def _shape(node: Node, slots: Sequence[Sequence[Clause]], *, intervals: bool) -> Shape:
+    return Shape(
+        ordered=node.kind == "sequence",
+        needed=tuple(sum(max(each.count, 1) for each in slot) for slot in slots),
+        window_ns=node.window_ns,
+        guards=tuple(_guard(each) for each in node.negations),
+        intervals=intervals,
+        lag_ns=max(_lag_ns(each.what) for each in node.clauses),
+    )
+
+
+def _guard(negation: Negation) -> Guard:
+    what = negation.what
+    lasts_ns = what.window_ns if isinstance(what, Node) else 0
+    return Guard(
+        window_ns=negation.window_ns,
+        slide_ns=negation.slide_ns,
+        anchor=negation.anchor,
+        absolute=negation.absolute,
+        slack_ns=lasts_ns + _lag_ns(what),
+    )
+
+
+def _lag_ns(what: Term | MetricTerm | Node) -> int:
+    """How long after it was over a thing may be reported, since it had to wait until certain."""
+    if not isinstance(what, Node):
+        return 0
+    waits_ns = [_lag_ns(each.what) for each in what.clauses]
+    for each in what.negations:
+        guard = _guard(each)
+        span_ns = 0 if guard.absolute else what.window_ns
+        waits_ns.append(guard.slide_ns + guard.window_ns + span_ns + guard.slack_ns)
+    return max(0, *waits_ns)

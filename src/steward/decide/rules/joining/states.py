@@ -1,0 +1,70 @@
+"""Matchers of one join: one for each value that its conditions share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Matcher, Seen, matcher_for
+from steward.model.rules import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steward.decide.rules.joining.plan import Join
+    from steward.decide.rules.joining.report import Report
+
+__all__ = ["Key", "States"]
+
+Key = tuple[str, ...]
+
+
+class States:
+    """The least recently used are forgotten when there are too many, and counted."""
+
+    def __init__(self, join: Join, *, limits: Limits, counts: Counts) -> None:
+        self.join = join
+        self._limits = limits
+        self._counts = counts
+        self._matchers: dict[Key, Matcher] = {}  # least recently used first
+        self._held = 0
+
+    def key_of(self, report: Report) -> Key | None:
+        """Return what a report is joined on; None where it lacks that."""
+        if self.join.per_entity:
+            return (report.entity,)
+        values = [report.attributes.get(name, "") for name in self.join.correlations]
+        return None if "" in values else tuple(values)
+
+    def take(self, key: Key, seen: Seen, mask: int) -> tuple[Sequence[Match], int]:
+        """Take a report in; return what matched, and when to come back if that is new."""
+        matcher = self._matchers.pop(key, None) or matcher_for(
+            self.join.shape, mode=Mode.STRICT, limits=self._limits, counts=self._counts
+        )
+        before, was_due_ns = matcher.held, matcher.due_ns
+        matches = matcher.take(seen, mask, seen.last_ns)
+        self._keep(key, matcher, matcher.held - before)
+        return matches, matcher.due_ns if matcher.due_ns != was_due_ns else NEVER
+
+    def tick(self, key: Key, due_ns: int) -> tuple[Sequence[Match], int]:
+        """Let time pass for one key, if it still waits for this moment."""
+        matcher = self._matchers.get(key)
+        if matcher is None or matcher.due_ns != due_ns:
+            return (), NEVER
+        before = matcher.held
+        matches = matcher.tick(due_ns)
+        del self._matchers[key]
+        self._keep(key, matcher, matcher.held - before)
+        return matches, matcher.due_ns
+
+    def _keep(self, key: Key, matcher: Matcher, more: int) -> None:
+        self._held += more
+        if matcher.held:
+            self._matchers[key] = matcher
+        while len(self._matchers) > self._limits.states_per_rule or (
+            self._held > self._limits.events and len(self._matchers) > 1
+        ):
+            oldest = next(iter(self._matchers))
+            forgotten = self._matchers.pop(oldest)
+            self._held -= forgotten.held
+            self._counts.evicted += forgotten.held
+            self._counts.evicted_states += 1

@@ -1,0 +1,67 @@
+"""What is kept of an entry that some term holds for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import cast
+
+from steward.decide.rules.matching import Seen
+from steward.model.rules import Hit, Item, Stream
+
+__all__ = ["Line", "hit_of_lines", "line_of"]
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Line:
+    """A line. What people see of it is made when it is part of a match, and shared by rules."""
+
+    __slots__ = ("_item", "extracted", "number", "stream", "t_ns", "text")
+
+    def __init__(self, t_ns: int, text: bytes, number: int, stream: Stream) -> None:
+        self.t_ns = t_ns
+        self.text = text
+        self.number = number
+        self.stream = stream
+        self.extracted = NOTHING
+        self._item: Item | None = None
+
+    def with_values(self, values: Mapping[str, str]) -> Line:
+        """Return the same line with values that were read from it."""
+        line = Line(self.t_ns, self.text, self.number, self.stream)
+        line.extracted = MappingProxyType({**self.extracted, **values})
+        return line
+
+    @property
+    def item(self) -> Item:
+        """The line as people see it."""
+        if self._item is None:
+            self._item = Item(
+                t_ns=self.t_ns,
+                text=self.text.decode("utf-8", "replace"),
+                stream=self.stream.name,
+                line=self.number,
+                entity=self.stream.entity,
+                extracted=self.extracted,
+            )
+        return self._item
+
+
+def line_of(seen: Seen) -> Line:
+    """Return the line that was seen."""
+    return cast("Line", seen.what)
+
+
+def hit_of_lines(rule: str, seen: Sequence[Seen], fired_ns: int) -> Hit:
+    """Return a match of a whole rule that looks at one source."""
+    items = tuple([line_of(each).item for each in seen])
+    first = items[0]
+    return Hit(
+        rule=rule,
+        t_ns=first.t_ns,
+        fired_ns=fired_ns,
+        items=items,
+        entity=first.entity,
+        joined_on=NOTHING,
+    )

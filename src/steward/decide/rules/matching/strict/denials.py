@@ -1,0 +1,60 @@
+"""What was seen that may forbid a candidate, and whether it does."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steward.decide.rules.matching.shape import Counts, Guard, Seen
+
+__all__ = ["Denials"]
+
+
+class Denials:
+    """One list per guard, ordered by when things were over."""
+
+    __slots__ = ("_counts", "_guards", "_lists", "_most")
+
+    def __init__(self, guards: Sequence[Guard], *, most: int, counts: Counts) -> None:
+        self._guards = guards
+        self._most = most
+        self._counts = counts
+        self._lists: list[list[Seen]] = [[] for _ in guards]
+
+    @property
+    def held(self) -> int:
+        """How many things it remembers."""
+        return sum(map(len, self._lists))
+
+    def add(self, seen: Seen, mask: int) -> None:
+        """Remember something for the guards of the mask."""
+        for place, held in enumerate(self._lists):
+            if mask >> place & 1:
+                insort(held, seen)
+                if len(held) > self._most:
+                    del held[0]
+                    self._counts.evicted += 1
+
+    def verdict(self, candidate: Sequence[Seen], clock_ns: int) -> tuple[int | None, int]:
+        """Return the anchor of the first guard that denies, or until when one has to wait.
+
+        Neither: nothing was, or can still be, in the way; the time is then 0.
+        """
+        first_ns = min(each.first_ns for each in candidate)
+        last_ns = max(each.last_ns for each in candidate)
+        for guard, held in zip(self._guards, self._lists, strict=True):
+            start_ns, stop_ns = guard.span(candidate, last_ns - first_ns)
+            if any(each.first_ns <= stop_ns for each in held[bisect_left(held, (start_ns,)) :]):
+                return guard.anchor, 0
+            if stop_ns + guard.slack_ns >= clock_ns:
+                return None, stop_ns + guard.slack_ns + 1
+        return None, 0
+
+    def forget(self, before_ns: int) -> None:
+        """Let go of what cannot deny a candidate that begins at that time or later."""
+        for guard, held in zip(self._guards, self._lists, strict=True):
+            if held and held[0].last_ns < before_ns + guard.slide_ns:
+                del held[: bisect_left(held, (before_ns + guard.slide_ns,))]

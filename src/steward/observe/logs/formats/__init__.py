@@ -1,0 +1,25 @@
+"""How lines say when they were written: formats, reading them, and finding out which one it is.
+
+Belongs here: from bytes of lines to nanoseconds since 1970. Does not: where the bytes come from,
+and what happens to lines without a time (`observe.logs`).
+"""
+
+from __future__ import annotations
+
+from steward.observe.logs.formats.detecting import Detected, detect
+from steward.observe.logs.formats.layouts import Stamp, stamp
+from steward.observe.logs.formats.reading import NO_TIME, Times, Years
+from steward.observe.logs.formats.table import COMPAT, STRICT, Format
+
+__all__ = [
+    "COMPAT",
+    "NO_TIME",
+    "STRICT",
+    "Detected",
+    "Format",
+    "Stamp",
+    "Times",
+    "Years",
+    "detect",
+    "stamp",
+]

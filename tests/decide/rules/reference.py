@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 FAR = 2**62
 
@@ -44,6 +45,7 @@ class Line:
     says: frozenset[str]
 
 
+Spot = tuple[int, int, int]  # a time, its slot, its place there
 Fired = tuple[tuple[int, ...], int]  # numbers of lines by slot, and when it was certain
 
 
@@ -136,23 +138,23 @@ class Compat:
             self.active += 1
 
     def scan_negated(self, line: Line) -> Iterator[Fired]:
-        ordered = self.wanted.ordered
         if not self.full():
             self.forget(line.t)
-        if not ordered:
-            for slot, (term, _) in enumerate(self.slots):
-                if term in line.says:
-                    self.queues[slot].append(line)
-            evidence = any(len(q) >= n for q, (_, n) in zip(self.queues, self.slots, strict=True))
-        else:
+        if self.wanted.ordered:
             evidence = bool(self.queues[0]) or self.slots[0][0] in line.says
-        if evidence or self.look_back:
-            for times, forbidden in zip(self.denials, self.wanted.forbidden, strict=True):
-                if forbidden.term in line.says:
-                    times.append(line.t)
-        if ordered:
+            self.forbid(line, evidence=evidence)
             self.fill(line)
+        else:
+            for slot, (term, _) in enumerate(self.slots):
+                self.queues[slot] += [line] if term in line.says else []
+            whole = [len(q) >= n for q, (_, n) in zip(self.queues, self.slots, strict=True)]
+            self.forbid(line, evidence=any(whole))
         yield from self.decide(line.t)
+
+    def forbid(self, line: Line, *, evidence: bool) -> None:
+        for times, forbidden in zip(self.denials, self.wanted.forbidden, strict=True):
+            if forbidden.term in line.says and (evidence or self.look_back):
+                times.append(line.t)
 
     def fill(self, line: Line) -> None:
         for slot in range(self.active):
@@ -174,26 +176,28 @@ class Compat:
                 for slot, (queue, (_, n)) in enumerate(zip(self.queues, self.slots, strict=True))
                 for place, e in enumerate(queue[:n])
             ]
-            if not self.wanted.ordered:
-                row.sort()
-            times = [t for t, _, _ in row]
-            drop = None
-            if times[-1] - times[0] > self.wanted.window:
-                drop = row[0]
-            else:
-                for each, denials in zip(self.wanted.forbidden, self.denials, strict=True):
-                    start, stop = span(each, times)
-                    if any(start <= t <= stop for t in denials):
-                        drop = row[each.anchor]
-                        break
-                    if stop >= clock:
-                        return
-            if drop is None:
+            verdict = self.verdict(row if self.wanted.ordered else sorted(row), clock)
+            if verdict == "wait":
+                return
+            if verdict == "fire":
                 yield self.consume(), clock
             else:
-                del self.queues[drop[1]][drop[2]]
+                del self.queues[verdict[1]][verdict[2]]
             if self.wanted.ordered:
                 self.repair_negated()
+
+    def verdict(self, row: list[Spot], clock: int) -> Spot | Literal["wait", "fire"]:
+        """Return what to drop, or what else to do."""
+        times = [t for t, _, _ in row]
+        if times[-1] - times[0] > self.wanted.window:
+            return row[0]
+        for each, denials in zip(self.wanted.forbidden, self.denials, strict=True):
+            start, stop = span(each, times)
+            if any(start <= t <= stop for t in denials):
+                return row[each.anchor]
+            if stop >= clock:
+                return "wait"
+        return "fire"
 
     def repair_negated(self) -> None:
         self.active = 0
@@ -285,6 +289,5 @@ def _oldest(
             choices.append(choice)
     if not choices:
         return None
-    # The oldest of every slot at once is always among them: see the test of that.
     oldest = min(choices)
     return [(slot, number) for slot, part in enumerate(oldest) for number in part]

@@ -401,3 +401,49 @@ def test_what_is_forbidden_is_bounded_too(mode: Mode) -> None:
 
     assert trial.matcher.held == 5
     assert trial.counts.evicted == 94
+
+
+def test_compat_forgets_what_is_too_old_while_nothing_waits() -> None:
+    trial = Trial("A,B,C", 5, mode=COMPAT, guards=PLAIN)
+
+    assert trial.matches("A1 B2 A9 B10 C11 x12") == [(9, 10, 11)]
+
+
+def test_compat_forgets_later_slots_when_a_middle_one_is_short_after_a_denial() -> None:
+    trial = Trial("A,B,C", 9, mode=COMPAT, guards=PLAIN)
+
+    assert trial.matches("A1 B2 A3 C4 N4 B5 C6 x7") == []
+
+
+@BOTH
+def test_a_single_thing_needs_no_time(mode: Mode) -> None:
+    trial = Trial("A", 0, mode=mode, ordered=False)
+
+    assert trial.matcher.tick(99) == ()
+    assert trial.feed("x1 A5 A5") == [((5,), 5), ((5,), 5)]
+
+
+@BOTH
+@pytest.mark.parametrize("ordered", [True, False])
+def test_time_alone_completes_nothing_that_is_only_looked_for(mode: Mode, *, ordered: bool) -> None:
+    trial = Trial("A,B", 10, mode=mode, ordered=ordered)
+    trial.feed("A1")
+
+    assert trial.matcher.tick(5) == ()
+    assert trial.matcher.held == 1
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_is_too_late_for_every_window_is_not_kept(*, ordered: bool) -> None:
+    trial = Trial("A,B", 10, mode=STRICT, ordered=ordered)
+
+    trial.feed("x100 A100 A3")
+
+    assert trial.matcher.held == 1
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_is_late_goes_where_its_time_belongs(*, ordered: bool) -> None:
+    trial = Trial("A,B", 10, mode=STRICT, ordered=ordered)
+
+    assert trial.matches("A5 A6 A2 B7") == [(2, 7)]

@@ -27,7 +27,7 @@ def attributes_of(item: Item, stream: Stream | None = None) -> dict[str, str]:
         found["rank"] = rank[1]
     found.update(item.extracted)
     for label, name in _LABELS.items():
-        found.setdefault(name, found.get(label, ""))
+        found[name] = found.get(name) or found.get(label, "")
     if "gpu" in found:
         found["gpu"] = _full_name(found["gpu"], found.get("host", ""))
     return {name: value for name, value in found.items() if value}

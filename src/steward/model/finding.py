@@ -9,7 +9,18 @@ from typing import Literal
 from steward.model.identity import FindingId, GpuId, JobId, TenantId
 from steward.model.treatment import Treatment
 
-__all__ = ["Evidence", "Finding", "Opinion", "Pattern", "Quote", "Recurrence", "Severity"]
+__all__ = [
+    "TRUSTED",
+    "Evidence",
+    "Finding",
+    "Opinion",
+    "Pattern",
+    "Quote",
+    "Recurrence",
+    "Severity",
+]
+
+TRUSTED = 0.4  # below this weight of a rule, what it would do is only said
 
 
 class Severity(Enum):
@@ -62,6 +73,11 @@ class Finding:
     hits: int = 1  # matches of its rule so far; what comes later is told as recurrences
     weight: float = 0.5  # how far its rule was right before; 0.5 where nobody can know yet
     treatment: Treatment | None = None  # what its rule would do about it
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether its rule was right often enough that something may be done about it."""
+        return self.weight >= TRUSTED
 
     @property
     def offers_gpus(self) -> bool:

@@ -108,7 +108,7 @@ class Ledger:
         while entries := self._journal.read(after=self.seq, limit=READ_AT_ONCE):
             for entry in entries:
                 self._fold(entry)
-                if isinstance(entry.value, Outcome):
+                if isinstance(entry.value, Outcome) and entry.value.effect is None:
                     self._add(entry.value)
             self.seq = entries[-1].seq
         self._forget()
@@ -174,7 +174,7 @@ class Ledger:
 
     def _add(self, outcome: Outcome) -> None:
         told = self._stories.get(outcome.decision)
-        first = told is None or len(told.story.outcomes) == 1
+        first = told is None or sum(o.effect is None for o in told.story.outcomes) == 1
         more = savings_of((outcome,), self._assumptions)
         self.savings = _sum(self.savings, more, decisions=int(first))
         if not self._all_history:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from steward.model.decision import Action, CallBack, DecisionState, Lend, Preempt, Start
+from steward.model.decision import (
+    Action,
+    CallBack,
+    DecisionState,
+    Drain,
+    Lend,
+    Preempt,
+    Start,
+    Tell,
+)
 from steward.model.finding import Finding, Severity
 from steward.model.outcome import HOUR_S, Interval
 from steward.service.snapshot import GpuState
@@ -188,3 +197,7 @@ def action_text(action: Action) -> str:
             return f"Start job {action.job} on {gpus}"
         case Preempt():
             return f"Save job {action.job}, free its {gpus} and put it back into the queue"
+        case Tell():
+            return f"Tell {action.to} about {action.about}: {action.text}"
+        case Drain():
+            return f"Let nothing new start on node {action.node} ({gpus})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Matcher, Seen, matcher_for
@@ -25,7 +26,7 @@ class States:
         self.join = join
         self._limits = limits
         self._counts = counts
-        self._matchers: dict[Key, Matcher] = {}  # least recently used first
+        self._matchers: OrderedDict[Key, Matcher] = OrderedDict()  # least recently used first
         self._held = 0
 
     def key_of(self, report: Report) -> Key | None:
@@ -63,8 +64,7 @@ class States:
         while len(self._matchers) > self._limits.states_per_rule or (
             self._held > self._limits.events and len(self._matchers) > 1
         ):
-            oldest = next(iter(self._matchers))
-            forgotten = self._matchers.pop(oldest)
+            _, forgotten = self._matchers.popitem(last=False)
             self._held -= forgotten.held
             self._counts.evicted += forgotten.held
             self._counts.evicted_states += 1

@@ -62,7 +62,11 @@ class Lanes:
         self._held = 0
 
     def __iter__(self) -> Iterator[Lane]:
-        return iter(list(self._lanes.values()))
+        return iter(self._lanes.values())
+
+    def waiting(self) -> list[Lane]:
+        """Return the lanes in which something waits for its time."""
+        return [lane for lane in self._lanes.values() if lane.dues]
 
     def of(self, stream: Stream) -> Lane:
         """Return the lane of a stream."""

@@ -48,14 +48,18 @@ class States:
 
     def tick(self, key: Key, due_ns: int) -> tuple[Sequence[Match], int]:
         """Let time pass for one key, if it still waits for this moment."""
-        matcher = self._matchers.get(key)
-        if matcher is None or matcher.due_ns != due_ns:
+        if not self.waits_for(key, due_ns):
             return (), NEVER
+        matcher = self._matchers.pop(key)
         before = matcher.held
         matches = matcher.tick(due_ns)
-        del self._matchers[key]
         self._keep(key, matcher, matcher.held - before)
         return matches, matcher.due_ns
+
+    def waits_for(self, key: Key, due_ns: int) -> bool:
+        """Whether something still waits for this moment."""
+        matcher = self._matchers.get(key)
+        return matcher is not None and matcher.due_ns == due_ns
 
     def _keep(self, key: Key, matcher: Matcher, more: int) -> None:
         self._held += more

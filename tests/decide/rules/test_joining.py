@@ -358,15 +358,22 @@ def test_things_joined_are_bounded_together() -> None:
 
 
 def test_times_to_come_back_at_are_forgotten_with_what_waits() -> None:
-    guard = Negation(what=leaf("N", source="two"), window_ns=10**6)
-    root = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",))
+    host = Extract(name="host", kind="regex", text=r"on (n\d+)")
+    guard = Negation(what=term("N"), window_ns=10**6)
+    looked_for = Clause(what=term("A"), extracts=(host,))
+    root = Node(
+        kind="set",
+        clauses=(looked_for,),
+        negations=(guard,),
+        correlations=("host",),
+        source="one",
+    )
     engine = Engine([rule_of(root)], limits=Limits(states_per_rule=10))
 
-    for number in range(5000):
-        told(engine, "one", (number, "<A>"), entity=f"n{number}")
+    told(engine, "one", *((number, f"<A> on n{number}") for number in range(3000)))
 
-    assert engine.counts.evicted_states == 4990
-    assert len(engine._board._dues) < 2100
+    assert engine.counts.evicted_states == 2990
+    assert len(engine._board._dues) < 1100
     assert len(engine.finish()) == 10
 
 

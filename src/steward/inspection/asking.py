@@ -7,10 +7,11 @@ reckoned here, as for our own telemetry.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from steward.clients.prometheus import PrometheusServer, QuerySeries
+from steward.clients.prometheus import QuerySeries
 from steward.decide.rules.metric import Arranged, MetricWatch, WatchCounts
 from steward.decide.rules.metric.kernels import NEVER_NS, Longs, Stretches
 from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
@@ -20,7 +21,7 @@ from steward.errors import TemporaryError
 from steward.model.rules import MetricTerm
 from steward.observe.translate.entities import node_name
 
-__all__ = ["asked_metrics"]
+__all__ = ["Answering", "asked_metrics"]
 
 STEP_NS = 15 * 10**9  # how often is asked, unless the rule says
 _MOST_STEPS = 10_000  # in one question; Prometheus answers at most 11,000
@@ -29,8 +30,22 @@ _NODE = ("Hostname", "hostname", "nodename", "instance")  # what exporters call 
 _WITHOUT = ("__name__", "job")  # what was measured, and who was scraped: not whose it is
 
 
+class Answering(Protocol):
+    """What is asked of a Prometheus: `clients.prometheus.PrometheusServer` can."""
+
+    def query(self, promql: str, *, at_s: float | None = None) -> list[QuerySeries]:
+        """Ask for the value of an expression at one time."""
+        ...
+
+    def query_range(
+        self, promql: str, *, from_s: float, to_s: float, step_s: float
+    ) -> list[QuerySeries]:
+        """Ask for the values of an expression between two times."""
+        ...
+
+
 def asked_metrics(
-    server: PrometheusServer, *, most_series: int = 100_000
+    server: Answering, *, most_series: int = 100_000
 ) -> Callable[[MetricTerm], MetricWatch]:
     """Return what makes a metric term ready; it refuses at once what Prometheus refuses."""
 
@@ -50,7 +65,7 @@ class _AskedWay:
     """Asks for every step until now, many at once."""
 
     def __init__(
-        self, term: MetricTerm, server: PrometheusServer, counts: WatchCounts, *, most_series: int
+        self, term: MetricTerm, server: Answering, counts: WatchCounts, *, most_series: int
     ) -> None:
         self._expr = term.expr
         self._server = server

@@ -419,6 +419,18 @@ def test_announced_streams_may_be_read_in_any_order(
     assert run(order) == run(["one", "two", "three"])
 
 
+def test_a_set_of_one_node_may_last_as_long_as_that_node() -> None:
+    long = leaf("A", "C", source="one", window=50, origin=True)
+    wrapped = above("set", above("set", long, window=0), window=0)
+    negation = Negation(what=leaf("B", source="two"), window_ns=10)
+    root = Node(kind="set", clauses=wrapped.clauses, negations=(negation,))
+    engine = Engine([rule_of(root)])
+
+    hits = told(engine, "one", (5, "<A>"), (45, "<C>"), (300, "x")) + engine.finish()
+
+    assert times(hits) == [(5, 45)]
+
+
 @pytest.mark.parametrize(
     ("entity", "attributes", "text", "extracted", "expected"),
     [

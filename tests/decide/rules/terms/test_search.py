@@ -68,6 +68,7 @@ def test_pairs_out_of_order_and_several_times_are_joined_to_each_term_once() -> 
     either = Need(ways=frozenset({frozenset({ab}), frozenset({cd})}))
     ways = Ways([both, None, either])
 
-    found = ways.terms(np.array([1, 0, 1, 1, 2]), np.array([0, 1, 1, 0, 0]))
+    within = block(b"cd", b"ab cd", b"ab")
+    found = ways.terms(within, np.array([1, 0, 1, 1, 2]), np.array([0, 1, 1, 0, 0]))
 
     assert sorted(found.tolist()) == [0 * 3 + 2, 1 * 3 + 0, 1 * 3 + 2, 2 * 3 + 2]

@@ -181,22 +181,28 @@ def _shape(node: Node, slots: Sequence[Sequence[Clause]], *, intervals: bool) ->
     return Shape(
         ordered=node.kind == "sequence",
         needed=tuple(sum(max(each.count, 1) for each in slot) for slot in slots),
-        window_ns=node.window_ns,
+        window_ns=_lasts_ns(node),
         guards=tuple(_guard(each) for each in node.negations),
         intervals=intervals,
         lag_ns=max(_lag_ns(each.what) for each in node.clauses),
     )
 
 
+def _lasts_ns(what: Term | MetricTerm | Node) -> int:
+    """How long a thing may last; a set of one thing, which has no window, as long as that."""
+    if not isinstance(what, Node):
+        return 0
+    return what.window_ns or max(_lasts_ns(each.what) for each in what.clauses)
+
+
 def _guard(negation: Negation) -> Guard:
     what = negation.what
-    lasts_ns = what.window_ns if isinstance(what, Node) else 0
     return Guard(
         window_ns=negation.window_ns,
         slide_ns=negation.slide_ns,
         anchor=negation.anchor,
         absolute=negation.absolute,
-        slack_ns=lasts_ns + _lag_ns(what),
+        slack_ns=_lasts_ns(what) + _lag_ns(what),
     )
 
 

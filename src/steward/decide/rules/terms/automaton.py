@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from steward.compiled import njit
 from steward.decide.rules.terms.literals import Literal
+from steward.decide.rules.terms.ways import FOLD
 from steward.model.rules import LogBlock
 
 __all__ = ["AutomatonSearch"]
@@ -21,11 +22,9 @@ Ints = NDArray[np.int32]
 Places = NDArray[np.uint32]
 Bytes = NDArray[np.uint8]
 
-_LONGEST_KEY = 32  # of a literal this much is in the automaton; the rest is compared
+_LONGEST_KEY = 10  # of a literal this much is in the automaton; the rest is compared
 _ROOM = 4096  # pairs that are noted before Python takes them over
 _ENDING = np.uint32(1 << 31)
-_FOLD = np.arange(256, dtype=np.uint8)
-_FOLD[ord("A") : ord("Z") + 1] += 32
 
 
 class AutomatonSearch:
@@ -40,7 +39,7 @@ class AutomatonSearch:
         self._text = np.concatenate([np.empty(0, dtype=np.uint8), *texts])
         self._first = np.cumsum([0, *map(len, texts)])
         self._caseless = np.array([each.caseless for each in literals], dtype=bool)
-        keys = [bytes(_FOLD[each[:_LONGEST_KEY]]) for each in texts]
+        keys = [bytes(FOLD[each[:_LONGEST_KEY]]) for each in texts]
         self._kinds = _kinds(keys)
         self._steps, self._ends = _automaton(keys, self._kinds)
         self._key_bytes = np.array([len(each) for each in keys], dtype=np.int64)
@@ -56,7 +55,7 @@ class AutomatonSearch:
             entry, count = _search(
                 (buffer, block.start, block.end),
                 (self._kinds, self._steps, *self._ends),
-                (self._text, self._first, self._caseless, self._key_bytes, _FOLD),
+                (self._text, self._first, self._caseless, self._key_bytes, FOLD),
                 entry,
                 entries,
                 literals,
@@ -72,7 +71,7 @@ def _kinds(keys: Sequence[bytes]) -> Places:
     kinds = np.zeros(256, dtype=np.uint32)
     used = sorted(set(b"".join(keys)))
     kinds[used] = np.arange(1, len(used) + 1)
-    return kinds[_FOLD]
+    return kinds[FOLD]
 
 
 def _automaton(keys: Sequence[bytes], kinds: Places) -> tuple[Places, tuple[Ints, Ints, Ints]]:

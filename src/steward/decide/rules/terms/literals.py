@@ -7,19 +7,45 @@ Whatever is not understood counts as anything, so that a gap here costs time and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-__all__ = ["ANYTHING", "NOTHING", "Facts", "Literal", "Need", "either", "letters", "sequence"]
+__all__ = [
+    "ANYTHING",
+    "NOTHING",
+    "Facts",
+    "Literal",
+    "Need",
+    "either",
+    "letters",
+    "rarity",
+    "sequence",
+]
 
 _MOST_EXACT = 16  # strings in a product: more of them say little more
 _MOST_WAYS = 200
 _MOST_TOGETHER = 3  # strings of one way
 _SHORTEST = 2  # one letter is in nearly every line
-_WORTH_ADDING = 4  # letters of a string that is looked for besides a better one
-_LONG_ENOUGH = 8  # from here on fewer strings are better than longer ones
+_WORTH_ADDING = 3  # letters of a string that is looked for besides a better one
+_LONG_ENOUGH = 8  # from here on fewer strings are better than rarer ones
+_COMMON = re.compile(  # what logs of any program are full of
+    rb"(?i)access|address|already|application|args|async|attempt|auth|cache|cannot|certificate|"
+    rb"check|client|cluster|code|command|complete|config(?:uration)?|connect(?:ion|ed)?|"
+    rb"container|controller|could|create|cre|data(?:base)?|debug|default|delete|detected|device|"
+    rb"disk|docker|does|down|empty|ended|err(?:or)?|event|exceeded|exception|execut\w+|exist|"
+    rb"exit|expired|fail(?:ed|ure)?|fatal|file|found|from|host|http|info|internal|invalid|"
+    rb"is|key|kube\w*|length|level|limit|line|list|load|lock|log|main|manager|master|max|memory|"
+    rb"message|metadata|metrics?|missing|mode|module|name(?:space)?|network|node|normal|not|null|"
+    rb"number|open|operation|out|path|peer|permission|pod|pool|port|process|proxy|python|query|"
+    rb"queue|rate|reach\w*|read(?:y)?|reason|refused|register|replica|request|required|reset|"
+    rb"resource|response|retry|run(?:time|ning)?|save|secret|send|server|service|session|set|"
+    rb"ssl|start(?:ed|ing)?|state|status|stop(?:ped|ping)?|storage|stream|string|success|sync|"
+    rb"system|table|task|thread|time(?:out|d)?|time|to|token|true|type|unable|unknown|up|user|"
+    rb"value|version|view|volume|wait\w*|warn(?:ing)?|with|worker|write"
+)
 # What Unicode calls the same letter in another case, outside ASCII.
 _ODD_FOLDS = {"k": "\u212a", "s": "\u017f"}
 
@@ -90,6 +116,11 @@ NOTHING = Facts(exact=frozenset({_Text("", caseless=False)}))  # matches, and ta
 ANYTHING = Facts()
 
 
+def rarity(text: bytes) -> float:
+    """Guess how seldom a text is in logs: by its length, where common words hardly count."""
+    return len(text) - 0.8 * sum(len(word) for word in _COMMON.findall(text))
+
+
 def letters(characters: Iterable[str], *, caseless: bool) -> Facts:
     """Return the facts of one character out of a few."""
     texts = frozenset(_Text(each, caseless and each.isalpha()) for each in characters)
@@ -146,18 +177,26 @@ def _all_of(needs: Sequence[_Ways | None]) -> _Ways | None:
         return None
     ways = known[0]
     for more in known[1:]:
-        if _worth(more)[0] >= _WORTH_ADDING and len(ways) * len(more) <= _MOST_WAYS:
-            ways = frozenset(_longest_of(a | b) for a, b in product(ways, more))
+        if _shortest(more) >= _WORTH_ADDING and len(ways) * len(more) <= _MOST_WAYS:
+            ways = frozenset(_rarest_of(a | b) for a, b in product(ways, more))
     return ways
 
 
-def _longest_of(way: _Texts) -> _Texts:
-    return frozenset(sorted(way, key=lambda each: (-len(each.text), each))[:_MOST_TOGETHER])
+def _rarest_of(way: _Texts) -> _Texts:
+    return frozenset(sorted(way, key=lambda each: (-_rarity(each), each))[:_MOST_TOGETHER])
 
 
-def _worth(ways: _Ways) -> tuple[int, int, int]:
-    shortest = min(max(len(each.text) for each in way) for way in ways)
-    return min(shortest, _LONG_ENOUGH), -len(ways), shortest
+def _worth(ways: _Ways) -> tuple[float, int, float]:
+    commonest = min(max(_rarity(each) for each in way) for way in ways)
+    return min(commonest, _LONG_ENOUGH), -len(ways), commonest
+
+
+def _shortest(ways: _Ways) -> int:
+    return min(len(each.text) for way in ways for each in way)
+
+
+def _rarity(each: _Text) -> float:
+    return rarity(each.text.encode())
 
 
 def _ways(texts: _Texts) -> _Ways | None:

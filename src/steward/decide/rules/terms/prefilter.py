@@ -63,7 +63,7 @@ class Prefilter:
 
     def find(self, block: LogBlock) -> Found:
         """Return which terms hold for which entries: all of them, and no others."""
-        suspected = self._ways.terms(*self._search.find(block))
+        suspected = self._ways.terms(block, *self._search.find(block))
         pairs = np.sort(np.concatenate([suspected, self._untold(block)]))
         entry, term = np.divmod(pairs, max(len(self.terms), 1))
         entry, term = self._leave_out_no_json(block, entry, term)

@@ -52,15 +52,17 @@ class HyperscanSearch:
         if not len(block) or not len(self._lengths):
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         if not self._busy_blocks:
-            most = _FREE_REPORTS + len(block.buffer) // _BYTES_PER_REPORT
-            literals, ends = self._reports(block.buffer, most)
+            # Other blocks may share the buffer: only the part with these entries is looked at.
+            begin, end = int(block.start[0]), int(block.end[-1])
+            most = _FREE_REPORTS + (end - begin) // _BYTES_PER_REPORT
+            literals, ends = self._reports(memoryview(block.buffer)[begin:end], begin, most)
             if len(ends) <= most:
                 return self._in_entries(block, literals, ends)
             self._busy_blocks = _BUSY_BLOCKS + 1
         self._busy_blocks -= 1
         return self._automaton.find(block)
 
-    def _reports(self, buffer: bytes, most: int) -> tuple[list[int], list[int]]:
+    def _reports(self, view: memoryview, begin: int, most: int) -> tuple[list[int], list[int]]:
         """Return which literals end where; more than `most` when there are too many to go on."""
         literals: list[int] = []
         ends: list[int] = []
@@ -68,11 +70,10 @@ class HyperscanSearch:
 
         def report(literal: int, _from: int, to: int, _flags: int, _context: object) -> bool | None:
             note(literal)
-            end(at + to)
+            end(begin + at + to)
             return True if len(ends) > most else None
 
-        view = memoryview(buffer)
-        for at in range(0, len(buffer), self._piece_bytes):
+        for at in range(0, len(view), self._piece_bytes):
             try:
                 piece = view[at : at + self._piece_bytes + self._overlap]
                 self._database.scan(piece, match_event_handler=report)

@@ -9,11 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.compiled import njit
-from steward.decide.rules.terms.literals import Literal, Need, Way
+from steward.decide.rules.terms.literals import Literal, Need, Way, rarity
+from steward.model.rules import LogBlock
 
-__all__ = ["Ways"]
+__all__ = ["FOLD", "Ways"]
 
 Longs = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+FOLD = np.arange(256, dtype=np.uint8)  # to lower case, ASCII only
+FOLD[ord("A") : ord("Z") + 1] += 32
 
 
 class _Lists(NamedTuple):
@@ -23,25 +28,43 @@ class _Lists(NamedTuple):
     first: Longs
 
 
+class _Texts(NamedTuple):
+    """Literals one after the other, where each begins, and which of them are caseless."""
+
+    bytes: Bytes
+    first: Longs
+    caseless: NDArray[np.bool_]
+
+
 class Ways:
-    """Which literals belong to which ways of matching, and these to which terms."""
+    """Which ways of matching there are, and which terms may hold in each of them.
+
+    Of each way only the rarest literal is looked for everywhere (`literals`); where it is found,
+    the entry is searched for the others.
+    """
 
     def __init__(self, needs: Sequence[Need | None]) -> None:
         ways: dict[Way, list[int]] = {}
         for term, need in enumerate(needs):
             for way in need.ways if need else ():
                 ways.setdefault(way, []).append(term)
-        self.literals: list[Literal] = sorted({each for way in ways for each in way})
+        rarest = [max(way, key=lambda each: (rarity(each.text), each)) for way in ways]
+        self.literals: list[Literal] = sorted(set(rarest))
         owners: dict[Literal, list[int]] = {each: [] for each in self.literals}
-        for number, way in enumerate(ways):
-            for each in way:
-                owners[each].append(number)
-        self._ways_of = _lists(list(owners.values()))
-        self._terms_of = _lists(list(ways.values()))
-        self._sizes = np.array([len(way) for way in ways], dtype=np.int64)
+        for number, each in enumerate(rarest):
+            owners[each].append(number)
+        others = sorted({each for way in ways for each in way})
+        places = {each: place for place, each in enumerate(others)}
+        left = [way - {each} for way, each in zip(ways, rarest, strict=True)]
+        self._tables = (
+            _lists(list(owners.values())),
+            _lists([sorted(places[each] for each in way) for way in left]),
+            _lists(list(ways.values())),
+        )
+        self._texts = _texts(others)
         self._terms = len(needs)
 
-    def terms(self, entries: Longs, literals: Longs) -> Longs:
+    def terms(self, block: LogBlock, entries: Longs, literals: Longs) -> Longs:
         """Return each pair of an entry and a term that may hold for it as `entry * terms + term`.
 
         Pairs of entries and literals may come in any order and several times.
@@ -49,12 +72,14 @@ class Ways:
         if np.any(entries[1:] < entries[:-1]):
             order = np.argsort(entries, kind="stable")
             entries, literals = entries[order], literals[order]
-        tables = (self._ways_of, self._terms_of, self._sizes)
-        room = np.empty(0, dtype=np.int64)
-        count = _join(entries, literals, tables, self._terms, room)
-        found = np.empty(count, dtype=np.int64)
-        _join(entries, literals, tables, self._terms, found)
-        return found
+        text = np.frombuffer(block.buffer, dtype=np.uint8), block.start, block.end
+        found = np.empty(0, dtype=np.int64)
+        while True:
+            known = (self._tables, self._texts, FOLD, self._terms)
+            count = _join(text, entries, literals, known, found)
+            if count <= len(found):
+                return found[:count]
+            found = np.empty(count, dtype=np.int64)
 
 
 def _lists(lists: Sequence[Sequence[int]]) -> _Lists:
@@ -62,17 +87,52 @@ def _lists(lists: Sequence[Sequence[int]]) -> _Lists:
     return _Lists(values, np.cumsum([0, *map(len, lists)]))
 
 
+def _texts(literals: Sequence[Literal]) -> _Texts:
+    text = b"".join(each.text for each in literals)
+    first = np.cumsum([0, *(len(each.text) for each in literals)])
+    caseless = np.array([each.caseless for each in literals], dtype=bool)
+    return _Texts(np.frombuffer(text, dtype=np.uint8), first, caseless)
+
+
+@njit
+def _has(entry: Bytes, literal: int, texts: _Texts, fold: Bytes) -> bool:
+    text = texts.bytes[texts.first[literal] : texts.first[literal + 1]]
+    caseless = texts.caseless[literal]
+    for at in range(entry.size - text.size + 1):
+        same = 0
+        while same < text.size:
+            byte = entry[at + same]
+            if (fold[byte] if caseless else byte) != text[same]:
+                break
+            same += 1
+        if same == text.size:
+            return True
+    return False
+
+
+@njit
+def _has_all(entry: Bytes, literals: Longs, texts: _Texts, fold: Bytes) -> bool:
+    """Tell whether all these literals are in an entry."""
+    for literal in literals:  # noqa: SIM110 - compiled
+        if not _has(entry, literal, texts, fold):
+            return False
+    return True
+
+
 @njit
 def _join(
-    entries: Longs, literals: Longs, tables: tuple[_Lists, _Lists, Longs], terms: int, found: Longs
+    block: tuple[Bytes, Longs, Longs],
+    entries: Longs,
+    literals: Longs,
+    known: tuple[tuple[_Lists, _Lists, _Lists], _Texts, Bytes, int],
+    found: Longs,
 ) -> int:
     """Write the pairs as far as there is room; return how many there are."""
-    ways_of, terms_of, sizes = tables
+    buffer, start, end = block
+    (ways_of, others_of, terms_of), texts, fold, terms = known
     count = 0
     # For which entry each was seen last: nothing has to be cleared between entries.
     literal_seen = np.full(ways_of.first.size, -1, dtype=np.int64)
-    way_seen = np.full(sizes.size, -1, dtype=np.int64)
-    way_has = np.zeros(sizes.size, dtype=np.int64)
     term_seen = np.full(terms, -1, dtype=np.int64)
     for pair in range(entries.size):
         entry, literal = entries[pair], literals[pair]
@@ -81,9 +141,8 @@ def _join(
         literal_seen[literal] = entry
         for at in range(ways_of.first[literal], ways_of.first[literal + 1]):
             way = ways_of.values[at]
-            way_has[way] = way_has[way] + 1 if way_seen[way] == entry else 1
-            way_seen[way] = entry
-            if way_has[way] < sizes[way]:
+            others = others_of.values[others_of.first[way] : others_of.first[way + 1]]
+            if not _has_all(buffer[start[entry] : end[entry]], others, texts, fold):
                 continue
             for place in range(terms_of.first[way], terms_of.first[way + 1]):
                 term = terms_of.values[place]

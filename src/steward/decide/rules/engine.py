@@ -156,6 +156,7 @@ class Engine:
                     entity=item.entity,
                     attributes=attributes,
                     t_ns=item.t_ns,
+                    fired_ns=item.t_ns,
                     origin=watch.origin,
                 )
                 # What is forbidden counts from its beginning; what is looked for, when it is true.
@@ -175,6 +176,7 @@ def _report_of(leaf: Leaf, match: Match) -> Report:
         entity=lines[0].stream.entity,
         attributes=attributes,
         t_ns=lines[0].t_ns,
+        fired_ns=match.fired_ns,
         origin=leaf.origin,
     )
 

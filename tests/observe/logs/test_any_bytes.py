@@ -20,7 +20,7 @@ LINES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(head=st.binary(min_size=2, max_size=2), parts=st.lists(LINES | st.binary(max_size=20)))
 def test_any_bytes_are_read_without_a_fault(head: bytes, parts: list[bytes]) -> None:
     one_case(head + b"".join(parts))

@@ -191,7 +191,7 @@ class Dribble(io.RawIOBase):
         return piece
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(lines=LINES, sizes=st.lists(st.integers(1, 200), min_size=1, max_size=4), end=st.booleans())
 @pytest.mark.parametrize("mode", Mode)
 def test_entries_are_the_same_wherever_the_bytes_are_cut(
@@ -249,13 +249,13 @@ def test_packed_logs_are_unpacked_also_when_several_follow_each_other(
 
 @pytest.mark.parametrize("kind", PACKERS)
 def test_a_packed_log_that_is_cut_gives_what_it_has_and_says_so(kind: str) -> None:
-    data = b"".join(at(i % 3000, os.urandom(20).hex()) for i in range(20_000))
+    data = b"".join(at(i % 3000, os.urandom(20).hex()) for i in range(6_000))
     packed = PACKERS[kind](data)
     tally = Tally()
 
     seen = entries(packed[: len(packed) // 2], tally=tally)
 
-    assert len(seen) < 20_000
+    assert len(seen) < 6_000
     assert len(tally.notes) == 1
     assert "a stream" in tally.notes[0]
 
@@ -374,7 +374,7 @@ def test_without_a_window_nothing_is_moved_and_all_is_counted() -> None:
     assert (tally.backwards, tally.late) == (2, 2)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     seconds=st.lists(st.integers(0, 40), min_size=1, max_size=60),
     window_s=st.integers(1, 20),

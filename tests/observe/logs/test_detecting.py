@@ -79,5 +79,6 @@ def test_every_log_of_the_public_corpus_has_a_format_in_both_modes() -> None:
 
     assert len(logs) > 180
     assert seen["compat iso-millis"] == 143
-    assert seen["compat rfc3339-ahead"] == seen["strict rfc3339-ahead"] == 24
+    # Two logs are one line that does not end: preq looks for the time ahead on whole lines only.
+    assert (seen["compat rfc3339-ahead"], seen["strict rfc3339-ahead"]) == (22, 24)
     assert "strict none" not in seen

@@ -165,7 +165,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     pieces=st.lists(PIECES, min_size=1, max_size=3), at=st.integers(0, 80), drop=st.integers(0, 3)
 )

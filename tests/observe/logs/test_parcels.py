@@ -106,7 +106,7 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=3
 VALUES = st.recursive(TEXT | st.none() | st.integers(), st.lists, max_leaves=4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     logs=st.lists(st.tuples(TEXT, st.booleans(), st.booleans()), min_size=1, max_size=8),
     extra=st.dictionaries(TEXT, VALUES, max_size=3),
@@ -126,7 +126,7 @@ def test_unpacking_agrees_with_the_json_library(
     assert [text for _, text, _ in entries(data, block=block)] == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     parts=st.lists(st.tuples(st.booleans(), st.booleans(), st.text("ab", max_size=4)), max_size=12),
     block=st.integers(30, 600),

@@ -7,9 +7,10 @@ installed. pynvml (one file of nvidia-ml-py) must be importable, e.g. from a fol
     export PYTHONPATH=build/carried
     python3 benchmarks/observe_h200.py agreement duty calls --tape tape.json.gz > a.json
     python3 benchmarks/observe_h200.py pace > b.json
-    python3 benchmarks/observe_h200.py overhead > c.json
+    python3 benchmarks/observe_h200.py handles overhead > c.json
     python3 benchmarks/observe_h200.py --merge a.json b.json c.json > results/observe_h200.json
 
+A later report takes the place of an earlier one's parts, so a part can be measured again alone.
 Each prints one JSON object with its bars; the exit status is 1 when one does not hold. Sampling is
 always done by another process (`h200/nvml_sampler.py`).
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import pty
@@ -37,7 +39,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from h200.gpu_load import Duty, Training
+from h200.close_by import beyond, in_runs, interval
+from h200.gpu_load import KINDS, Duty, Training
 from report import bar, finish, progress
 
 HERE = Path(__file__).resolve().parent
@@ -78,10 +81,10 @@ class Sampled:
 
 
 @contextlib.contextmanager
-def sampling(*options: object) -> Iterator[Sampled]:
-    """Run a sampling process beside what is done inside."""
+def sampling(*options: object, keep: Path | None = None) -> Iterator[Sampled]:
+    """Run a sampling process beside what is done inside; keep its file if asked to."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "samples.npz"
+        file = keep or Path(folder) / "samples.npz"
         command = [sys.executable, str(HERE / "h200" / "nvml_sampler.py"), str(file)]
         process = subprocess.Popen(
             [*command, *map(str, options)],
@@ -96,8 +99,16 @@ def sampling(*options: object) -> Iterator[Sampled]:
         try:
             yield sampled
             sampled.end()
-        finally:
+        finally:  # what is kept is worth having also where the job failed
+            _close(process)
             process.kill()
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(timeout=10)
 
 
 # -- (a) agreement with nvidia-smi -------------------------------------------------------------
@@ -279,28 +290,82 @@ def duty(seconds: float) -> tuple[dict[str, Any], Bars]:
 # -- (c) pace and cost -------------------------------------------------------------------------
 
 
-def pace(seconds: float) -> tuple[dict[str, Any], Bars]:
-    """Sample a training job ten times a second; then, shortly, as if it had eight GPUs."""
+def pace(seconds: float, keep: Path | None = None) -> tuple[dict[str, Any], Bars]:
+    """Sample training of every kind ten times a second, and see what a reading costs a step."""
+    others_s = seconds * 0.6 / (len(KINDS) - 1)
+    with sampling("--every", 0.1, keep=keep) as sampled:
+        kinds = [_kind(name, others_s) for name in KINDS if name != "launch-bound"]
+        progress(f"pace: launch-bound for {seconds - others_s * len(kinds):.0f} s")
+        training = Training(small=True)
+        training.run(8.0)
+        marks = np.array(training.marks(seconds - others_s * len(kinds)))
+    if keep:
+        np.save(keep.with_name("steps.npy"), marks)
+    one = _pace(sampled)
+    cost = _cost(marks, sampled)
+    low, high = cost["interval"]
+    progress(f"pace: launch-bound {cost['slower']:+.4%} [{low:+.4%}, {high:+.4%}]")
+    return {"1 handles every 0.1 s": one, "kinds": kinds, "launch-bound": cost}, [
+        bar("seconds of sampling", one["seconds"], ">=", 600),
+        bar("samples per second", one["samples_per_s"], ">=", 9.9),
+        bar("share of deadlines missed", one["missed_share"], "<=", 0.01),
+        bar("share of a core, 1 GPU", one["cpu_share"], "<=", 0.01),
+        bar("step time with sampling, launch-bound: slower by, upper end", high, "<", 0.005),
+    ]
+
+
+def _kind(name: str, seconds: float) -> dict[str, Any]:
+    """Train in one way for a while; say from when and how fast."""
+    progress(f"pace: {name} for {seconds:.0f} s")
+    began_s = time.time()
+    training = KINDS[name]()
+    steps, took_s = training.run(seconds)
+    return {
+        "kind": name,
+        "from_s": round(began_s, 3),
+        "to_s": round(time.time(), 3),
+        "step_ms": round(took_s / steps * 1000, 3),
+        "stalls": [[round(each, 3) for each in stall] for stall in getattr(training, "stalls", ())],
+    }
+
+
+def _cost(marks: Floats, sampled: Sampled) -> dict[str, Any]:
+    """Compare the steps in which the driver was asked with those half a period later."""
+    every_s, step_s = float(sampled.about["every_s"]), np.diff(marks)
+    inside = (sampled.t_s > marks[10]) & (sampled.t_s < marks[-10] - every_s)
+    extra_s = beyond(marks, sampled.t_s[inside], every_s)
+    low, high = interval(in_runs(extra_s))
+    return {
+        "from_s": round(float(marks[0]), 3),
+        "to_s": round(float(marks[-1]), 3),
+        "readings": len(extra_s),
+        "reading_mean_ms": round(float(np.mean(sampled.took_s[inside])) * 1000, 3),
+        "step_ms": round(float(np.mean(step_s)) * 1000, 3),
+        "step_sd_share": round(float(np.std(step_s) / np.mean(step_s)), 4),
+        "slower": float(np.mean(in_runs(extra_s))) / every_s,
+        "interval": [low / every_s, high / every_s],
+    }
+
+
+def handles(seconds: float) -> tuple[dict[str, Any], Bars]:
+    """Sample as if there were eight GPUs."""
     training = Training()
     training.run(2.0)
     results = {}
-    for handles, every_s, for_s in ((1, 0.1, seconds), (8, 0.1, 31.0), (8, 1.0, 31.0)):
-        progress(f"pace: {handles} handles every {every_s} s for {for_s:.0f} s")
-        with sampling("--every", every_s, "--handles", handles) as sampled:
-            training.run(for_s)
-        results[f"{handles} handles every {every_s} s"] = _pace(sampled)
-    one, eight, slow = results.values()
+    for every_s in (0.1, 1.0):
+        progress(f"handles: 8 every {every_s} s for {seconds / 2:.0f} s")
+        with sampling("--every", every_s, "--handles", 8) as sampled:
+            training.run(seconds / 2)
+        results[f"8 handles every {every_s} s"] = _pace(sampled)
+    eight, slow = results.values()
     return results, [
-        bar("samples per second", one["samples_per_s"], ">=", 9.9),
-        bar("share of deadlines missed", one["missed_share"], "<=", 0.01),
         bar("share of deadlines missed, 8 handles", eight["missed_share"], "<=", 0.01),
-        bar("share of a core, 1 GPU", one["cpu_share"], "<=", 0.01),
         bar("share of a core, 8 handles", eight["cpu_share"], "<=", 0.03),
         bar("share of a core, 8 handles once a second", slow["cpu_share"], "<=", 0.01),
     ]
 
 
-def _pace(sampled: Sampled) -> dict[str, float]:
+def _pace(sampled: Sampled) -> dict[str, Any]:
     count, about = len(sampled.late_s), sampled.about
     return {
         "seconds": round(about["wall_s"], 1),
@@ -337,29 +402,23 @@ def calls(seconds: float) -> tuple[dict[str, Any], Bars]:
 
 
 def overhead(seconds: float) -> tuple[dict[str, Any], Bars]:
-    """Compare step times with sampling on and off, in turns, in pairs of blocks."""
-    results: dict[str, Any] = {}
-    bars: Bars = []
+    """Compare step times with sampling on and off, in turns, in pairs of blocks.
+
+    For training that is bound by the GPU; where launches bound it, `pace` compares step by step.
+    """
     block_s = 5.0
-    pairs = max(10, int(seconds / 2 / (2 * block_s)))
-    for name, small in (("compute-bound", False), ("launch-bound", True)):
-        training = Training(small=small)
-        training.run(8.0)
-        with sampling("--every", 0.1) as sampled:
-            ratios = _pairs(training, sampled.process.pid, pairs, block_s)
-            sampled.process.send_signal(signal.SIGCONT)
-        del training
-        low, high = _interval(ratios)
-        mean = float(np.exp(np.mean(np.log(ratios))) - 1)
-        progress(f"overhead: {name} {mean:+.4%} [{low:+.4%}, {high:+.4%}]")
-        results[name] = {
-            "pairs": pairs,
-            "block_s": block_s,
-            "slower": mean,
-            "interval": [low, high],
-        }
-        bars.append(bar(f"step time with sampling, {name}: slower by, upper end", high, "<", 0.005))
-    return results, bars
+    pairs = max(10, int(seconds / (2 * block_s)))
+    training = Training()
+    training.run(8.0)
+    with sampling("--every", 0.1) as sampled:
+        ratios = _pairs(training, sampled.process.pid, pairs, block_s)
+        sampled.process.send_signal(signal.SIGCONT)
+    low, high = np.expm1(interval(np.log(ratios)))
+    mean = float(np.expm1(np.mean(np.log(ratios))))
+    progress(f"overhead: {mean:+.4%} [{low:+.4%}, {high:+.4%}]")
+    found = {"pairs": pairs, "block_s": block_s, "slower": mean, "interval": [low, high]}
+    name = "step time with sampling, compute-bound: slower by, upper end"
+    return {"compute-bound": found}, [bar(name, float(high), "<", 0.005)]
 
 
 def _pairs(training: Training, pid: int, pairs: int, block_s: float) -> list[float]:
@@ -376,23 +435,15 @@ def _pairs(training: Training, pid: int, pairs: int, block_s: float) -> list[flo
     return ratios
 
 
-def _interval(ratios: Sequence[float], draws: int = 10_000) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the mean ratio, less one."""
-    logs = np.log(np.asarray(ratios))
-    random = np.random.default_rng(4)
-    means = logs[random.integers(0, len(logs), (draws, len(logs)))].mean(axis=1)
-    low, high = np.exp(np.quantile(means, (0.025, 0.975))) - 1
-    return float(low), float(high)
-
-
 # -- all of it ---------------------------------------------------------------------------------
 
 PARTS: dict[str, tuple[Callable[[float], tuple[dict[str, Any], Bars]], float]] = {
     "agreement": (agreement, 40.0),
     "duty": (duty, 15.0),
     "calls": (calls, 30.0),
-    "pace": (pace, 535.0),
-    "overhead": (overhead, 420.0),
+    "pace": (pace, 600.0),
+    "handles": (handles, 62.0),
+    "overhead": (overhead, 210.0),
 }
 
 
@@ -406,12 +457,17 @@ def tape(file: Path, seconds: float) -> None:
 
 
 def merge(files: Sequence[Path]) -> None:
-    """Print several reports of this program as one."""
+    """Print several reports of this program as one; say of each part where it was measured."""
     reports = [json.loads(file.read_text()) for file in files]
-    whole = {**reports[0], "results": {}, "bars": []}
+    whole: dict[str, Any] = {**reports[-1], "results": {}, "bars": [], "measured": {}}
     for report in reports:
+        parts = [part for part in report["results"] if part in PARTS]
+        again = tuple(f"{part}: " for part in parts)
+        kept = [each for each in whole["bars"] if not each["name"].startswith(again)]
+        where = {"commit": report["commit"], "machine": report["machine"]}
         whole["results"].update(report["results"])
-        whole["bars"] += report["bars"]
+        whole["bars"] = kept + report["bars"]
+        whole["measured"] |= dict.fromkeys(parts, where) | report.get("measured", {})
     print(json.dumps(whole, indent=1))
     sys.exit(0 if all(each["holds"] for each in whole["bars"]) else 1)
 
@@ -437,6 +493,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="how long each part takes, about")
     parser.add_argument("--tape", type=Path, help="record the driver's answers for a minute")
     parser.add_argument("--tape-seconds", type=float, default=60.0)
+    parser.add_argument(
+        "--keep", type=Path, help="where the samples of `pace` go (.npz), with its steps"
+    )
     parser.add_argument("--merge", nargs="+", type=Path, help="join reports of this program")
     options = parser.parse_args()
     if options.merge:
@@ -450,6 +509,8 @@ def main() -> None:
         tape(options.tape, options.tape_seconds)
     for name in options.parts or (() if options.tape else PARTS):
         measure, seconds = PARTS[name]
+        if measure is pace:
+            measure = functools.partial(pace, keep=options.keep)
         try:
             results[name], found = measure(options.minutes * 60 if options.minutes else seconds)
         except Exception as fault:  # noqa: BLE001 - what the other parts measured is not lost

@@ -120,7 +120,9 @@ def _questions(hours: int) -> dict[str, tuple[str, str]]:
     one = "entity = 'n042/gpu3'"
     five = "floor(t_s / 300) * 300"
     busy, watts = '"gpu.busy_share"', '"gpu.power_watts"'
-    idlest = f"SELECT entity, avg({busy}) AS busy FROM {{}} GROUP BY 1 ORDER BY busy LIMIT 10"
+    idlest = (
+        f"SELECT entity, avg({busy}) AS busy FROM {{}} GROUP BY 1 ORDER BY busy, entity LIMIT 10"
+    )
     by_node = f"SELECT {{}} AS node, avg({watts}) FROM {{}} GROUP BY 1"
     steps = f"SELECT {five} AS t, {{}} FROM plain WHERE {{}} GROUP BY 1 ORDER BY 1"
     return {

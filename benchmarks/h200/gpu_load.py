@@ -1,28 +1,35 @@
-"""Known work for a GPU: training steps, many small kernels, and matrix products by the clock."""
+"""Known work for a GPU: training, with known troubles too, and matrix products by the clock."""
 
 from __future__ import annotations
 
 import importlib
+import os
+import queue
+import tempfile
+import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-__all__ = ["Duty", "Training"]
+__all__ = ["KINDS", "Checkpointing", "Duty", "Starved", "Training"]
 
 
 class Training:
     """A step of training with PyTorch. `small` launches many short kernels: bound by launches."""
 
-    def __init__(self, *, small: bool = False) -> None:
+    def __init__(self, *, small: bool = False, full: bool = False) -> None:
         self.torch: Any = importlib.import_module("torch")
         torch = self.torch
-        width, depth, batch = (512, 96, 64) if small else (8192, 8, 4096)
+        kind = torch.float32 if full else torch.bfloat16  # float32 without TF32: no tensor cores
+        width, depth, batch = (512, 32, 64) if small else (8192, 8, 1024 if full else 4096)
         layers = [
             layer
             for _ in range(depth)
             for layer in (torch.nn.Linear(width, width), torch.nn.GELU())
         ]
-        self.model = torch.nn.Sequential(*layers).cuda().to(torch.bfloat16)
-        self.batch = torch.randn(batch, width, device="cuda", dtype=torch.bfloat16)
+        self.model = torch.nn.Sequential(*layers).cuda().to(kind)
+        self.batch = torch.randn(batch, width, device="cuda", dtype=kind)
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=1e-6)
 
     def step(self) -> None:
@@ -42,6 +49,84 @@ class Training:
             steps += 4
             self.torch.cuda.synchronize()
         return steps, time.perf_counter() - began
+
+    def marks(self, seconds: float) -> list[float]:
+        """Train for so long; return when each step began, and when the last one ended."""
+        self.torch.cuda.synchronize()
+        marks = [time.time()]
+        while marks[-1] < marks[0] + seconds:
+            self.step()
+            self.torch.cuda.synchronize()
+            marks.append(time.time())
+        return marks
+
+
+class Starved(Training):
+    """Training that waits for its loader, which waits for something else."""
+
+    def __init__(self, every_s: float = 0.12) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._loaded: queue.Queue[Any] = queue.Queue(maxsize=2)
+
+    def run(self, seconds: float) -> tuple[int, float]:
+        """Train for so long, with a loader beside it."""
+        over = threading.Event()
+        loader = threading.Thread(target=self._load, args=(self.batch.cpu(), over))
+        loader.start()
+        try:
+            return super().run(seconds)
+        finally:
+            over.set()
+            loader.join()
+
+    def step(self) -> None:
+        """Wait for a batch, and train on it."""
+        self.batch.copy_(self._loaded.get())
+        super().step()
+
+    def _load(self, batch: Any, over: threading.Event) -> None:  # noqa: ANN401 - a tensor
+        while not over.wait(self._every_s):
+            loaded = batch.clone()
+            while not over.is_set():
+                try:
+                    self._loaded.put(loaded, timeout=self._every_s)
+                    break
+                except queue.Full:
+                    continue
+
+
+class Checkpointing(Training):
+    """Training that stops to write a checkpoint, down to the disk."""
+
+    def __init__(self, every_s: float = 20.0) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._saved_s = time.perf_counter()
+        self.stalls: list[tuple[float, float]] = []  # began at, took
+
+    def step(self) -> None:
+        """Train on one batch; write a checkpoint if it is time."""
+        super().step()
+        if time.perf_counter() - self._saved_s < self._every_s:
+            return
+        began_s = time.time()
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            file = Path(folder) / "checkpoint.pt"
+            self.torch.save(self.model.state_dict(), file)
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        self._saved_s = time.perf_counter()
+        self.stalls.append((began_s, time.time() - began_s))
+
+
+KINDS: dict[str, Callable[[], Training]] = {
+    "compute-bound": Training,
+    "launch-bound": lambda: Training(small=True),
+    "float32 without tensor cores": lambda: Training(full=True),
+    "starved by its loader": Starved,
+    "stalled by checkpoints": Checkpointing,
+}
 
 
 class Duty:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -41,10 +42,14 @@ def test_every_page_has_its_headings(tmp_path: Path) -> None:
     make(tmp_path)
 
     pages = {file.name: file.read_text(encoding="utf-8") for file in tmp_path.glob("*.md")}
-    assert set(pages) == {"api.md", "cli.md", "configuration.md", "metrics.md", "plugs.md"}
+    assert set(pages) == {
+        *("api.md", "cli.md", "configuration.md", "metrics.md", "plugs.md", "rules.md"),
+    }
     assert "\n## steward decisions explain\n" in pages["cli.md"]
     assert "\n## [guard]\n" in pages["configuration.md"]
     assert "`STEWARD_LOOP__EVERY_S`" in pages["configuration.md"]
     assert "`gpu.busy_share`" in pages["metrics.md"]
     assert "\n### lend-idle\n" in pages["plugs.md"]
     assert "\n## GET /api/v1/savings\n" in pages["api.md"]
+    assert "\n## sequence\n" in pages["rules.md"]
+    assert "$defs" in json.loads((tmp_path / "rule-schema.json").read_text(encoding="utf-8"))

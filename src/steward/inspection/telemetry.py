@@ -36,6 +36,7 @@ MOST_ROWS = 1_000_000  # that are kept in memory; a longer file goes through the
 _WINDOW_ROWS = 200_000
 _WINDOW_S = 600
 _MOST_CUTS = 500  # of one window, between events
+_ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".prom", ".om")  # in a folder with other things
 _KNOWN = frozenset(each.name for each in METRICS)
 
 Reading = Frame | tuple[Event, ...]
@@ -75,8 +76,7 @@ def _files(path: Path, tally: Tally) -> list[Path]:
         return [path]
     found = []
     for file in sorted(each for each in path.iterdir() if each.is_file()):
-        head = Head.of(file)
-        if any(each.recognises(head) for each in IMPORTERS.values()):
+        if file.name.removesuffix(".gz").endswith(_ENDINGS) and _is_telemetry(file):
             found.append(file)
         else:
             tally.note(f"{file.name} is no telemetry")
@@ -87,6 +87,11 @@ def _files(path: Path, tally: Tally) -> list[Path]:
             hint="give CSV, Parquet or OpenMetrics files, or a folder that steward recorded",
         )
     return found
+
+
+def _is_telemetry(file: Path) -> bool:
+    head = Head.of(file)
+    return any(each.recognises(head) for each in IMPORTERS.values())
 
 
 def _observations(works: Sequence[Work], tally: Tally) -> Iterator[Observation]:

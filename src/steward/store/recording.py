@@ -24,6 +24,8 @@ from steward.store.telemetry import KEEP_TIERS_DAYS, Telemetry
 
 __all__ = ["Recording"]
 
+_FEW_VALUES = 500_000  # 4 MB
+
 
 class Recording:
     """Keeps whatever collectors bring. One process writes; `store/query` reads beside it.
@@ -62,6 +64,11 @@ class Recording:
         self._events = JsonLines(folder / "events.jsonl") if events else None
         self._flush_every_s = flush_every_s
         self._flushed_s: float | None = None
+
+    def stay_small(self) -> None:
+        """Merge little at a time, into more files: for those who run beside others' work."""
+        for table in (self.telemetry.table, self.other.table, self.logs.table):
+            table.keeper.max_values = _FEW_VALUES
 
     def keep(self, observation: Observation) -> None:
         """Take one look at the world; the next flush makes it durable."""

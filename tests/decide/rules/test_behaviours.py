@@ -1,4 +1,4 @@
-"""The 40 behaviours of the field, in both modes (38 and 39 are about reading: tests/observe/logs)."""
+"""The 40 behaviours of the field, in both modes (38 and 39 are about reading)."""
 
 from __future__ import annotations
 
@@ -127,21 +127,77 @@ def test_a_set_does_what_the_field_says(
 Case = tuple[str, str, int, bool, list[tuple[str, Guard]], str, list[tuple[Moments, int]]]
 PLAIN = [("N", Guard())]
 NEGATED: list[Case] = [
-    ("18: waits for its window", "A", 0, False, [("N", Guard(window_ns=10))], "A1 x10 N12", [((1,), 12)]),
+    (
+        "18: waits for its window",
+        "A",
+        0,
+        False,
+        [("N", Guard(window_ns=10))],
+        "A1 x10 N12",
+        [((1,), 12)],
+    ),
     ("19: the end is part of it", "A", 0, False, [("N", Guard(window_ns=10))], "A1 N11 x99", []),
     ("20: same time, set", "A,B", 10, False, PLAIN, "A1 B2 N2 x9", []),
     ("20: same time, sequence", "A,B", 10, True, PLAIN, "A1 B2 N2 x9", []),
-    ("21: strictly later", "A,B", 10, True, [("N", absolute(50))], "A1 B11 x51 x52", [((1, 11), 52)]),
+    (
+        "21: strictly later",
+        "A,B",
+        10,
+        True,
+        [("N", absolute(50))],
+        "A1 B11 x51 x52",
+        [((1, 11), 52)],
+    ),
     ("21: as a set", "A,B", 10, False, [("N", absolute(50))], "A1 B11 x51 x52", [((1, 11), 52)]),
     ("22: a jump", "A,B", 10, True, [("N", absolute(50))], "A1 B2 x10000", [((1, 2), 10000)]),
     ("23: outside its window", "A,B", 10, True, [("N", absolute(50))], "A1 B12 x9999", []),
     ("23: as a set", "A,B", 10, False, [("N", absolute(50))], "A1 B12 x9999", []),
-    ("24: looks back", "A,B", 5, True, [("N", absolute(20, slide_ns=-5))], "N1 A6 A7 B8 x22 x23", [((7, 8), 23)]),
-    ("25: looks ahead", "A,B", 5, True, [("N", absolute(20, slide_ns=5))], "A1 A22 N23 B24 N26 x47 x48", [((22, 24), 48)]),
+    (
+        "24: looks back",
+        "A,B",
+        5,
+        True,
+        [("N", absolute(20, slide_ns=-5))],
+        "N1 A6 A7 B8 x22 x23",
+        [((7, 8), 23)],
+    ),
+    (
+        "25: looks ahead",
+        "A,B",
+        5,
+        True,
+        [("N", absolute(20, slide_ns=5))],
+        "A1 A22 N23 B24 N26 x47 x48",
+        [((22, 24), 48)],
+    ),
     ("26: relative", "A,B,C", 3, True, [("N", Guard(window_ns=10))], "A1 B2 C3 x13 N13 x99", []),
-    ("26: relative, set", "A,B,C", 3, False, [("N", Guard(window_ns=10))], "A1 B2 C3 x13 N13 x99", []),
-    ("27: from the second", "A,B", 3, True, [("N", absolute(10, anchor=1))], "A1 B4 x14 x15", [((1, 4), 15)]),
-    ("28: denial drops the anchor", "A,B,C", 10, True, [("N", absolute(5, anchor=2, slide_ns=-5))], "A1 N2 B3 C4 C7 C8 x9", [((1, 3, 8), 9)]),
+    (
+        "26: relative, set",
+        "A,B,C",
+        3,
+        False,
+        [("N", Guard(window_ns=10))],
+        "A1 B2 C3 x13 N13 x99",
+        [],
+    ),
+    (
+        "27: from the second",
+        "A,B",
+        3,
+        True,
+        [("N", absolute(10, anchor=1))],
+        "A1 B4 x14 x15",
+        [((1, 4), 15)],
+    ),
+    (
+        "28: denial drops the anchor",
+        "A,B,C",
+        10,
+        True,
+        [("N", absolute(5, anchor=2, slide_ns=-5))],
+        "A1 N2 B3 C4 C7 C8 x9",
+        [((1, 3, 8), 9)],
+    ),
     (
         "29: two guards",
         "A,B",
@@ -152,7 +208,15 @@ NEGATED: list[Case] = [
         [((1, 2), 3), ((8, 9), 10)],
     ),
     ("31: repeated, denied", "A,A,A,B", 10, True, [("N", absolute(20))], "A1 A2 A3 B4 N21 x99", []),
-    ("34: anchor in order of time", "A,A,A,B", 20, False, [("N", absolute(20, anchor=2))], "A1 B2 A11 A15 x31 x32", [((1, 11, 15, 2), 32)]),
+    (
+        "34: anchor in order of time",
+        "A,A,A,B",
+        20,
+        False,
+        [("N", absolute(20, anchor=2))],
+        "A1 B2 A11 A15 x31 x32",
+        [((1, 11, 15, 2), 32)],
+    ),
     (
         "35: the anchor is dropped, and others fill its place",
         "A,A,A,B",
@@ -164,11 +228,35 @@ NEGATED: list[Case] = [
     ),
     ("a denial leaves the rest", "A,B", 10, True, PLAIN, "A1 N2 A3 B4 x5", [((3, 4), 5)]),
     ("a line that is both denies", "A", 0, False, PLAIN, "AN1 x2", []),
-    ("40: six seconds after five", "A", 0, False, [("N", Guard(window_ns=5))], "A10 N16", [((10,), 16)]),
+    (
+        "40: six seconds after five",
+        "A",
+        0,
+        False,
+        [("N", Guard(window_ns=5))],
+        "A10 N16",
+        [((10,), 16)],
+    ),
     ("40: five seconds after five", "A", 0, False, [("N", Guard(window_ns=5))], "A10 N15 x99", []),
-    ("40: 18 s around 4 s reach 22 s", "A,B", 4, True, [("N", Guard(window_ns=18))], "A1 B5 N23 x99", []),
-    ("40: 17 s around 4 s do not", "A,B", 4, True, [("N", Guard(window_ns=17))], "A1 B5 N23", [((1, 5), 23)]),
-]  # fmt: skip
+    (
+        "40: 18 s around 4 s reach 22 s",
+        "A,B",
+        4,
+        True,
+        [("N", Guard(window_ns=18))],
+        "A1 B5 N23 x99",
+        [],
+    ),
+    (
+        "40: 17 s around 4 s do not",
+        "A,B",
+        4,
+        True,
+        [("N", Guard(window_ns=17))],
+        "A1 B5 N23",
+        [((1, 5), 23)],
+    ),
+]
 
 
 @BOTH
@@ -313,3 +401,49 @@ def test_what_is_forbidden_is_bounded_too(mode: Mode) -> None:
 
     assert trial.matcher.held == 5
     assert trial.counts.evicted == 94
+
+
+def test_compat_forgets_what_is_too_old_while_nothing_waits() -> None:
+    trial = Trial("A,B,C", 5, mode=COMPAT, guards=PLAIN)
+
+    assert trial.matches("A1 B2 A9 B10 C11 x12") == [(9, 10, 11)]
+
+
+def test_compat_forgets_later_slots_when_a_middle_one_is_short_after_a_denial() -> None:
+    trial = Trial("A,B,C", 9, mode=COMPAT, guards=PLAIN)
+
+    assert trial.matches("A1 B2 A3 C4 N4 B5 C6 x7") == []
+
+
+@BOTH
+def test_a_single_thing_needs_no_time(mode: Mode) -> None:
+    trial = Trial("A", 0, mode=mode, ordered=False)
+
+    assert trial.matcher.tick(99) == ()
+    assert trial.feed("x1 A5 A5") == [((5,), 5), ((5,), 5)]
+
+
+@BOTH
+@pytest.mark.parametrize("ordered", [True, False])
+def test_time_alone_completes_nothing_that_is_only_looked_for(mode: Mode, *, ordered: bool) -> None:
+    trial = Trial("A,B", 10, mode=mode, ordered=ordered)
+    trial.feed("A1")
+
+    assert trial.matcher.tick(5) == ()
+    assert trial.matcher.held == 1
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_is_too_late_for_every_window_is_not_kept(*, ordered: bool) -> None:
+    trial = Trial("A,B", 10, mode=STRICT, ordered=ordered)
+
+    trial.feed("x100 A100 A3")
+
+    assert trial.matcher.held == 1
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_is_late_goes_where_its_time_belongs(*, ordered: bool) -> None:
+    trial = Trial("A,B", 10, mode=STRICT, ordered=ordered)
+
+    assert trial.matches("A5 A6 A2 B7") == [(2, 7)]

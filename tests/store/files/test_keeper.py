@@ -150,7 +150,8 @@ def test_no_compacted_file_grows_beyond_its_limit(tmp_path: Path) -> None:
     with closing(filled(tmp_path, flushes=6)) as telemetry:
         before = everything(telemetry)
     notes: list[str] = []
-    with closing(Keeper(Parts(tmp_path), keep_days=30.0, note=notes.append, max_rows=5)) as keeper:
+    parts = Parts(tmp_path)
+    with closing(Keeper(parts, keep_days=30.0, note=notes.append, max_values=17)) as keeper:
         for turn in range(6):
             keeper.keep(LATER + turn)
             keeper._settle()

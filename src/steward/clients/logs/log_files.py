@@ -113,6 +113,14 @@ class FileFollower:
         """Return how many files are followed now."""
         return len(self._files)
 
+    def paths(self) -> list[str]:
+        """Return which files are followed now."""
+        return list(self._files)
+
+    def rescan(self) -> None:
+        """Look for new files at the next look, whenever the last time was."""
+        self._next_scan_s = float("-inf")
+
     def close(self) -> None:
         for each in (*self._left, *self._files.values()):
             each.close()

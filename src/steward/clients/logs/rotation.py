@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["COMPRESSED", "found", "neighbours", "with_inode"]
+__all__ = ["COMPRESSED", "found", "name_before", "neighbours", "with_inode"]
 
 # gzip, zstd, xz, bzip2, lz4: rotated files that were read before they were packed.
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh", b"\x04\x22\x4d\x18")
@@ -36,6 +36,17 @@ def found(patterns: Sequence[str]) -> Iterator[str]:
 def _put_aside(path: str, paths: set[str]) -> bool:
     old = _OLD.match(path)
     return old is not None and (old["now"] in paths or Path(old["now"]).exists())
+
+
+def name_before(path: str) -> str:
+    """Return what a file was called before it was put aside and packed; itself if it was not.
+
+    >>> name_before("app.log.2.gz"), name_before("app.log-20260519"), name_before("app.log")
+    ('app.log', 'app.log', 'app.log')
+    """
+    plain = _PACKED.sub("", path)
+    old = _OLD.match(plain)
+    return old["now"] if old else plain
 
 
 def with_inode(path: str, identity: tuple[int, int]) -> str:

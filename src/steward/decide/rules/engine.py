@@ -101,8 +101,7 @@ class Engine:
         rows = arrange(frame)
         for term, watch in self._watches.items():
             self._post(term, watch.take(rows))
-        if frame.height:
-            self._come_to(TELEMETRY, rows.clock_ns)
+        self._come_to(TELEMETRY, rows.clock_ns)
         return _by_time(self._board.advance(self._common_ns))
 
     def happen(self, events: Sequence[Event]) -> list[Hit]:
@@ -141,11 +140,10 @@ class Engine:
     def _report(self, matched: Matched) -> list[Hit]:
         """Return what matched whole rules, and tell the nodes above of the rest."""
         hits, reports = matched
-        for leaf, match in reports:
-            if leaf.up is not None:
-                times_ns = [each.last_ns for each in match.seen]
-                when = min(times_ns), max(times_ns)
-                self._board.post(leaf.up, _report_of(leaf, match), when, match.seen[-1].serial)
+        for up, leaf, match in reports:
+            times_ns = [each.last_ns for each in match.seen]
+            when = min(times_ns), max(times_ns)
+            self._board.post(up, _report_of(leaf, match), when, match.seen[-1].serial)
         return hits
 
     def _post(self, term: MetricTerm, items: Iterable[Item]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.rules.joining import Leaf
+from steward.decide.rules.joining import Leaf, Up
 from steward.decide.rules.lanes import Lane, Lanes
 from steward.decide.rules.line import Line, hit_of_lines, line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Seen
@@ -18,7 +18,7 @@ from steward.model.rules import Extract, Hit, LogBlock, Mode, Term
 __all__ = ["Matched", "Reader"]
 
 Longs = NDArray[np.int64]
-Matched = tuple[list[Hit], list[tuple[Leaf, Match]]]  # of whole rules, and of nodes below others
+Matched = tuple[list[Hit], list[tuple[Up, Leaf, Match]]]  # of whole rules, and of others
 Candidate = tuple[int, int, Seen]  # an entry, the slots and guards that it fits, what was seen
 _CUT = " …".encode()  # where a line goes on
 
@@ -48,7 +48,7 @@ class Reader:
         }
         self._lines = 0
         self._hits: list[Hit] = []
-        self._reports: list[tuple[Leaf, Match]] = []
+        self._reports: list[tuple[Up, Leaf, Match]] = []
 
     def read(self, block: LogBlock) -> Matched:
         """Return what matched by now."""
@@ -113,11 +113,11 @@ class Reader:
         self._lanes.settle(lane)
 
     def _pass_on(self, leaf: Leaf, matches: Sequence[Match]) -> None:
-        if leaf.up is None:
-            rule = leaf.rule
+        up, rule = leaf.up, leaf.rule
+        if up is None:
             self._hits += [hit_of_lines(rule, seen, fired_ns) for fired_ns, seen in matches]
         else:
-            self._reports += [(leaf, match) for match in matches]
+            self._reports += [(up, leaf, match) for match in matches]
 
     def _matched(self) -> Matched:
         matched = self._hits, self._reports

@@ -36,16 +36,14 @@ class LabelSpans:
     def _stretches(self, rows: pl.DataFrame, name: str, kind: str) -> Iterator[Span]:
         said = pl.col(name).cast(pl.String).str.strip_chars().fill_null("").alias("said")
         table = rows.select(T_S, ENTITY, said).drop_nulls(ENTITY).sort(ENTITY, T_S)
-        new = (pl.col("said") != pl.col("said").shift()) | (
-            pl.col(ENTITY) != pl.col(ENTITY).shift()
-        )
-        found = table.group_by(new.fill_null(value=True).cum_sum(), maintain_order=True).agg(
+        stretch = pl.struct(ENTITY, "said").rle_id().alias("stretch")
+        found = table.group_by(stretch, maintain_order=True).agg(
             pl.col(ENTITY).first(),
             pl.col("said").first(),
             pl.col(T_S).min().alias("from"),
             pl.col(T_S).max().alias("to"),
         )
-        for entity, said_, from_s, to_s in found.drop(found.columns[0]).iter_rows():
+        for entity, said_, from_s, to_s in found.drop("stretch").iter_rows():
             yield from self._next(entity, kind, said_, (from_s, to_s))
 
     def _next(self, entity: str, kind: str, name: str, time: tuple[float, float]) -> Iterator[Span]:

@@ -9,7 +9,20 @@ from __future__ import annotations
 
 from steward.observe.logs.blocks import read_blocks
 from steward.observe.logs.entries import Reading
+from steward.observe.logs.following import Following, follow
 from steward.observe.logs.formats import Stamp, stamp
+from steward.observe.logs.streams import Found, stream_of, streams_of
 from steward.observe.logs.tally import Tally
 
-__all__ = ["Reading", "Stamp", "Tally", "read_blocks", "stamp"]
+__all__ = [
+    "Following",
+    "Found",
+    "Reading",
+    "Stamp",
+    "Tally",
+    "follow",
+    "read_blocks",
+    "stamp",
+    "stream_of",
+    "streams_of",
+]

@@ -83,22 +83,21 @@ def _whole_lines(source: Source, reading: Reading, tally: Tally) -> Iterator[byt
     for read in pieces(source, tally.notes, size=reading.block_bytes):
         tally.bytes += len(read)
         piece = read
-        if skipping:
-            end = piece.find(b"\n")
-            if end < 0:
-                continue
-            piece, skipping = piece[end:], False
+        if skipping:  # to the end of a line whose beginning is in `begun`
+            piece = piece[piece.find(b"\n") :] if b"\n" in piece else b""
+            skipping = not piece
         piece = begun + piece
         end = piece.rfind(b"\n") + 1
         whole, begun = piece[:end], piece[end:]
-        if len(begun) > longest:
+        grown = len(begun) > longest
+        if grown:
             begun, skipping = begun[:longest], True
         if whole:
             whole, ended = _cut_lines(whole, reading, tally, source)
             yield whole
             if ended:
                 return
-        if skipping and _too_long(reading, tally, source):
+        if grown and _too_long(reading, tally, source):
             return
     if begun:
         yield begun

@@ -18,6 +18,7 @@ from steward.observe.logs.tally import Tally
 __all__ = ["Entries", "Reading"]
 
 MIB = 2**20
+_UNKNOWN = Detected(formats=(), lines=0, read=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Reading:
     window_ns: int | None = None  # entries are put in order within it; None: 5 s, `compat` 0
     skip: int = 50  # `compat`: lines without a time that may stand before the first one with one
     stamp: Stamp | None = None  # how the times of this source are written; None: found out
-    block_bytes: int = 4 * MIB
+    block_bytes: int = MIB  # larger ones do not stay in a processor's cache
     longest_bytes: int = 4 * MIB  # of a line
     entry_bytes: int = 256 * 1024  # `strict`: an entry of several lines is not longer
     entry_lines: int = 1000
@@ -72,7 +73,8 @@ class Entries:
     """The entries of one file, taken in pieces of whole lines, wherever these are cut."""
 
     def __init__(self, reading: Reading, years: Years, stream: Stream, tally: Tally) -> None:
-        self.detected: Detected | None = None
+        self.detected = _UNKNOWN
+        self.arrival_ns: int | None = None  # live: when lines came, for those that do not say
         self._reading, self._years, self._stream, self._tally = reading, years, stream, tally
         self._strict = reading.mode is Mode.STRICT
         self._carry = b""  # the last entry: lines that belong to it may follow
@@ -89,22 +91,26 @@ class Entries:
         data = self._carry + data if self._carry else data
         if data and not data.endswith(b"\n"):
             data += b"\n"
-        if b"\r\n" in data:
+        if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
         if not data:
             return None
-        if self.detected is None or not (self.detected.formats or self._reading.stamp):
+        if not self.detected.formats and (self._reading.stamp is None or not self._tally.format):
             self._detect(data, where)
         cut = _Cut.of(data)
-        if self.detected is not None and self.detected.packing:
+        if self.detected.packing:
             return self._parcels(cut, final=final)
         return self._lines(cut, final=final)
+
+    def look(self, head: bytes, where: str) -> None:
+        """Find out the format from how a file begins, where reading does not begin there."""
+        if head:
+            self._detect(head, where)
 
     def _detect(self, data: bytes, where: str) -> None:
         """Find out the format; a file that began without times may have some later on."""
         reading = self._reading
         if reading.stamp is not None:
-            self.detected = Detected(formats=(), lines=0, read=0)
             self._tally.format = reading.stamp.name
             return
         before = self.detected
@@ -114,7 +120,7 @@ class Entries:
             problem = f"none of its first {self.detected.lines} lines has a time that is known"
             hint = "give the source a pattern of its own, or leave out --compat: strict needs none"
             raise StewardError(problem, where=where, hint=hint)
-        if before is not None and self.detected.packing:
+        if before is not _UNKNOWN and self.detected.packing:
             self.detected = before  # parcels do not begin in the middle of a file
 
     # -- plain lines ---------------------------------------------------------------------------
@@ -146,7 +152,6 @@ class Entries:
         return block
 
     def _fold(self) -> int:
-        assert self.detected is not None
         if not self.detected.formats and self._reading.stamp is None:
             return kernels.FOLD_NOTHING
         if self._strict and 2 * self.detected.read < self.detected.lines:
@@ -157,7 +162,6 @@ class Entries:
         stamp = self._reading.stamp
         if stamp is not None:
             return _stamped(cut, stamp, self._years)
-        assert self.detected is not None
         templates = [each.template for each in self.detected.formats]
         return Times.read((cut.octets, cut.start, cut.end), templates, self._years)
 
@@ -225,11 +229,11 @@ class Entries:
 
         Lines before the first time get that one.
         """
-        assert self.detected is not None
         t_ns, timed = block.t_ns, block.timed
         if not timed.all():
             if self._last_ns == NO_TIME and not timed.any():
-                t_ns[:] = block.line  # a nanosecond each: their order is all that is known
+                # Where nobody saw them come, a nanosecond each: their order is all that is known.
+                t_ns[:] = block.line if self.arrival_ns is None else self.arrival_ns
             else:
                 before = np.maximum.accumulate(np.where(timed, np.arange(len(t_ns)), -1))
                 known = t_ns[timed]
@@ -246,7 +250,6 @@ class Entries:
     # -- parcels -------------------------------------------------------------------------------
 
     def _parcels(self, cut: _Cut, *, final: bool) -> LogBlock | None:
-        assert self.detected is not None
         opened = unpacked(
             (cut.data, cut.start, cut.end),
             self.detected.formats[0],

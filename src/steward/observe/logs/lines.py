@@ -1,4 +1,4 @@
-"""The compiled part of making entries of lines: which lines belong together, and putting them so."""
+"""The compiled part of making entries of lines: which belong together, and putting them so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NCCL = np.frombuffer(b"] NCCL ", np.uint8)
 
 
 @njit
-def _begins(buffer: Octets, at: int, end: int) -> bool:
+def _begins(buffer: Octets, at: int, end: int) -> bool:  # noqa: C901 - compiled
     """Say whether a line without a time looks like one of its own: a rank, NCCL, a level."""
     if at >= end:
         return False
@@ -32,15 +32,12 @@ def _begins(buffer: Octets, at: int, end: int) -> bool:
         if same == 8 or (same >= 5 and _LEVELS[level, same] == 32):
             return True
     if buffer[at] == 91:  # [rank3]:
-        last = min(end - 1, at + 24)
-        place = at + 1
+        place, last = at + 1, min(end - 1, at + 24)
         while place < last and buffer[place] != 93:
             place += 1
-        return (
-            buffer[place] == 93 and 48 <= buffer[place - 1] <= 57 and buffer[place + 1] == 58
-            if place + 1 < end
-            else False
-        )
+        if place >= last or not 48 <= buffer[place - 1] <= 57:
+            return False
+        return bool(buffer[place + 1] == 58)
     last = min(end, at + 160) - 7
     for place in range(at, last):  # host:pid:tid [0] NCCL INFO
         if buffer[place] == 93:
@@ -53,22 +50,22 @@ def _begins(buffer: Octets, at: int, end: int) -> bool:
 
 
 @njit
-def _is_continued(buffer: Octets, at: int, end: int) -> bool:
+def _is_continued(buffer: Octets, at: int) -> bool:
     """Say whether a line looks as if it went on with the one before: indented, or closing."""
     first = buffer[at]
-    return first == 32 or first == 9 or first == 125 or first == 41  # noqa: PLR1714 - compiled
+    return bool(first == 32 or first == 9 or first == 125 or first == 41)  # noqa: PLR1714 - compiled
 
 
 @njit
 def _is_empty(buffer: Octets, at: int, end: int) -> bool:
-    for place in range(at, end):
+    for place in range(at, end):  # noqa: SIM110 - compiled
         if buffer[place] > 32:
             return False
     return True
 
 
 @njit
-def roles_of(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one walk over the lines
+def roles_of(  # noqa: C901, PLR0913, PLR0917 - compiled: one walk over the lines
     buffer: Octets,
     start: Ints,
     end: Ints,
@@ -98,7 +95,7 @@ def roles_of(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one walk over
         alone = head < 0 or fold == FOLD_NOTHING
         if orphans and not alone and not empty:
             if fold == FOLD_INDENTED:
-                alone = not _is_continued(buffer, start[line], end[line])
+                alone = not _is_continued(buffer, start[line])
             else:
                 alone = _begins(buffer, start[line], end[line])
         if empty and (head < 0 or orphans):
@@ -116,7 +113,7 @@ def roles_of(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one walk over
 
 
 @njit
-def entries_of(  # noqa: PLR0913, PLR0917 - compiled
+def entries_of(
     buffer: Octets,
     start: Ints,
     end: Ints,
@@ -189,7 +186,7 @@ def broken_lines(buffer: Octets, start: Ints, end: Ints, broken: NDArray[np.bool
 
 
 @njit
-def _is_utf8(buffer: Octets, at: int, end: int) -> bool:
+def _is_utf8(buffer: Octets, at: int, end: int) -> bool:  # noqa: C901 - compiled
     while at < end:
         first = buffer[at]
         if first < 0x80:

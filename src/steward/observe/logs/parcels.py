@@ -7,6 +7,7 @@ last one. Parts of the two outputs of a container may alternate.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def unpacked(
     lines: tuple[bytes, Ints, Ints], packing: Format, years: Years, *, strict: bool, final: bool
 ) -> Unpacked:
     """Open the parcels of whole lines; `strict` joins cut lines and keeps what is no parcel."""
-    opened = _opened(lines, packing, years, strict=strict)
+    opened = _opened(lines, packing, years)
     dropped = np.zeros(len(opened.ok), np.bool_) if strict else ~opened.ok
     line_t_ns = opened.t_ns.copy()
     if not strict or not opened.part.any():
@@ -79,7 +80,7 @@ def unpacked(
     return result
 
 
-def _result(  # noqa: PLR0913 - the columns of the result
+def _result(
     opened: _Opened,
     first: Ints,
     last: Ints,
@@ -115,13 +116,10 @@ def _groups(opened: _Opened, *, final: bool) -> tuple[Ints, int]:
         used = waits
 
 
-def _opened(
-    lines: tuple[bytes, Ints, Ints], packing: Format, years: Years, *, strict: bool
-) -> _Opened:
+def _opened(lines: tuple[bytes, Ints, Ints], packing: Format, years: Years) -> _Opened:
     data, start, end = lines
     count = len(start)
     program = program_of((packing.template,))
-    reader = (program.heads, program.steps, program.pool, years.as_array())
     made = _Opened(
         octets=np.frombuffer(data, np.uint8),
         start=start.copy(),
@@ -131,15 +129,17 @@ def _opened(
         part=np.zeros(count, np.bool_),
         ok=np.zeros(count, np.bool_),
     )
+    reader = (program.heads, program.steps, program.pool, years.as_array())
     columns = (made.start, made.end, made.t_ns, made.output, made.part, made.ok)
+    # mypy cannot unpack tuples of different arrays into arguments: hence lists of anything
+    arguments: list[Any] = [*reader, *columns]
     if packing.packing == "cri":
-        unpacking.open_cri(made.octets, start, end, *reader, *columns)
+        unpacking.open_cri(made.octets, start, end, *arguments)
         return made
     keys = [np.frombuffer(key or b"\0", np.uint8) for key in _KEYS[packing.packing]]
     cuts = _DOCKER_CUTS_BYTES if packing.packing == "docker" else 2**62
     out = np.empty(len(data), np.uint8)
-    size = unpacking.open_json(
-        made.octets, start, end, keys[0], keys[1], keys[2], cuts, *reader, *columns, out
-    )
+    arguments = [*keys, cuts, *arguments, out]
+    size = unpacking.open_json(made.octets, start, end, *arguments)
     made.octets = out[:size]
     return made

@@ -20,7 +20,7 @@ _STDOUT = np.frombuffer(b"stdout", np.uint8)
 def _same(buffer: Octets, at: int, end: int, word: Octets) -> bool:
     if end - at != len(word):
         return False
-    for place in range(len(word)):
+    for place in range(len(word)):  # noqa: SIM110 - compiled
         if buffer[at + place] != word[place]:
             return False
     return True
@@ -28,7 +28,7 @@ def _same(buffer: Octets, at: int, end: int, word: Octets) -> bool:
 
 @njit
 def _blank_end(buffer: Octets, at: int, end: int) -> int:
-    while at < end and (buffer[at] == 32 or buffer[at] == 9):  # noqa: PLR1714 - compiled
+    while at < end and (buffer[at] == 32 or buffer[at] == 9):
         at += 1
     return at
 
@@ -106,7 +106,7 @@ def _encode(rune: int, out: Octets, at: int) -> int:
 
 
 @njit
-def _plain(octet: int) -> int:
+def _plain(octet: int) -> int:  # noqa: PLR0911 - compiled
     """Return what a character after a backslash stands for, or -1."""
     if octet == 110:
         return 10
@@ -124,7 +124,9 @@ def _plain(octet: int) -> int:
 
 
 @njit
-def _unescaped(buffer: Octets, at: int, end: int, out: Octets, to: int) -> int:
+def _unescaped(  # noqa: C901 - compiled: one walk
+    buffer: Octets, at: int, end: int, out: Octets, to: int
+) -> int:
     """Write what a JSON string says; return the place after it, or -1. Changes `out`."""
     while at < end:
         octet = buffer[at]
@@ -179,7 +181,7 @@ def _numbers(buffer: Octets, at: int, end: int, out: Octets, to: int) -> int:
 
 
 @njit
-def _members(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one walk
+def _members(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917 - compiled: one walk
     buffer: Octets, at: int, end: int, key0: Octets, key1: Octets, key2: Octets, spans: Ints
 ) -> bool:
     """Find the values of three keys of an object; False if it is none. Changes `spans`."""
@@ -234,7 +236,7 @@ def _quoted(buffer: Octets, at: int, end: int) -> bool:
 
 
 @njit
-def open_json(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - compiled: one walk over the lines
+def open_json(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one walk over the lines
     buffer: Octets,
     start: Ints,
     end: Ints,
@@ -368,8 +370,8 @@ def groups_of(output: NDArray[np.uint8], part: Bits, group: Ints) -> int:
             begun[which] = -1
             first[which] = -1
     if first[0] < 0 or first[1] < 0:
-        return max(first[0], first[1])
-    return min(first[0], first[1])
+        return int(max(first[0], first[1]))
+    return int(min(first[0], first[1]))
 
 
 @njit

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from steward.errors import StewardError
+from steward.model.frame import Frame
 from steward.store.files.parquet import (
     TMP,
     Note,
@@ -25,6 +26,7 @@ from steward.store.files.parquet import (
     columns_of,
     live_files,
     replaced_files,
+    rows_of,
     scan,
     write_frame,
 )
@@ -35,7 +37,8 @@ _EVERY_S = 60.0
 _GRACE_S = 300.0  # samples may come late; after that an hour is closed
 _DAY_S = 86_400.0
 LEVEL = 9  # written once, kept for weeks
-_MAX_ROWS = 1_000_000  # of one compacted file: bounds the memory that compaction takes
+_MAX_VALUES = 16_000_000  # of one compacted file: bounds the memory that compaction takes
+_MAX_FILES = 32  # at once: what files say about their columns takes as much memory as these
 
 
 class Keeper:
@@ -48,13 +51,13 @@ class Keeper:
         keep_days: float,
         note: Note,
         shape: Shape = Shape(),  # noqa: B008 - a frozen value
-        max_rows: int = _MAX_ROWS,
+        max_values: int = _MAX_VALUES,
         after: Callable[[int], None] = lambda _part: None,
     ) -> None:
         self._after = after  # what is due when a partition is compact, beside the caller's thread
         self._parts = parts
         self._shape = shape
-        self._max_rows = max_rows
+        self.max_values = max_values  # may be changed at any time
         self._keep_s = keep_days * _DAY_S
         self._note = note
         self._lock_handle: int | None = None
@@ -167,29 +170,32 @@ class Keeper:
         if not group:
             return False
         metrics = columns_of(group[0], self._shape)
-        everything = pl.lit(value=True)
-        frame = scan(group, metrics=metrics, where=everything, shape=self._shape, note=self._note)
+        frame = pl.concat(self._whole(file, metrics) for file in group)  # by turns: less memory
         left_over = replaced_files(folder, self._shape, self._note)
         names = [file.name for file in (*group, *left_over)]
         write_frame(folder, frame, shape=self._shape, replaces=names, level=LEVEL)
         self._clean(folder)
         return True
 
+    def _whole(self, file: Path, metrics: Sequence[str]) -> Frame:
+        everything = pl.lit(value=True)
+        return scan([file], metrics=metrics, where=everything, shape=self._shape, note=self._note)
+
     def _group(self, live: list[Path]) -> list[Path]:
         """Return files that are to become one, smallest first; none when all is as it should be."""
         sets: dict[tuple[str, ...], list[Path]] = {}
         for file in live:
             sets.setdefault(columns_of(file, self._shape), []).append(file)
-        for alike in (files for files in sets.values() if len(files) > 1):
-            rows = {
-                file: pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
-                for file in alike
-            }
+        for columns, alike in sets.items():
+            if len(alike) == 1:
+                continue
+            width = len(self._shape.names) + len(columns)
+            values = {file: rows_of(file) * width for file in alike}
             group: list[Path] = []
             total = 0
-            for file in sorted(alike, key=lambda file: (rows[file], file)):
-                total += rows[file]
-                if group and total > self._max_rows:
+            for file in sorted(alike, key=lambda file: (values[file], file))[:_MAX_FILES]:
+                total += values[file]
+                if group and total > self.max_values:
                     break
                 group.append(file)
             if len(group) > 1:

@@ -44,6 +44,7 @@ __all__ = [
     "once_each",
     "replaced_by",
     "replaced_files",
+    "rows_of",
     "scan",
     "write_frame",
 ]
@@ -278,6 +279,12 @@ def _set_aside(file: Path, fault: BaseException, note: Note) -> None:
 def columns_of(file: Path, shape: Shape) -> tuple[str, ...]:
     """Return the columns of a file beside those that all have, by name."""
     return tuple(sorted({*_footer(file, shape).columns} - {*shape.names}))
+
+
+@lru_cache(maxsize=4_096)
+def rows_of(file: Path) -> int:
+    """Return how many rows a file has. Names are never used twice, so it may be remembered."""
+    return int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
 
 
 def replaced_by(file: Path, shape: Shape) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from steward.errors import did_you_mean
 from steward.model.rules import Clause, MetricTerm, Node, Place, Term
 from steward.store.rules.faults import Complaints
 from steward.store.rules.language.fields import ATTRIBUTES
@@ -35,7 +34,7 @@ def slot_faults(node: Node, complaints: Complaints) -> None:
 def anchor_faults(node: Node, complaints: Complaints) -> None:
     """Complain about anchors that are no event of the match."""
     events = [first for each in node.clauses for first in (True, *[False] * (each.count - 1))]
-    for each in node.negations:
+    for each in node.negations if events else ():
         if each.anchor >= len(events):
             problem = f"`anchor: {each.anchor}`, but a match has {len(events)} events"
             complaints.fault(each.place, problem, f"count from 0: 0 to {len(events) - 1}")
@@ -53,7 +52,7 @@ def correlation_faults(node: Node, place: Place, complaints: Complaints) -> None
     for name in node.correlations:
         if name not in possible:
             problem = f"nothing gives '{shown(name)}' to join on; known: {', '.join(possible)}"
-            hint = did_you_mean(name[:100], possible) or "name an `extract` of one of its terms"
+            hint = complaints.near(name, possible) or "name an `extract` of one of its terms"
             complaints.stray(place, problem, hint)
 
 

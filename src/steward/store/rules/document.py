@@ -9,9 +9,9 @@ from steward.model.rules import Application, Effect, Node, Rule, RuleSeverity, T
 from steward.store.rules.checks import with_origin
 from steward.store.rules.faults import Complaints
 from steward.store.rules.identity import hash_of, key_of
-from steward.store.rules.nodes import NodeReader, TooMuchError
+from steward.store.rules.nodes import NodeReader
 from steward.store.rules.reading import Fields, shown
-from steward.store.rules.terms import Named
+from steward.store.rules.terms import Named, TooMuchError
 from steward.store.rules.tree import Mapping, Scalar, Tree
 
 __all__ = ["read_rule"]

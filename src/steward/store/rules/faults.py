@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from steward.errors import StewardError
+from steward.errors import StewardError, did_you_mean
 from steward.model.rules import Place
 
 __all__ = ["Complaints", "RuleFault", "RuleFaults"]
 
 REFERENCE = "docs/reference/rules.md lists every field; `steward rules check` shows all faults"
 MAX_LISTED = 1000  # per file and kind
+MAX_GUESSED = 200  # words that were meant: guessing is slow
 SHOWN = 20  # more in one error than a screen holds hides the first
 
 
@@ -57,10 +58,24 @@ class Complaints:
     raised: int = 0  # faults so far, also those that are no longer listed
     faults: dict[RuleFault, None] = field(default_factory=dict)  # in order, each once
     notes: dict[RuleFault, None] = field(default_factory=dict)
+    places: set[Place] = field(default_factory=set)  # of faults
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are more faults than anybody reads: looking for others is in vain."""
+        return len(self.faults) > MAX_LISTED
+
+    def near(self, word: str, known: Iterable[str]) -> str:
+        """Return a hint with the word that was meant; none where too many were to be guessed."""
+        if max(len(self.faults), len(self.notes)) > MAX_GUESSED:
+            return ""
+        return did_you_mean(word[:100], known)
 
     def fault(self, place: Place, problem: str, hint: str = "") -> None:
         """Say what keeps this rule from being used."""
         self.raised += 1
+        if not self.is_full:
+            self.places.add(place)
         self._list(self.faults, RuleFault(place=place, problem=problem, hint=hint, rule=self.rule))
 
     def note(self, place: Place, problem: str, hint: str = "") -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steward.errors import did_you_mean
 from steward.model.rules import Place, Rule
 from steward.store.rules.document import read_rule
 from steward.store.rules.faults import Complaints, RuleFault, RuleFaults
 from steward.store.rules.identity import repeated
-from steward.store.rules.nodes import NodeReader, TooMuchError
+from steward.store.rules.nodes import NodeReader
 from steward.store.rules.reading import Fields, described, items_of, shown
-from steward.store.rules.terms import Named
+from steward.store.rules.terms import Named, TooMuchError
 from steward.store.rules.tree import (
     MAX_BYTES,
     Entry,
@@ -93,12 +93,14 @@ class _Read:
 
     def take_file(self, path: Path) -> None:
         start = Place(file=self.file)
+        if path.is_dir():
+            problem = f"a folder with no rule files: none ends in {' or '.join(SUFFIXES)}"
+            self.complaints.fault(start, problem)
+            return
         try:
-            if path.stat().st_size > MAX_BYTES:
-                size = f"{path.stat().st_size / 1e6:.0f} MB; at most {MAX_BYTES >> 20} MiB are read"
-                self.complaints.fault(start, f"a rule file of {size}", "is it a rule file?")
-                return
-            self.take(path.read_bytes().decode("utf-8-sig"))
+            with path.open("rb") as opened:
+                data = opened.read(MAX_BYTES + 1)  # pipes and devices have no size
+            self.take(data.decode("utf-8-sig"))
         except OSError as error:
             self.complaints.fault(start, f"cannot be read: {error.strerror or error}")
         except UnicodeDecodeError as error:
@@ -133,7 +135,7 @@ class _Read:
         if isinstance(section, Scalar) and section.text not in SECTIONS:
             problem = f"there is no section '{shown(section.text)}'; known: {', '.join(SECTIONS)}"
             self.complaints.stray(
-                section.place, problem, did_you_mean(section.text[:100], SECTIONS)
+                section.place, problem, self.complaints.near(section.text, SECTIONS)
             )
             return True
         lists = [name for name in LISTS if name in keys and "rules" not in keys]
@@ -141,10 +143,19 @@ class _Read:
             self.complaints.note(tree.place, f"a list of {lists[0]}, no rules: it is not read")
         return bool(lists) or (isinstance(section, Scalar) and section.text == "version")
 
+    def read(self, named: Named, *, user: bool) -> Iterator[Rule]:
+        """Give the rules without faults, until there are more faults than anybody reads."""
+        for tree in self.rules:
+            rule = read_rule(tree, named, self.complaints, user=user)
+            if rule is not None:
+                yield rule
+            elif self.complaints.is_full:
+                return
+
     def check_unused(self, read: Set[Place]) -> None:
         """Complain about terms that no rule has led to."""
+        named = Named(own=self.terms, others={})
         for name in (name for name, each in self.terms.items() if each.key.place not in read):
-            named = Named(own=self.terms, others={})
             with suppress(TooMuchError):
                 reader = NodeReader(named=named, complaints=self.complaints, names=[name])
                 reader.check(self.terms[name].value)
@@ -168,11 +179,12 @@ class _Read:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Give each file once. A folder without any stands for itself, to be complained about."""
     seen: set[Path] = set()
     for path in paths:
-        inside = (each for each in sorted(path.rglob("*")) if each.suffix in SUFFIXES)
-        for each in inside if path.is_dir() else (path,):
-            if (real := each.resolve()) not in seen and not each.is_dir():
+        inside = [each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file()]
+        for each in sorted(inside) or [path]:
+            if (real := each.resolve()) not in seen:
                 seen.add(real)
                 yield each
 
@@ -186,8 +198,7 @@ def _joined(files: Sequence[_Read], *, user: bool) -> Parsed:
     read: set[Place] = set()
     for one in files:
         named = Named(own=one.terms, others=everybody)
-        found = (read_rule(tree, named, one.complaints, user=user) for tree in one.rules)
-        rules += [rule for rule in found if rule is not None]
+        rules += one.read(named, user=user)
         read |= named.read
     for one in files:
         one.check_unused(read)
@@ -201,4 +212,4 @@ def _joined(files: Sequence[_Read], *, user: bool) -> Parsed:
 
 def _in_order(said: Iterable[RuleFault]) -> list[RuleFault]:
     """Return complaints as they follow in the file, not as the reader came by them."""
-    return sorted(said, key=lambda each: (each.place.file, each.place.line, each.place.column))
+    return sorted(said, key=lambda each: (each.place.line or math.inf, each.place.column))

@@ -14,6 +14,7 @@ from steward.store.rules.language.fields import NEGATE_ONLY
 from steward.store.rules.reading import Fields, items_of, shown
 from steward.store.rules.terms import (
     Named,
+    TooMuchError,
     Written,
     count_of,
     extracts_of,
@@ -23,16 +24,12 @@ from steward.store.rules.terms import (
 )
 from steward.store.rules.tree import Tree
 
-__all__ = ["NodeReader", "TooMuchError"]
+__all__ = ["NodeReader"]
 
 MAX_LEVELS = 16
 MAX_PARTS = 10_000  # terms and nodes of one rule, names looked up
 
 NodeKind = Literal["set", "sequence"]
-
-
-class TooMuchError(Exception):
-    """A rule unfolds to more than anybody can mean: reading it ends here."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,7 +73,7 @@ class NodeReader:
             place=fields.place,
         )
         self._note_strays(fields)
-        if len(clauses) == len(positives) and key in fields:
+        if len(clauses) == len(positives) and key in fields and not self._is_faulty(fields, key):
             self._check(node, fields)
         return node
 
@@ -179,7 +176,7 @@ class NodeReader:
         if events < 2:
             problem = f"a sequence needs two things or more under `order`, and this has {events}"
             self.complaints.fault(fields.at("order"), problem, "one thing alone is a `set`")
-        if node.window_ns <= 0 and "window" in fields and not self._is_faulty(fields.at("window")):
+        if node.window_ns <= 0 and "window" in fields and not self._is_faulty(fields, "window"):
             problem = "a sequence needs a `window` above zero"
             self.complaints.fault(fields.at("window"), problem)
 
@@ -196,12 +193,12 @@ class NodeReader:
             self.complaints.fault(fields.key_at("window"), problem, hint)
         elif events > 1 and not node.window_ns:
             problem = f"a set of {events} things needs a `window`"
-            if not self._is_faulty(fields.at("window")):
+            if not self._is_faulty(fields, "window"):
                 self.complaints.fault(fields.at("window"), problem, "such as `window: 30s`")
 
-    def _is_faulty(self, place: Place) -> bool:
+    def _is_faulty(self, fields: Fields, key: str) -> bool:
         """Whether something is wrong there already: a bad duration is not also a missing one."""
-        return any(each.place == place for each in self.complaints.faults)
+        return key in fields and fields.at(key) in self.complaints.places
 
     # -- bounds --------------------------------------------------------------------------------
 
@@ -232,6 +229,7 @@ class NodeReader:
 
     def _spend(self, parts: int, place: Place) -> None:
         self.parts += parts
+        self.named.spend(10 * parts, place, self.complaints)
         if self.parts > MAX_PARTS:
             problem = f"a rule of more than {MAX_PARTS} terms, with names looked up"
             self.complaints.fault(place, problem)

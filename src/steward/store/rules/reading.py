@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
-from steward.errors import StewardError, did_you_mean
+from steward.errors import StewardError
 from steward.model.rules import Place
 from steward.store.rules.faults import Complaints
 from steward.store.rules.language.fields import SHAPES, Field, Kind, Shape
-from steward.store.rules.language.scalars import duration_ns, flag, whole
+from steward.store.rules.language.scalars import duration_ns, finite, flag, whole
 from steward.store.rules.tree import Entry, Listing, Mapping, Scalar, Tree
 
 __all__ = ["Fields", "described", "items_of", "shown"]
@@ -55,8 +53,7 @@ class Fields:
     def _unknown(self, entry: Entry) -> None:
         name = shown(entry.key.text)
         meant = (each.name for each in self.shape.fields.values() if name in each.instead)
-        word = next(meant, entry.key.text[:100])
-        near = did_you_mean(word, self.shape.fields)
+        near = self.complaints.near(next(meant, entry.key.text), self.shape.fields)
         problem = f"there is no key `{name}` in `{self.shape.name}`"
         hint = near or f"its keys: {self._keys()}"
         self.complaints.stray(entry.key.place, problem, hint)
@@ -108,7 +105,7 @@ class Fields:
         if value is None or value.is_null:
             return default
         least = 0 if self._field(name).kind is Kind.WHOLE else -at_most
-        number = None if value.quoted else whole(value.text)
+        number = None if value.quoted else self._whole(value, name)
         if number is not None and least <= number <= at_most:
             return number
         bounds = f" from {least} to {at_most}" if number is not None else ""
@@ -117,16 +114,21 @@ class Fields:
         self.complaints.fault(value.place, problem, hint)
         return default
 
+    def _whole(self, value: Scalar, name: str) -> int | None:
+        """Read a whole number; when lenient, cut one with a fraction as other tools do."""
+        number, near = whole(value.text), finite(value.text)
+        if number is not None or near is None or not self.complaints.lenient:
+            return number
+        self.complaints.note(value.place, f"`{name}` counts as {int(near)}, not {value.text}")
+        return int(near)
+
     def number(self, name: str) -> float:
         """Return a finite number."""
         value = self._scalar(name, Kind.NUMBER)
         if value is None:
             return 0.0
-        try:
-            number = math.nan if value.quoted else float(value.text)
-        except ValueError:
-            number = math.nan
-        if math.isfinite(number):
+        number = None if value.quoted else finite(value.text)
+        if number is not None:
             return number
         self.complaints.fault(value.place, f"`{name}` is a number, not {described(value)}")
         return 0.0
@@ -160,7 +162,7 @@ class Fields:
         if value is None or value.text in possible:
             return "" if value is None else value.text
         problem = f"there is no {name} '{shown(value.text)}'; known: {', '.join(possible)}"
-        self.complaints.fault(value.place, problem, did_you_mean(value.text[:100], possible))
+        self.complaints.fault(value.place, problem, self.complaints.near(value.text, possible))
         return ""
 
     def one(self, name: str) -> Fields:

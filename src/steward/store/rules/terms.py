@@ -13,10 +13,25 @@ from steward.store.rules.language.fields import TERM_KINDS
 from steward.store.rules.reading import Fields, shown
 from steward.store.rules.tree import Entry, Mapping, Scalar, Tree
 
-__all__ = ["Named", "Written", "count_of", "extracts_of", "metric_of", "plain_of", "written"]
+__all__ = [
+    "Named",
+    "TooMuchError",
+    "Written",
+    "count_of",
+    "extracts_of",
+    "metric_of",
+    "plain_of",
+    "written",
+]
 
 MAX_COUNT = 10_000
+MAX_EXTRACTS = 32
+MAX_EFFORT = 500_000  # of one file: ten for each term, and the size of what names stand for
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+class TooMuchError(Exception):
+    """A rule unfolds to more than anybody can mean: reading it ends here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +65,14 @@ class Named:
     others: Table[str, Sequence[Entry]]
     used: dict[str, Tree] = field(default_factory=dict)  # by the rule that is being read
     read: set[Place] = field(default_factory=set)  # keys of terms that some rule used
+    effort: int = 0
+
+    def spend(self, effort: int, place: Place, complaints: Complaints) -> None:
+        """Count what unfolding costs: a short file of names must not keep us busy for hours."""
+        self.effort += effort
+        if self.effort > MAX_EFFORT:
+            complaints.fault(place, "the rules of this file unfold to more than can be read")
+            raise TooMuchError
 
     def find(self, name: str, place: Place, complaints: Complaints) -> Tree | None:
         """Return the term of that name, if any."""
@@ -65,6 +88,7 @@ class Named:
                 complaints.note(place, problem)
         if found is None:
             return None
+        self.spend(found.value.size, place, complaints)
         self.used[name] = found.value
         self.read.add(found.key.place)
         return found.value
@@ -108,6 +132,9 @@ def plain_of(fields: Fields, kind: str, complaints: Complaints) -> Term | None:
     if not text:
         complaints.fault(fields.at(kind), f"`{kind}` is empty: it would match every line")
         return None
+    if kind != "jq" and text.endswith("\n"):
+        said = f"`{kind}` ends with a line end, which lines do not have"
+        complaints.note(fields.at(kind), said, "write `|-` or `>-`, which leave it out")
     if "field" in fields:
         complaints.note(fields.key_at("field"), "`field` means nothing yet: the whole line counts")
     if kind == "value":
@@ -158,6 +185,9 @@ def extracts_of(term: Written, complaints: Complaints) -> tuple[Extract, ...]:
             complaints.fault(each.at("name"), f"there are two extracts called '{extract.name}'")
         elif extract is not None:
             found[extract.name] = extract
+    if len(found) > MAX_EXTRACTS:
+        problem = f"{len(found)} extracts at one term; at most {MAX_EXTRACTS}"
+        complaints.fault(term.place, problem)
     return tuple(found.values())
 
 

@@ -6,12 +6,13 @@ matching itself (`matching`).
 
 from __future__ import annotations
 
-from steward.decide.rules.joining.attributes import attributes_of
+from steward.decide.rules.joining.attributes import KNOWN_ATTRIBUTES, attributes_of
 from steward.decide.rules.joining.board import Board
 from steward.decide.rules.joining.plan import Join, Leaf, Plans, Up, Watch, plan, slots_of
 from steward.decide.rules.joining.report import Report
 
 __all__ = [
+    "KNOWN_ATTRIBUTES",
     "Board",
     "Join",
     "Leaf",

@@ -8,7 +8,9 @@ from functools import lru_cache
 from steward.model.frame import steps_of
 from steward.model.rules import Item, Stream
 
-__all__ = ["attributes_of"]
+__all__ = ["KNOWN_ATTRIBUTES", "attributes_of"]
+
+KNOWN_ATTRIBUTES = ("host", "gpu", "job", "rank", "container")  # beside what rules extract
 
 _RANK = re.compile(r"\s*\[rank(\d+)\]:?")
 _LABELS = {"node": "host", "job_id": "job"}  # what series call them
@@ -25,7 +27,7 @@ def attributes_of(item: Item, stream: Stream | None = None) -> dict[str, str]:
         found["rank"] = rank[1]
     found.update(item.extracted)
     for label, name in _LABELS.items():
-        found.setdefault(name, found.get(label, ""))
+        found[name] = found.get(name) or found.get(label, "")
     if "gpu" in found:
         found["gpu"] = _full_name(found["gpu"], found.get("host", ""))
     return {name: value for name, value in found.items() if value}

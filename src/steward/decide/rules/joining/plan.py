@@ -114,9 +114,9 @@ class _Planner:
         slots = slots_of(node.kind, node.clauses)
         masks: dict[Term, int] = {}
         whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
-        for bit, what in enumerate(whats):
-            if isinstance(what, Term):
-                masks[what] = masks.get(what, 0) | 1 << bit
+        terms = [what for what in whats if isinstance(what, Term)]  # all of them: it is plain
+        for bit, term in enumerate(terms):
+            masks[term] = masks.get(term, 0) | 1 << bit
         return Leaf(
             rule=self.rule,
             source=node.source,
@@ -132,7 +132,8 @@ class _Planner:
         whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
         join = Join(
             rule=self.rule,
-            shape=_shape(node, slots, intervals=True),
+            # Lines of one node are in order, as without a join.
+            shape=_shape(node, slots, intervals=not all(isinstance(each, Term) for each in whats)),
             correlations=node.correlations,
             per_entity=not node.correlations
             and all(isinstance(each, MetricTerm) for each in whats),
@@ -180,22 +181,28 @@ def _shape(node: Node, slots: Sequence[Sequence[Clause]], *, intervals: bool) ->
     return Shape(
         ordered=node.kind == "sequence",
         needed=tuple(sum(max(each.count, 1) for each in slot) for slot in slots),
-        window_ns=node.window_ns,
+        window_ns=_lasts_ns(node),
         guards=tuple(_guard(each) for each in node.negations),
         intervals=intervals,
         lag_ns=max(_lag_ns(each.what) for each in node.clauses),
     )
 
 
+def _lasts_ns(what: Term | MetricTerm | Node) -> int:
+    """How long a thing may last; a set of one thing, which has no window, as long as that."""
+    if not isinstance(what, Node):
+        return 0
+    return what.window_ns or max(_lasts_ns(each.what) for each in what.clauses)
+
+
 def _guard(negation: Negation) -> Guard:
     what = negation.what
-    lasts_ns = what.window_ns if isinstance(what, Node) else 0
     return Guard(
         window_ns=negation.window_ns,
         slide_ns=negation.slide_ns,
         anchor=negation.anchor,
         absolute=negation.absolute,
-        slack_ns=lasts_ns + _lag_ns(what),
+        slack_ns=_lasts_ns(what) + _lag_ns(what),
     )
 
 

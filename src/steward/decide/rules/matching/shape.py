@@ -40,13 +40,10 @@ class Guard:
     absolute: bool = False
     slack_ns: int = 0
 
-    def span(self, candidate: Sequence[Seen]) -> tuple[int, int]:
+    def span(self, candidate: Sequence[Seen], lasted_ns: int) -> tuple[int, int]:
         """Return the first and the last moment that count, both included."""
         start = candidate[self.anchor].first_ns + self.slide_ns
-        width = self.window_ns
-        if not self.absolute:
-            width += max(each.last_ns for each in candidate)
-            width -= min(each.first_ns for each in candidate)
+        width = self.window_ns + (0 if self.absolute else lasted_ns)
         return start, start + max(width, 0)
 
 

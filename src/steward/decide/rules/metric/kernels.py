@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from steward.compiled import njit
 
 __all__ = [
-    "NEVER_NS", "Floats", "Longs", "Points", "Samples", "Stretches", "expire", "held", "latest", "merge",
-    "over_range",
+    "NEVER_NS", "Floats", "Longs", "Points", "Samples", "Stretches", "expire", "held", "latest",
+    "merge", "over_range",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -161,11 +161,12 @@ def _turns(y: Floats, op: int) -> float:
 @njit
 def _plain(y: Floats, op: int, parameter: float) -> float:
     if op == 18:
-        return _quantile(np.sort(y), parameter)
-    if op == 10:
-        return float(y.min())
-    if op == 11:
-        return float(y.max())
+        return _quantile(_sorted(y), parameter)
+    if op < 12:
+        best = y[0]
+        for value in y:
+            best = min(best, value) if op == 10 else max(best, value)
+        return float(best)
     if op == 13:
         return float(len(y))
     if op == 14:
@@ -248,6 +249,23 @@ def _trend(x: Longs, y: Floats, at: int, op: int, ahead_s: float) -> float:
         square += away * away
     slope = both / square
     return slope if op == 5 else mean_y - slope * mean_x + slope * ahead_s
+
+
+@njit
+def _sorted(y: Floats) -> Floats:
+    """Sort few numbers (Shell): numpy's way would take seconds to compile."""
+    out = y.copy()
+    gap = len(out) // 2
+    while gap > 0:
+        for i in range(gap, len(out)):
+            value = out[i]
+            j = i
+            while j >= gap and out[j - gap] > value:
+                out[j] = out[j - gap]
+                j -= gap
+            out[j] = value
+        gap //= 2
+    return out
 
 
 @njit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -33,35 +33,26 @@ class MetricWatch:
     """Reads telemetry for one metric term; state is kept for each series.
 
     `metrics` are the columns that it wants. A condition that came true is told once, and again
-    only after it has not held, or was not looked at for five minutes, in between.
+    only after it has not held, or was not looked at for too long, in between.
     """
 
-    def __init__(self, term: MetricTerm, *, most_series: int = MOST_SERIES) -> None:
+    def __init__(
+        self,
+        term: MetricTerm,
+        way: Way,
+        *,
+        metrics: Sequence[str],
+        counts: WatchCounts,
+        again: Callable[[], MetricWatch],
+    ) -> None:
         self.term = term
-        self._most_series = most_series
-        expression = parse(term.expr)
-        columns = check(expression, term.expr)
-        self.metrics = frozenset(column.name for column in columns.values())
-        self._names = ", ".join(dict.fromkeys(column.name for column in columns.values()))
+        self.metrics = frozenset(metrics)
+        self.counts = counts
+        self._way = way
+        self._names = ", ".join(dict.fromkeys(metrics))
+        self._again = again
         self._for_ns = round(term.for_s * _NS)
-        silences = _silences(expression, columns)
-        wanted = {
-            selector: Wanted(column=column, chosen=Chosen(selector, column, term.expr))
-            for selector, column in columns.items()
-        }
-        intake = Intake(wanted=wanted, most_series=most_series, by_job=not silences)
-        together = across(expression) or PHASE in self.metrics
-        self._way: Way = (TogetherWay if together else ApartWay)(
-            expression,
-            intake,
-            silences=silences,
-            interval_ns=round(term.interval_s * _NS),
-            for_ns=self._for_ns,
-        )
-        # What is silent is looked at when it must be, and not in between.
-        self._gap_ns = NEVER_NS if silences else max(LOOKBACK_NS, round(term.interval_s * _NS))
         self._clock_ns = -NEVER_NS
-        self.counts: WatchCounts = intake.counts
 
     @property
     def due_ns(self) -> int:
@@ -103,14 +94,14 @@ class MetricWatch:
 
     def fresh(self) -> MetricWatch:
         """Return the same term with nothing read yet."""
-        return MetricWatch(self.term, most_series=self._most_series)
+        return self._again()
 
     def _told(self, looks: Iterator[Seen]) -> list[Item]:
         found: list[Item] = []
         with np.errstate(all="ignore"):
             for seen in looks:
                 state = self._way.state
-                at, since = held(seen.values, seen.points, state, self._for_ns, self._gap_ns)
+                at, since = held(seen.values, seen.points, state, self._for_ns, self._way.gap_ns)
                 series = np.searchsorted(seen.points.off, at, side="right") - 1
                 columns = (series, seen.points.t[at], since, seen.values[at])
                 rows = zip(*(each.tolist() for each in columns), strict=True)
@@ -142,4 +133,27 @@ def _silences(expression: Expression, columns: dict[Selector, Column]) -> tuple[
 
 def compile_metric(term: MetricTerm, *, most_series: int = MOST_SERIES) -> MetricWatch:
     """Make a metric term ready; raises with the place in the expression if it cannot be."""
-    return MetricWatch(term, most_series=most_series)
+    expression = parse(term.expr)
+    columns = check(expression, term.expr)
+    metrics = [column.name for column in columns.values()]
+    silences = _silences(expression, columns)
+    wanted = {
+        selector: Wanted(column=column, chosen=Chosen(selector, column, term.expr))
+        for selector, column in columns.items()
+    }
+    intake = Intake(wanted=wanted, most_series=most_series, by_job=not silences)
+    together = across(expression) or PHASE in metrics
+    way: Way = (TogetherWay if together else ApartWay)(
+        expression,
+        intake,
+        silences=silences,
+        interval_ns=round(term.interval_s * _NS),
+        for_ns=round(term.for_s * _NS),
+    )
+    return MetricWatch(
+        term,
+        way,
+        metrics=metrics,
+        counts=intake.counts,
+        again=lambda: compile_metric(term, most_series=most_series),
+    )

@@ -29,6 +29,8 @@ UNTIL = 16
 NO_DIGIT = 17
 TEXT = 18
 SHORT_YEAR = 19
+DATE = 20  # year, month and day with one character between them
+CLOCK = 21  # hours, minutes and seconds with colons
 
 # what was read of one line
 YEAR, MONTH, DAY, HOUR, MINUTE, SECOND = 0, 1, 2, 3, 4, 5

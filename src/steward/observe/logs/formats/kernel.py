@@ -31,7 +31,7 @@ def _days_since_1970(year: int, month: int, day: int) -> int:
 def _days_in(year: int, month: int) -> int:
     if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
         return 29
-    return _DAYS[month - 1]
+    return int(_DAYS[month - 1])
 
 
 @njit
@@ -45,7 +45,9 @@ def _is_blank(octet: int) -> bool:
 
 
 @njit
-def _zone(buffer: Octets, at: int, end: int, ways: int, fields: Ints) -> int:
+def _zone(  # noqa: C901, PLR0911 - compiled: one look
+    buffer: Octets, at: int, end: int, ways: int, fields: Ints
+) -> int:
     """Read a zone; return where it ends, or -1. What is only perhaps there is left where it is."""
     missing = at if ways & codes.ZONE_MAYBE else -1
     start = at
@@ -111,7 +113,7 @@ def _fraction(buffer: Octets, at: int, end: int, digits: int, fields: Ints) -> i
 
 
 @njit
-def _epoch(buffer: Octets, at: int, end: int, unit_ns: int, fewest: int, fields: Ints) -> int:  # noqa: PLR0913, PLR0917 - compiled
+def _epoch(buffer: Octets, at: int, end: int, unit_ns: int, fewest: int, fields: Ints) -> int:
     value, read = np.int64(0), 0
     while at < end and read < 19 and _is_digit(buffer[at]):
         if value > 922_337_203_685_477_579:
@@ -135,7 +137,7 @@ def _epoch(buffer: Octets, at: int, end: int, unit_ns: int, fewest: int, fields:
 
 @njit
 def _seconds(buffer: Octets, at: int, end: int, must: int, fields: Ints) -> int:
-    """Read seconds with perhaps a fraction; whole numbers that are too large are of smaller units."""
+    """Read seconds with perhaps a fraction; whole ones that are too large have smaller units."""
     value, read = np.int64(0), 0
     while at < end and read < 19 and _is_digit(buffer[at]):
         if value > 922_337_203_685_477_579:
@@ -192,13 +194,45 @@ def _digits(buffer: Octets, at: int, end: int, count: int) -> int:
     """Return the number that so many digits make, or -1."""
     if at + count > end:
         return -1
-    value = np.int64(0)
+    value = 0
     for place in range(at, at + count):
-        digit = np.int64(buffer[place]) - 48
+        digit = int(buffer[place]) - 48
         if digit < 0 or digit > 9:
             return -1
         value = value * 10 + digit
     return value
+
+
+@njit
+def _two(buffer: Octets, at: int) -> int:
+    """Return the number that two digits make; far below 0 if they are none."""
+    tens, ones = int(buffer[at]) - 48, int(buffer[at + 1]) - 48
+    if tens < 0 or tens > 9 or ones < 0 or ones > 9:
+        return -100_000
+    return tens * 10 + ones
+
+
+@njit
+def _date(buffer: Octets, at: int, end: int, between: int, fields: Ints) -> int:
+    if at + 10 > end or buffer[at + 4] != between or buffer[at + 7] != between:
+        return -1
+    year = _two(buffer, at) * 100 + _two(buffer, at + 2)
+    month, day = _two(buffer, at + 5), _two(buffer, at + 8)
+    if year < 0 or month < 0 or day < 0:
+        return -1
+    fields[codes.YEAR], fields[codes.MONTH], fields[codes.DAY] = year, month, day
+    return at + 10
+
+
+@njit
+def _clock(buffer: Octets, at: int, end: int, fields: Ints) -> int:
+    if at + 8 > end or buffer[at + 2] != 58 or buffer[at + 5] != 58:
+        return -1
+    hour, minute, second = _two(buffer, at), _two(buffer, at + 3), _two(buffer, at + 6)
+    if hour < 0 or minute < 0 or second < 0:
+        return -1
+    fields[codes.HOUR], fields[codes.MINUTE], fields[codes.SECOND] = hour, minute, second
+    return at + 8
 
 
 @njit
@@ -213,7 +247,7 @@ def _half(buffer: Octets, at: int, end: int, fields: Ints) -> int:
 
 
 @njit
-def _skipped(buffer: Octets, at: int, end: int, op: int, a: int) -> int:  # noqa: C901, PLR0912 - compiled
+def _skipped(buffer: Octets, at: int, end: int, op: int, a: int) -> int:  # noqa: C901 - compiled
     """Go over what is left out; return where it ends, or -1."""
     start = at
     if op == codes.BLANKS:
@@ -240,10 +274,10 @@ def _skipped(buffer: Octets, at: int, end: int, op: int, a: int) -> int:  # noqa
 
 
 @njit
-def _one_of(buffer: Octets, at: int, end: int, allowed: Octets) -> int:
+def _one_of(buffer: Octets, at: int, end: int, pool: Octets, place: int, count: int) -> int:
     if at < end:
-        for octet in allowed:
-            if buffer[at] == octet:
+        for each in range(place, place + count):
+            if buffer[at] == pool[each]:
                 return at + 1
     return -1
 
@@ -269,7 +303,11 @@ def _steps(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one loop over t
         elif op == codes.END:
             return at
         else:
-            if op == codes.MAYBE_FRACTION:
+            if op == codes.CLOCK:
+                at = _clock(buffer, at, end, fields)
+            elif op == codes.DATE:
+                at = _date(buffer, at, end, a, fields)
+            elif op == codes.MAYBE_FRACTION:
                 if at + 1 < end and buffer[at] in (46, 44) and _is_digit(buffer[at + 1]):
                     at = _fraction(buffer, at + 1, end, 0, fields)
             elif op == codes.FRACTION:
@@ -287,7 +325,7 @@ def _steps(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one loop over t
             elif op == codes.EPOCH:
                 at = _epoch(buffer, at, end, a, b, fields)
             elif op == codes.ONE_OF:
-                at = _one_of(buffer, at, end, pool[a : a + b])
+                at = _one_of(buffer, at, end, pool, a, b)
             elif op == codes.SHORT_YEAR:
                 value = _digits(buffer, at, end, 2)
                 if value < 0:
@@ -303,10 +341,12 @@ def _steps(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one loop over t
 
 
 @njit
-def _moment(fields: Ints, limit_ns: int, limit_year: int) -> int:
+def _moment(  # noqa: C901, PLR0911 - compiled
+    fields: Ints, limit_ns: int, limit_year: int
+) -> int:
     """Put the fields together; NO_TIME if there is no such moment."""
     if fields[codes.EPOCH_NS] != NO_TIME:
-        return fields[codes.EPOCH_NS]
+        return int(fields[codes.EPOCH_NS])
     hour = fields[codes.HOUR]
     if fields[codes.AFTERNOON] >= 0:
         if hour > 12:
@@ -338,7 +378,7 @@ def _moment(fields: Ints, limit_ns: int, limit_year: int) -> int:
 
 
 @njit
-def _after_prefix(buffer: Octets, at: int, end: int) -> int:
+def _after_prefix(buffer: Octets, at: int, end: int) -> int:  # noqa: C901, PLR0911 - compiled
     """Go over `[rank3]: `, `[default0]:`, `3: ` (srun -l) or `[1,0]<stdout>:` (mpirun)."""
     start = at
     while at < end and at - start < 3 and buffer[at] == 32:  # srun -l pads the number
@@ -372,7 +412,7 @@ def _after_prefix(buffer: Octets, at: int, end: int) -> int:
 
 
 @njit
-def _found(buffer: Octets, at: int, end: int, pool: Octets, place: int, length: int) -> int:  # noqa: PLR0913, PLR0917 - compiled
+def _found(buffer: Octets, at: int, end: int, pool: Octets, place: int, length: int) -> int:
     """Return where the text after the next occurrence of a literal begins, or -1."""
     first = pool[place]
     while at + length <= end:
@@ -384,6 +424,16 @@ def _found(buffer: Octets, at: int, end: int, pool: Octets, place: int, length: 
                 return at + length
         at += 1
     return -1
+
+
+@njit
+def _clear(fields: Ints) -> None:
+    for field in range(FIELDS):
+        fields[field] = 0
+    fields[codes.YEAR] = -1
+    fields[codes.AFTERNOON] = -1
+    fields[codes.EPOCH_NS] = NO_TIME
+    fields[codes.TEXT_AT] = -1
 
 
 @njit
@@ -407,11 +457,7 @@ def _time_of(  # noqa: PLR0913, PLR0917 - compiled
             at = _found(buffer, at, end, pool, place, length)
             if at < 0:
                 return NO_TIME
-        fields[:] = 0
-        fields[codes.YEAR] = -1
-        fields[codes.AFTERNOON] = -1
-        fields[codes.EPOCH_NS] = NO_TIME
-        fields[codes.TEXT_AT] = -1
+        _clear(fields)
         if _steps(buffer, at, end, steps, step, pool, fields) >= 0:
             t_ns = _moment(fields, years[0], years[1])
             if t_ns != NO_TIME:
@@ -443,7 +489,7 @@ def read_times(  # noqa: PLR0913, PLR0917 - compiled
         text[line] = start[line]
         for head in range(len(heads)):
             t = _time_of(buffer, start[line], end[line], heads, head, steps, pool, years, fields)
-            if t != NO_TIME and t != 0:
+            if t != NO_TIME and t != 0:  # noqa: PLR1714 - compiled
                 t_ns[line] = t
                 if fields[codes.TEXT_AT] >= 0:
                     text[line] = fields[codes.TEXT_AT]
@@ -455,10 +501,8 @@ def read_within(  # noqa: PLR0913, PLR0917 - compiled
     buffer: Octets, at: int, end: int, heads: Ints, steps: Ints, pool: Octets, years: Ints
 ) -> int:
     """Read one time that is all that stands between `at` and `end`; NO_TIME if it is not."""
-    fields = np.zeros(FIELDS, np.int64)
-    fields[codes.YEAR] = -1
-    fields[codes.AFTERNOON] = -1
-    fields[codes.EPOCH_NS] = NO_TIME
+    fields = np.empty(FIELDS, np.int64)
+    _clear(fields)
     if _steps(buffer, at, end, steps, heads[0, 3], pool, fields) != end:
         return NO_TIME
     t_ns = _moment(fields, years[0], years[1])

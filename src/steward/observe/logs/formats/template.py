@@ -22,6 +22,7 @@ Most of it is what `strftime` has; what is not there is marked with a star.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -116,14 +117,26 @@ def _steps(text: str, kept: Callable[[str], tuple[int, int]]) -> list[Step]:
     steps: list[Step] = []
     at = 0
     while at < len(text):
-        if text[at] != "%":
+        fused = _fused(text, at)  # what nearly all formats have is read in one step each
+        if fused is not None:
+            steps.append(fused)
+            at += 8
+        elif text[at] != "%":
             steps += [(codes.LITERAL, octet, 0) for octet in text[at].encode()]
             at += 1
-            continue
-        step, length = _coded(text, at + 1, kept)
-        steps.append(step)
-        at += 1 + length
+        else:
+            step, length = _coded(text, at + 1, kept)
+            steps.append(step)
+            at += 1 + length
     return steps
+
+
+def _fused(text: str, at: int) -> Step | None:
+    if text.startswith("%H:%M:%S", at):
+        return (codes.CLOCK, 0, 0)
+    if re.match("%Y([-/])%m\\1%d", text[at : at + 8]):
+        return (codes.DATE, ord(text[at + 2]), 0)
+    return None
 
 
 def _coded(text: str, at: int, kept: Callable[[str], tuple[int, int]]) -> tuple[Step, int]:

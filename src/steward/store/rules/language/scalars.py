@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 
 from steward.errors import StewardError
 
-__all__ = ["duration_ns", "flag", "whole"]
+__all__ = ["duration_ns", "finite", "flag", "whole"]
 
 UNITS_NS = {
     "ns": 1,
@@ -65,6 +66,15 @@ def _hint(text: str) -> str:
 def whole(text: str) -> int | None:
     """Return a whole number, or nothing when it is none."""
     return int(text) if _WHOLE.fullmatch(text) else None
+
+
+def finite(text: str) -> float | None:
+    """Return a number that one can count with, or nothing when it is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def flag(text: str) -> bool | None:

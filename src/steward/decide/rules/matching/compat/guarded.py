@@ -57,8 +57,9 @@ class Guarded:
     def _denied_by(self, candidate: Sequence[Seen]) -> int | None:
         """Return the anchor of the guard that denies it, if any; set `due_ns` if it must wait."""
         self.due_ns = NEVER
+        lasted_ns = candidate[-1].last_ns - candidate[0].last_ns
         for guard, times_ns in zip(self._shape.guards, self._denials_ns, strict=True):
-            start_ns, stop_ns = guard.span(candidate)
+            start_ns, stop_ns = guard.span(candidate, lasted_ns)
             near = bisect_left(times_ns, start_ns)
             if near < len(times_ns) and times_ns[near] <= stop_ns:
                 return guard.anchor

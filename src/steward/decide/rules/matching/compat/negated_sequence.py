@@ -79,11 +79,13 @@ class CompatNegatedSequence(Guarded):
         return matches
 
     def _drop(self, anchor: int) -> None:
-        for queue, needed in zip(self._queues, self._shape.needed, strict=True):
-            if anchor < needed:
-                del queue[anchor]
-                return
-            anchor -= needed
+        places = [
+            (queue, place)
+            for queue, needed in zip(self._queues, self._shape.needed, strict=True)
+            for place in range(needed)
+        ]
+        queue, place = places[anchor]
+        del queue[place]
 
     def _repair(self) -> None:
         """Keep what can still follow, slot by slot, and count the slots that are full."""

@@ -43,8 +43,10 @@ class Denials:
 
         Neither: nothing was, or can still be, in the way; the time is then 0.
         """
+        first_ns = min(each.first_ns for each in candidate)
+        last_ns = max(each.last_ns for each in candidate)
         for guard, held in zip(self._guards, self._lists, strict=True):
-            start_ns, stop_ns = guard.span(candidate)
+            start_ns, stop_ns = guard.span(candidate, last_ns - first_ns)
             if any(each.first_ns <= stop_ns for each in held[bisect_left(held, (start_ns,)) :]):
                 return guard.anchor, 0
             if stop_ns + guard.slack_ns >= clock_ns:

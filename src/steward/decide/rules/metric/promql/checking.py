@@ -55,8 +55,7 @@ def kind_of(expression: Expression, expr: str) -> Kind:
             return "v"
         case Call():
             return _called(expression, expr)
-        case Binary():
-            return _combined(expression, expr)
+    return _combined(expression, expr)
 
 
 def across(expression: Expression) -> bool:

@@ -58,8 +58,7 @@ def _value(expression: Expression, series: Series) -> Value:
             return aggregated(expression, _rows(_value(of, series)))
         case Call():
             return _called(expression, series)
-        case Binary():
-            return _combined(expression, series)
+    return _combined(expression, series)
 
 
 def _called(call: Call, series: Series) -> Value:

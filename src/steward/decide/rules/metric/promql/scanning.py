@@ -32,6 +32,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[0-7]{3}|.)", re.DOTAL
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 MOST_CHARACTERS = 20_000
 MOST_WORDS = 300  # no rule of ours has a tenth of it, and nesting has to end somewhere
+MOST_OPEN = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,17 @@ def scan(expr: str) -> list[Word]:
         if len(words) > MOST_WORDS:
             raise fault(f"the expression has more than {MOST_WORDS} words", expr, at)
         at = found.end()
+    _check_depth(words, expr)
     return [*words, Word("end", "", len(expr))]
+
+
+def _check_depth(words: list[Word], expr: str) -> None:
+    depth = 0
+    for word in words:
+        if word.kind == "sign":
+            depth += (word.text == "(") - (word.text == ")")
+        if depth > MOST_OPEN:
+            raise fault(f"more than {MOST_OPEN} brackets are open", expr, word.at)
 
 
 def _hint(character: str) -> str:

@@ -1,0 +1,88 @@
+"""Each entity by itself, at each of its samples, or at the first in each interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from steward.decide.rules.metric.arranging import Arranged
+from steward.decide.rules.metric.intake import Intake
+from steward.decide.rules.metric.kernels import NEVER_NS, Points
+from steward.decide.rules.metric.looking import Apart
+from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS, evaluate
+from steward.decide.rules.metric.promql.expression import Expression
+from steward.decide.rules.metric.promql.vectors import Labels
+from steward.decide.rules.metric.ways.silences import Silence, Silences
+from steward.decide.rules.metric.ways.way import Seen, no_stretches, only, widened
+
+__all__ = ["ApartWay"]
+
+
+class ApartWay:
+    """For conditions of which the value of one entity depends on nothing else."""
+
+    def __init__(
+        self,
+        expression: Expression,
+        intake: Intake,
+        *,
+        silences: Sequence[Silence],
+        interval_ns: int,
+        for_ns: int,
+    ) -> None:
+        # What is silent is looked at when it must be, and not in between.
+        self.gap_ns = NEVER_NS if silences else max(LOOKBACK_NS, interval_ns)
+        self._expression = expression
+        self._intake = intake
+        self._silences = Silences(intake, silences, for_ns)
+        self._interval_ns = 0 if silences else interval_ns  # a silence has no samples to wait for
+        self.state = no_stretches()
+        self.due_ns = NEVER_NS
+
+    def whose(self, series: int) -> tuple[str, Labels]:
+        known = self._intake.known
+        return known.keys[series][0], known.labels[series]
+
+    def take(self, rows: Arranged | None, clock_ns: int, *, last: bool = False) -> Iterator[Seen]:
+        del last  # there is never anything that waits
+        points = Points(np.zeros(len(self._intake.known) + 1, np.int64), np.zeros(0, np.int64))
+        if rows is not None:
+            points = self._intake.add(rows, self.state.last)
+        self.state = widened(self.state, len(self._intake.known))
+        if self._silences:
+            points = _united([points, *self._silences.until(clock_ns, self.state.last)])
+        points = self._due(points)
+        if len(points.t):
+            look = Apart(
+                known=self._intake.known,
+                wanted=self._intake.wanted,
+                stores=self._intake.stores,
+                points=points,
+            )
+            yield Seen(points=points, values=evaluate(self._expression, look).values[0])
+        kept = self._intake.forget()
+        if kept is not None:
+            self.state = only(self.state, kept)
+        self.due_ns = self._silences.next_ns(clock_ns)
+
+    def _due(self, points: Points) -> Points:
+        """Return the points that are new, each once, and only the first of each interval."""
+        number = np.repeat(np.arange(len(points.off) - 1), np.diff(points.off))
+        looked = self.state.last[number]
+        first = np.diff(number, prepend=-1) > 0
+        before = np.where(first, looked, np.roll(points.t, 1))
+        new = points.t > np.maximum(before, looked)
+        if self._interval_ns:
+            new &= points.t // self._interval_ns > before // self._interval_ns
+        off = np.append(0, np.cumsum(np.bincount(number[new], minlength=len(points.off) - 1)))
+        return Points(off, points.t[new])
+
+
+def _united(parts: Sequence[Points]) -> Points:
+    """Return the points of all, sorted, by series."""
+    number = np.concatenate([np.repeat(np.arange(len(p.off) - 1), np.diff(p.off)) for p in parts])
+    t = np.concatenate([each.t for each in parts])
+    order = np.lexsort((t, number))
+    off = np.append(0, np.cumsum(np.bincount(number, minlength=len(parts[0].off) - 1)))
+    return Points(off, t[order])

@@ -1,0 +1,52 @@
+"""The series that an expression gave, each with a number and its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from steward.decide.rules.metric.kernels import Longs, Points
+from steward.decide.rules.metric.promql.vectors import Labels, Rows
+from steward.decide.rules.metric.series import entity_named
+from steward.decide.rules.metric.ways.way import Seen, no_stretches, only, widened
+
+__all__ = ["Results"]
+
+
+class Results:
+    """Results by their labels, numbered from 0."""
+
+    def __init__(self) -> None:
+        self._number: dict[Labels, int] = {}
+        self._labels: list[Labels] = []
+        self.state = no_stretches()
+
+    def whose(self, series: int, entities: Mapping[Labels, str]) -> tuple[str, Labels]:
+        """Return the entity and the labels of a result."""
+        labels = self._labels[series]
+        return entities.get(labels) or entity_named(labels), labels
+
+    def laid_out(self, found: Rows, times: Longs) -> Seen:
+        """Give each result that was ever seen its row: those not found now do not hold."""
+        for labels in found.labels:
+            if labels not in self._number:
+                self._number[labels] = len(self._labels)
+                self._labels.append(labels)
+        self.state = widened(self.state, len(self._labels))
+        values = np.full((len(self._labels), len(times)), np.nan)
+        values[[self._number[labels] for labels in found.labels]] = found.values
+        off = np.arange(len(self._labels) + 1) * len(times)
+        points = Points(off, np.tile(times, len(self._labels)))
+        return Seen(points=points, values=values.ravel())
+
+    def forget(self, most: int) -> int:
+        """Let go of what does not hold if there are too many; returns how many went."""
+        if len(self._labels) <= most:
+            return 0
+        kept = np.flatnonzero(self.state.since >= 0)[-most:]
+        gone = len(self._labels) - len(kept)
+        self._labels = [self._labels[row] for row in kept.tolist()]
+        self._number = {labels: row for row, labels in enumerate(self._labels)}
+        self.state = only(self.state, kept)
+        return gone

@@ -1,0 +1,143 @@
+"""Finds logs: which files there are, which are one stream, and whose they are."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from steward.clients.logs.containers import origin_of
+from steward.clients.logs.rotation import COMPRESSED, name_before
+from steward.errors import StewardError
+from steward.model.rules import Stream
+
+__all__ = ["LOG_NAMES", "Found", "stream_of", "streams_of"]
+
+# What logs are called, in folders; a file that is named is read whatever it is called.
+LOG_NAMES = (
+    "*.log", "*.log[.-]*", "*.out", "*.err", "*.txt", "*.jsonl", "*.ndjson", "messages*", "syslog*",
+    "kern*", "dmesg*", "stdout*", "stderr*", "slurm-*",
+)  # fmt: skip
+_SLURM_JOB = re.compile(r"slurm-(\d+)(?:_\d+)?\.(?:out|err)$")
+_RANK = re.compile(r"(?:^|[/_.-])rank[_-]?(\d+)(?=[/_.-]|$)")
+_HOST = re.compile(
+    r"^(?:<\d+>)?(?:\d )?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*) ([A-Za-z0-9][\w.-]*) [\w./@()-]+(?:\[\d+\])?: "
+)
+_LOOK_BYTES = 8192
+_JUNK_SHARE = 0.1  # of bytes that no text has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The streams below some paths, and what was left out, with the reason."""
+
+    streams: tuple[tuple[Stream, tuple[Path, ...]], ...]
+    skipped: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def streams_of(paths: Sequence[Path], sources: Mapping[str, str] | None = None) -> Found:
+    """Find the logs that paths name: files as they are, folders with all that is in them.
+
+    `sources` says what rules call files whose path fits a pattern (`*/slurmctld.log*`). A file and
+    what rotation has put aside of it are one stream.
+    """
+    files: dict[Path, None] = {}
+    skipped: dict[str, str] = {}
+    missing = [str(path) for path in paths if not path.exists()]
+    if missing:
+        problem = f"there is no {' and no '.join(missing)}"
+        raise StewardError(problem, hint="name files or folders; `-` is standard input")
+    for path in paths:
+        found = _below(path, skipped) if path.is_dir() else iter([path])
+        files.update(dict.fromkeys(found))
+    groups: dict[Path, list[Path]] = {}
+    for file in files:
+        groups.setdefault(_now(file, files), []).append(file)
+    streams = tuple((stream_of(now, sources), tuple(group)) for now, group in groups.items())
+    return Found(streams=streams, skipped=skipped)
+
+
+def stream_of(path: Path, sources: Mapping[str, str] | None = None) -> Stream:
+    """Say what a file's entries share, as far as its path and its first line tell."""
+    text = str(path)
+    attributes: dict[str, str] = {}
+    entity = ""
+    origin = origin_of(text)
+    job = _SLURM_JOB.search(path.name)
+    if origin.job:
+        entity = origin.job
+        attributes |= {"job": origin.job, "container": origin.name}
+    elif job:
+        entity = f"job:{job[1]}"
+        attributes["job"] = job[1]
+    if rank := _RANK.search(path.name):
+        attributes["rank"] = rank[1]
+    host = _host(path)
+    if host:
+        attributes["host"] = host
+        entity = entity or host
+    source = next(
+        (name for pattern, name in (sources or {}).items() if fnmatch.fnmatch(text, pattern)), ""
+    )
+    return Stream(name=text, source=source, entity=entity, attributes=MappingProxyType(attributes))
+
+
+def _now(file: Path, files: Mapping[Path, None]) -> Path:
+    """Return what a file is or was called while it was written to.
+
+    A name such as `rank.1` is an old one only where there is a `rank` beside it.
+    """
+    before = Path(name_before(str(file)))
+    return before if before in files or before.suffix == ".log" else file
+
+
+def _below(folder: Path, skipped: dict[str, str]) -> Iterator[Path]:
+    """Yield the logs in a folder, in order of their names; links to folders are not followed."""
+
+    def unreadable(fault: OSError) -> None:
+        skipped[str(fault.filename)] = f"it cannot be read: {fault.strerror}"
+
+    for where, folders, names in os.walk(folder, onerror=unreadable):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(where, name)
+            why = _why_not(path)
+            if why:
+                skipped[str(path)] = why
+            else:
+                yield path
+
+
+def _why_not(path: Path) -> str:
+    plain = re.sub(r"\.(gz|zst|xz|bz2)$", "", path.name)
+    if not any(fnmatch.fnmatchcase(plain, pattern) for pattern in LOG_NAMES):
+        return "it is not called like a log"
+    try:
+        if not path.is_file():
+            return "it is no file"
+        with path.open("rb") as file:
+            head = file.read(_LOOK_BYTES)
+    except OSError as fault:
+        return f"it cannot be read: {fault.strerror}"
+    return "" if head.startswith(COMPRESSED) or not _is_junk(head) else "it is not text"
+
+
+def _is_junk(head: bytes) -> bool:
+    controls = bytes(octet for octet in range(32) if octet not in b"\t\n\r\x0b\x0c\x1b")
+    return len(head) - len(head.translate(None, controls)) > _JUNK_SHARE * len(head)
+
+
+def _host(path: Path) -> str:
+    """Return the machine that syslog names in the first line."""
+    try:
+        with path.open("rb") as file:
+            first = file.readline(4096)
+    except OSError:
+        return ""
+    found = _HOST.match(first.decode("utf-8", "replace"))
+    return found[1] if found else ""

@@ -149,10 +149,10 @@ def test_equal_terms_are_both_found(*, accelerate: bool) -> None:
     ]
 
 
-def test_a_thousand_terms_may_want_the_same_word() -> None:
-    wanted = [regex(f"disk.*{number}") for number in range(1000)]
+def test_many_terms_may_want_the_same_word() -> None:
+    wanted = [value("disk")] * 200
 
-    assert len(Prefilter(wanted).find(block(b"no disk 7", b"disk 7, disk 8"))) == 3
+    assert len(Prefilter(wanted).find(block(b"no disk 7", b"disc"))) == 200
 
 
 @WAYS

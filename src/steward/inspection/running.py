@@ -40,8 +40,21 @@ def run_rules(
         seconds=time.perf_counter() - began_s,
         findings=gathering.findings(),
         streams=tuple(_stream(each) for each in feeds if isinstance(each, LogFeed)),
-        counts={**asdict(engine.counts)},
+        counts={**asdict(engine.counts), **_of_series(engine)},
+        notes=tuple(
+            f"{term.expr}: {each.problem}" for term, each in engine.metric_counts if each.problem
+        ),
     )
+
+
+def _of_series(engine: Engine) -> dict[str, int]:
+    """Return the most that any metric term could not use: terms look at the same samples."""
+    counts = [each for _, each in engine.metric_counts]
+    return {
+        "late_samples": max((each.late for each in counts), default=0),
+        "untimed_samples": max((each.untimed for each in counts), default=0),
+        "evicted_series": max((each.evicted for each in counts), default=0),
+    }
 
 
 def _stream(each: LogFeed) -> StreamReport:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from scipy.special import betaincinv
 
-from steward.model.decision import Choice, Decision
+from steward.model.decision import Choice, Decision, Tell
 from steward.model.finding import Finding, Opinion, Recurrence
 from steward.model.outcome import Outcome
 from steward.model.rules import RuleStats
@@ -42,7 +42,9 @@ class RuleBook:
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
         self._rule_of: _Remembered[str] = _Remembered()  # by finding
-        self._decided: _Remembered[tuple[str, ...]] = _Remembered()  # rules by decision
+        self._decided: _Remembered[tuple[tuple[str, ...], bool]] = (
+            _Remembered()
+        )  # its rules, and whether it only says something
         self._newest_s = 0.0
 
     def take(self, value: object) -> bool:
@@ -57,11 +59,11 @@ class RuleBook:
                 good = value.opinion == "confirm"
                 self._account(value.rule).judge(f"o {value.finding}", value.t_s, good=good)
             case Decision():
-                rules = {self._rule_of.get(each) for each in value.findings}
-                self._decide(value, tuple(rule for rule in rules if rule is not None))
+                self._decide(value)
             case Choice() | Outcome():
-                for rule in self._decided.get(value.decision) or ():
-                    self._account(rule).hear(value)
+                rules, said = self._decided.get(value.decision) or ((), False)
+                for rule in rules:
+                    self._account(rule).hear(value, only_said=said)
             case _:
                 return False
         self._newest_s = max(self._newest_s, value.t_s)
@@ -79,8 +81,10 @@ class RuleBook:
     def _account(self, rule: str) -> _Account:
         return self._accounts.setdefault(rule, _Account(rule=rule))
 
-    def _decide(self, decision: Decision, rules: tuple[str, ...]) -> None:
-        if not self._decided.add(decision.id, rules):
+    def _decide(self, decision: Decision) -> None:
+        named = dict.fromkeys(self._rule_of.get(each) for each in decision.findings)
+        rules = tuple(rule for rule in named if rule is not None)
+        if not self._decided.add(decision.id, (rules, isinstance(decision.action, Tell))):
             for rule in rules:
                 self._account(rule).decisions += 1
 
@@ -111,6 +115,7 @@ class _Account:
     fired: int = 0
     findings: int = 0
     decisions: int = 0
+    unheeded: int = 0  # advice after which nothing changed: nobody knows whether it was followed
     last_s: float | None = None
     buckets: deque[list[float]] = field(default_factory=lambda: deque(maxlen=MOST_BUCKETS))
     judged: OrderedDict[str, tuple[float, bool]] = field(default_factory=OrderedDict)
@@ -125,11 +130,14 @@ class _Account:
         else:
             self.buckets.append([begin_s, hits])
 
-    def hear(self, value: Choice | Outcome) -> None:
+    def hear(self, value: Choice | Outcome, *, only_said: bool) -> None:
         """Take what came of a decision that this rule led to."""
         if isinstance(value, Outcome):
-            if value.effect is not None and value.effect.met is not None:
-                self.judge(f"e {value.decision}", value.t_s, good=value.effect.met)
+            met = value.effect.met if value.effect is not None else None
+            if only_said and met is False:
+                self.unheeded += 1
+            elif met is not None:
+                self.judge(f"e {value.decision}", value.t_s, good=met)
         elif value.user != STEWARD and value.choice in ("reject", "undo"):
             self.judge(f"{value.choice[0]} {value.decision}", value.t_s, good=False)
 
@@ -155,7 +163,7 @@ class _Account:
             refused=self._count("r", good=False),
             undone=self._count("u", good=False),
             met=self._count("e", good=True),
-            missed=self._count("e", good=False),
+            missed=self._count("e", good=False) + self.unheeded,
             weight=good / (good + bad),
             low=low,
             high=high,

@@ -34,6 +34,7 @@ __all__ = [
     "interval",
     "plural",
     "quantity_text",
+    "quoted_text",
     "share",
 ]
 
@@ -67,6 +68,7 @@ STATE_WORDS = {
 }
 SEVERITY_WORDS = {Severity.NOTE: "note", Severity.WASTE: "waste", Severity.FAULT: "fault"}
 QUOTED = 3
+LINE = 300  # characters of a line in a list
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -155,6 +157,15 @@ def evidence_text(finding: Finding) -> str:
     if len(said) > QUOTED:
         said = [*said[: QUOTED - 1], f"{len(said) - QUOTED} more like these", said[-1]]
     return "; ".join(said)
+
+
+def quoted_text(finding: Finding) -> str:
+    """Quote the first line that a finding rests on, and count the rest."""
+    if not finding.quotes:
+        return ""
+    first = finding.quotes[0].text[:LINE]
+    more = len(finding.quotes) - 1
+    return f"{first} (and {plural(more, 'more line')})" if more else first
 
 
 def quantity_text(quantity: str, value: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from operator import attrgetter
 
@@ -11,7 +11,7 @@ import numpy as np
 from steward.decide.rules.joining import Board, Leaf, Report, Watch, attributes_of, plan
 from steward.decide.rules.line import line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match
-from steward.decide.rules.metric import arrange, compile_metric
+from steward.decide.rules.metric import MetricWatch, arrange, compile_metric
 from steward.decide.rules.reading import Matched, Reader
 from steward.decide.rules.routes import Routes
 from steward.model.event import Event
@@ -38,8 +38,10 @@ class Engine:
         mode: Mode = Mode.STRICT,
         limits: Limits | None = None,
         respect_sources: bool = True,
+        metrics: Callable[[MetricTerm], MetricWatch] = compile_metric,
     ) -> None:
         self._mode = mode
+        self._metrics = metrics
         self._limits = limits or Limits()
         self._plans = plan(rules, mode=mode)
         self._routes = Routes(self._plans.leaves, respect_sources=respect_sources)
@@ -58,7 +60,7 @@ class Engine:
             counts=self.counts,
         )
         self._board = Board(self._plans.joins, limits=self._limits, counts=self.counts)
-        self._watches = {term: compile_metric(term) for term in self._watched}
+        self._watches = {term: self._metrics(term) for term in self._watched}
         self._expected_ns: dict[str, int] = {}
         self._newest_ns = -NEVER
         self._samples = 0
@@ -111,13 +113,19 @@ class Engine:
             hits += self.read(block)
         return _by_time(hits)
 
-    def tick(self, t_ns: int) -> list[Hit]:
-        """Let time pass without lines or samples."""
-        hits = self._report(self._reader.tick(t_ns))
+    def tick(self, t_ns: int, *, behind_ns: Mapping[str, int] | None = None) -> list[Hit]:
+        """Let time pass without lines or samples.
+
+        `behind_ns` says how far the clocks of streams are behind that time: those of other machines
+        may be, and their lines must not be given up before they can come.
+        """
+        behind = behind_ns or {}
+        hits = self._report(self._reader.tick(t_ns, behind))
         for term, watch in self._watches.items():
             self._post(term, watch.tick(t_ns))
-        for name in (*self._expected_ns, ""):
-            self._come_to(name, t_ns)
+        for name in self._expected_ns:
+            self._come_to(name, t_ns - behind.get(name, 0))
+        self._come_to("", t_ns - max(behind.values(), default=0))
         return _by_time(hits + self._board.advance(self._common_ns))
 
     def finish(self) -> list[Hit]:

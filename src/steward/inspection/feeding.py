@@ -20,7 +20,7 @@ from steward.observe.importing.source import Tally as TelemetryTally
 from steward.observe.logs import Reading, Tally, read_blocks
 from steward.observe.logs.opening import Source
 
-__all__ = ["Feed", "LogFeed", "Piece", "PrometheusFeed", "TelemetryFeed", "feed"]
+__all__ = ["Feed", "LogFeed", "Piece", "PrometheusFeed", "TelemetryFeed", "by_time", "feed"]
 
 Piece = LogBlock | Frame | tuple[Event, ...] | int  # a number: until then time has passed
 NS_PER_S = 1e9
@@ -95,7 +95,7 @@ def feed(
     together = engine.joins_streams and len(feeds) > 1
     if together:
         engine.expect(each.name for each in feeds)
-    pieces = _by_time if together else _in_turn
+    pieces = by_time if together else _in_turn
     for piece in pieces(engine, feeds, mode):
         if isinstance(piece, str):
             yield from engine.end(piece)
@@ -120,7 +120,7 @@ def _in_turn(
         yield from each.pieces(engine, mode)
 
 
-def _by_time(
+def by_time(
     engine: Engine, feeds: Iterable[Feed], mode: Mode
 ) -> Iterator[Piece | str]:
     """Yield pieces in the order of their first times, and names of streams that are over."""

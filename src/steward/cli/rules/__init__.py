@@ -9,6 +9,7 @@ import typer
 
 from steward.cli.rules.check import check
 from steward.cli.rules.examples import examine
+from steward.cli.rules.explain import explain
 from steward.cli.rules.run import run
 
 __all__ = ["app"]
@@ -20,3 +21,4 @@ app = typer.Typer(
 app.command(name="check")(check)
 app.command(name="test")(examine)
 app.command(name="run")(run)
+app.command(name="explain")(explain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -151,10 +151,19 @@ def _feeds(
     if len(named) < len(logs):
         feeds.append(_stdin(patterns))
     feeds += [TelemetryFeed(path=path) for path in telemetry]
-    notes = [f"not read: {path}: {why}" for path, why in list(found.skipped.items())[:20]]
-    if len(found.skipped) > len(notes):
-        notes.append(f"and {len(found.skipped) - len(notes)} more files that were not read")
-    return feeds, notes
+    return feeds, _left_out(found.skipped)
+
+
+def _left_out(skipped: Mapping[str, str]) -> list[str]:
+    """Say which files were not read, and why: once for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for path, why in skipped.items():
+        by_reason.setdefault(why, []).append(path)
+    notes = []
+    for why, paths in by_reason.items():
+        more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
+        notes.append(f"not read, since {why}: {', '.join(paths[:3])}{more}")
+    return notes
 
 
 def _stdin(patterns: dict[str, str]) -> LogFeed:

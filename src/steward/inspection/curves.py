@@ -57,7 +57,8 @@ class _Wanted:
         whole = pl.concat(self.parts) if self.parts else None
         if whole is None or not whole.height:
             return None
-        width_s = max((whole[T_S].max() - whole[T_S].min()) / _POINTS, 1e-9)  # type: ignore[operator]  # numbers
+        times_s = whole[T_S].to_numpy()
+        width_s = max(float(times_s.max() - times_s.min()) / _POINTS, 1e-9)
         step = (pl.col(T_S) / width_s).floor()
         thin = whole.group_by(step.alias("step")).agg(pl.col(T_S).min(), pl.col("value").mean())
         thin = thin.sort(T_S)

@@ -113,25 +113,19 @@ def _give(engine: Engine, piece: Piece) -> list[Hit]:
     return engine.happen(piece) if isinstance(piece, tuple) else engine.sample(piece)
 
 
-def _in_turn(
-    engine: Engine, feeds: Iterable[Feed], mode: Mode
-) -> Iterator[Piece | str]:
+def _in_turn(engine: Engine, feeds: Iterable[Feed], mode: Mode) -> Iterator[Piece | str]:
     for each in feeds:
         yield from each.pieces(engine, mode)
 
 
-def by_time(
-    engine: Engine, feeds: Iterable[Feed], mode: Mode
-) -> Iterator[Piece | str]:
+def by_time(engine: Engine, feeds: Iterable[Feed], mode: Mode) -> Iterator[Piece | str]:
     """Yield pieces in the order of their first times, and names of streams that are over."""
     timed = [_with_times(each, engine, mode) for each in feeds]
     for _, piece in merge(*timed, key=lambda pair: pair[0]):
         yield piece
 
 
-def _with_times(
-    each: Feed, engine: Engine, mode: Mode
-) -> Iterator[tuple[float, Piece | str]]:
+def _with_times(each: Feed, engine: Engine, mode: Mode) -> Iterator[tuple[float, Piece | str]]:
     last_s = float("-inf")
     for piece in each.pieces(engine, mode):
         last_s = max(last_s, _first_s(piece))

@@ -92,7 +92,9 @@ def follow_rules(
     except KeyboardInterrupt:
         pass  # that is how one ends it
     told(engine.finish())
-    logs = [(streams.get(name, Stream(name=name)), each) for name, each in following.tallies.items()]
+    logs = [
+        (streams.get(name, Stream(name=name)), each) for name, each in following.tallies.items()
+    ]
     seconds = time.perf_counter() - began_s
     return _report(engine, gathering, logs, rules=len(rules), seconds=seconds)
 

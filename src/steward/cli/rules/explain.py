@@ -25,6 +25,7 @@ from steward.errors import StewardError, did_you_mean
 
 if TYPE_CHECKING:
     from steward.inspection.explaining import Explanation, Reason, Sighting
+    from steward.inspection.feeding import Feed
     from steward.inspection.report import Proof
     from steward.model.rules import Rule
 
@@ -100,7 +101,7 @@ def _rules(
     return named
 
 
-def _feeds(on: Sequence[Path], telemetry: Sequence[Path], patterns: dict[str, str]) -> list[object]:
+def _feeds(on: Sequence[Path], telemetry: Sequence[Path], patterns: dict[str, str]) -> list[Feed]:
     from steward.inspection.feeding import LogFeed, TelemetryFeed
     from steward.observe.logs import streams_of
 
@@ -120,7 +121,7 @@ def _show(rules: Sequence[Rule], *, as_json: bool) -> None:
 
 
 def _record(rule: Rule) -> dict[str, object]:
-    from steward.inspection.wording import rule_words
+    from steward.inspection.explaining import rule_words
 
     return {
         "rule": rule.id,
@@ -144,7 +145,7 @@ def _traced(explanation: Explanation) -> dict[str, object]:
 
 
 def _words(rule: Rule) -> Iterator[str]:
-    from steward.inspection.wording import rule_words
+    from steward.inspection.explaining import rule_words
 
     yield f"{rule.id} {rule.title} ({rule.severity.word})"
     yield f"  {rule.place}"

@@ -193,9 +193,7 @@ def _asked_feed(since: str) -> Feed:
     return PrometheusFeed(from_s=now_s - seconds(since, where="--since"), to_s=now_s)
 
 
-def _run(
-    chosen: Chosen, feeds: Sequence[Feed], mode: Mode, metrics: Metrics | None
-) -> RunReport:
+def _run(chosen: Chosen, feeds: Sequence[Feed], mode: Mode, metrics: Metrics | None) -> RunReport:
     from steward.decide.rules.metric import compile_metric
     from steward.inspection.running import run_rules
 
@@ -205,7 +203,7 @@ def _run(
         )
 
 
-def _follow(  # noqa: PLR0913 - it is the second half of a command
+def _follow(
     chosen: Chosen,
     logs: Sequence[Path],
     mode: Mode,

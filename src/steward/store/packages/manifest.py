@@ -82,11 +82,13 @@ class Manifest:
             raise StewardError(fault.problem, where=where, hint=fault.hint) from None
 
 
-def version_key(version: str) -> tuple[tuple[int, int, int], bool, tuple[tuple[bool, int, str], ...]]:
+def version_key(
+    version: str,
+) -> tuple[tuple[int, int, int], bool, tuple[tuple[bool, int, str], ...]]:
     """Return what versions are ordered by, as semantic versioning says.
 
-    >>> version_key("1.10.0") > version_key("1.9.3"), version_key("1.0.0-rc.1") < version_key("1.0.0")
-    (True, True)
+    >>> version_key("1.10.0") > version_key("1.9.3") > version_key("1.9.3-rc.1")
+    True
     """
     match = _VERSION.fullmatch(version)
     if match is None:

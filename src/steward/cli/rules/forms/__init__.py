@@ -54,7 +54,7 @@ def write(
     at_least: RuleSeverity,
     telemetry: Sequence[Path],
 ) -> None:
-    """Write what was found, to a file or to stdout, and beside it what was not read as it should."""
+    """Write what was found, to a file or to stdout, and beside it what could not be read."""
     text = _text(report, form, at_least, telemetry)
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
@@ -65,9 +65,7 @@ def write(
         print_warnings(_doubts(report))
 
 
-def _text(
-    report: RunReport, form: Form, at_least: RuleSeverity, telemetry: Sequence[Path]
-) -> str:
+def _text(report: RunReport, form: Form, at_least: RuleSeverity, telemetry: Sequence[Path]) -> str:
     if form is Form.TABLE:
         from steward.cli.rules.forms.text import as_text
 

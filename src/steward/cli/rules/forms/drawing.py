@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from html import escape
 from itertools import pairwise
@@ -13,7 +14,7 @@ from steward.cli.views.chart import ticks
 from steward.cli.words import number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from steward.inspection.curves import Curve
 
@@ -24,7 +25,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 22, 24
 _DAY_S = 86400.0
 _GAP_STEPS = 5.0  # usual distances between samples, beyond which the line is broken
 
-Place = Callable[[float], float] if TYPE_CHECKING else object
+Place = Callable[[float], float]
 
 
 def drawing(curve: Curve) -> str:
@@ -45,8 +46,7 @@ def drawing(curve: Curve) -> str:
         [
             f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title}">',
             f"<title>{title}</title>",
-            f'<rect class="fired" x="{left:.1f}" y="{_TOP}" '
-            f'width="{max(right - left, 1.5):.1f}" height="{_HEIGHT - _TOP - _BOTTOM}"/>',
+            _box(left, max(right - left, 1.5)),
             *_grid(levels, y),
             *_times(points, x),
             *lines,
@@ -54,6 +54,12 @@ def drawing(curve: Curve) -> str:
             "</svg>",
         ]
     )
+
+
+def _box(left: float, width: float) -> str:
+    height = _HEIGHT - _TOP - _BOTTOM
+    place = f'x="{left:.1f}" y="{_TOP}" width="{width:.1f}" height="{height}"'
+    return f'<rect class="fired" {place}/>'
 
 
 def _scales(points: Sequence[tuple[float, float]]) -> tuple[Place, Place, list[float]]:
@@ -88,7 +94,8 @@ def _unbroken(points: Sequence[tuple[float, float]]) -> Iterator[list[tuple[floa
 def _grid(levels: Sequence[float], y: Place) -> Iterator[str]:
     for value in levels:
         at = y(value)
-        yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        ends = f'x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at:.1f}" y2="{at:.1f}"'
+        yield f'<line class="grid" {ends}/>'
         yield f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{number(value)}</text>'
 
 

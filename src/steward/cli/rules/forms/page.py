@@ -21,6 +21,8 @@ __all__ = ["as_page"]
 _SHOWN = 500  # findings; more make no page that anybody reads
 _STREAMS = 200
 _MIB = 2**20
+# Nothing may be loaded or run, whatever a log has put into the page.
+_ALLOWED = "default-src 'none'; style-src 'unsafe-inline'"
 _NAMES = ("critical", "high", "medium", "low", "info")
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1d21; --quiet: #5b6570; --paper: #ffffff;
@@ -73,9 +75,7 @@ def as_page(report: RunReport, curves: Curves) -> str:
             "<!doctype html>",
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            # Nothing may be loaded or run, whatever a log has put into this page.
-            '<meta http-equiv="Content-Security-Policy" '
-            "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+            f'<meta http-equiv="Content-Security-Policy" content="{_ALLOWED}">',
             f"<title>steward: {len(report.findings)} findings</title>",
             f"<style>{_STYLE}</style></head><body>",
             "<h1>What rules found</h1>",
@@ -130,11 +130,11 @@ def _table(findings: Sequence[Diagnosis]) -> Iterator[str]:
 def _article(at: int, found: Diagnosis, curves: Curves) -> str:
     rule, word = found.rule, found.severity.word
     entity = f" on {_text(found.entity)}" if found.entity else ""
+    when = f"from {_text(moment(found.first_t))} to {_text(moment(found.last_t))}"
     parts = [
         f'<article class="at-{word}" id="f{at}">',
         f'<h3><span class="tag {word}">{word}</span> {_text(rule.title or rule.id)}</h3>',
-        f'<p class="quiet">{_text(rule.id)}{entity}, {found.hits:,} hits from '
-        f"{_text(moment(found.first_t))} to {_text(moment(found.last_t))}</p>",
+        f'<p class="quiet">{_text(rule.id)}{entity}, {found.hits:,} hits {when}</p>',
         *_meaning(found),
         *(drawing(each) for each in curves.get((rule.id, found.entity), ())),
         *_evidence(found.evidence),
@@ -200,7 +200,8 @@ def _streams(streams: Sequence[StreamReport]) -> Iterator[str]:
         yield (
             f"<tr><td>{_text(each.stream)}{notes}</td><td>{_text(each.source)}</td>"
             f'<td>{_text(each.format)}</td><td class="n">{each.lines:,}</td>'
-            f'<td class="n">{number(each.bytes / _MIB)}</td><td class="n">{each.unparsed:,}</td></tr>'
+            f'<td class="n">{number(each.bytes / _MIB)}</td>'
+            f'<td class="n">{each.unparsed:,}</td></tr>'
         )
     yield "</table></div>"
     if len(streams) > _STREAMS:

@@ -54,9 +54,7 @@ def as_sarif(report: RunReport) -> str:
 def _invocation(report: RunReport) -> Record:
     notes = [*report.notes, *(note for each in report.streams for note in each.notes)]
     said = [{"level": "warning", "message": {"text": clean(note)}} for note in notes]
-    return {"executionSuccessful": True} | (
-        {"toolExecutionNotifications": said} if said else {}
-    )
+    return {"executionSuccessful": True} | ({"toolExecutionNotifications": said} if said else {})
 
 
 def _level(severity: RuleSeverity) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from steward.decide.rules.engine import Engine
+from steward.inspection.explaining.near_misses import Demand, beginning, demands
+from steward.inspection.explaining.sightings import Kept, Spot, look
+from steward.inspection.explaining.wording import lasting
 from steward.inspection.feeding import Feed, LogFeed
-from steward.inspection.near_misses import Demand, demands
 from steward.inspection.report import Proof, proof_of
-from steward.inspection.sightings import Kept, Spot, look
-from steward.inspection.wording import lasting
 from steward.model.rules import Hit, LogBlock, Mode, Rule
 
 __all__ = ["Explanation", "Reason", "Sighting", "explain"]
@@ -105,8 +105,17 @@ def _reasons(rule: Rule, kept: Kept, mode: Mode) -> Iterable[Reason]:
         return found
     if missing:
         return [_never(spot) for spot in missing]
-    both = _pairs(rule, kept, mode)
+    both = _pairs(rule, kept, mode) or _progress(rule, kept, mode)
     return [both] if both else [Reason(words="several things stand in its way at once")]
+
+
+def _progress(rule: Rule, kept: Kept, mode: Mode) -> Reason | None:
+    """Say how far a sequence comes: the most conditions from the first on that are met."""
+    for count in range(len(rule.root.clauses) - 1, 0, -1):
+        if hits := _hits(beginning(rule, count), kept, mode=mode):
+            words = f"it comes as far as condition {count}: condition {count + 1} does not follow"
+            return _reason(words, hits[0])
+    return None
 
 
 def _never(spot: Spot) -> Reason:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from steward.inspection.wording import lasting, what_words
+from steward.inspection.explaining.wording import lasting, what_words
 from steward.model.rules import Clause, Hit, MetricTerm, Negation, Node, Rule
 
-__all__ = ["Demand", "demands"]
+__all__ = ["Demand", "beginning", "demands"]
 
 _WIDER = (2, 10, 100)  # times the window, before any distance will do
 _ANY_NS = 100 * 365 * 86400 * 10**9
@@ -39,6 +39,21 @@ def demands(rule: Rule) -> list[Demand]:
     """Return what a rule asks for beyond its conditions, each with the rule without it."""
     return [*_negations(rule), *_windows(rule), *_orders(rule), *_joins(rule), *_lengths(rule),
             *_counts(rule)]  # fmt: skip
+
+
+def beginning(rule: Rule, count: int) -> Rule:
+    """Return a rule that asks for the first conditions only, and forbids nothing."""
+    root = rule.root
+    clauses = root.clauses[:count]
+    alone = sum(each.count for each in clauses) == 1
+    node = replace(
+        root,
+        kind="set" if alone else root.kind,
+        window_ns=0 if alone else root.window_ns,
+        clauses=clauses,
+        negations=(),
+    )
+    return replace(rule, root=node)
 
 
 def _nodes(node: Node) -> Iterator[Node]:

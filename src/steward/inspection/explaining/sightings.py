@@ -12,10 +12,21 @@ from steward.decide.rules.engine import Engine
 from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.decide.rules.terms import Found, Prefilter, compile_term
 from steward.errors import StewardError
+from steward.inspection.explaining.wording import what_words
 from steward.inspection.feeding import Feed, Piece, by_time
 from steward.inspection.report import Proof, proof_of
-from steward.inspection.wording import what_words
-from steward.model.rules import LogBlock, MetricTerm, Mode, Node, Place, Rule, Term
+from steward.model.rules import (
+    Clause,
+    Item,
+    LogBlock,
+    MetricTerm,
+    Mode,
+    Negation,
+    Node,
+    Place,
+    Rule,
+    Term,
+)
 
 __all__ = ["Kept", "Spot", "look"]
 
@@ -75,13 +86,10 @@ def look(rule: Rule, feeds: Sequence[Feed], *, mode: Mode) -> Kept:
     return kept
 
 
-def _spots(
-    node: Node, label: str, *, forbids: bool, outer: Place | None
-) -> Iterator[Spot]:
-    parts = [(f"{label}{n}", each, forbids) for n, each in enumerate(node.clauses, start=1)]
-    parts += [  # type: ignore[misc]  # both have what and place
-        (f"{label}unless {n}", each, True) for n, each in enumerate(node.negations, start=1)
-    ]
+def _spots(node: Node, label: str, *, forbids: bool, outer: Place | None) -> Iterator[Spot]:
+    parts: list[tuple[str, Clause | Negation, bool]] = []
+    parts += [(f"{label}{n}", each, forbids) for n, each in enumerate(node.clauses, start=1)]
+    parts += [(f"{label}unless {n}", each, True) for n, each in enumerate(node.negations, start=1)]
     for name, each, denies in parts:
         # All within a negative condition belongs to that condition.
         place = outer or (each.place if denies else None)
@@ -178,6 +186,6 @@ class _Series:
         for spot, watch in self._watches:
             self._note(spot, watch.finish())
 
-    def _note(self, spot: Spot, items: Sequence[object]) -> None:
+    def _note(self, spot: Spot, items: Sequence[Item]) -> None:
         spot.times += len(items)
-        spot.places += [proof_of(item) for item in items[: _PLACES - len(spot.places)]]  # type: ignore[arg-type]
+        spot.places += [proof_of(item) for item in items[: _PLACES - len(spot.places)]]

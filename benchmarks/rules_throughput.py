@@ -62,6 +62,7 @@ def measure(log: Path, *, turns: int) -> dict[str, Any]:
         "parts_with_all": run("parts", log, MANY),
         "one_by_one_with_all": run("one-by-one", log, MANY),
         "series": run("series", log, GPUS),
+        "followed_with_all": run("followed", log, MANY),
     }
 
 
@@ -84,6 +85,7 @@ def main() -> None:
         bar("peak_mib", most["peak_mib"], "<=", 600),
         bar("unparsed", most["unparsed"], "==", 0),
         bar("ready_s", most["ready_s"], "<", 3.0),
+        bar("followed_p99_ms", results["followed_with_all"]["p99_ms"], "<", 10.0),
         bar("samples_per_s", results["series"]["samples_per_s"], ">=", 1_000_000),
     ]
     finish("rules_throughput", results, bars)

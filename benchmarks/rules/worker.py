@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,10 +24,20 @@ from steward.decide.rules.engine import Engine
 from steward.decide.rules.terms import Prefilter, compile_term
 from steward.inspection.feeding import LogFeed, feed
 from steward.model.rules import LogBlock, Mode, Stream
-from steward.observe.logs import read_blocks
+from steward.observe.logs import Following, follow, read_blocks
+from steward.store.rules import parse_rules
 
 BLOCKS = 12  # of four megabytes
 LINES_ONE_BY_ONE = 3000
+FOLLOWED_LINES, FOLLOWED_EVERY_S = 300, 0.02
+WANTED = """
+rules:
+  - cre: {id: BENCH-0100}
+    rule:
+      set:
+        event: {source: cre.log.bench}
+        match: [bench wants line]
+"""
 
 
 def whole(log: Path, count: int) -> dict[str, float]:
@@ -114,6 +125,48 @@ def series(_log: Path, gpus: int) -> dict[str, float]:
     }
 
 
+def followed(log: Path, count: int) -> dict[str, float]:
+    """Write lines that a rule wants to a log that is followed; how long until the match is there?
+
+    The writer is a thread of the same process, so that what it waits for Python counts as well.
+    """
+    engine = Engine([*log_rules(count), *parse_rules(WANTED, file="wanted.yaml")], mode=Mode.STRICT)
+    path = log.with_name("followed.log")
+    path.write_text("2026-01-05 08:00:00.000 it begins\n", encoding="utf-8")
+    following = Following(from_start=True)
+    written_s: list[float] = []
+    seen_s: list[float] = []
+
+    def write() -> None:
+        with path.open("ab", buffering=0) as file:
+            for number in range(FOLLOWED_LINES):
+                time.sleep(FOLLOWED_EVERY_S)
+                line = f"2026-01-05 08:00:{number / 10:06.3f} bench wants line {number}\n"
+                written_s.append(time.perf_counter())
+                file.write(line.encode())
+        time.sleep(1.0)
+        following.stop.set()
+
+    writer = threading.Thread(target=write)
+    for block in follow([path], following):
+        if block is None:
+            continue
+        hits = sum(each.rule == "BENCH-0100" for each in engine.read(block))
+        seen_s += [time.perf_counter()] * hits
+        if not writer.ident:  # the first block has compiled everything
+            writer.start()
+    writer.join()
+    if len(seen_s) != len(written_s):
+        sys.exit(f"{len(written_s)} lines were written and {len(seen_s)} found")
+    waits_ms = 1e3 * (np.array(seen_s) - np.array(written_s))
+    return {
+        "lines": len(seen_s),
+        "p50_ms": round(float(np.percentile(waits_ms, 50)), 2),
+        "p99_ms": round(float(np.percentile(waits_ms, 99)), 2),
+        "most_ms": round(float(waits_ms.max()), 2),
+    }
+
+
 def _frame(metrics: Sequence[str], gpus: int, turn: int) -> pl.DataFrame:
     dice = np.random.default_rng(turn)
     times = np.repeat(1_767_600_000.0 + 600.0 * turn + 10.0 * np.arange(60), gpus)
@@ -133,5 +186,11 @@ def _peak_mib() -> float:
 
 if __name__ == "__main__":
     what, path, number = sys.argv[1:]
-    runs = {"whole": whole, "parts": parts, "one-by-one": one_by_one, "series": series}
+    runs = {
+        "whole": whole,
+        "parts": parts,
+        "one-by-one": one_by_one,
+        "series": series,
+        "followed": followed,
+    }
     print(json.dumps(runs[what](Path(path), int(number))))

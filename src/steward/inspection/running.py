@@ -38,7 +38,7 @@ def run_rules(
     """Read all feeds once, with all rules."""
     tell = tell or Listeners()
     began_s = time.perf_counter()
-    engine = Engine(rules, mode=mode, metrics=metrics)
+    engine = Engine(rules, mode=mode, compile_metric=metrics)
     gathering = Gathering(rules)
     for hit in feed(engine, feeds, mode=mode, progress=tell.piece):
         gathering.add((hit,))
@@ -70,7 +70,7 @@ def follow_rules(
     While nothing comes, time passes for each stream by its own clock.
     """
     began_s = time.perf_counter()
-    engine = Engine(rules, mode=mode, metrics=metrics)
+    engine = Engine(rules, mode=mode, compile_metric=metrics)
     gathering = Gathering(rules)
 
     def told(hits: Iterable[Hit]) -> None:
@@ -127,9 +127,23 @@ def _report(  # noqa: PLR0913 - what a report is made of
         seconds=seconds,
         findings=gathering.findings(),
         streams=tuple(_stream(*each) for each in logs),
-        counts={**asdict(engine.counts)},
-        notes=notes,
+        counts={**asdict(engine.counts), **_of_series(engine)},
+        notes=(*notes, *_asked_in_vain(engine)),
     )
+
+
+def _asked_in_vain(engine: Engine) -> list[str]:
+    return [f"{term.expr}: {each.problem}" for term, each in engine.metric_counts if each.problem]
+
+
+def _of_series(engine: Engine) -> dict[str, int]:
+    """Return the most that any metric term could not use: terms look at the same samples."""
+    counts = [each for _, each in engine.metric_counts]
+    return {
+        "late_samples": max((each.late for each in counts), default=0),
+        "untimed_samples": max((each.untimed for each in counts), default=0),
+        "evicted_series": max((each.evicted for each in counts), default=0),
+    }
 
 
 def _stream(stream: Stream, tally: Tally) -> StreamReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,40 +53,50 @@ def streams(draw: st.DrawFn, *, late: bool, most: int) -> list[Line]:
     return lines
 
 
-def found_by_engine(wanted: Wanted, lines: list[Line], mode: Mode, cuts: list[int]) -> list[Fired]:
-    engine = Engine([rule_of(node_of(wanted))], mode=mode)
+def found_by_engine(
+    wanted: Sequence[Wanted], lines: list[Line], mode: Mode, cuts: list[int]
+) -> list[list[Fired]]:
+    """Return what all rules find, in one engine, over blocks that are cut somewhere."""
+    names = [f"R-{number}" for number in range(len(wanted))]
+    rules = [rule_of(node_of(one), name) for one, name in zip(wanted, names, strict=True)]
+    engine = Engine(rules, mode=mode)
     edges = sorted({0, len(lines), *(cut for cut in cuts if cut < len(lines))})
-    hits: list[Hit] = []
+    found: dict[str, list[Fired]] = {name: [] for name in names}
     for first, end in itertools.pairwise(edges):
-        hits += engine.read(block_of(lines[first:end], first=first))
-    fired = [(tuple(item.line for item in hit.items), hit.fired_ns) for hit in hits]
-    rest = [tuple(item.line for item in hit.items) for hit in engine.finish()]
-    return fired + [(numbers, FAR) for numbers in rest]
+        for hit in engine.read(block_of(lines[first:end], first=first)):
+            found[hit.rule].append((_numbers(hit), hit.fired_ns))
+    for hit in engine.finish():
+        found[hit.rule].append((_numbers(hit), FAR))
+    return list(found.values())
 
 
-@settings(max_examples=400, deadline=None)
+def _numbers(hit: Hit) -> tuple[int, ...]:
+    return tuple(item.line for item in hit.items)
+
+
+@settings(max_examples=60, deadline=None)
 @given(
-    wanted=rules(),
+    wanted=st.lists(rules(), min_size=1, max_size=12),
     lines=streams(late=True, most=24),
     cuts=st.lists(st.integers(1, 24), max_size=3),
 )
 def test_compat_finds_exactly_what_a_matcher_finds_that_is_told_every_line(
-    wanted: Wanted, lines: list[Line], cuts: list[int]
+    wanted: list[Wanted], lines: list[Line], cuts: list[int]
 ) -> None:
-    expected = Compat(wanted).run(lines)
+    expected = [Compat(one).run(lines) for one in wanted]
 
     assert found_by_engine(wanted, lines, Mode.COMPAT, cuts) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
-    wanted=rules(),
-    lines=streams(late=False, most=14),
-    cuts=st.lists(st.integers(1, 14), max_size=3),
+    wanted=st.lists(rules(), min_size=1, max_size=12),
+    lines=streams(late=False, most=12),
+    cuts=st.lists(st.integers(1, 12), max_size=3),
 )
 def test_strict_finds_exactly_what_trying_all_choices_finds(
-    wanted: Wanted, lines: list[Line], cuts: list[int]
+    wanted: list[Wanted], lines: list[Line], cuts: list[int]
 ) -> None:
-    expected = strict(wanted, lines)
+    expected = [strict(one, lines) for one in wanted]
 
     assert found_by_engine(wanted, lines, Mode.STRICT, cuts) == expected

@@ -230,7 +230,9 @@ def test_a_node_with_something_forbidden_reports_late_and_counts_by_its_own_time
 
     told(engine, "one", (1, "<A>"))
     assert told(engine, "two", (10, "<B>"), (30, "<B>")) == []
-    assert times(told(engine, "one", (52, "x"))) == [(1, 10)]
+    (hit,) = told(engine, "one", (52, "x"))
+    assert times([hit]) == [(1, 10)]
+    assert hit.fired_ns == 52
 
 
 def test_terms_may_stand_beside_nodes() -> None:
@@ -353,6 +355,36 @@ def test_things_joined_are_bounded_together() -> None:
 
     assert engine.counts.evicted >= 30
     assert engine.counts.evicted_states >= 3
+
+
+def test_times_to_come_back_at_are_forgotten_with_what_waits() -> None:
+    host = Extract(name="host", kind="regex", text=r"on (n\d+)")
+    guard = Negation(what=term("N"), window_ns=10**6)
+    looked_for = Clause(what=term("A"), extracts=(host,))
+    root = Node(
+        kind="set",
+        clauses=(looked_for,),
+        negations=(guard,),
+        correlations=("host",),
+        source="one",
+    )
+    engine = Engine([rule_of(root)], limits=Limits(states_per_rule=10))
+
+    told(engine, "one", *((number, f"<A> on n{number}") for number in range(3000)))
+
+    assert engine.counts.evicted_states == 2990
+    assert len(engine._board._dues) < 1100
+    assert len(engine.finish()) == 10
+
+
+def test_a_stream_that_does_not_come_is_not_waited_for_without_end() -> None:
+    engine = Engine([rule_of(above("sequence", A, B))], limits=Limits(events=10))
+    engine.expect(["one", "two", "never"])
+
+    told(engine, "one", *((t, "<A>") for t in range(20)))
+
+    assert engine.counts.hurried == 10
+    assert len(told(engine, "two", *((t, "<B>") for t in range(30, 50)))) > 0
 
 
 @settings(max_examples=60, deadline=None)

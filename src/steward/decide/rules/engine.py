@@ -11,7 +11,7 @@ import numpy as np
 from steward.decide.rules.joining import Board, Leaf, Report, Watch, attributes_of, plan
 from steward.decide.rules.line import line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match
-from steward.decide.rules.metric import MetricWatch, arrange, compile_metric
+from steward.decide.rules.metric import MetricWatch, WatchCounts, arrange, compile_metric
 from steward.decide.rules.reading import Matched, Reader
 from steward.decide.rules.routes import Routes
 from steward.model.event import Event
@@ -38,16 +38,16 @@ class Engine:
         mode: Mode = Mode.STRICT,
         limits: Limits | None = None,
         respect_sources: bool = True,
-        metrics: Callable[[MetricTerm], MetricWatch] = compile_metric,
+        compile_metric: Callable[[MetricTerm], MetricWatch] = compile_metric,
     ) -> None:
         self._mode = mode
-        self._metrics = metrics
         self._limits = limits or Limits()
         self._plans = plan(rules, mode=mode)
         self._routes = Routes(self._plans.leaves, respect_sources=respect_sources)
         self._watched: dict[MetricTerm, list[Watch]] = {}
         for watch in self._plans.watches:
             self._watched.setdefault(watch.term, []).append(watch)
+        self._watches = {term: compile_metric(term) for term in self._watched}
         self._begin()
 
     def _begin(self) -> None:
@@ -60,7 +60,6 @@ class Engine:
             counts=self.counts,
         )
         self._board = Board(self._plans.joins, limits=self._limits, counts=self.counts)
-        self._watches = {term: self._metrics(term) for term in self._watched}
         self._expected_ns: dict[str, int] = {}
         self._newest_ns = -NEVER
         self._samples = 0
@@ -68,6 +67,7 @@ class Engine:
     def fresh(self) -> Engine:
         """Return an engine for the same rules that has seen nothing; patterns are shared."""
         new = copy(self)
+        new._watches = {term: each.fresh() for term, each in self._watches.items()}  # noqa: SLF001
         new._begin()  # noqa: SLF001 - it is one of us
         return new
 
@@ -80,6 +80,11 @@ class Engine:
     def wants_metrics(self) -> frozenset[str]:
         """The metrics that some rule looks at."""
         return frozenset().union(*(each.metrics for each in self._watches.values()))
+
+    @property
+    def metric_counts(self) -> tuple[tuple[MetricTerm, WatchCounts], ...]:
+        """What of the telemetry each metric term could not use."""
+        return tuple((term, each.counts) for term, each in self._watches.items())
 
     def expect(self, streams: Iterable[str]) -> None:
         """Announce streams by name, so that rules over several of them wait for the slowest."""
@@ -164,6 +169,7 @@ class Engine:
                     entity=item.entity,
                     attributes=attributes,
                     t_ns=item.t_ns,
+                    fired_ns=item.t_ns,
                     origin=watch.origin,
                 )
                 # What is forbidden counts from its beginning; what is looked for, when it is true.
@@ -183,6 +189,7 @@ def _report_of(leaf: Leaf, match: Match) -> Report:
         entity=lines[0].stream.entity,
         attributes=attributes,
         t_ns=lines[0].t_ns,
+        fired_ns=match.fired_ns,
         origin=leaf.origin,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Matcher, matcher_for
@@ -57,11 +58,15 @@ class Lanes:
         self._mode = mode
         self._limits = limits
         self._counts = counts
-        self._lanes: dict[tuple[str, str], Lane] = {}  # least recently used first
+        self._lanes: OrderedDict[tuple[str, str], Lane] = OrderedDict()  # least recent first
         self._held = 0
 
     def __iter__(self) -> Iterator[Lane]:
-        return iter(list(self._lanes.values()))
+        return iter(self._lanes.values())
+
+    def waiting(self) -> list[Lane]:
+        """Return the lanes in which something waits for its time."""
+        return [lane for lane in self._lanes.values() if lane.dues]
 
     def of(self, stream: Stream) -> Lane:
         """Return the lane of a stream."""
@@ -95,7 +100,7 @@ class Lanes:
             self._forget_one()
 
     def _forget_one(self) -> None:
-        lane = self._lanes.pop(next(iter(self._lanes)))
+        _, lane = self._lanes.popitem(last=False)
         self._held -= lane.held
         self._counts.evicted += lane.held
         self._counts.evicted_states += len(lane.matchers)

@@ -67,13 +67,13 @@ class Reader:
 
     def tick(self, t_ns: int, behind_ns: Mapping[str, int]) -> Matched:
         """Let time pass without lines; clocks of some streams are behind."""
-        for lane in self._lanes:
+        for lane in self._lanes.waiting():
             self._pass_time(lane, np.array([t_ns - behind_ns.get(lane.stream.name, 0)]))
         return self._matched()
 
     def finish(self) -> Matched:
         """Decide about all that waits, each at the moment from which nothing can deny it."""
-        for lane in self._lanes:
+        for lane in self._lanes.waiting():
             while (due := lane.next_due()) is not None:
                 due_ns, leaf = due
                 self._pass_on(leaf, lane.tick(leaf, due_ns))

@@ -11,6 +11,7 @@ from steward.observe.logs.blocks import read_blocks
 from steward.observe.logs.entries import Reading
 from steward.observe.logs.following import Following, follow
 from steward.observe.logs.formats import Stamp, stamp
+from steward.observe.logs.opening import Source
 from steward.observe.logs.streams import Found, stream_of, streams_of
 from steward.observe.logs.tally import Tally
 
@@ -18,6 +19,7 @@ __all__ = [
     "Following",
     "Found",
     "Reading",
+    "Source",
     "Stamp",
     "Tally",
     "follow",

@@ -10,6 +10,7 @@ from pathlib import Path
 from steward.model.rules import LogBlock, Mode, Stream
 from steward.observe.logs.entries import Entries, Reading
 from steward.observe.logs.formats import NO_TIME, Years
+from steward.observe.logs.formats.detecting import SAMPLE_BYTES
 from steward.observe.logs.opening import Source, pieces, where
 from steward.observe.logs.reordering import Reorder
 from steward.observe.logs.tally import Tally
@@ -80,8 +81,7 @@ def _entries(source: Source, reading: Reading, stream: Stream, tally: Tally) -> 
 def _whole_lines(source: Source, reading: Reading, tally: Tally) -> Iterator[bytes]:
     """Yield pieces that end in a line end; what is too long is cut, or (`compat`) ends the file."""
     begun, skipping, longest = b"", False, reading.longest_bytes
-    for read in pieces(source, tally.notes, size=reading.block_bytes):
-        tally.bytes += len(read)
+    for read in _gathered(source, reading, tally):
         piece = read
         if skipping:  # to the end of a line whose beginning is in `begun`
             piece = piece[piece.find(b"\n") :] if b"\n" in piece else b""
@@ -101,6 +101,21 @@ def _whole_lines(source: Source, reading: Reading, tally: Tally) -> Iterator[byt
             return
     if begun:
         yield begun
+
+
+def _gathered(source: Source, reading: Reading, tally: Tally) -> Iterator[bytes]:
+    """Yield pieces of bytes; preq waits until a pipe has given as much as it looks at."""
+    least = SAMPLE_BYTES if reading.mode is Mode.COMPAT else 0
+    first = b""
+    for piece in pieces(source, tally.notes, size=reading.block_bytes):
+        tally.bytes += len(piece)
+        if len(first) + len(piece) < least:
+            first += piece
+        else:
+            yield first + piece
+            first, least = b"", 0
+    if first:
+        yield first
 
 
 def _cut_lines(whole: bytes, reading: Reading, tally: Tally, source: Source) -> tuple[bytes, bool]:

@@ -12,12 +12,14 @@ from steward.model.rules import LogBlock, Mode, Stream
 from steward.observe.logs import lines as kernels
 from steward.observe.logs.formats import NO_TIME, Detected, Stamp, Times, Years, detect
 from steward.observe.logs.formats.codes import Ints, Octets
+from steward.observe.logs.formats.detecting import SAMPLE_BYTES
 from steward.observe.logs.parcels import unpacked
 from steward.observe.logs.tally import Tally
 
 __all__ = ["Entries", "Reading"]
 
 MIB = 2**20
+_AGAIN_BYTES = 64 * 1024  # while no line has a time, look again after so many
 _UNKNOWN = Detected(formats=(), lines=0, read=0)
 
 
@@ -80,6 +82,10 @@ class Entries:
         self._carry = b""  # the last entry: lines that belong to it may follow
         self._line = 1  # number of the first line in `_carry`
         self._counted = 0  # lines of `_carry` that are counted already
+        self._head = b""  # how it begins, until enough is known of that
+        self._seen_bytes = self._looked_bytes = 0
+        if reading.stamp is not None:
+            tally.format = reading.stamp.name
         self._last_ns = NO_TIME
         self._newest_ns = NO_TIME
 
@@ -88,6 +94,7 @@ class Entries:
 
         `data` ends in a line end, unless nothing follows.
         """
+        self._look_again(data, where)
         data = self._carry + data if self._carry else data
         if data and not data.endswith(b"\n"):
             data += b"\n"
@@ -95,8 +102,6 @@ class Entries:
             data = data.replace(b"\r\n", b"\n")
         if not data:
             return None
-        if not self.detected.formats and (self._reading.stamp is None or not self._tally.format):
-            self._detect(data, where)
         cut = _Cut.of(data)
         if self.detected.packing:
             return self._parcels(cut, final=final)
@@ -105,23 +110,36 @@ class Entries:
     def look(self, head: bytes, where: str) -> None:
         """Find out the format from how a file begins, where reading does not begin there."""
         if head:
-            self._detect(head, where)
+            self._look_again(head, where)
+
+    def _look_again(self, data: bytes, where: str) -> None:
+        """Find out the format, at first and when twice as much is known of how the file begins.
+
+        One that began without times may have some later on.
+        """
+        if not data or self._reading.stamp is not None:
+            return
+        self._seen_bytes += len(data)
+        begins = self._looked_bytes < SAMPLE_BYTES
+        least = 2 * self._looked_bytes if begins else self._looked_bytes + _AGAIN_BYTES
+        done = self._looked_bytes and (not self._strict or (self.detected.formats and not begins))
+        if done or self._seen_bytes < least:
+            return
+        self._looked_bytes = self._seen_bytes
+        self._head = (self._head + data)[:SAMPLE_BYTES] if begins else b""
+        sample = data if begins else data[-SAMPLE_BYTES:]
+        self._detect(max(self._head, sample, key=len), where)
 
     def _detect(self, data: bytes, where: str) -> None:
-        """Find out the format; a file that began without times may have some later on."""
         reading = self._reading
-        if reading.stamp is not None:
-            self._tally.format = reading.stamp.name
-            return
-        before = self.detected
-        self.detected = detect(data, mode=reading.mode, years=self._years, skip=reading.skip)
-        self._tally.format = self.detected.name
-        if not self.detected.formats and not self._strict:
-            problem = f"none of its first {self.detected.lines} lines has a time that is known"
+        found = detect(data, mode=reading.mode, years=self._years, skip=reading.skip)
+        if not found.formats and not self._strict:
+            problem = f"none of its first {found.lines} lines has a time that is known"
             hint = "give the source a pattern of its own, or leave out --compat: strict needs none"
             raise StewardError(problem, where=where, hint=hint)
-        if before is not _UNKNOWN and self.detected.packing:
-            self.detected = before  # parcels do not begin in the middle of a file
+        if self.detected is _UNKNOWN or not (found.packing or self.detected.packing):
+            self.detected = found  # parcels do not begin or end in the middle of a file
+        self._tally.format = self.detected.name
 
     # -- plain lines ---------------------------------------------------------------------------
 
@@ -137,6 +155,7 @@ class Entries:
             broken,
             self._fold(),
             self._strict,
+            self._counted > 0,
             self._reading.entry_lines if self._strict else 2**62,
             self._reading.entry_bytes if self._strict else self._reading.longest_bytes,
             role,

@@ -73,6 +73,7 @@ def roles_of(  # noqa: C901, PLR0913, PLR0917 - compiled: one walk over the line
     broken: NDArray[np.bool_],
     fold: int,
     orphans: bool,  # noqa: FBT001 - compiled
+    begun: bool,  # noqa: FBT001 - compiled
     most_lines: int,
     most_bytes: int,
     role: NDArray[np.uint8],
@@ -80,11 +81,11 @@ def roles_of(  # noqa: C901, PLR0913, PLR0917 - compiled: one walk over the line
     """Say of each line what it is; return how many entries were cut. Changes `role`.
 
     `orphans`: lines without a time that have no entry before them are entries of their own. If
-    not, they are left out, as are broken ones.
+    not, they are left out, as are broken ones. `begun`: the first line is known to begin one.
     """
     cut, head = 0, -1
     for line in range(len(start)):
-        if t_ns[line] != NO_TIME:
+        if t_ns[line] != NO_TIME or (begun and line == 0):
             role[line] = HEAD
             head = line
             continue
@@ -106,7 +107,7 @@ def roles_of(  # noqa: C901, PLR0913, PLR0917 - compiled: one walk over the line
         elif line - head >= most_lines or end[line] - start[head] > most_bytes:
             role[line] = HEAD
             head = line
-            cut += 1
+            cut += end[line] - start[line] <= most_bytes  # a long line is one of its own
         else:
             role[line] = PART
     return cut

@@ -68,7 +68,7 @@ def unpacked(
     group, used = _groups(opened, final=final)
     order = np.argsort(group, kind="stable")
     changes = np.flatnonzero(np.diff(group[order], prepend=-1))
-    last = np.append(changes[1:], used) - 1
+    last = (np.append(changes[1:], used) - 1)[: len(changes)]
     out = np.empty(int((opened.end - opened.start)[:used].sum()), np.uint8)
     begin = np.empty(used, np.int64)
     start, end = opened.start[order], opened.end[order]

@@ -212,5 +212,15 @@ def test_whatever_is_written_it_is_read_or_refused(expr: str) -> None:
         assert refused.problem
 
 
+def test_a_gpu_that_lags_behind_those_of_its_job_is_a_straggler() -> None:
+    expr = f'{B}{{job_id!=""}} < on (job_id) group_left 0.7 * avg by (job_id) ({B})'
+    frame = busy({f"n{i}/gpu0": [0.9] for i in range(4)} | {"n9/gpu0": [0.3], "n8/gpu0": [0.1]})
+    jobs = pl.Series(["812"] * 5 + [None], dtype=pl.String)
+
+    found = watch(expr).take(frame.with_columns(job_id=jobs))
+
+    assert [(each.entity, each.extracted["job_id"]) for each in found] == [("n9/gpu0", "812")]
+
+
 def test_a_deep_expression_is_read() -> None:
     assert parse("(" * 50 + B + ")" * 50) == Selector(name=B, at=50)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Board"]
 
+_ROOM = 1000  # times to come back at before one looks which of them still matter
+
 
 class Board:
     """Holds reports until every stream has come as far, so that streams may come in any order."""
@@ -28,6 +30,8 @@ class Board:
         self._numbers = itertools.count()
         self._reports: list[tuple[int, int, int, Up, Seen]] = []
         self._dues: list[tuple[int, int, States, Key]] = []
+        self._room = _ROOM
+        self._most = limits.events
 
     def post(self, up: Up, report: Report, when: tuple[int, int], serial: int) -> None:
         """Take a report that lasted from the first to the last moment."""
@@ -42,7 +46,9 @@ class Board:
             due_ns = self._dues[0][0] if self._dues else NEVER
             next_ns = self._reports[0][0] if self._reports else NEVER
             if min(due_ns, next_ns) > until_ns:
-                return hits
+                if len(self._reports) <= self._most:
+                    return hits
+                self._counts.hurried += 1
             hits += self._tick() if due_ns <= next_ns else self._take()
 
     def _take(self) -> list[Hit]:
@@ -60,18 +66,27 @@ class Board:
         matches, next_due_ns = states.tick(key, due_ns)
         return self._pass_on(states, key, matches, next_due_ns)
 
+    def _come_back(self, due_ns: int, states: States, key: Key) -> None:
+        """Remember when to come back; what was forgotten in the meantime need not be kept."""
+        if len(self._dues) >= self._room:
+            self._dues = [each for each in self._dues if each[2].waits_for(each[3], each[0])]
+            heapq.heapify(self._dues)
+            self._room = 2 * len(self._dues) + _ROOM
+        heapq.heappush(self._dues, (due_ns, next(self._numbers), states, key))
+
     def _pass_on(
         self, states: States, key: Key, matches: Sequence[Match], due_ns: int
     ) -> list[Hit]:
         if due_ns != NEVER:
-            heapq.heappush(self._dues, (due_ns, next(self._numbers), states, key))
+            self._come_back(due_ns, states, key)
         join = states.join
         joined_on = dict(zip(join.correlations, key, strict=False))
         hits: list[Hit] = []
         for match in matches:
-            report = merged([cast("Report", each.what) for each in match.seen], joined_on)
+            parts = [cast("Report", each.what) for each in match.seen]
+            report = merged(parts, joined_on, match.fired_ns)
             if join.up is None:
-                hits.append(hit_of(join.rule, report, match.fired_ns))
+                hits.append(hit_of(join.rule, report))
                 continue
             when = (
                 min(each.first_ns for each in match.seen),

@@ -21,11 +21,12 @@ class Report:
     entity: str
     attributes: Mapping[str, str]
     t_ns: int
+    fired_ns: int  # when it was certain, which may be later than it happened
     origin: bool = False
     joined_on: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
 
-def merged(parts: Sequence[Report], joined_on: Mapping[str, str]) -> Report:
+def merged(parts: Sequence[Report], joined_on: Mapping[str, str], fired_ns: int) -> Report:
     """Put reports of one match together. The origin gives time and entity, or else the first."""
     blamed = next((each for each in parts if each.origin), None)
     known = next((each.entity for each in parts if each.entity), "")
@@ -39,17 +40,18 @@ def merged(parts: Sequence[Report], joined_on: Mapping[str, str]) -> Report:
         entity=(blamed.entity if blamed else "") or known,
         attributes=attributes,
         t_ns=(blamed or parts[0]).t_ns,
+        fired_ns=max(fired_ns, *(each.fired_ns for each in parts)),
         origin=blamed is not None,
         joined_on=joined_on,
     )
 
 
-def hit_of(rule: str, report: Report, fired_ns: int) -> Hit:
+def hit_of(rule: str, report: Report) -> Hit:
     """Return the match of a whole rule."""
     return Hit(
         rule=rule,
         t_ns=report.t_ns,
-        fired_ns=fired_ns,
+        fired_ns=report.fired_ns,
         items=report.items,
         entity=report.entity,
         joined_on=report.joined_on,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Matcher, Seen, matcher_for
@@ -25,7 +26,7 @@ class States:
         self.join = join
         self._limits = limits
         self._counts = counts
-        self._matchers: dict[Key, Matcher] = {}  # least recently used first
+        self._matchers: OrderedDict[Key, Matcher] = OrderedDict()  # least recently used first
         self._held = 0
 
     def key_of(self, report: Report) -> Key | None:
@@ -47,14 +48,18 @@ class States:
 
     def tick(self, key: Key, due_ns: int) -> tuple[Sequence[Match], int]:
         """Let time pass for one key, if it still waits for this moment."""
-        matcher = self._matchers.get(key)
-        if matcher is None or matcher.due_ns != due_ns:
+        if not self.waits_for(key, due_ns):
             return (), NEVER
+        matcher = self._matchers.pop(key)
         before = matcher.held
         matches = matcher.tick(due_ns)
-        del self._matchers[key]
         self._keep(key, matcher, matcher.held - before)
         return matches, matcher.due_ns
+
+    def waits_for(self, key: Key, due_ns: int) -> bool:
+        """Whether something still waits for this moment."""
+        matcher = self._matchers.get(key)
+        return matcher is not None and matcher.due_ns == due_ns
 
     def _keep(self, key: Key, matcher: Matcher, more: int) -> None:
         self._held += more
@@ -63,8 +68,7 @@ class States:
         while len(self._matchers) > self._limits.states_per_rule or (
             self._held > self._limits.events and len(self._matchers) > 1
         ):
-            oldest = next(iter(self._matchers))
-            forgotten = self._matchers.pop(oldest)
+            _, forgotten = self._matchers.popitem(last=False)
             self._held -= forgotten.held
             self._counts.evicted += forgotten.held
             self._counts.evicted_states += 1

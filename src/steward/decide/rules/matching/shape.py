@@ -94,6 +94,7 @@ class Counts:
     evicted: int = 0  # things seen that had to be forgotten before their window was over
     evicted_states: int = 0  # entities, or values joined on, that had to be forgotten with theirs
     unjoined: int = 0  # things seen that lack what they should be joined on
+    hurried: int = 0  # things that were not held until the slowest stream had come as far
     cut: int = 0  # lines of which only the beginning is kept
 
 

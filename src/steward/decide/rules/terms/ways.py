@@ -48,7 +48,7 @@ class Ways:
         for term, need in enumerate(needs):
             for way in need.ways if need else ():
                 ways.setdefault(way, []).append(term)
-        rarest = [max(way, key=lambda each: (rarity(each.text), each)) for way in ways]
+        rarest = [_rarest_first(way)[0] for way in ways]
         self.literals: list[Literal] = sorted(set(rarest))
         owners: dict[Literal, list[int]] = {each: [] for each in self.literals}
         for number, each in enumerate(rarest):
@@ -58,7 +58,7 @@ class Ways:
         left = [way - {each} for way, each in zip(ways, rarest, strict=True)]
         self._tables = (
             _lists(list(owners.values())),
-            _lists([sorted(places[each] for each in way) for way in left]),
+            _lists([[places[each] for each in _rarest_first(way)] for way in left]),
             _lists(list(ways.values())),
         )
         self._texts = _texts(others)
@@ -73,13 +73,17 @@ class Ways:
             order = np.argsort(entries, kind="stable")
             entries, literals = entries[order], literals[order]
         text = np.frombuffer(block.buffer, dtype=np.uint8), block.start, block.end
-        found = np.empty(0, dtype=np.int64)
+        found = np.empty(len(entries) + 64, dtype=np.int64)
         while True:
-            known = (self._tables, self._texts, FOLD, self._terms)
-            count = _join(text, entries, literals, known, found)
+            tables = (self._tables, self._texts, FOLD, self._terms)
+            count = _join(text, entries, literals, tables, found)
             if count <= len(found):
                 return found[:count]
             found = np.empty(count, dtype=np.int64)
+
+
+def _rarest_first(way: Way) -> list[Literal]:
+    return sorted(way, key=lambda each: (-rarity(each.text), each))
 
 
 def _lists(lists: Sequence[Sequence[int]]) -> _Lists:
@@ -96,27 +100,44 @@ def _texts(literals: Sequence[Literal]) -> _Texts:
 
 @njit
 def _has(entry: Bytes, literal: int, texts: _Texts, fold: Bytes) -> bool:
+    """Tell whether a literal is in an entry."""
     text = texts.bytes[texts.first[literal] : texts.first[literal + 1]]
     caseless = texts.caseless[literal]
-    for at in range(entry.size - text.size + 1):
-        same = 0
+    for at in range(max(entry.size - text.size + 1, 0)):
+        same = np.uint64(0)  # unsigned: no wrapping
         while same < text.size:
-            byte = entry[at + same]
+            byte = entry[np.uint64(at) + same]
             if (fold[byte] if caseless else byte) != text[same]:
                 break
-            same += 1
+            same += np.uint64(1)
         if same == text.size:
             return True
     return False
 
 
 @njit
-def _has_all(entry: Bytes, literals: Longs, texts: _Texts, fold: Bytes) -> bool:
-    """Tell whether all these literals are in an entry."""
-    for literal in literals:  # noqa: SIM110 - compiled
-        if not _has(entry, literal, texts, fold):
+def _has_all(
+    entry: Bytes, literals: Longs, texts: _Texts, fold: Bytes, known: NDArray[np.int8]
+) -> bool:
+    """Tell whether all these literals are in an entry; `known` is what was asked before: 1 or 0."""
+    for literal in literals:
+        if known[literal] < 0:
+            known[literal] = _has(entry, literal, texts, fold)
+        if not known[literal]:
             return False
     return True
+
+
+@njit
+def _note(entry: int, terms: Longs, term_seen: Longs, found: Longs, count: int) -> int:
+    """Write the terms of an entry that were not written yet; return how many there are now."""
+    for term in terms:
+        if term_seen[term] != entry:
+            term_seen[term] = entry
+            if count < found.size:
+                found[count] = entry * term_seen.size + term
+            count += 1
+    return count
 
 
 @njit
@@ -124,31 +145,30 @@ def _join(
     block: tuple[Bytes, Longs, Longs],
     entries: Longs,
     literals: Longs,
-    known: tuple[tuple[_Lists, _Lists, _Lists], _Texts, Bytes, int],
+    tables: tuple[tuple[_Lists, _Lists, _Lists], _Texts, Bytes, int],
     found: Longs,
 ) -> int:
     """Write the pairs as far as there is room; return how many there are."""
     buffer, start, end = block
-    (ways_of, others_of, terms_of), texts, fold, terms = known
-    count = 0
+    (ways_of, others_of, terms_of), texts, fold, terms = tables
+    count, last = 0, -1
     # For which entry each was seen last: nothing has to be cleared between entries.
     literal_seen = np.full(ways_of.first.size, -1, dtype=np.int64)
     term_seen = np.full(terms, -1, dtype=np.int64)
+    known = np.full(texts.caseless.size, -1, dtype=np.int8)
     for pair in range(entries.size):
         entry, literal = entries[pair], literals[pair]
+        if entry != last:
+            known[:] = -1
+            last = entry
         if literal_seen[literal] == entry:
             continue
         literal_seen[literal] = entry
         for at in range(ways_of.first[literal], ways_of.first[literal + 1]):
             way = ways_of.values[at]
             others = others_of.values[others_of.first[way] : others_of.first[way + 1]]
-            if not _has_all(buffer[start[entry] : end[entry]], others, texts, fold):
+            if not _has_all(buffer[start[entry] : end[entry]], others, texts, fold, known):
                 continue
-            for place in range(terms_of.first[way], terms_of.first[way + 1]):
-                term = terms_of.values[place]
-                if term_seen[term] != entry:
-                    term_seen[term] = entry
-                    if count < found.size:
-                        found[count] = entry * terms + term
-                    count += 1
+            mine = terms_of.values[terms_of.first[way] : terms_of.first[way + 1]]
+            count = _note(entry, mine, term_seen, found, count)
     return count

@@ -18,6 +18,7 @@ __all__ = ["SAMPLE_BYTES", "Detected", "detect"]
 
 SAMPLE_BYTES = 16 * 1024
 _SKIP = 50  # lines without a time that may stand before the first one with one
+_LONGEST_FIRST = 2**20
 _MOST = 4  # formats that one file may have
 _FEW = 2  # lines that a further format must read, so that chance is not one
 _FEW_SHARE = 0.02
@@ -50,10 +51,10 @@ def detect(sample: bytes, *, mode: Mode, years: Years, skip: int = _SKIP) -> Det
     others are. `strict` takes what reads most lines, at a tie the first of the list; lines that it
     cannot read are given to further formats, since training jobs write in several.
     """
-    sample = sample[:SAMPLE_BYTES]
     if mode is Mode.COMPAT:
-        return _detect_compat(sample, years, skip)
-    return _detect_strict(sample, years)
+        return _detect_compat(sample[:SAMPLE_BYTES], years, skip)
+    first = sample.find(b"\n", 0, _LONGEST_FIRST) + 1  # Docker's first line may be longer
+    return _detect_strict(sample[: max(SAMPLE_BYTES, first)], years)
 
 
 def _detect_compat(sample: bytes, years: Years, skip: int) -> Detected:

@@ -116,7 +116,7 @@ def _fraction(buffer: Octets, at: int, end: int, digits: int, fields: Ints) -> i
 def _epoch(buffer: Octets, at: int, end: int, unit_ns: int, fewest: int, fields: Ints) -> int:
     value, read = np.int64(0), 0
     while at < end and read < 19 and _is_digit(buffer[at]):
-        if value > 922_337_203_685_477_579:
+        if value > 922_337_203_685_477_580:
             return -1
         value = value * 10 + (buffer[at] - 48)
         at += 1
@@ -140,7 +140,7 @@ def _seconds(buffer: Octets, at: int, end: int, must: int, fields: Ints) -> int:
     """Read seconds with perhaps a fraction; whole ones that are too large have smaller units."""
     value, read = np.int64(0), 0
     while at < end and read < 19 and _is_digit(buffer[at]):
-        if value > 922_337_203_685_477_579:
+        if value > 922_337_203_685_477_580:
             return -1
         value = value * 10 + (buffer[at] - 48)
         at += 1

@@ -27,7 +27,7 @@ NAMED = {
 }
 # What Go's layouts have, longer ones before shorter ones that they begin with.
 _GO = (
-    ("January", "%b%a"), ("Monday", "%a"), ("2006", "%Y"), ("Jan", "%b"), ("Mon", "%a"),
+    ("January", "%b%l"), ("Monday", "%a"), ("2006", "%Y"), ("Jan", "%b"), ("Mon", "%a"),
     ("MST", "%x"), ("Z07:00", "%z"), ("-07:00", "%z"), ("Z0700", "%Z"), ("-0700", "%o"),
     ("-07", "%Z"), ("PM", "%p"), ("pm", "%p"), ("_2", "%e"), ("01", "%m"), ("02", "%d"),
     ("15", "%H"), ("03", "%I"), ("04", "%M"), ("05", "%S"), ("06", "%y"), ("1", "%k"), ("2", "%e"),
@@ -68,9 +68,11 @@ def _template(layout: str, where: str) -> Template:
     if layout in NAMED:
         return Template(text=NAMED[layout])
     text = _from_go(layout)
-    if "%" not in text.replace("%%", ""):
+    if not re.search("%[mbk]", text) or not re.search("%[de]", text):
         problem = f"'{layout}' is no format of times; known: {', '.join(NAMED)}, or a Go layout"
-        hint = did_you_mean(layout, NAMED) or "a Go layout writes 2006-01-02 15:04:05"
+        hint = (
+            did_you_mean(layout, NAMED) or "a Go layout has a month and a day: 2006-01-02 15:04:05"
+        )
         raise StewardError(problem, where=where, hint=hint)
     return Template(text=text)
 

@@ -13,6 +13,7 @@ Most of it is what `strftime` has; what is not there is marked with a star.
 | `%Z` * | any of these, or a name for UTC, if there is one |
 | `%s` `%r` * | seconds since 1970, perhaps with a fraction; seconds that must have one |
 | `%A` `%Q` `%L` `%U` `%N` * | digits since 1970: of any unit; 16 to 19 of them; ms; µs; ns |
+| `%k` `%l` * | month of one or two digits; letters, if there are any |
 | `%n` `%x` `%uC` * | digits, a word, or all up to and with character C: left out |
 | `%w` `%W` * | blanks: any number, at least one |
 | `%[abc]` * | one of these characters |
@@ -68,7 +69,8 @@ _PLAIN: dict[str, Step] = {
     "I": (codes.PADDED, codes.HOUR, 0),
     "k": (codes.PADDED, codes.MONTH, 0),
     "b": (codes.MONTH_NAME, 0, 0),
-    "a": (codes.LETTERS, 3, 9),
+    "a": (codes.LETTERS, 3, 0),
+    "l": (codes.LETTERS, 0, 0),
     "p": (codes.HALF, 0, 0),
     "F": (codes.MAYBE_FRACTION, 0, 0),
     "z": (codes.ZONE, codes.ZONE_Z | codes.ZONE_COLON, 0),

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from steward.model.rules import LogBlock
+from steward.observe.logs import Following, follow
+
+LINE = "2025-06-01 00:00:{:02d} {}\n"
+
+
+class Reader:
+    """Follows in the background; entries and the moments at which they came are kept."""
+
+    def __init__(self, paths: list[Path], following: Following) -> None:
+        self.texts: list[str] = []
+        self.came_s: dict[str, float] = {}
+        self.blocks: list[LogBlock] = []
+        self.idle = threading.Event()
+        self.following = following
+        self._thread = threading.Thread(target=self._run, args=(paths,))
+        self._thread.start()
+        assert self.idle.wait(120)
+
+    def _run(self, paths: list[Path]) -> None:
+        for block in follow(paths, self.following):
+            if block is None:
+                self.idle.set()
+                continue
+            self.blocks.append(block)
+            for entry in range(len(block)):
+                text = block.text(entry).decode()
+                self.came_s[text] = time.monotonic()
+                self.texts.append(text)
+
+    def wait_for(self, *texts: str) -> None:
+        until = time.monotonic() + 20
+        while not set(texts) <= set(self.texts) and time.monotonic() < until:
+            time.sleep(0.002)
+        assert set(texts) <= set(self.texts), self.texts
+
+    def stop(self) -> None:
+        self.following.stop.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def reading() -> Iterator[Callable[..., Reader]]:
+    made: list[Reader] = []
+
+    def start(*paths: Path, **options: bool) -> Reader:
+        made.append(Reader(list(paths), Following(idle_s=0.02, **options)))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.stop()
+
+
+def put(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+def test_lines_come_once_whole_and_in_order_through_rotation(
+    tmp_path: Path, reading: Callable[..., Reader]
+) -> None:
+    log = tmp_path / "app.log"
+    put(log, LINE.format(0, "old"))
+    reader = reading(log)
+
+    put(log, LINE.format(1, "a"))
+    put(log, "2025-06-01 00:00:02 par")
+    reader.wait_for("2025-06-01 00:00:01 a")
+    put(log, "tial\n")
+    reader.wait_for("2025-06-01 00:00:02 partial")
+    log.rename(tmp_path / "app.log.1")
+    put(log, LINE.format(3, "renamed"))
+    reader.wait_for("2025-06-01 00:00:03 renamed")
+    os.truncate(log, 0)
+    time.sleep(0.1)
+    put(log, LINE.format(4, "x"))
+    reader.wait_for("2025-06-01 00:00:04 x")
+
+    stamps = [text.split()[1][-2:] for text in reader.texts]
+    assert stamps == ["01", "02", "03", "04"]
+    assert reader.following.tallies[str(log)].format == "iso"
+
+
+def test_new_files_and_folders_are_found_at_once(
+    tmp_path: Path, reading: Callable[..., Reader]
+) -> None:
+    reader = reading(tmp_path)
+
+    put(tmp_path / "new.log", LINE.format(1, "first"))
+    reader.wait_for("2025-06-01 00:00:01 first")
+    (tmp_path / "deep").mkdir()
+    put(tmp_path / "deep" / "other.out", "no time\n")
+    reader.wait_for("no time")
+
+    [late] = [block for block in reader.blocks if block.stream.name.endswith("other.out")]
+    assert not late.timed.any()
+    assert abs(int(late.t_ns[0]) / 1e9 - time.time()) < 60  # when it came, not its number
+
+
+def test_a_line_is_in_a_block_a_few_milliseconds_after_it_was_written(
+    tmp_path: Path, reading: Callable[..., Reader]
+) -> None:
+    log = tmp_path / "app.log"
+    put(log, LINE.format(0, "old"))
+    reader = reading(log)
+    took_s = []
+
+    for number in range(20):
+        text = LINE.format(number, f"n{number}")
+        wrote_s = time.monotonic()
+        put(log, text)
+        reader.wait_for(text[:-1])
+        took_s.append(reader.came_s[text[:-1]] - wrote_s)
+
+    assert sorted(took_s)[5] < 0.05  # about 2 ms on a machine that has nothing else to do
+
+
+def test_reading_from_the_start_takes_in_what_is_there(
+    tmp_path: Path, reading: Callable[..., Reader]
+) -> None:
+    log = tmp_path / "app.log"
+    put(log, LINE.format(0, "old") + "  more\n" + LINE.format(1, "new") + LINE.format(2, "x"))
+
+    reader = reading(log, from_start=True)
+
+    reader.wait_for("2025-06-01 00:00:00 old\n  more", "2025-06-01 00:00:01 new")

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from steward.errors import StewardError
+from steward.observe.logs import stream_of, streams_of
+
+
+def write(path: Path, data: bytes = b"x\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def test_a_folder_gives_its_logs_and_says_what_it_left_out(tmp_path: Path) -> None:
+    log = write(tmp_path / "a" / "app.log")
+    write(tmp_path / "a" / "model.bin")
+    write(tmp_path / "a" / "core.log", bytes(range(256)) * 20)
+    packed = write(tmp_path / "b" / "old.log.gz", gzip.compress(b"x\n"))
+    (tmp_path / "b" / "loop").symlink_to(tmp_path)
+
+    found = streams_of([tmp_path])
+
+    assert [files for _, files in found.streams] == [(log,), (packed,)]
+    left = {Path(path).name: why for path, why in found.skipped.items()}
+    assert left == {"model.bin": "it is not called like a log", "core.log": "it is not text"}
+
+
+def test_a_file_and_what_was_put_aside_of_it_are_one_stream(tmp_path: Path) -> None:
+    names = ("app.log", "app.log.1", "app.log.2.gz", "app.log-20260519", "rank.1.log", "rank.2.log")
+    files = {name: write(tmp_path / name) for name in names}
+
+    found = streams_of(list(files.values()))
+
+    grouped = {Path(stream.name).name: len(group) for stream, group in found.streams}
+    assert grouped == {"app.log": 4, "rank.1.log": 1, "rank.2.log": 1}
+
+
+def test_a_file_that_is_named_is_taken_whatever_it_is_called(tmp_path: Path) -> None:
+    file = write(tmp_path / "anything.xyz")
+
+    assert [files for _, files in streams_of([file, file]).streams] == [(file,)]
+
+
+def test_paths_that_are_not_there_are_all_named(tmp_path: Path) -> None:
+    with pytest.raises(StewardError, match=r"one.*two"):
+        streams_of([tmp_path / "one", tmp_path / "two"])
+
+
+def test_the_path_tells_job_rank_pod_and_source(tmp_path: Path) -> None:
+    slurm = write(tmp_path / "slurm-812.out")
+    rank = write(tmp_path / "train_rank3.log")
+    pod = write(tmp_path / "pods" / "ns_web-0_0a1b-2c" / "server" / "0.log")
+    sources = {"*/slurm-*.out": "cre.log.training"}
+
+    assert stream_of(slurm, sources).source == "cre.log.training"
+    assert stream_of(slurm).entity == "job:812"
+    assert stream_of(rank).attributes == {"rank": "3"}
+    assert stream_of(rank).source == ""
+    assert stream_of(pod).attributes["container"] == "ns/web-0/server"
+    assert stream_of(pod).entity == "pod:0a1b-2c"
+
+
+@pytest.mark.parametrize(
+    ("line", "host"),
+    [
+        (b"Jun  1 00:00:01 gpu-7 kernel: NVRM: Xid\n", "gpu-7"),
+        (b"2025-06-01T00:00:01+00:00 gpu-7 sshd[12]: x\n", "gpu-7"),
+        (b"2025-06-01T00:00:01Z INFO starting\n", ""),
+        (b"\xff\xfe\n", ""),
+        (b"", ""),
+    ],
+)
+def test_the_first_line_of_syslog_tells_the_host(line: bytes, host: str, tmp_path: Path) -> None:
+    stream = stream_of(write(tmp_path / "syslog", line))
+
+    assert (stream.attributes.get("host", ""), stream.entity) == (host, host)

@@ -81,6 +81,13 @@ class Engine:
         """The metrics that some rule looks at."""
         return frozenset().union(*(each.metrics for each in self._watches.values()))
 
+    def holding(self) -> dict[str, frozenset[str]]:
+        """Return by expression the entities for which a condition was told and still holds."""
+        found: dict[str, frozenset[str]] = {}
+        for term, watch in self._watches.items():
+            found[term.expr] = found.get(term.expr, frozenset()) | watch.holding()
+        return found
+
     @property
     def metric_counts(self) -> tuple[tuple[MetricTerm, WatchCounts], ...]:
         """What of the telemetry each metric term could not use."""

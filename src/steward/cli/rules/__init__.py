@@ -14,6 +14,7 @@ from steward.cli.rules.listing import list_rules
 from steward.cli.rules.new import new
 from steward.cli.rules.run import run
 from steward.cli.rules.sharing import install, pack, packages, remove
+from steward.cli.rules.stats import stats
 
 __all__ = ["app"]
 
@@ -27,6 +28,7 @@ app.command(name="list")(list_rules)
 app.command(name="new")(new)
 app.command(name="check")(check)
 app.command(name="test")(examine)
+app.command(name="stats")(stats)
 app.command(name="pack")(pack)
 app.command(name="install")(install)
 app.command(name="packages")(packages)

@@ -52,7 +52,8 @@ article { border: 1px solid var(--rule); border-left: .3rem solid var(--info); b
   margin: 1rem 0; padding: .8rem 1rem; }
 .tag { border: 1px solid currentcolor; border-radius: 1rem; font-size: .8rem; padding: .05rem .5rem;
   white-space: nowrap; }
-dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem .8rem; margin: .6rem 0; }
+dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem .8rem;
+  margin: .6rem 0; }
 dt { color: var(--quiet); } dd { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
 pre { background: var(--card); border-radius: .4rem; font-size: .82rem; margin: .5rem 0;
   overflow-x: auto; padding: .6rem .8rem; }

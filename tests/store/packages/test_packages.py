@@ -128,8 +128,9 @@ def test_versions_are_three_numbers(version: str) -> None:
 
 
 def test_versions_are_ordered_as_semantic_versioning_says() -> None:
-    rising = ["0.9.9", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta.2",
-              "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.0.10", "1.2.0", "1.10.0", "2.0.0"]  # fmt: skip
+    before = ("alpha", "alpha.1", "alpha.beta", "beta.2", "beta.11", "rc.1")
+    numbers = ("1.0.0", "1.0.10", "1.2.0", "1.10.0", "2.0.0")
+    rising = ["0.9.9", *(f"1.0.0-{each}" for each in before), *numbers]
 
     assert sorted(rising, key=version_key) == rising
 
@@ -429,7 +430,7 @@ def test_a_changed_manifest_is_not_that_of_its_signature(tmp_path: Path) -> None
     forged = tar_of(("manifest.json", changed), ("manifest.sig", made.signature.as_bytes()), *files)
     out.write_bytes(forged)
 
-    with pytest.raises(StewardError, match="changed after it was signed|not that of key"):
+    with pytest.raises(StewardError, match="is not that of key"):
         put(out, tmp_path / "packages", Allowed(trust=public))
 
 

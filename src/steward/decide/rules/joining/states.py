@@ -36,13 +36,13 @@ class States:
         values = [report.attributes.get(name, "") for name in self.join.correlations]
         return None if "" in values else tuple(values)
 
-    def take(self, key: Key, seen: Seen, mask: int) -> tuple[Sequence[Match], int]:
+    def take(self, key: Key, seen: Seen, mask: int, at_ns: int) -> tuple[Sequence[Match], int]:
         """Take a report in; return what matched, and when to come back if that is new."""
         matcher = self._matchers.pop(key, None) or matcher_for(
             self.join.shape, mode=Mode.STRICT, limits=self._limits, counts=self._counts
         )
         before, was_due_ns = matcher.held, matcher.due_ns
-        matches = matcher.take(seen, mask, seen.last_ns)
+        matches = matcher.take(seen, mask, at_ns)
         self._keep(key, matcher, matcher.held - before)
         return matches, matcher.due_ns if matcher.due_ns != was_due_ns else NEVER
 

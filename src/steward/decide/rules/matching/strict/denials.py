@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
+from steward.decide.rules.matching.shape import NEVER
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,7 +16,7 @@ __all__ = ["Denials"]
 
 
 class Denials:
-    """One list per guard, ordered by when things were over."""
+    """One list per guard, ordered by when things were over; what still goes on comes last."""
 
     __slots__ = ("_counts", "_guards", "_lists", "_most")
 
@@ -33,10 +35,17 @@ class Denials:
         """Remember something for the guards of the mask."""
         for place, held in enumerate(self._lists):
             if mask >> place & 1:
+                self._close(held, seen)
                 insort(held, seen)
                 if len(held) > self._most:
                     del held[0]
                     self._counts.evicted += 1
+
+    def _close(self, held: list[Seen], seen: Seen) -> None:
+        """Forget that something still goes on, now that its end is known."""
+        place = bisect_left(held, (NEVER, seen.serial))
+        if place < len(held) and held[place].serial == seen.serial:
+            del held[place]
 
     def verdict(self, candidate: Sequence[Seen], clock_ns: int) -> tuple[int | None, int]:
         """Return the anchor of the first guard that denies, or until when one has to wait.

@@ -152,18 +152,12 @@ class Engine:
 def _report_of(leaf: Leaf, match: Match) -> Report:
     """Return what a leaf says to the node above it; the first line that says something counts."""
     lines = [line_of(each) for each in match.seen]
-    attributes: dict[str, str] = {}
-    for line in lines:
-        for name, value in attributes_of(line.item, line.stream).items():
-            attributes.setdefault(name, value)
-    return Report(
-        items=tuple(line.item for line in lines),
-        entity=lines[0].stream.entity,
-        attributes=attributes,
-        t_ns=lines[0].t_ns,
-        fired_ns=match.fired_ns,
-        origin=leaf.origin,
-    )
+    first = lines[0]
+    items = tuple([line.item for line in lines])
+    attributes = attributes_of(items[0], first.stream)
+    for line in lines[1:]:
+        attributes = {**attributes_of(line.item, line.stream), **attributes}
+    return Report(items, first.stream.entity, attributes, first.t_ns, match.fired_ns, leaf.origin)
 
 
 def _by_time(hits: list[Hit]) -> list[Hit]:

@@ -77,15 +77,17 @@ class Board:
     ) -> list[Hit]:
         if due_ns != NEVER:
             self._come_back(due_ns, states, key)
+        if not matches:
+            return []
         join = states.join
         joined_on = dict(zip(join.correlations, key, strict=False))
         hits: list[Hit] = []
         for match in matches:
             parts = [cast("Report", each.what) for each in match.seen]
-            report = merged(parts, joined_on, match.fired_ns)
             if join.up is None:
-                hits.append(hit_of(join.rule, report))
+                hits.append(hit_of(join.rule, parts, joined_on, match.fired_ns))
                 continue
+            report = merged(parts, joined_on, match.fired_ns)
             first_ns = min(each.first_ns for each in match.seen)
             last_ns = max(each.last_ns for each in match.seen)
             self.post(join.up, Seen(last_ns, match.seen[-1].serial, first_ns, report), last_ns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from steward.decide.rules.line import Line, hit_of_lines, line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Seen
 from steward.decide.rules.routes import Route, Routes
 from steward.decide.rules.terms import Found, compile_extract
-from steward.model.rules import Extract, Hit, Item, LogBlock, Mode, Term
+from steward.model.rules import Hit, Item, LogBlock, Mode, Term
 
 __all__ = ["Matched", "Reader"]
 
@@ -40,11 +40,13 @@ class Reader:
         self._drops_late = mode is Mode.COMPAT
         self._most_bytes = limits.text_bytes
         self._counts = counts
-        self._values: dict[Extract, Callable[[bytes], str | None]] = {
-            extract: compile_extract(extract)
+        self._values = {
+            leaf: {
+                term: [(each.name, compile_extract(each)) for each in extracts]
+                for term, extracts in leaf.extracts.items()
+            }
             for leaf in leaves
-            for extracts in leaf.extracts.values()
-            for extract in extracts
+            if leaf.extracts
         }
         self._lines = 0
         self._hits: list[Hit] = []
@@ -163,7 +165,7 @@ class Reader:
                 if mine and mine[-1][0] == entry:
                     _, before, known = mine.pop()
                     own = (entry, mask | before, known)
-                if leaf.extracts:
+                if leaf in self._values:
                     own = self._with_values(own, leaf, route.prefilter.terms[term], block)
                 mine.append(own)
         return by_leaf
@@ -197,7 +199,12 @@ class Reader:
         """Add what the leaf wants to know of an entry that this term holds for."""
         entry, mask, seen = candidate
         text = block.text(entry)
-        read = ((each.name, self._values[each](text)) for each in leaf.extracts.get(term, ()))
-        values = {name: value for name, value in read if value is not None}
+        values: dict[str, str] = {}
+        for name, read in self._values[leaf].get(term, ()):
+            value = read(text)
+            if value is not None:
+                values[name] = value
+        if not values:
+            return candidate
         line = line_of(seen).with_values(values)
         return entry, mask, Seen(seen.last_ns, seen.serial, seen.first_ns, line)

@@ -52,11 +52,11 @@ class Denials:
 
         Neither: nothing was, or can still be, in the way; the time is then 0.
         """
-        first_ns = min(each.first_ns for each in candidate)
-        last_ns = max(each.last_ns for each in candidate)
+        first_ns = min([each.first_ns for each in candidate])
+        last_ns = max([each.last_ns for each in candidate])
         for guard, held in zip(self._guards, self._lists, strict=True):
             start_ns, stop_ns = guard.span(candidate, last_ns - first_ns)
-            if any(each.first_ns <= stop_ns for each in held[bisect_left(held, (start_ns,)) :]):
+            if held and _any_within(held, start_ns, stop_ns):
                 return guard.anchor, 0
             if stop_ns + guard.slack_ns >= clock_ns:
                 return None, stop_ns + guard.slack_ns + 1
@@ -67,3 +67,8 @@ class Denials:
         for guard, held in zip(self._guards, self._lists, strict=True):
             if held and held[0].last_ns < before_ns + guard.slide_ns:
                 del held[: bisect_left(held, (before_ns + guard.slide_ns,))]
+
+
+def _any_within(held: list[Seen], start_ns: int, stop_ns: int) -> bool:
+    """Whether any part of something lies between two moments."""
+    return any(each.first_ns <= stop_ns for each in held[bisect_left(held, (start_ns,)) :])

@@ -48,6 +48,13 @@ class Watching:
         """What of the telemetry each term could not use."""
         return tuple((term, each.counts) for term, each in self._terms.items())
 
+    def holding(self) -> dict[str, frozenset[str]]:
+        """Return by expression the entities for which a condition was told and still holds."""
+        found: dict[str, frozenset[str]] = {}
+        for term, watch in self._terms.items():
+            found[term.expr] = found.get(term.expr, frozenset()) | watch.holding()
+        return found
+
     def take(self, rows: Arranged, board: Board) -> None:
         """Read samples."""
         for term, watch in self._terms.items():

@@ -48,7 +48,7 @@ class Ways:
         for term, need in enumerate(needs):
             for way in need.ways if need else ():
                 ways.setdefault(way, []).append(term)
-        rarest = [max(way, key=lambda each: (rarity(each.text), each)) for way in ways]
+        rarest = [_rarest_first(way)[0] for way in ways]
         self.literals: list[Literal] = sorted(set(rarest))
         owners: dict[Literal, list[int]] = {each: [] for each in self.literals}
         for number, each in enumerate(rarest):
@@ -58,7 +58,7 @@ class Ways:
         left = [way - {each} for way, each in zip(ways, rarest, strict=True)]
         self._tables = (
             _lists(list(owners.values())),
-            _lists([sorted(places[each] for each in way) for way in left]),
+            _lists([[places[each] for each in _rarest_first(way)] for way in left]),
             _lists(list(ways.values())),
         )
         self._texts = _texts(others)
@@ -80,6 +80,10 @@ class Ways:
             if count <= len(found):
                 return found[:count]
             found = np.empty(count, dtype=np.int64)
+
+
+def _rarest_first(way: Way) -> list[Literal]:
+    return sorted(way, key=lambda each: (-rarity(each.text), each))
 
 
 def _lists(lists: Sequence[Sequence[int]]) -> _Lists:

@@ -137,6 +137,8 @@ def test_a_slip_of_the_pen_has_a_hint(expr: str, hint: str) -> None:
         (f"{B} + (1 > bool 2) + (2 > bool 1)", 1.5),
         (f"{B}{{node=`n1`, gpu=\"\\u0030\", entity='n\\x31/gpu\\060',}}", 0.5),
         (f'{B}{{node!="\\t\\q"}}', 0.5),
+        (f'{B}{{node!="\\x1"}}', 0.5),
+        (f"({B} unless host_swap_used_bytes) or (host_swap_used_bytes unless {B})", 0.5),
         (f"SUM BY (node,) ({B})", 0.5),
         (f"quantile(2, {B})", float("inf")),
         (f"quantile(-1, {B})", float("-inf")),

@@ -11,7 +11,7 @@ from steward.inspection.feeding import LogFeed, TelemetryFeed
 from steward.model.rules import Node, Rule, Stream
 from steward.store.rules import read_rules
 
-__all__ = ["Example", "RuleFolder", "rule_folders", "sources_of"]
+__all__ = ["Example", "RuleFolder", "examples_beside", "rule_folders", "sources_of"]
 
 _EXAMPLE = re.compile(
     r"(?P<name>test(?P<silent>-fp)?(?:-[\w-]+)?)(?:\.(?P<source>[\w.-]+?))?"
@@ -85,6 +85,12 @@ def sources_of(node: Node) -> tuple[str, ...]:
 
 
 def _with_examples(rule: Rule, folder: Path) -> RuleFolder:
+    firing, silent = examples_beside(folder)
+    return RuleFolder(rule=rule, folder=folder, firing=firing, silent=silent)
+
+
+def examples_beside(folder: Path) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """Return the examples in a folder on which its rule must fire, and must stay silent."""
     found: dict[tuple[bool, str], list[tuple[Path, re.Match[str]]]] = {}
     for file in sorted(folder.iterdir()):
         match = _EXAMPLE.fullmatch(file.name)
@@ -92,11 +98,9 @@ def _with_examples(rule: Rule, folder: Path) -> RuleFolder:
             key = (match["silent"] is not None, match["name"])
             found.setdefault(key, []).append((file, match))
     examples = {key: _example(key[1], files) for key, files in found.items()}
-    return RuleFolder(
-        rule=rule,
-        folder=folder,
-        firing=tuple(each for (silent, _), each in examples.items() if not silent),
-        silent=tuple(each for (silent, _), each in examples.items() if silent),
+    return (
+        tuple(each for (silent, _), each in examples.items() if not silent),
+        tuple(each for (silent, _), each in examples.items() if silent),
     )
 
 

@@ -11,7 +11,7 @@ import threading
 from typing import assert_never
 
 from steward.errors import PermanentError, unknown_name
-from steward.model.decision import CallBack, Decision, Lend, Preempt, Receipt, Start
+from steward.model.decision import CallBack, Decision, Drain, Lend, Preempt, Receipt, Start, Tell
 from steward.model.event import Availability, Observation
 from steward.model.identity import DecisionId, GpuId
 from steward.model.metrics import CANONICAL
@@ -119,6 +119,14 @@ class World:
                     f"job {move.job} is not ours to {move.type}",
                     where=f"decision {decision.id}",
                     hint="this cluster starts and stops jobs itself; it only lends and calls back",
+                )
+            case Tell() as said:
+                return (), f"told {said.to}: {said.text}"
+            case Drain() as drain:
+                raise PermanentError(
+                    f"node {drain.node} cannot be drained",
+                    where=f"decision {decision.id}",
+                    hint="this cluster only lends and calls back",
                 )
             case other:
                 assert_never(other)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import typer
 
+from steward.cli.rules.check import check
 from steward.cli.rules.examples import examine
+from steward.cli.rules.explain import explain
 from steward.cli.rules.run import run
 
 __all__ = ["app"]
@@ -16,5 +18,7 @@ app = typer.Typer(
     help="Check rules, test them on their examples, run them over logs and telemetry, share them.",
     no_args_is_help=True,
 )
+app.command(name="check")(check)
 app.command(name="test")(examine)
 app.command(name="run")(run)
+app.command(name="explain")(explain)

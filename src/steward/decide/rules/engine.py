@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from operator import attrgetter
 
@@ -81,6 +81,13 @@ class Engine:
         """The metrics that some rule looks at."""
         return frozenset().union(*(each.metrics for each in self._watches.values()))
 
+    def holding(self) -> dict[str, frozenset[str]]:
+        """Return by expression the entities for which a condition was told and still holds."""
+        found: dict[str, frozenset[str]] = {}
+        for term, watch in self._watches.items():
+            found[term.expr] = found.get(term.expr, frozenset()) | watch.holding()
+        return found
+
     @property
     def metric_counts(self) -> tuple[tuple[MetricTerm, WatchCounts], ...]:
         """What of the telemetry each metric term could not use."""
@@ -118,13 +125,19 @@ class Engine:
             hits += self.read(block)
         return _by_time(hits)
 
-    def tick(self, t_ns: int) -> list[Hit]:
-        """Let time pass without lines or samples."""
-        hits = self._report(self._reader.tick(t_ns))
+    def tick(self, t_ns: int, *, behind_ns: Mapping[str, int] | None = None) -> list[Hit]:
+        """Let time pass without lines or samples.
+
+        `behind_ns` says how far the clocks of streams are behind that time: those of other machines
+        may be, and their lines must not be given up before they can come.
+        """
+        behind = behind_ns or {}
+        hits = self._report(self._reader.tick(t_ns, behind))
         for term, watch in self._watches.items():
             self._post(term, watch.tick(t_ns))
-        for name in (*self._expected_ns, ""):
-            self._come_to(name, t_ns)
+        for name in self._expected_ns:
+            self._come_to(name, t_ns - behind.get(name, 0))
+        self._come_to("", t_ns - max(behind.values(), default=0))
         return _by_time(hits + self._board.advance(self._common_ns))
 
     def finish(self) -> list[Hit]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,10 +65,10 @@ class Reader:
             self._lines += len(block)
         return self._matched()
 
-    def tick(self, t_ns: int) -> Matched:
-        """Let time pass without lines."""
+    def tick(self, t_ns: int, behind_ns: Mapping[str, int]) -> Matched:
+        """Let time pass without lines; clocks of some streams are behind."""
         for lane in self._lanes.waiting():
-            self._pass_time(lane, np.array([t_ns]))
+            self._pass_time(lane, np.array([t_ns - behind_ns.get(lane.stream.name, 0)]))
         return self._matched()
 
     def finish(self) -> Matched:

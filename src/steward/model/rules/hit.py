@@ -19,6 +19,7 @@ class Item:
     line: int = 0
     entity: str = ""
     metric: str = ""  # for telemetry: what was looked at, since when, and its last value
+    expr: str = ""
     since_ns: int = 0
     value: float = float("nan")
     extracted: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

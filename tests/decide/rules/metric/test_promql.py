@@ -23,6 +23,7 @@ WRONG = {
     f"({B}": ("the expression ends where ')' should be", ""),
     f"{B}{{node='n1'": ("where ',' or '}' should be", ""),
     f"{B}{{node 'n1'}}": ("", ""),
+    f"{B}{{no": ("the expression ends where a text in quotes should be", "its end"),
     f"{B}{{node < 'n1'}}": ("'<' is none of =, !=, =~, !~", ""),
     f"{B}{{node=3}}": ("'3' stands where a text in quotes should be", ""),
     f"{B}{{'n1'}}": ("where the name of a label should be", ""),

@@ -92,6 +92,13 @@ class MetricWatch:
                 parts.append(pl.DataFrame(columns, schema=parts[0].schema))
         return pl.concat(parts).filter(pl.col("value").is_not_nan())
 
+    def holding(self) -> frozenset[str]:
+        """Return the entities for which it was told and still holds, as of the last look."""
+        state = self._way.state
+        gap_ns = min(self._way.gap_ns, NEVER_NS // 2)
+        still = state.told & (state.since >= 0) & (self._clock_ns - state.last <= gap_ns)
+        return frozenset(self._way.whose(int(row))[0] for row in np.flatnonzero(still))
+
     def fresh(self) -> MetricWatch:
         """Return the same term with nothing read yet."""
         return self._again()
@@ -115,6 +122,7 @@ class MetricWatch:
             text=f"{self.term.expr}: {value:.6g}",
             entity=entity,
             metric=self._names,
+            expr=self.term.expr,
             since_ns=since_ns,
             value=value,
             extracted=MappingProxyType(dict(labels)),

@@ -99,7 +99,7 @@ def _any_of(values: Floats, keys: Sequence[Labels], wanted: Sequence[Labels]) ->
     known = {key: there[own].any(axis=0) for key, own in rows.items() if key in {*wanted}}
     never = np.zeros(values.shape[1], bool)
     found = [known.get(key, never) for key in wanted]
-    return np.array(found).reshape(len(wanted), values.shape[1])
+    return np.array(found, bool).reshape(len(wanted), values.shape[1])
 
 
 def _either(

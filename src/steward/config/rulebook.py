@@ -10,26 +10,39 @@ from steward.config.settings import RulesSettings
 from steward.decide.rules.compiling import check
 from steward.errors import did_you_mean
 from steward.model.rules import Place, Rule, RuleStanding, RuleState
+from steward.store.packages import installed_packages, packages_folder
 from steward.store.rules import RuleFault, examine_rules
 from steward.store.rules.shipped import shipped_packs
 
 __all__ = ["read_standings", "running"]
 
 
-def read_standings(settings: RulesSettings) -> tuple[RuleStanding, ...]:
-    """Return all rules that the settings name, also those that are off or faulty."""
+def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, ...]:
+    """Return all rules that there are for a site, also those that are off or faulty.
+
+    These are ours, those of packages that were installed, and those of the paths in the settings. A
+    site's own rule replaces one of ours with the same id.
+    """
     if not settings.on:
         return ()
     paths = [Path(each).expanduser() for each in settings.paths]
+    installed = [each.folder for each in installed_packages(packages_folder(store))]
     packs = shipped_packs() if settings.packs else None
-    parsed = examine_rules([*([packs] if packs else []), *paths])
-    standings = [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
-    known = {each.id for each in standings}
-    standings += _unread(parsed.faults, known)
+    more = _read([*installed, *paths])
+    replaced = {each.id for each in more}
+    ours = [each for each in _read([packs] if packs else []) if each.id not in replaced]
+    standings = [*ours, *more]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
     standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]
     return tuple(sorted(standings, key=lambda each: (each.pack, each.id)))
+
+
+def _read(paths: Sequence[Path]) -> list[RuleStanding]:
+    parsed = examine_rules(paths)
+    standings = [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
+    known = {each.id for each in standings}
+    return [*standings, *_unread(parsed.faults, known)]
 
 
 def running(standings: Iterable[RuleStanding]) -> tuple[Rule, ...]:

@@ -139,6 +139,15 @@ def test_where_most_lines_have_no_time_only_indented_ones_are_joined() -> None:
     assert texts(data) == [at(1, "start")[:-1], b"step 1\n  detail", b"step 2\n}", b"step 3"]
 
 
+@pytest.mark.parametrize("mode", Mode)
+def test_a_few_lines_that_all_begin_differently_are_one_message(mode: Mode) -> None:
+    trace = b"Traceback (most recent call last):\n  File x\nValueError: y\n"
+
+    (only,) = texts(at(1, "failed") + trace, mode)
+
+    assert only.endswith(b"ValueError: y")
+
+
 def test_lines_of_a_file_without_any_time_have_their_number_as_time() -> None:
     tally = Tally()
 

@@ -174,7 +174,7 @@ class Entries:
     def _fold(self) -> int:
         if not self.detected.formats and self._reading.stamp is None:
             return kernels.FOLD_NOTHING
-        if self._strict and 2 * self.detected.read < self.detected.lines:
+        if self.detected.loose:
             return kernels.FOLD_INDENTED
         return kernels.FOLD_ALL
 

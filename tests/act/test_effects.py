@@ -35,9 +35,7 @@ class FakeMeter:
         assert expr == BUSY
         self.asked.append(tuple(about))
         mid = self.before if to_s <= 1000.0 else self.after
-        return (
-            None if mid is None else Interval(low=mid - self.half, mid=mid, high=mid + self.half)
-        )
+        return None if mid is None else Interval(low=mid - self.half, mid=mid, high=mid + self.half)
 
     def holds(self, expr: str, about: Sequence[str], *, t_s: float) -> bool | None:
         self.asked.append((expr, *about))

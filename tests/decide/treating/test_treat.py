@@ -81,6 +81,14 @@ def test_a_loan_is_called_back() -> None:
     assert made.action.loan == loan().id
 
 
+def test_loans_of_others_are_left_alone() -> None:
+    other = replace(treated("call-back"), job=None, gpus=())
+
+    (made,) = Treat().decide(seen(other, loans=[loan()]))
+
+    assert isinstance(made.action, Tell)
+
+
 @pytest.mark.parametrize("action", ["call-back", "start", "preempt", "drain"])
 def test_what_cannot_be_done_is_said(action: str) -> None:
     stuck = job("j1", on=[GPU], checkpointing=Checkpointing())

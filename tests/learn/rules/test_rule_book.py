@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ def decided(name: str = "d-1", **more: Any) -> Any:
     return decision(name, findings=(FindingId("f-1"),), **more)
 
 
-def checked(met: bool | None, name: str = "d-1") -> Any:
+def checked(*, met: bool | None, name: str = "d-1") -> Any:
     effect = Change(expr="x", before=None, after=None, by=None, met=met)
     return outcome(name, effect=effect)
 
@@ -70,20 +71,20 @@ def test_who_thinks_again_is_counted_once() -> None:
 
 
 def test_what_came_of_decisions_counts() -> None:
-    stats = only(found(), decided(), decided(), chosen("reject"), chosen("undo"), checked(True))
+    stats = only(found(), decided(), decided(), chosen("reject"), chosen("undo"), checked(met=True))
 
     assert (stats.decisions, stats.refused, stats.undone, stats.met) == (1, 1, 1, 1)
     assert stats.judged == 3
 
 
 def test_what_steward_itself_undid_is_counted_by_its_check_alone() -> None:
-    stats = only(found(), decided(), checked(False), chosen("undo", user="steward"))
+    stats = only(found(), decided(), checked(met=False), chosen("undo", user="steward"))
 
     assert (stats.undone, stats.missed, stats.judged) == (0, 1, 1)
 
 
 def test_an_approval_or_an_unknown_effect_says_nothing_of_the_rule() -> None:
-    stats = only(found(), decided(), chosen("approve"), checked(None), outcome("d-1"))
+    stats = only(found(), decided(), chosen("approve"), checked(met=None), outcome("d-1"))
 
     assert stats.judged == 0
 
@@ -91,8 +92,8 @@ def test_an_approval_or_an_unknown_effect_says_nothing_of_the_rule() -> None:
 def test_advice_that_nobody_followed_is_not_held_against_its_rule() -> None:
     tell = Tell(to="ann", about="n1", text="do it")
 
-    unheeded = only(found(), decided(action=tell), checked(False))
-    heeded = only(found(), decided(action=tell), checked(True))
+    unheeded = only(found(), decided(action=tell), checked(met=False))
+    heeded = only(found(), decided(action=tell), checked(met=True))
 
     assert (unheeded.missed, unheeded.judged, unheeded.weight) == (1, 0, 0.5)
     assert (heeded.met, heeded.judged) == (1, 1)
@@ -125,7 +126,8 @@ def test_values_that_are_not_about_rules_are_left_alone() -> None:
     assert book.weights(0.0) == {}
 
 
-def test_memory_is_bounded() -> None:
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steward.learn.rules.book.REMEMBERED", 100)
     many = [found(f"f-{i}", t_s=600.0 * i) for i in range(2 * MOST_BUCKETS)]
     judged = [said("confirm", f"f-{i}") for i in range(2 * MOST_JUDGED)]
 

@@ -14,15 +14,16 @@ from decide.rules.live.rules_live import (
     metric_rule,
     moment,
 )
-from factories import job
+from factories import job, node, samples, view
 from steward.decide.rules.live import Rules
 from steward.decide.rules.live.episodes import MOST_OPEN
-from steward.decide.rules.live.findings import MOST_TEXT, threshold_of
+from steward.decide.rules.live.findings import MOST_TEXT, thresholds_of
+from steward.decide.rules.live.happenings import Happenings
 from steward.model.event import Event, Observation
 from steward.model.finding import Severity
 from steward.model.identity import GpuId
 from steward.model.job import JobState
-from steward.model.rules import Clause, MetricTerm, Node, Rule, RuleSeverity, Term
+from steward.model.rules import Clause, Node, Rule, RuleSeverity, Term
 from steward.model.span import Span
 from steward.model.treatment import Treatment
 
@@ -128,9 +129,7 @@ def test_nothing_is_joined_before_all_of_a_look_is_read() -> None:
     rule = Rule(id="R-BOTH-1", key="k", hash="h", root=both)
     turns = Turns(rule, sources={"a*": "a.a", "b*": "b.b"})
 
-    (found,) = turns.look(
-        5.0, lines=(line(4.0, "gone", source="b.log"), line(3.0, source="a.log"))
-    )
+    (found,) = turns.look(5.0, lines=(line(4.0, "gone", source="b.log"), line(3.0, source="a.log")))
 
     assert [quote.stream for quote in found.quotes] == ["a.log", "b.log"]
 
@@ -265,18 +264,25 @@ def test_what_comes_from_far_away_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expr", "threshold"),
+    ("expr", "thresholds"),
     [
-        ("gpu_busy_share < 0.3", 0.3),
-        ("0.3 > gpu_busy_share", 0.3),
-        ("DCGM_FI_DEV_GPU_UTIL < 30", 0.3),
-        ("rate(gpu_xid_total[5m]) > 1", None),
-        ("gpu_busy_share + 1", None),
-        ("gpu_busy_share > gpu_sm_active_share", None),
+        ("gpu_busy_share < 0.3", {"gpu.busy_share": 0.3}),
+        ("0.3 > gpu_busy_share", {"gpu.busy_share": 0.3}),
+        ("DCGM_FI_DEV_GPU_UTIL < 30", {"gpu.busy_share": 0.3}),
+        ("max(avg_over_time(gpu_busy_share[1m])) < 0.3", {"gpu.busy_share": 0.3}),
+        (
+            "gpu_busy_share < 0.3 and gpu_power_watts > 100 unless gpu_busy_share < 0.1",
+            {"gpu.busy_share": 0.3, "gpu.power_watts": 100.0},
+        ),
+        ("changes(gpu_busy_share[5m]) > 1", {}),
+        ("gpu_busy_share + 1", {}),
+        ("gpu_busy_share > gpu_sm_active_share", {}),
     ],
 )
-def test_the_threshold_is_known_where_it_is_one_number(expr: str, threshold: float | None) -> None:
-    assert threshold_of(expr) == threshold
+def test_thresholds_are_known_where_they_are_numbers(
+    expr: str, thresholds: dict[str, float]
+) -> None:
+    assert dict(thresholds_of(expr)) == thresholds
 
 
 def test_it_works_without_rules_and_in_an_empty_look() -> None:
@@ -288,3 +294,29 @@ def event_rule(text: str) -> Rule:
     what = Clause(what=Term(kind="value", text=text))
     root = Node(kind="set", clauses=(what,), source="steward.event")
     return Rule(id=f"R-{abs(hash(text))}", key="k", hash="h", root=root)
+
+
+def test_what_is_remembered_of_jobs_and_spans_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steward.decide.rules.live.happenings._REMEMBERED", 2)
+    heard = Happenings()
+    jobs = tuple(job(f"j{i}") for i in range(3))
+    spans = tuple(
+        Span(id=f"s{i}", entity="n1", kind="run", name=f"r{i}", from_s=1.0) for i in range(3)
+    )
+
+    first = heard.of(Observation(jobs=jobs, spans=spans), 10.0)
+    again = heard.of(Observation(jobs=jobs[:1], spans=spans[:1]), 20.0)
+
+    assert len(first) == 6
+    assert [event.kind for event in again] == ["run.began", "job.queued"]
+
+
+def test_tables_without_anything_wanted_are_left_out_and_gpus_may_be_free() -> None:
+    turns = Turns(metric_rule("gpu_busy_share < 0.3", for_s=0.0))
+    disk = samples(START_S, {"n1/disk:sda": {"disk.read_bytes_per_s": 1.0}})
+    free = replace(view(node("n1", 2)), t_s=START_S)
+    gpu = samples(START_S, {GPU: {"gpu.busy_share": 0.1}})
+
+    (found,) = turns.rules.recognise(Observation(frames=(disk, gpu)), free)
+
+    assert (found.job, found.gpus) == (None, (GpuId(GPU),))

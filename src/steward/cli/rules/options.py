@@ -57,7 +57,7 @@ Sources = Annotated[
     typer.Option(
         "--source",
         metavar="NAME=PATTERN",
-        help="What rules call a log, as cre.log.kernel='*/kern.log*'; may be repeated. A log "
+        help="What rules call a log, as cre.log.kernel='kern.log*' (- for a pipe); may be repeated. A log "
         "without a name is looked at by every rule.",
     ),
 ]

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 

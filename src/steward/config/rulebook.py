@@ -10,8 +10,9 @@ from steward.config.settings import RulesSettings
 from steward.decide.rules.compiling import check
 from steward.errors import StewardError, did_you_mean
 from steward.model.rules import Place, Rule, RuleStanding, RuleState
-from steward.store.packages.places import installed_packages, packages_folder, shipped
+from steward.store.packages import installed_packages, packages_folder
 from steward.store.rules import RuleFault, examine_rules
+from steward.store.rules.shipped import shipped_packs
 
 __all__ = ["read_standings", "running"]
 
@@ -27,8 +28,9 @@ def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, 
     places, standings = _places(settings, store)
     standings += _read(places)
     replaced = {each.id for each in standings}
-    packs = [shipped()] if settings.packs and shipped().is_dir() else []
-    standings += [each for each in _read(packs) if each.id not in replaced]
+    packs = shipped_packs() if settings.packs else None
+    ours = _read([packs] if packs else [])
+    standings += [each for each in ours if each.id not in replaced]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
     standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]

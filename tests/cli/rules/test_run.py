@@ -7,9 +7,12 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlparse
 
 import pytest
 from typer.testing import CliRunner
@@ -177,6 +180,44 @@ def test_series_are_found_and_told_as_json(tmp_path: Path) -> None:
     (finding,) = found["findings"]
     assert (finding["rule"], finding["entity"]) == ("IDLE-0001", "n01/gpu0")
     assert finding["evidence"][0]["metric"] == "gpu.busy_share"
+
+
+class Answering(BaseHTTPRequestHandler):
+    """A Prometheus in which one GPU has been idle for ten minutes."""
+
+    def do_GET(self) -> None:
+        asked = parse_qs(urlparse(self.path).query)
+        data: dict[str, object] = {"version": "3.0"}
+        if "query" in asked:
+            data = {"resultType": "matrix", "result": []}
+        if "start" in asked:
+            end_s, step_s = float(asked["end"][0]), float(asked["step"][0])
+            steps = int((end_s - float(asked["start"][0])) / step_s) + 1
+            times = [end_s - step_s * back for back in reversed(range(steps))]
+            labels = {"Hostname": "n01", "gpu": "0"}
+            values = [[t_s, "0.05"] for t_s in times if t_s > end_s - 600]
+            data["result"] = [{"metric": labels, "values": values}]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"status": "success", "data": data}).encode())
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+def test_a_prometheus_can_answer_instead(tmp_path: Path) -> None:
+    rule, _ = idle_series(tmp_path)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}"
+        answer = steward("rules", "run", "--prometheus", url, "--rules", rule, "--json")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+    assert answer.code == 1
+    assert {each["entity"] for each in answer.json["findings"]} == {"n01/gpu0"}
 
 
 def test_lines_without_a_time_are_not_dated(tmp_path: Path) -> None:

@@ -152,7 +152,10 @@ def _feeds(
     if len(named) < len(logs):
         feeds.append(_stdin(patterns))
     feeds += [TelemetryFeed(path=path) for path in telemetry]
-    return feeds, _left_out(found.skipped)
+    notes = _left_out(found.skipped)
+    if named and not found.streams:
+        notes.append(f"no log was found in {', '.join(str(path) for path in named)}")
+    return feeds, notes
 
 
 def _left_out(skipped: Mapping[str, str]) -> list[str]:

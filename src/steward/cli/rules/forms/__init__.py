@@ -36,6 +36,8 @@ _ENDINGS = {".json": Form.JSON, ".sarif": Form.SARIF, ".html": Form.HTML, ".htm"
 
 def form_for(given: str | None, out: Path | None, *, as_json: bool) -> Form:
     """Return the form that was asked for, or that the name of the file tells."""
+    if out is not None and not out.absolute().parent.is_dir():  # better now than after an hour
+        raise StewardError("there is no such folder", where=str(out.parent), hint="make it first")
     if as_json and given not in (None, Form.JSON.value):
         raise StewardError(f"--json and --format {given} exclude each other", hint="give one")
     if as_json:

@@ -48,11 +48,12 @@ HERE = Path(__file__).parent
 PER_REQUEST = 500
 NODES, GPUS = 125, 8  # a thousand GPUs
 # Levels only, each by one name: then exactly as many values lie in the files as were sent.
-NAMES = [
-    name
-    for name, (metric, _) in aliases_from("dcgm").items()
-    if not name.endswith("RATIO") and not metric.rate
-][:25]
+_BY_METRIC = {
+    metric.name: name
+    for name, (metric, _) in reversed([*aliases_from("dcgm").items()])  # the oldest name of each
+    if not metric.rate
+}
+NAMES = sorted(_BY_METRIC.values())[:25]
 OURS = [each.name for each in METRIC_TABLE if each.of == "gpu" and not each.rate][:25]
 SENDERS = 4
 AGENTS = 1000

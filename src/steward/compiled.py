@@ -18,7 +18,7 @@ import numba
 from numba.core import types
 from numba.experimental import structref
 
-__all__ = ["njit", "reference_to"]
+__all__ = ["is_compiled", "njit", "reference_to"]
 
 F = TypeVar("F", bound=Callable[..., object])
 _KEPT = 3  # caches of older versions of the code, for those who switch between them
@@ -74,3 +74,8 @@ def reference_to(name: str, fields: Sequence[str], *, module: str) -> tuple[Any,
     builder = type(name, (structref.StructRefProxy,), {"__module__": module})
     structref.define_constructor(builder, kind, list(fields))
     return builder, kind
+
+
+def is_compiled(module: str) -> bool:
+    """Whether machine code of a module, by its last name, is kept from an earlier process."""
+    return any(Path(numba.config.CACHE_DIR).glob(f"*/{module}.*.nbi"))

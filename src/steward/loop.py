@@ -6,25 +6,28 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 from steward.act.desk import Desk, Done
+from steward.act.effects import Effects
 from steward.act.verify import Verifier
 from steward.clock import Clock
 from steward.errors import StewardError
+from steward.learn.rules import KINDS, RuleBook
 from steward.model.decision import Autonomy, CallBack, Choice, Decision, DecisionState, Receipt
 from steward.model.event import Fault, Observation
 from steward.model.finding import Finding, Pattern
 from steward.model.moment import Moment
 from steward.model.outcome import Outcome, Story
+from steward.model.rules import RuleStanding
 from steward.model.view import View
 from steward.observe.forwarding import Forwarding
 from steward.observe.intake import Intake
 from steward.observe.latest import Latest
 from steward.observe.watch import Watch
-from steward.ports import Detector, Estimator, Miner, Policy
+from steward.ports import Detector, Estimator, Miner, Policy, Recogniser
 from steward.store.journal import Entry, Journal, Record
 from steward.store.recording import Recording
 from steward.store.records import to_row
@@ -35,6 +38,7 @@ __all__ = ["Loop", "LoopStatus", "Stages"]
 T = TypeVar("T")
 DAY_S = 86400.0
 RESUMED_S = 14 * DAY_S  # open decisions and loans of this time are taken up again
+RULES_READ = 20_000  # entries of an earlier run that say how well rules did
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,8 @@ class Stages:
     policies: Sequence[Policy]
     desk: Desk
     verifier: Verifier
+    recognisers: Sequence[Recogniser] = ()
+    effects: Effects = field(default_factory=lambda: Effects(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +83,10 @@ class Loop:
         every_s: float = 10.0,
         intake: Intake | None = None,
         forwarding: Forwarding | None = None,
+        rules: Sequence[RuleStanding] = (),
     ) -> None:
         self.stages = stages
+        self.rules = tuple(rules)  # all that the site knows, also those that do not run
         self.forwarding = forwarding
         self.intake = intake  # one of the collectors of the watch, if others send telemetry
         self.journal = journal
@@ -97,6 +105,8 @@ class Loop:
         self._unwritten: list[Record] = []
         self._heard = 0  # choices up to this journal entry are known
         self._missed: list[Choice] = []  # an earlier run did not get round to these
+        self._book = RuleBook()
+        self._booked = 0  # entries up to this one are in the book
         self._resume(clock.now_s())
         positions = recording.about.get("positions")
         if isinstance(positions, dict):
@@ -208,7 +218,21 @@ class Loop:
         for miner in self.stages.miners:
             patterns += self._ask(miner.name, miner.mine, view, ())
         self.patterns = tuple(patterns)
+        self._weigh(view.t_s)
         return view
+
+    def _weigh(self, t_s: float) -> None:
+        """Tell who recognises things how well each rule did, if anything new was said of one."""
+        if not self.stages.recognisers:
+            return
+        read = partial(self.journal.read, after=self._booked, kinds=KINDS)
+        entries: list[Entry] = self._try("journal", read, [])
+        judged = [self._book.take(entry.value) for entry in entries]
+        self._booked = max([self._booked, *(entry.seq for entry in entries)])
+        if any(judged) or not self._turns:
+            weights = self._book.weights(t_s)
+            for recogniser in self.stages.recognisers:
+                recogniser.weigh(weights)
 
     def _due(self, t_s: float) -> list[Outcome]:
         """Return the outcomes that can be judged fairly now.
@@ -226,6 +250,9 @@ class Loop:
         findings: list[Finding] = []
         for detector in stages.detectors:
             findings += self._ask(detector.name, detector.detect, view, ())
+        for recogniser in stages.recognisers:
+            findings += self._ask(recogniser.name, partial(recogniser.recognise, seen), view, ())
+            self._unwritten += recogniser.recurrences(view.t_s)
         view = view.with_findings(tuple(findings))
         decisions: list[Decision] = []
         for each in stages.policies:
@@ -256,6 +283,7 @@ class Loop:
         match result:
             case Done():
                 self._unwritten.append(result.receipt)
+                self.stages.effects.begin(result.decision, result.receipt)
                 loan = self.stages.verifier.begin(result.decision, result.receipt, view)
                 if loan is not None:
                     self.stages.moment.lend(loan)
@@ -280,7 +308,16 @@ class Loop:
         outcomes = self.stages.verifier.follow(view)
         self.unsettled = self.stages.verifier.so_far(view)  # before they are written: none twice
         self._untold += outcomes
-        self._write(outcomes)
+        self._write([*outcomes, *self._check_effects(view)])
+
+    def _check_effects(self, view: View) -> list[Record]:
+        """Check what rules promised, and take back what made things worse."""
+        found: list[Record] = []
+        for decision, outcome in self.stages.effects.follow(view):
+            found.append(outcome)
+            if outcome.effect is not None and outcome.effect.worse and decision.undo is not None:
+                found.append(_undoing(decision, outcome, view.t_s))
+        return found
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -348,7 +385,8 @@ class Loop:
         over = (DecisionState.EXPIRED, DecisionState.REJECTED)
         desk.resume(story for story in stories if story.state not in over)
         for story in stories:
-            self._untold += story.outcomes
+            self._untold += [each for each in story.outcomes if each.effect is None]
+            self.stages.effects.resume(story)
             for receipt in story.receipts:
                 if receipt.result != "failed":
                     desk.guard.record(story.decision, receipt.t_s)
@@ -358,6 +396,9 @@ class Loop:
                 self._missed += [each for each in story.choices if each.choice == "undo"]
         for entry in self.journal.read(kinds=("finding",), newest_first=True, limit=1000):
             self._found[entry.id] = entry.t_s
+        for entry in self.journal.read(kinds=KINDS, newest_first=True, limit=RULES_READ)[::-1]:
+            self._book.take(entry.value)
+        self._booked = self._heard
         desk.guard.learn(self._due(now_s))
         self.stages.moment.speak_for(*desk.spoken_for(self.view))
 
@@ -371,6 +412,11 @@ class Loop:
             if page[-1][1].decision.t_s < since_s:
                 break
         return found[::-1]
+
+
+def _undoing(decision: Decision, outcome: Outcome, t_s: float) -> Choice:
+    note = f"the check found it worse: {outcome.text}"
+    return Choice(decision=decision.id, t_s=t_s, choice="undo", user="steward", note=note)
 
 
 def _as_fault(fault: Exception, where: str, t_s: float) -> Fault:

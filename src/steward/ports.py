@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability, Observation
-from steward.model.finding import Finding, Pattern
+from steward.model.finding import Finding, Pattern, Recurrence
 from steward.model.forecast import ForecastColumn
 from steward.model.layout import Layout
-from steward.model.outcome import Outcome
+from steward.model.outcome import Interval, Outcome
 from steward.model.view import View
 
 __all__ = [
@@ -26,8 +26,10 @@ __all__ = [
     "Collector",
     "Detector",
     "Estimator",
+    "Meter",
     "Miner",
     "Policy",
+    "Recogniser",
     "Resumable",
     "Sampler",
 ]
@@ -117,6 +119,25 @@ class Detector(Protocol):
         ...
 
 
+class Recogniser(Protocol):
+    """Notices what takes several moments to see. Keeps state between them, in bounded memory."""
+
+    @property
+    def name(self) -> str: ...
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Take note of how far each rule was right so far, from 0 to 1."""
+        ...
+
+    def recognise(self, seen: Observation, view: View) -> tuple[Finding, ...]:
+        """Read what is new and return what holds in this moment, what matters most first."""
+        ...
+
+    def recurrences(self, t_s: float) -> tuple[Recurrence, ...]:
+        """Return how often findings came again since that was last told, where it is due."""
+        ...
+
+
 class Policy(Protocol):
     """Decides. Pure: the same view, the same decisions; no clock, no dice, no disk, no network."""
 
@@ -140,4 +161,21 @@ class Actuator(Protocol):
 
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
         """Do it. Raise `TemporaryError` to be tried again, `PermanentError` to give up."""
+        ...
+
+
+class Meter(Protocol):
+    """Answers what expressions of rules were worth, from what was recorded."""
+
+    def mean(
+        self, expr: str, about: Sequence[str], *, from_s: float, to_s: float
+    ) -> Interval | None:
+        """Return the mean for the first of these entities in that time; None is unknown.
+
+        The others are looked at where the expression says nothing about the first.
+        """
+        ...
+
+    def holds(self, expr: str, about: Sequence[str], *, t_s: float) -> bool | None:
+        """Say whether a condition holds for one of these entities; None is unknown."""
         ...

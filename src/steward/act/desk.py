@@ -82,7 +82,8 @@ class Desk:
         Open decisions are about them, or they are left alone for a while.
         """
         gpus = {gpu for each in self._open.values() for gpu in each.decision.action.gpus}
-        jobs = {each.decision.action.moves for each in self._open.values()}
+        moved = (each.decision.action.moves for each in self._open.values())
+        jobs = {job for job in moved if job is not None}
         for resting in self.guard.resting(view.t_s):
             job = view.details.get(resting)
             gpus.update(job.gpus if job is not None else ())
@@ -122,7 +123,9 @@ class Desk:
             each.approved = True
         elif each is not None:
             self._close(each.decision)
-            self.guard.leave_alone(each.decision.action.disturbs, view.t_s)
+            disturbed = each.decision.action.disturbs
+            if disturbed is not None:
+                self.guard.leave_alone(disturbed, view.t_s)
 
     def _undo(self, choice: Choice, view: View) -> Iterator[Decision]:
         decision = self._closed.get(choice.decision)
@@ -165,7 +168,7 @@ class Desk:
         action = each.decision.action
         if each.decision.returns or not (each.begun or each.tries):
             return False
-        job = view.details.get(action.moves)
+        job = view.details.get(action.moves) if action.moves is not None else None
         before = JobState.RUNNING if isinstance(action, Preempt) else JobState.QUEUED
         return job is not None and job.state is not before
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from math import sqrt
 from statistics import fmean, stdev
 
-from steward.act.preconditions import broken_precondition
-from steward.model.decision import Autonomy, Decision, Lend, Ruling, Verdict
+from steward.act.preconditions import about_of, broken_precondition
+from steward.model.decision import Autonomy, Decision, Lend, Ruling, Tell, Verdict
 from steward.model.identity import DecisionId, JobId, TenantId
 from steward.model.outcome import Outcome
 from steward.model.view import View
+from steward.ports import Meter
 
 __all__ = ["Guard", "Limits"]
 
@@ -42,8 +43,9 @@ class Limits:
 class Guard:
     """Judges decisions; remembers what was done and what came of it."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, meter: Meter | None = None) -> None:
         self.limits = limits
+        self._meter = meter  # None: nobody can tell whether a rule's own precondition holds
         self._done: deque[tuple[float, TenantId, int]] = deque()
         self._spent: Counter[TenantId] = Counter()  # GPUs in `_done`, kept up to date
         self._on_loan: dict[DecisionId, JobId] = {}
@@ -57,6 +59,8 @@ class Guard:
     def judge(self, decision: Decision, view: View, *, approved: bool = False) -> Verdict:
         """Rule on a decision. A person's approval is above budgets, never above preconditions."""
         ruling, why = self._rule(decision, view, approved=approved)
+        if ruling is Ruling.GO and not decision.returns:
+            ruling, why = self._unless_unmet(decision, view.t_s) or (ruling, why)
         return Verdict(decision=decision.id, t_s=view.t_s, ruling=ruling, why=why)
 
     def _rule(self, decision: Decision, view: View, *, approved: bool) -> tuple[Ruling, str]:
@@ -70,13 +74,28 @@ class Guard:
             return Ruling.EXPIRE, f"not carried out within {decision.check_after_s:.0f} s"
         return self._rule_by_autonomy(decision, view.t_s)
 
+    def _unless_unmet(self, decision: Decision, t_s: float) -> tuple[Ruling, str] | None:
+        """Say what the rule behind a decision asks for and is not so; None if nothing."""
+        expr = decision.treatment.precondition if decision.treatment is not None else ""
+        if not expr:
+            return None
+        about = about_of(decision)
+        holds = self._meter.holds(expr, about, t_s=t_s) if self._meter is not None else None
+        if holds is None:
+            return Ruling.HOLD, f"nobody can tell whether {expr} holds for {decision.subject}"
+        return None if holds else (Ruling.EXPIRE, f"{expr} does not hold for {decision.subject}")
+
     def _rule_by_autonomy(self, decision: Decision, t_s: float) -> tuple[Ruling, str]:
         level = self.limits.autonomy_for(decision.tenant)
         if level.rank <= Autonomy.ADVISE.rank:
-            return Ruling.ADVISE, f"autonomy for {decision.tenant} is '{level.value}'"
+            return Ruling.ADVISE, f"autonomy for {decision.tenant or 'the site'} is '{level.value}'"
+        if not decision.trusted:
+            return Ruling.ADVISE, "the rule behind it was wrong too often to act on"
         held = self._held(decision, t_s)
         if held:
             return Ruling.HOLD, held
+        if isinstance(decision.action, Tell):
+            return Ruling.GO, "it only says something"
         if level is Autonomy.APPROVE:
             return Ruling.ASK, f"autonomy for {decision.tenant} is 'approve': a person decides"
         return Ruling.GO, "within budgets"
@@ -85,7 +104,7 @@ class Guard:
         if t_s < self._open_until_s:
             return self.breaker(t_s)
         job = decision.action.disturbs
-        rest_s = self._rests_until_s.get(job, t_s) - t_s
+        rest_s = self._rests_until_s.get(job, t_s) - t_s if job is not None else 0.0
         if rest_s > 0:
             why = "after its last loan" if isinstance(decision.action, Lend) else "a person said no"
             return f"{job} is left alone for {rest_s:.0f} s more, {why}"

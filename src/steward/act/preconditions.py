@@ -7,14 +7,24 @@ from typing import assert_never
 import numpy as np
 
 from steward.model.cluster import Health
-from steward.model.decision import Action, CallBack, Lend, Preempt, Start
+from steward.model.decision import Action, CallBack, Decision, Drain, Lend, Preempt, Start, Tell
+from steward.model.frame import job_entity, steps_of
 from steward.model.identity import GpuId, JobId
 from steward.model.job import JobState
 from steward.model.view import HEALTH_CODES, View
 
-__all__ = ["broken_precondition"]
+__all__ = ["about_of", "broken_precondition"]
 
 _USABLE = (HEALTH_CODES[Health.GOOD], HEALTH_CODES[Health.WORN])
+
+
+def about_of(decision: Decision) -> tuple[str, ...]:
+    """Return the entities that a decision is about: its subject, then its job, GPUs and node."""
+    action = decision.action
+    jobs = [job_entity(job) for job in (action.disturbs,) if job is not None]
+    entities = [decision.subject, *jobs, *action.gpus]
+    nodes = [steps_of(each)[0] for each in entities if not each.startswith("job:")]
+    return tuple(dict.fromkeys(each for each in (*entities, *nodes) if each))
 
 
 def broken_precondition(action: Action, view: View) -> str:
@@ -29,6 +39,11 @@ def broken_precondition(action: Action, view: View) -> str:
             return _start(action, view)
         case Preempt():
             return _preempt(action, view)
+        case Tell():
+            return _tell(action, view)
+        case Drain():
+            known = any(node.id == action.node for node in view.cluster.nodes)
+            return "" if known else f"node {action.node} is not in the cluster any more"
         case _:
             assert_never(action)
 
@@ -80,6 +95,12 @@ def _preempt(action: Preempt, view: View) -> str:
     if any(action.job in (loan.owner, loan.borrower) for loan in view.loans):
         return f"{action.job} lends or borrows GPUs now"
     return ""
+
+
+def _tell(action: Tell, view: View) -> str:
+    job = view.details.get(action.job) if action.job is not None else None
+    over = action.job is not None and (job is None or job.state.ended)
+    return f"{action.job} has ended" if over else ""
 
 
 def _unfit(action: Lend, view: View, rows: list[int], *, need_bytes: int) -> str:

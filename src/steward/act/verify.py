@@ -91,7 +91,8 @@ class Verifier:
         done = [each for each in story.receipts if each.result != "failed"]
         if not isinstance(action, Lend) or not done:
             return None
-        last_s = story.outcomes[-1].to_s if story.outcomes else done[-1].t_s
+        outcomes = [each for each in story.outcomes if each.effect is None]
+        last_s = outcomes[-1].to_s if outcomes else done[-1].t_s
         self._cases[story.decision.id] = case = _Case(
             decision=story.decision,
             action=action,
@@ -99,8 +100,8 @@ class Verifier:
             from_s=last_s,
             seen_s=last_s,
             check_s=last_s + story.decision.check_after_s,
-            first=not story.outcomes,
-            idle_watts=story.outcomes[-1].idle_watts if story.outcomes else 0.0,
+            first=not outcomes,
+            idle_watts=outcomes[-1].idle_watts if outcomes else 0.0,
         )
         return _loan(case, done[-1].t_s)
 

@@ -7,26 +7,31 @@ from typing import TypeVar
 
 from steward.act.actuators import ACTUATORS
 from steward.act.desk import Desk
+from steward.act.effects import Effects
 from steward.act.guard import Guard, Limits
 from steward.act.verify import Verifier
 from steward.clock import Clock
 from steward.config.forward import targets_of
-from steward.config.settings import Settings
+from steward.config.plugs import POLICIES
+from steward.config.rulebook import read_standings, running
+from steward.config.settings import RulesSettings, Settings
 from steward.decide.rules import DETECTORS
-from steward.decide.scheduling import POLICIES
+from steward.decide.rules.live import Rules
 from steward.errors import StewardError
+from steward.inspection.measuring import RecordedMeter
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
 from steward.loop import Loop, Stages
 from steward.model.event import Observation
 from steward.model.identity import TenantId
 from steward.model.moment import Moment
+from steward.model.rules import RuleStanding
 from steward.observe.collectors import COLLECTORS
 from steward.observe.forwarding import Forwarding
 from steward.observe.intake import Intake
 from steward.observe.receive import Decoders
 from steward.observe.watch import Watch
-from steward.ports import Actuator, Collector
+from steward.ports import Actuator, Collector, Recogniser
 from steward.registry import resolve
 from steward.store.journal import open_journal
 from steward.store.recording import Recording
@@ -47,12 +52,22 @@ def assemble(
     """Return a loop that is ready to run. A simulated world brings both ends with it."""
     observe = settings.observe
     make = _Maker(settings.plugs)
-    guard = Guard(limits(settings))
+    store = settings.store
+    recording = Recording(
+        store.path,
+        flush_every_s=store.flush_every_s,
+        keep_days=store.keep_days,
+        keep_tiers_days=(store.keep_10s_days, store.keep_5min_days),
+        events=False,  # the journal has them
+    )
+    meter = RecordedMeter(recording.telemetry)
+    guard = Guard(limits(settings), meter)
     intake = Intake(settings.store.path / "intake") if collectors is None else None
     targets = targets_of(settings) if collectors is None else ()  # made-up samples stay here
     forwarding = Forwarding(targets) if targets else None
     if intake is not None:
         intake.decoders.update(Decoders().by_kind)
+    standings = read_standings(settings.rules, settings.store.path)
     stages = Stages(
         watch=Watch(
             (*make.all("collector", observe.collectors, COLLECTORS), intake)
@@ -67,26 +82,22 @@ def assemble(
         miners=make.all("miner", settings.learn.miners, MINERS),
         estimators=make.all("estimator", settings.learn.estimators, ESTIMATORS),
         detectors=make.all("detector", settings.decide.detectors, DETECTORS),
+        recognisers=_recognisers(standings, settings.rules),
+        effects=Effects(meter),
         policies=make.all("policy", _with_returns(settings.decide.policies), POLICIES),
         desk=Desk(guard, actuator or make.one("actuator", settings.act.actuator, ACTUATORS)),
         verifier=Verifier(quiet_share=observe.quiet_share, stale_after_s=observe.stale_after_s),
     )
     stages.moment.fold(Observation(tenants=settings.tenant_values))
-    store = settings.store
     return Loop(
         stages,
         journal=open_journal(store.journal_url),
-        recording=Recording(
-            store.path,
-            flush_every_s=store.flush_every_s,
-            keep_days=store.keep_days,
-            keep_tiers_days=(store.keep_10s_days, store.keep_5min_days),
-            events=False,  # the journal has them
-        ),
+        recording=recording,
         clock=clock,
         every_s=settings.loop.every_s,
         intake=intake,
         forwarding=forwarding,
+        rules=standings,
     )
 
 
@@ -100,6 +111,13 @@ def limits(settings: Settings) -> Limits:
     return Limits(
         autonomy=settings.loop.autonomy, tenant_autonomy=ceilings, **settings.guard.model_dump()
     )
+
+
+def _recognisers(
+    standings: Sequence[RuleStanding], settings: RulesSettings
+) -> tuple[Recogniser, ...]:
+    rules = running(standings)
+    return (Rules(rules, mode=settings.mode, sources=settings.sources),) if rules else ()
 
 
 def _with_returns(policies: Sequence[str]) -> tuple[str, ...]:

@@ -15,15 +15,18 @@ from steward.config.locate import KeyPath
 from steward.config.mistakes import Wrong, dotted, shown
 from steward.config.settings import Settings
 from steward.decide.rules import DETECTORS
-from steward.decide.scheduling import POLICIES
+from steward.decide.scheduling import POLICIES as SCHEDULING
+from steward.decide.treating import TREATING
 from steward.errors import StewardError, did_you_mean
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
 from steward.observe.collectors import COLLECTORS
+from steward.ports import Policy
 from steward.registry import known, resolve
 
-__all__ = ["KINDS", "Option", "PlugKind", "chosen", "options_of", "wrong_plugs"]
+__all__ = ["KINDS", "POLICIES", "Option", "PlugKind", "chosen", "options_of", "wrong_plugs"]
 
+POLICIES: Mapping[str, type[Policy]] = {**SCHEDULING, **TREATING}
 _OURS = ("name", "vocabulary")  # every plug has them; they are not for a site to set
 _WORDS = {
     "bool": "true or false",

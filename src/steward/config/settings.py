@@ -18,6 +18,7 @@ from steward.model.decision import Autonomy
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.outcome import Assumptions
+from steward.model.rules import Mode
 
 __all__ = [
     "JOURNAL_SCHEMES",
@@ -31,6 +32,7 @@ __all__ = [
     "LearnSettings",
     "LoopSettings",
     "ObserveSettings",
+    "RulesSettings",
     "SavingsSettings",
     "ServiceSettings",
     "Settings",
@@ -186,7 +188,32 @@ class DecideSettings(_Section):
         ("gpu-idle-while-allocated",), strict=False, description="turn a moment into findings"
     )
     policies: Plugs = Field(
-        ("lend-idle",), strict=False, description="turn findings and forecasts into decisions"
+        ("lend-idle", "treat"),
+        strict=False,
+        description="turn findings and forecasts into decisions",
+    )
+
+
+class RulesSettings(_Section):
+    """Which rules run over lines, samples and events."""
+
+    on: bool = Field(default=True, description="run rules at all")
+    packs: bool = Field(default=True, description="run the rules that come with steward")
+    paths: tuple[Annotated[str, AfterValidator(_folder)], ...] = Field(
+        (), strict=False, description="more rules: files, or folders of them"
+    )
+    mode: Mode = Field(
+        Mode.STRICT,
+        strict=False,
+        description="`strict` as rules are meant, or `compat` as preq runs them",
+    )
+    disabled: tuple[Name, ...] = Field(
+        (), strict=False, description="ids of rules that do not run, as `STW-GPU-0022`"
+    )
+    sources: dict[str, str] = Field(
+        default_factory=dict,
+        description="what rules call a source of lines, by the unit, file or container that "
+        'writes it: `"*/train-*.log" = "cre.log.training"`; `*` stands for anything',
     )
 
 
@@ -390,6 +417,7 @@ class Settings(_Section):
     observe: ObserveSettings = ObserveSettings()
     learn: LearnSettings = LearnSettings()
     decide: DecideSettings = DecideSettings()
+    rules: RulesSettings = RulesSettings()
     act: ActSettings = ActSettings()
     guard: GuardSettings = GuardSettings()
     tenants: dict[Name, TenantSettings] = Field(

@@ -20,10 +20,11 @@ from steward.observe.importing.source import Tally as TelemetryTally
 from steward.observe.logs import Reading, Tally, read_blocks
 from steward.observe.logs.opening import Source
 
-__all__ = ["LogFeed", "TelemetryFeed", "feed"]
+__all__ = ["Feed", "LogFeed", "Piece", "PrometheusFeed", "TelemetryFeed", "by_time", "feed"]
 
-Piece = LogBlock | Frame | tuple[Event, ...]
+Piece = LogBlock | Frame | tuple[Event, ...] | int  # a number: until then time has passed
 NS_PER_S = 1e9
+_STEP_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +63,30 @@ class TelemetryFeed:
         return telemetry_frames(self.path, engine.wants_metrics, tally=self.tally)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusFeed:
+    """A stretch of time about which the engine's metric terms ask a Prometheus themselves."""
+
+    from_s: float
+    to_s: float
+    name: str = TELEMETRY
+
+    def pieces(self, engine: Engine, mode: Mode) -> Iterator[Piece]:
+        """Let the time pass, a few minutes after the other."""
+        del engine, mode
+        at_s = self.from_s
+        while at_s < self.to_s:
+            yield int(at_s * NS_PER_S)
+            at_s += _STEP_S
+        yield int(self.to_s * NS_PER_S)
+
+
+Feed = LogFeed | TelemetryFeed | PrometheusFeed
+
+
 def feed(
     engine: Engine,
-    feeds: Sequence[LogFeed | TelemetryFeed],
+    feeds: Sequence[Feed],
     *,
     mode: Mode,
     progress: Callable[[Piece], None] = lambda _piece: None,
@@ -73,7 +95,7 @@ def feed(
     together = engine.joins_streams and len(feeds) > 1
     if together:
         engine.expect(each.name for each in feeds)
-    pieces = _by_time if together else _in_turn
+    pieces = by_time if together else _in_turn
     for piece in pieces(engine, feeds, mode):
         if isinstance(piece, str):
             yield from engine.end(piece)
@@ -86,28 +108,24 @@ def feed(
 def _give(engine: Engine, piece: Piece) -> list[Hit]:
     if isinstance(piece, LogBlock):
         return engine.read(piece)
+    if isinstance(piece, int):
+        return engine.tick(piece)
     return engine.happen(piece) if isinstance(piece, tuple) else engine.sample(piece)
 
 
-def _in_turn(
-    engine: Engine, feeds: Iterable[LogFeed | TelemetryFeed], mode: Mode
-) -> Iterator[Piece | str]:
+def _in_turn(engine: Engine, feeds: Iterable[Feed], mode: Mode) -> Iterator[Piece | str]:
     for each in feeds:
         yield from each.pieces(engine, mode)
 
 
-def _by_time(
-    engine: Engine, feeds: Iterable[LogFeed | TelemetryFeed], mode: Mode
-) -> Iterator[Piece | str]:
+def by_time(engine: Engine, feeds: Iterable[Feed], mode: Mode) -> Iterator[Piece | str]:
     """Yield pieces in the order of their first times, and names of streams that are over."""
     timed = [_with_times(each, engine, mode) for each in feeds]
     for _, piece in merge(*timed, key=lambda pair: pair[0]):
         yield piece
 
 
-def _with_times(
-    each: LogFeed | TelemetryFeed, engine: Engine, mode: Mode
-) -> Iterator[tuple[float, Piece | str]]:
+def _with_times(each: Feed, engine: Engine, mode: Mode) -> Iterator[tuple[float, Piece | str]]:
     last_s = float("-inf")
     for piece in each.pieces(engine, mode):
         last_s = max(last_s, _first_s(piece))
@@ -118,4 +136,6 @@ def _with_times(
 def _first_s(piece: Piece) -> float:
     if isinstance(piece, LogBlock):
         return int(piece.t_ns[0]) / NS_PER_S if len(piece) else float("-inf")
+    if isinstance(piece, int):
+        return piece / NS_PER_S
     return piece[0].t_s if isinstance(piece, tuple) else float(piece[T_S][0])

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from steward.model.rules import Hit, Item, Rule, RuleSeverity
 
-__all__ = ["Diagnosis", "Gathering", "Proof", "RunReport", "StreamReport"]
+__all__ = ["Diagnosis", "Gathering", "Proof", "RunReport", "StreamReport", "proof_of"]
 
 NS_PER_S = 1e9
 _PROOFS = 5  # hits whose items are kept: the first ones
@@ -112,7 +112,7 @@ class Gathering:
             case.first_ns = min(case.first_ns, first_ns)
             case.last_ns = max(case.last_ns, last_ns)
             if case.hits <= _PROOFS:
-                case.proofs += [_proof(item) for item in hit.items[:_ITEMS]]
+                case.proofs += [proof_of(item) for item in hit.items[:_ITEMS]]
 
     def findings(self) -> tuple[Diagnosis, ...]:
         """Return what was found, worst first, then in order of time."""
@@ -138,7 +138,8 @@ def _span(hit: Hit) -> tuple[int, int]:
     return min(begins), max(times)
 
 
-def _proof(item: Item) -> Proof:
+def proof_of(item: Item) -> Proof:
+    """Return what an item shows, without what would make a report endless."""
     return Proof(
         t=item.t_ns / NS_PER_S,
         text=item.text[:_TEXT],

@@ -7,7 +7,8 @@ from enum import Enum
 from typing import Literal
 
 from steward.model.forecast import Forecast
-from steward.model.identity import DecisionId, FindingId, GpuId, JobId, TenantId
+from steward.model.identity import DecisionId, FindingId, GpuId, JobId, NodeId, TenantId
+from steward.model.treatment import Treatment
 
 __all__ = [
     "Action",
@@ -16,12 +17,14 @@ __all__ = [
     "Choice",
     "Decision",
     "DecisionState",
+    "Drain",
     "Expectation",
     "Lend",
     "Preempt",
     "Receipt",
     "Ruling",
     "Start",
+    "Tell",
     "Verdict",
 ]
 
@@ -106,7 +109,48 @@ class Preempt:
         return self.job
 
 
-Action = Lend | CallBack | Start | Preempt
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """Say to whoever owns a job, or runs the site, what would help. Nothing changes by it."""
+
+    to: str  # a user, a tenant, or `operators`
+    about: str  # the entity
+    text: str
+    job: JobId | None = None
+    gpus: tuple[GpuId, ...] = ()  # none: it touches nothing
+    type: Literal["tell"] = "tell"
+
+    @property
+    def moves(self) -> JobId | None:
+        """No job starts or stops by it."""
+        return None
+
+    @property
+    def disturbs(self) -> JobId | None:
+        """Who is spoken to: not again for a while when somebody said no."""
+        return self.job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Let nothing new start on a node; what runs there runs to its end."""
+
+    node: NodeId
+    gpus: tuple[GpuId, ...]  # all that the node has: they count against the budgets
+    type: Literal["drain"] = "drain"
+
+    @property
+    def moves(self) -> JobId | None:
+        """No job is stopped by it."""
+        return None
+
+    @property
+    def disturbs(self) -> JobId | None:
+        """It costs nobody's peace."""
+        return None
+
+
+Action = Lend | CallBack | Start | Preempt | Tell | Drain
 
 
 class Autonomy(Enum):
@@ -146,6 +190,9 @@ class Decision:
     check_after_s: float
     undo: Action | None
     tenant: TenantId  # whose GPUs it touches: budgets and autonomy are granted by tenant
+    subject: str = ""  # the entity that its finding is about
+    treatment: Treatment | None = None  # of the rule behind it: precondition and promised effect
+    trusted: bool = True  # False: the rule behind it was wrong too often, so it is advice only
 
     @property
     def returns(self) -> bool:

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
 
 from steward.model.identity import FindingId, GpuId, JobId, TenantId
+from steward.model.treatment import Treatment
 
-__all__ = ["Evidence", "Finding", "Pattern", "Severity"]
+__all__ = [
+    "TRUSTED",
+    "Evidence",
+    "Finding",
+    "Opinion",
+    "Pattern",
+    "Quote",
+    "Recurrence",
+    "Severity",
+]
+
+TRUSTED = 0.4  # below this weight of a rule, what it would do is only said
 
 
 class Severity(Enum):
@@ -27,6 +40,18 @@ class Evidence:
     from_s: float
     to_s: float
     says: str
+    threshold: float | None = None  # what the series was held against, where that is one number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """A line that a finding rests on, as it was written."""
+
+    t_s: float
+    text: str
+    stream: str  # a file, a unit, a container
+    line: int = 0  # its number there; 0 where nobody counted
+    entity: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +69,44 @@ class Finding:
     job: JobId | None = None
     tenant: TenantId | None = None
     gpus: tuple[GpuId, ...] = ()
+    quotes: tuple[Quote, ...] = ()
+    hits: int = 1  # matches of its rule so far; what comes later is told as recurrences
+    weight: float = 0.5  # how far its rule was right before; 0.5 where nobody can know yet
+    treatment: Treatment | None = None  # what its rule would do about it
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether its rule was right often enough that something may be done about it."""
+        return self.weight >= TRUSTED
+
+    @property
+    def offers_gpus(self) -> bool:
+        """Whether its GPUs are idle and may be lent, as far as it can tell."""
+        can_lend = self.treatment is None or self.treatment.action == "lend"
+        return self.severity is Severity.WASTE and self.job is not None and can_lend
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recurrence:
+    """How often a finding's rule matched again between `from_s` and `t_s`."""
+
+    finding: FindingId
+    rule: str
+    from_s: float
+    t_s: float
+    hits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """What a person said about a finding: that it is so, or that it is not worth knowing."""
+
+    finding: FindingId
+    rule: str
+    t_s: float
+    opinion: Literal["confirm", "dismiss"]
+    user: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from steward.model.decision import (
 )
 from steward.model.identity import DecisionId
 
-__all__ = ["Assumptions", "Interval", "Outcome", "Savings", "Story", "savings_of"]
+__all__ = ["Assumptions", "Change", "Interval", "Outcome", "Savings", "Story", "savings_of"]
 
 JOULES_PER_KWH = 3.6e6
 HOUR_S = 3600.0
@@ -34,6 +34,22 @@ class Interval:
     def times(self, factor: float) -> Interval:
         """Return the interval in another unit (the factor is not negative)."""
         return Interval(low=self.low * factor, mid=self.mid * factor, high=self.high * factor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an expression was worth before and after a decision; None is unknown.
+
+    `met` says whether it changed by as much as the rule promised, `worse` that it surely changed
+    the other way.
+    """
+
+    expr: str
+    before: Interval | None
+    after: Interval | None
+    by: Interval | None
+    met: bool | None
+    worse: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +73,7 @@ class Outcome:
     text: str
     counted_on: float = 0.0  # GPU-seconds of idleness that the decision counted on by then
     due_s: float = 0.0  # when the promise is judged: a loan that ended early is not judged early
+    effect: Change | None = None  # checks of what a rule promised; they count no GPU-seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +158,8 @@ def savings_of(outcomes: Iterable[Outcome], assumptions: Assumptions) -> Savings
     gpu_var, energy_var = [0.0, 0.0], [0.0, 0.0]  # below and above: ranges may be lopsided
     count, decisions = 0, set()
     for outcome in outcomes:
+        if outcome.effect is not None:
+            continue
         gained = outcome.gained
         watts = (
             outcome.idle_watts + assumptions.host_watts_per_gpu

@@ -16,7 +16,7 @@ from steward.config.settings import Settings
 from steward.errors import StewardError
 from steward.loop import Loop, LoopStatus
 from steward.model.decision import Choice, DecisionState
-from steward.model.finding import Finding, Pattern
+from steward.model.finding import Finding, Opinion, Pattern
 from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Savings, Story
@@ -25,10 +25,12 @@ from steward.service.access import User
 from steward.service.failures import RefusedError
 from steward.service.ledger import Curve, Ledger, Point, Told
 from steward.service.observed import Newest
+from steward.service.rulebook import RuleRow, rule_rows
 from steward.service.snapshot import GpuState, Snapshot, snapshot_of
 from steward.service.sparks import Sparks, samples_around
 from steward.store.choices import choose, possible
-from steward.store.explain import Explanation, explain
+from steward.store.explain import Explanation, FindingStory, explain, story_of_finding
+from steward.store.opinions import OpinionWord, say
 
 __all__ = ["Board", "Picture", "Say", "Use"]
 
@@ -63,6 +65,7 @@ class Picture:
     truth: float | None  # the simulator's own GPU-hours
     truth_curve: tuple[Point, ...]
     history: tuple[Use, ...]  # oldest first
+    rules: tuple[RuleRow, ...] = ()
 
 
 class Board:
@@ -154,6 +157,26 @@ class Board:
                 raise  # it could be said, so it could not be written
             raise RefusedError(409, fault.problem, where=fault.where, hint=fault.hint) from fault
 
+    def finding(self, finding: FindingId) -> FindingStory:
+        """Return a finding with all that came of it; 404 when there is none of that id."""
+        try:
+            return story_of_finding(self.loop.journal, finding)
+        except StewardError as fault:
+            raise RefusedError(404, fault.problem, where="journal", hint=fault.hint) from fault
+
+    def say(self, finding: FindingId, word: OpinionWord, *, user: User, note: str = "") -> Opinion:
+        """Write down what a person thinks of a finding. Refuses who may not."""
+        if not user.may_decide:
+            raise RefusedError(
+                403,
+                f"{user.name} is a viewer and may not {word} findings",
+                where=f"finding {finding}",
+                hint="ask somebody with an operator token",
+            )
+        self.finding(finding)
+        t_s = self.loop.view.t_s
+        return say(self.loop.journal, finding, word, user=user.name, t_s=t_s, note=note)
+
     @property
     def silent_s(self) -> float:
         """How long the loop has not turned, by this machine's clock."""
@@ -207,6 +230,7 @@ class Board:
             truth=truth,
             truth_curve=self._truth_curve.points,
             history=self._history.points,
+            rules=rule_rows(self.loop.rules, ledger.book.stats(view.t_s)),
         )
 
 

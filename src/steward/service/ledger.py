@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import hypot
 from typing import Generic, Protocol, TypeVar
 
+from steward.learn.rules import RuleBook
 from steward.model.decision import Choice, Decision, DecisionState, Receipt, Verdict
 from steward.model.finding import Finding
 from steward.model.identity import DecisionId
@@ -101,6 +102,7 @@ class Ledger:
         self.savings = savings_of((), assumptions)
         self.curve: Curve[Point] = Curve()
         self._all_history = False
+        self.book = RuleBook()
 
     def catch_up(self) -> bool:
         """Read what is new. Say whether there was anything."""
@@ -108,7 +110,8 @@ class Ledger:
         while entries := self._journal.read(after=self.seq, limit=READ_AT_ONCE):
             for entry in entries:
                 self._fold(entry)
-                if isinstance(entry.value, Outcome):
+                self.book.take(entry.value)
+                if isinstance(entry.value, Outcome) and entry.value.effect is None:
                     self._add(entry.value)
             self.seq = entries[-1].seq
         self._forget()
@@ -174,7 +177,7 @@ class Ledger:
 
     def _add(self, outcome: Outcome) -> None:
         told = self._stories.get(outcome.decision)
-        first = told is None or len(told.story.outcomes) == 1
+        first = told is None or sum(o.effect is None for o in told.story.outcomes) == 1
         more = savings_of((outcome,), self._assumptions)
         self.savings = _sum(self.savings, more, decisions=int(first))
         if not self._all_history:

@@ -11,12 +11,13 @@ import threading
 from typing import assert_never
 
 from steward.errors import PermanentError, unknown_name
-from steward.model.decision import CallBack, Decision, Lend, Preempt, Receipt, Start
+from steward.model.decision import CallBack, Decision, Drain, Lend, Preempt, Receipt, Start, Tell
 from steward.model.event import Availability, Observation
 from steward.model.identity import DecisionId, GpuId
 from steward.model.metrics import CANONICAL
 from steward.sim.engine import Engine
 from steward.sim.frames import Sampler
+from steward.sim.kernel import kernel_lines
 from steward.sim.meter import Truth
 from steward.sim.scenario import Scenario
 from steward.sim.workload import Script, Workload
@@ -65,7 +66,11 @@ class World:
                 return self._introduction()
             news = self._engine.news()
             return Observation(
-                frame=self._sampler.drain(), events=news.events, jobs=news.jobs, health=news.health
+                frame=self._sampler.drain(),
+                events=news.events,
+                lines=kernel_lines(news.events),
+                jobs=news.jobs,
+                health=news.health,
             )
 
     def _move_to(self, t_s: float) -> None:
@@ -119,6 +124,14 @@ class World:
                     f"job {move.job} is not ours to {move.type}",
                     where=f"decision {decision.id}",
                     hint="this cluster starts and stops jobs itself; it only lends and calls back",
+                )
+            case Tell() as said:
+                return (), f"told {said.to}: {said.text}"
+            case Drain() as drain:
+                raise PermanentError(
+                    f"node {drain.node} cannot be drained",
+                    where=f"decision {decision.id}",
+                    hint="this cluster only lends and calls back",
                 )
             case other:
                 assert_never(other)

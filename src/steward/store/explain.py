@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from steward.model.finding import Finding
+from steward.model.decision import Decision
+from steward.model.finding import Finding, Opinion, Recurrence
 from steward.model.frame import Frame
-from steward.model.identity import DecisionId
+from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Story
 from steward.store.journal import Journal
 from steward.store.telemetry import Telemetry
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "FindingStory", "explain", "story_of_finding"]
 
 _MAX_ROWS = 500  # of one series: more than a screen shows
 
@@ -29,6 +30,31 @@ class Explanation:
     story: Story
     findings: tuple[Finding, ...]
     samples: Mapping[str, Frame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingStory:
+    """A finding with all that came of it, oldest first. `hits` counts all matches so far."""
+
+    finding: Finding
+    hits: int
+    opinions: tuple[Opinion, ...] = ()
+    stories: tuple[Story, ...] = ()
+
+
+def story_of_finding(journal: Journal, finding: FindingId) -> FindingStory:
+    """Collect what is known of a finding: matches since, opinions, decisions and outcomes."""
+    found = journal.finding(finding)
+    came = [entry.value for entry in journal.read(causes=(finding,), limit=_MAX_ROWS)]
+    again = sum(value.hits for value in came if isinstance(value, Recurrence))
+    decisions = [value.id for value in came if isinstance(value, Decision)]
+    stories = journal.stories(ids=decisions, limit=_MAX_ROWS) if decisions else []
+    return FindingStory(
+        finding=found,
+        hits=found.hits + again,
+        opinions=tuple(value for value in came if isinstance(value, Opinion)),
+        stories=tuple(story for _, story in reversed(stories)),
+    )
 
 
 def explain(journal: Journal, telemetry: Telemetry, decision: DecisionId) -> Explanation:

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 
 from steward.errors import StewardError, did_you_mean
 from steward.model.decision import Choice, Decision, Receipt, Verdict
-from steward.model.identity import DecisionId
+from steward.model.finding import Finding
+from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Outcome, Story
 from steward.store.database import Database, open_database
 from steward.store.records import (
@@ -112,14 +113,15 @@ class Journal:
         found = self.stories(ids=(decision,), limit=1)
         if found:
             return found[0][1]
-        query = sa.select(ENTRIES.c.id).where(ENTRIES.c.kind == "decision")
-        with self._database.reading() as connection:
-            known = connection.scalars(query.order_by(_SEQ.desc()).limit(_PAGE_ROWS)).all()
-        raise StewardError(
-            f"there is no decision '{decision}' in the journal",
-            where=self._database.where,
-            hint=did_you_mean(decision, known) or "`steward decisions list` shows their ids",
-        )
+        raise self._no_such("decision", decision)
+
+    def finding(self, finding: FindingId) -> Finding:
+        """Return one finding as it was first told, or raise an error that names the nearest id."""
+        entries = self.read(kinds=("finding",), ids=(finding,), limit=1)
+        found = entries[0].value if entries else None
+        if isinstance(found, Finding):
+            return found
+        raise self._no_such("finding", finding)
 
     def damage(self) -> tuple[str, ...]:
         """Say what was found broken, at opening and while reading, and what was done about it."""
@@ -134,6 +136,16 @@ class Journal:
     def close(self) -> None:
         """Let go of the database; the journal cannot be used afterwards."""
         self._database.close()
+
+    def _no_such(self, kind: str, id_: str) -> StewardError:
+        query = sa.select(ENTRIES.c.id).where(ENTRIES.c.kind == kind)
+        with self._database.reading() as connection:
+            known = connection.scalars(query.order_by(_SEQ.desc()).limit(_PAGE_ROWS)).all()
+        return StewardError(
+            f"there is no {kind} '{id_}' in the journal",
+            where=self._database.where,
+            hint=did_you_mean(id_, known) or f"`steward {kind}s list` shows their ids",
+        )
 
     def _entries(
         self, wanted: _Wanted, *, after: int, before: int | None, page_rows: int

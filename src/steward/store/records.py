@@ -20,7 +20,7 @@ from sqlalchemy import event
 from steward.errors import StewardError
 from steward.model.decision import Choice, Decision, Receipt, Verdict
 from steward.model.event import Event
-from steward.model.finding import Finding, Pattern
+from steward.model.finding import Finding, Opinion, Pattern, Recurrence
 from steward.model.identity import stable_id
 from steward.model.outcome import Outcome
 
@@ -43,12 +43,25 @@ __all__ = [
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x53545744  # "STWD": by this a SQLite file says that it is a journal
 
-Record = Event | Finding | Pattern | Decision | Verdict | Choice | Receipt | Outcome
+Record = (
+    Event
+    | Finding
+    | Recurrence
+    | Opinion
+    | Pattern
+    | Decision
+    | Verdict
+    | Choice
+    | Receipt
+    | Outcome
+)
 
 KINDS = MappingProxyType(
     {
         "event": Event,
         "finding": Finding,
+        "recurrence": Recurrence,
+        "opinion": Opinion,
         "pattern": Pattern,
         "decision": Decision,
         "verdict": Verdict,
@@ -154,17 +167,35 @@ def _names_of(value: Record) -> tuple[str, str]:
         case Event():
             parts = (value.kind, value.subject, value.t_s, value.source, value.text)
             return stable_id("event", *parts), ""
+        case Recurrence() | Opinion():
+            return _of_finding(value), value.finding
+        case _:
+            return _of_decision(value), value.decision
+
+
+def _of_finding(value: Recurrence | Opinion) -> str:
+    if isinstance(value, Recurrence):
+        return stable_id("recurrence", value.finding, value.from_s, value.t_s)
+    return stable_id("opinion", value.finding, value.t_s, value.opinion, value.user)
+
+
+def _of_decision(value: Verdict | Choice | Receipt | Outcome) -> str:
+    match value:
         case Verdict():
-            id_ = stable_id("verdict", value.decision, value.t_s, value.ruling.value)
+            return stable_id("verdict", value.decision, value.t_s, value.ruling.value)
         case Choice():
-            id_ = stable_id("choice", value.decision, value.t_s, value.choice, value.user)
+            return stable_id("choice", value.decision, value.t_s, value.choice, value.user)
         case Receipt():
-            id_ = stable_id("receipt", value.decision, value.t_s, value.result)
+            return stable_id("receipt", value.decision, value.t_s, value.result)
         case Outcome():
-            id_ = stable_id("outcome", value.decision, value.t_s, value.from_s, value.to_s)
+            return _of_outcome(value)
         case _:
             assert_never(value)
-    return id_, value.decision
+
+
+def _of_outcome(value: Outcome) -> str:
+    parts = (value.decision, value.t_s, value.from_s, value.to_s)
+    return stable_id("outcome", *parts, *(("effect",) if value.effect is not None else ()))
 
 
 TABLES = sa.MetaData()

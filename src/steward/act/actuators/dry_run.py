@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steward.model.decision import Decision, Receipt
+from steward.model.decision import Action, Decision, Drain, Receipt, Tell
 from steward.model.event import Availability
 
-__all__ = ["DryRun"]
+__all__ = ["DryRun", "told"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """The safe default: a receipt says `failed`, since nothing was changed, and names the deed."""
+    """The safe default: a receipt says `failed`, since nothing was changed, and names the deed.
+
+    What is only to be said is said: the journal is where people of this site read it.
+    """
 
     name: str = "dry-run"
 
@@ -25,10 +28,16 @@ class DryRun:
 
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
         action = decision.action
-        return Receipt(
-            decision=decision.id,
-            t_s=t_s,
-            result="failed",
-            gpus=(),
-            text=f"dry run: would {action.type} {', '.join(action.gpus)} (job {action.moves})",
-        )
+        if isinstance(action, Tell):
+            return Receipt(decision=decision.id, t_s=t_s, result="done", gpus=(), text=told(action))
+        return Receipt(decision=decision.id, t_s=t_s, result="failed", gpus=(), text=_would(action))
+
+
+def told(action: Tell) -> str:
+    """Say what was said, and to whom."""
+    return f"told {action.to}: {action.text}"
+
+
+def _would(action: Action) -> str:
+    whose = f"node {action.node}" if isinstance(action, Drain) else f"job {action.moves}"
+    return f"dry run: would {action.type} {', '.join(action.gpus)} ({whose})"

@@ -2,65 +2,237 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steward.cli.options import Json
-from steward.cli.output import print_json, print_table, waiting
-from steward.cli.rules.options import Compat, Strict, mode_of
+from steward.cli.options import Config, Data, Json
+from steward.cli.output import print_note
+from steward.cli.rules.forms import FORMS, Form, form_for, write
+from steward.cli.rules.options import (
+    Compat,
+    RulePaths,
+    Severity,
+    Sources,
+    Strict,
+    choose,
+    mode_of,
+    severity_of,
+    source_patterns,
+    store_folder,
+)
+from steward.cli.rules.watching import reading, tell_hits
+from steward.cli.words import seconds
+from steward.errors import StewardError
+
+if TYPE_CHECKING:
+    from steward.inspection.choosing import Chosen
+    from steward.inspection.feeding import Feed, LogFeed
+    from steward.inspection.report import RunReport
+    from steward.inspection.running import Metrics
+    from steward.model.rules import Mode
 
 __all__ = ["run"]
 
+STDIN = "-"
 
-def run(
-    paths: Annotated[list[Path] | None, typer.Argument(metavar="PATH")] = None,
+Paths = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="PATH...", help="Logs, packed or not; folders of logs; - is standard input."
+    ),
+]
+Telemetry = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--telemetry",
+        metavar="PATH",
+        help="Samples: a file (CSV, Parquet, OpenMetrics), or a folder that steward recorded.",
+    ),
+]
+Prometheus = Annotated[
+    str | None,
+    typer.Option("--prometheus", metavar="URL", help="Let this Prometheus answer metric terms."),
+]
+Since = Annotated[
+    str, typer.Option("--since", metavar="TIME", help="How far back to ask the Prometheus.")
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on reading what is written, until Ctrl-C.")
+]
+NewOnly = Annotated[
+    bool, typer.Option("--new-only", help="With --follow: leave out what is there already.")
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help=f"One of {', '.join(FORMS)}; guessed from the name of --out.",
+        autocompletion=lambda: list(FORMS),
+    ),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of to stdout.")
+]
+
+
+def run(  # noqa: PLR0913 - a command's options are its parameters
+    paths: Paths = None,
     *,
-    rules: Annotated[Path, typer.Option("--rules", metavar="DIR")] = Path("rules"),
-    telemetry: Annotated[list[Path] | None, typer.Option("--telemetry")] = None,
+    rules: RulePaths = None,
+    severity: Severity = None,
+    telemetry: Telemetry = None,
+    prometheus: Prometheus = None,
+    since: Since = "1h",
+    follow: Follow = False,
+    new_only: NewOnly = False,
+    sources: Sources = None,
     compat: Compat = False,
     strict: Strict = False,
+    format_: Format = None,
+    out: Out = None,
+    config: Config = None,
+    data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Run rules over logs and telemetry."""
-    from steward.inspection.feeding import LogFeed, TelemetryFeed
-    from steward.inspection.running import run_rules
-    from steward.model.rules import Stream
-    from steward.store.rules import read_rules
+    """Run rules over logs and telemetry, and say what they find.
 
-    mode = mode_of(compat=compat, strict=strict)
-    with waiting("reading"):
-        loaded = read_rules(sorted(rules.rglob("rule.yaml")), lenient=True)
-        logs = [LogFeed(stream=Stream(name=str(p)), sources=(p,)) for p in paths or ()]
-        series = [TelemetryFeed(path=p) for p in telemetry or ()]
-        report = run_rules(loaded, [*logs, *series], mode=mode)
-    if as_json:
-        print_json(
-            {
-                "lines": report.lines,
-                "bytes": report.bytes,
-                "unparsed": report.unparsed,
-                "seconds": report.seconds,
-                "findings": [
-                    {
-                        "rule": each.rule.id,
-                        "severity": each.severity.word,
-                        "title": each.rule.title,
-                        "first_t": each.first_t,
-                        "last_t": each.last_t,
-                        "hits": each.hits,
-                        "entity": each.entity,
-                        "evidence": each.evidence,
-                    }
-                    for each in report.findings
-                ],
-            }
-        )
+    Without --rules these are our packs and what was installed. Exits 1 when something at or above
+    --severity was found (without it: when anything was).
+    """
+    mode, worst = mode_of(compat=compat, strict=strict), severity_of(severity)
+    form = form_for(format_, out, as_json=as_json)
+    patterns = source_patterns(sources)
+    logs = _logs(paths, elsewhere=bool(telemetry or prometheus))
+    metrics = _asked(prometheus)
+    chosen = choose(rules, store_folder(config, data))
+    if follow:
+        if telemetry or prometheus:
+            hint = "follow logs here; `steward up` watches telemetry"
+            raise StewardError("--follow is for logs", hint=hint)
+        report = _follow(chosen, logs, mode, patterns, as_json=form is Form.JSON, new=new_only)
     else:
-        rows = [
-            (each.severity.word, each.rule.id, each.rule.title, each.entity, str(each.hits))
-            for each in report.findings
-        ]
-        print_table(["severity", "rule", "title", "entity", "hits"], rows, empty="nothing found")
-    raise typer.Exit(1 if report.findings else 0)
+        feeds, notes = _feeds(logs, telemetry or (), patterns)
+        if prometheus:
+            feeds = [_asked_feed(since), *feeds]
+        report = _run(chosen, feeds, mode, metrics)
+        report = replace(report, notes=(*report.notes, *notes))
+    write(report, form, out, at_least=worst, telemetry=telemetry or (), followed=follow)
+    raise typer.Exit(1 if report.at_least(worst) else 0)
+
+
+def _logs(paths: Sequence[Path] | None, *, elsewhere: bool) -> list[Path]:
+    """Return the logs to read; what is piped in counts when nothing is named."""
+    if paths:
+        return list(paths)
+    if elsewhere:
+        return []
+    if sys.stdin is None or sys.stdin.isatty():
+        hint = "name logs or folders, pipe a log in, or give --telemetry"
+        raise StewardError("there is nothing to look at", hint=hint)
+    return [Path(STDIN)]
+
+
+def _feeds(
+    logs: Sequence[Path], telemetry: Sequence[Path], patterns: dict[str, str]
+) -> tuple[list[Feed], list[str]]:
+    from steward.inspection.feeding import LogFeed, TelemetryFeed
+    from steward.observe.logs import streams_of
+
+    named = [path for path in logs if str(path) != STDIN]
+    found = streams_of(named, patterns)
+    feeds: list[Feed] = [LogFeed(stream=stream, sources=files) for stream, files in found.streams]
+    if len(named) < len(logs):
+        feeds.append(_stdin(patterns))
+    feeds += [TelemetryFeed(path=path) for path in telemetry]
+    return feeds, _left_out(found.skipped)
+
+
+def _left_out(skipped: Mapping[str, str]) -> list[str]:
+    """Say which files were not read, and why: once for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for path, why in skipped.items():
+        by_reason.setdefault(why, []).append(path)
+    notes = []
+    for why, paths in by_reason.items():
+        more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
+        notes.append(f"not read, since {why}: {', '.join(paths[:3])}{more}")
+    return notes
+
+
+def _stdin(patterns: dict[str, str]) -> LogFeed:
+    from steward.inspection.feeding import LogFeed
+    from steward.model.rules import Stream
+
+    stream = Stream(name="stdin", source=patterns.get(STDIN, ""))
+    return LogFeed(stream=stream, sources=(sys.stdin.buffer,))
+
+
+def _asked(prometheus: str | None) -> Metrics | None:
+    if prometheus is None:
+        return None
+    from steward.clients.prometheus import PrometheusServer
+    from steward.clients.web import Endpoint
+    from steward.inspection.asking import asked_metrics
+
+    server = PrometheusServer(Endpoint(url=prometheus))
+    server.version()  # raises at once if it is none
+    return asked_metrics(server)
+
+
+def _asked_feed(since: str) -> Feed:
+    from steward.inspection.feeding import PrometheusFeed
+
+    now_s = time.time()
+    return PrometheusFeed(from_s=now_s - seconds(since, where="--since"), to_s=now_s)
+
+
+def _run(chosen: Chosen, feeds: Sequence[Feed], mode: Mode, metrics: Metrics | None) -> RunReport:
+    from steward.decide.rules.metric import compile_metric
+    from steward.inspection.running import run_rules
+
+    with reading() as tell:
+        return run_rules(
+            chosen.rules, feeds, mode=mode, tell=tell, metrics=metrics or compile_metric
+        )
+
+
+def _follow(
+    chosen: Chosen,
+    logs: Sequence[Path],
+    mode: Mode,
+    patterns: dict[str, str],
+    *,
+    as_json: bool,
+    new: bool,
+) -> RunReport:
+    from functools import partial
+
+    from steward.inspection.running import follow_rules
+    from steward.model.rules import Stream
+    from steward.observe.logs import Following, Reading, follow, follow_pipe, stream_of
+
+    following = Following(
+        reading=Reading(mode=mode),
+        from_start=not new,
+        stream_of=partial(stream_of, sources=patterns),
+    )
+    piped = [path for path in logs if str(path) == STDIN]
+    if piped and len(logs) > 1:
+        raise StewardError("a pipe and files cannot be followed together", hint="follow one")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: following.stop.set())
+    for path in (path for path in logs if not piped and not path.exists()):
+        print_note(f"there is no {path} yet: waiting for it")
+    print_note(f"following with {len(chosen.rules)} rules; Ctrl-C ends it")
+    stream = Stream(name="stdin", source=patterns.get(STDIN, ""))
+    blocks = follow_pipe(sys.stdin.buffer, stream, following) if piped else follow(logs, following)
+    tell = tell_hits(chosen.rules, as_json=as_json)
+    return follow_rules(chosen.rules, blocks, mode=mode, following=following, tell=tell)

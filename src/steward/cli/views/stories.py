@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 from steward.cli.output import plain
 from steward.cli.words import ago, gpu_hours, moment, moment_ago
-from steward.model.decision import Action, CallBack, Lend, Preempt, Start
+from steward.model.decision import Action, CallBack, Drain, Lend, Preempt, Start, Tell
 from steward.model.finding import Finding
 from steward.model.outcome import Story
 from steward.store.journal import Journal
@@ -53,6 +53,10 @@ def what(action: Action) -> str:
             return f"start {action.job} on {gpus}{after}"
         case Preempt():
             return f"save {action.job}, free {gpus} and put it back into the queue"
+        case Tell():
+            return f"tell {action.to} about {action.about}: {action.text}"
+        case Drain():
+            return f"let nothing new start on {action.node}"
     assert_never(action)
 
 

@@ -69,11 +69,13 @@ class LendIdle:
         ).tolist()
         free = gpus.memory_bytes * (1 - self.memory_reserve_share) - gpus.memory_used_bytes
         pools = []
-        for finding in view.findings:
+        taken: set[int] = set()  # several findings may be about one GPU
+        for finding in (each for each in view.findings if each.offers_gpus):
             by_node: dict[int, list[int]] = {}
             for gpu in finding.gpus:
                 row = view.gpu_row[gpu]
-                if lendable[row]:
+                if lendable[row] and row not in taken:
+                    taken.add(row)
                     by_node.setdefault(int(gpus.node[row]), []).append(row)
             for rows in by_node.values():
                 rows.sort(key=lambda row: (-remaining_s[row], row))
@@ -124,6 +126,9 @@ class LendIdle:
             check_after_s=self.check_after_s,
             undo=CallBack(loan=decision, gpus=gpus, owner=owner, borrower=borrower),
             tenant=view.details[owner].tenant,
+            subject=pool.finding.subject,
+            treatment=pool.finding.treatment,
+            trusted=pool.finding.treatment is None or pool.finding.is_trusted,
         )
 
     def _expects(

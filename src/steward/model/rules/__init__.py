@@ -10,8 +10,9 @@ from steward.model.rules.block import LogBlock, Stream
 from steward.model.rules.hit import Hit, Item
 from steward.model.rules.node import Clause, Negation, Node, Place
 from steward.model.rules.rule import Application, Mode, Rule, RuleSeverity
+from steward.model.rules.standing import RuleStanding, RuleState, RuleStats
 from steward.model.rules.term import Extract, MetricTerm, Term
-from steward.model.rules.treatment import Effect, Treatment
+from steward.model.treatment import Effect, Treatment
 
 __all__ = [
     "Application",
@@ -28,6 +29,9 @@ __all__ = [
     "Place",
     "Rule",
     "RuleSeverity",
+    "RuleStanding",
+    "RuleState",
+    "RuleStats",
     "Stream",
     "Term",
     "Treatment",

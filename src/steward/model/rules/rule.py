@@ -7,7 +7,7 @@ from enum import Enum, IntEnum
 
 from steward.model.finding import Severity
 from steward.model.rules.node import Node, Place
-from steward.model.rules.treatment import Treatment
+from steward.model.treatment import Treatment
 
 __all__ = ["Application", "Mode", "Rule", "RuleSeverity"]
 

@@ -14,6 +14,7 @@ from steward.service.api.journal import journal_routes
 from steward.service.api.lab import lab_routes
 from steward.service.api.metrics import metric_routes
 from steward.service.api.observed import gpu_routes, node_routes
+from steward.service.api.rules import rule_routes
 from steward.service.api.savings import savings_routes
 from steward.service.board import Board
 from steward.service.lab import LabRuns
@@ -33,6 +34,7 @@ def api_routes(board: Board, lab: LabRuns, intake: Intake | None = None) -> APIR
         node_routes(board),
         gpu_routes(board),
         finding_routes(board),
+        rule_routes(board),
         decision_routes(board),
         savings_routes(board),
         journal_routes(board),

@@ -1,16 +1,50 @@
-"""`GET /api/v1/findings` and `/api/v1/patterns`: what was noticed, and what keeps happening."""
+"""`/api/v1/findings` and `/api/v1/patterns`: what was noticed, what people say, what recurs."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from pydantic import Field
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
 
 from steward.model.finding import Finding
+from steward.model.identity import FindingId
+from steward.service.access import User
 from steward.service.api.paging import Cursor, Limit, cursor_at, place_of
-from steward.service.api.replies import FindingReply, PatternReply, Reply, failures
+from steward.service.api.replies import (
+    FindingReply,
+    OpinionReply,
+    PatternReply,
+    Reply,
+    StoryReply,
+    failures,
+)
 from steward.service.board import Board
+from steward.store.opinions import OpinionWord
 
 __all__ = ["finding_routes"]
+
+
+Id = Annotated[
+    str,
+    Path(max_length=100, pattern="^[!-~]+$", description="a finding's id, e.g. `f-0123456789ab`"),
+]
+
+
+class Remark(BaseModel):
+    """What may be said beside an opinion."""
+
+    model_config = ConfigDict(extra="forbid")
+    note: str = Field("", max_length=2000, description="kept in the journal beside the opinion")
+
+
+class FindingStoryReply(Reply):
+    """A finding with all that came of it. `hits` counts all matches of its rule so far."""
+
+    finding: FindingReply
+    hits: int
+    opinions: list[OpinionReply]
+    stories: list[StoryReply]
 
 
 class FindingItem(FindingReply):
@@ -56,6 +90,13 @@ def finding_routes(board: Board) -> APIRouter:
         more = cursor_at(entries[-1].seq) if len(entries) == limit else None
         return FindingPage(items=items, next_cursor=more)
 
+    @routes.get("/findings/{finding}", responses=failures(404))
+    def story(finding: Id) -> FindingStoryReply:
+        """Tell one finding's story: its evidence, what people said, what was decided."""
+        return FindingStoryReply.model_validate(board.finding(FindingId(finding)))
+
+    _add_opinions(routes, board)
+
     @routes.get("/patterns", responses=failures())
     def patterns() -> PatternList:
         """List what is known to keep happening."""
@@ -63,3 +104,24 @@ def finding_routes(board: Board) -> APIRouter:
         return PatternList(items=[PatternReply.model_validate(each) for each in found])
 
     return routes
+
+
+def _add_opinions(routes: APIRouter, board: Board) -> None:
+    def said(
+        request: Request, finding: str, word: OpinionWord, remark: Remark | None
+    ) -> OpinionReply:
+        user: User = request.state.user
+        note = remark.note if remark else ""
+        return OpinionReply.model_validate(
+            board.say(FindingId(finding), word, user=user, note=note)
+        )
+
+    @routes.post("/findings/{finding}/confirm", status_code=202, responses=failures(404))
+    def confirm(request: Request, finding: Id, remark: Remark | None = None) -> OpinionReply:
+        """Say that a finding is so: its rule is trusted more."""
+        return said(request, finding, "confirm", remark)
+
+    @routes.post("/findings/{finding}/dismiss", status_code=202, responses=failures(404))
+    def dismiss(request: Request, finding: Id, remark: Remark | None = None) -> OpinionReply:
+        """Say that a finding is wrong or not worth knowing: its rule is trusted less."""
+        return said(request, finding, "dismiss", remark)

@@ -22,7 +22,18 @@ MOST_STREAMS = 64
 AT_ONCE = 200
 LOOK_EVERY_S = 0.5
 
-Kind = Literal["event", "finding", "pattern", "decision", "verdict", "choice", "receipt", "outcome"]
+Kind = Literal[
+    "event",
+    "finding",
+    "recurrence",
+    "opinion",
+    "pattern",
+    "decision",
+    "verdict",
+    "choice",
+    "receipt",
+    "outcome",
+]
 
 
 class EntryReply(Reply):

@@ -22,11 +22,14 @@ __all__ = [
     "FindingReply",
     "IntervalReply",
     "Number",
+    "OpinionReply",
     "OutcomeReply",
     "PatternReply",
     "RecordReply",
     "Reply",
     "StoryReply",
+    "Text",
+    "TreatmentReply",
     "failures",
 ]
 
@@ -85,6 +88,36 @@ class EvidenceReply(Reply):
     from_s: Number
     to_s: Number
     says: Text
+    threshold: Number
+
+
+class QuoteReply(Reply):
+    """A line that a finding rests on. `line` is 0 where nobody counted."""
+
+    t_s: float
+    text: Text
+    stream: str
+    line: int
+    entity: str
+
+
+class EffectReply(Reply):
+    """What a rule promises: the mean of an expression changes by at least this much."""
+
+    expr: str
+    direction: Literal["up", "down"]
+    at_least: Number
+
+
+class TreatmentReply(Reply):
+    """What a rule would do about what it finds."""
+
+    action: str
+    advice: Text
+    precondition: str
+    effect: EffectReply | None
+    check_after_s: Number
+    undo: str
 
 
 class FindingReply(Reply):
@@ -101,6 +134,31 @@ class FindingReply(Reply):
     job: str | None
     tenant: str | None
     gpus: list[str]
+    quotes: list[QuoteReply]
+    hits: int
+    weight: Number
+    treatment: TreatmentReply | None
+
+
+class RecurrenceReply(Reply):
+    """How often the rule of a finding matched again."""
+
+    finding: str
+    rule: str
+    from_s: Number
+    t_s: float
+    hits: int
+
+
+class OpinionReply(Reply):
+    """What a person said about a finding."""
+
+    finding: str
+    rule: str
+    t_s: float
+    opinion: Literal["confirm", "dismiss"]
+    user: str
+    note: str
 
 
 class PatternReply(Reply):
@@ -152,8 +210,28 @@ class PreemptReply(Reply):
     gpus: list[str]
 
 
+class TellReply(Reply):
+    """Say to somebody what would help; nothing changes by it."""
+
+    type: Literal["tell"]
+    to: str
+    about: str
+    text: Text
+    job: str | None
+    gpus: list[str]
+
+
+class DrainReply(Reply):
+    """Let nothing new start on a node."""
+
+    type: Literal["drain"]
+    node: str
+    gpus: list[str]
+
+
 ActionReply = Annotated[
-    LendReply | CallBackReply | StartReply | PreemptReply, Field(discriminator="type")
+    LendReply | CallBackReply | StartReply | PreemptReply | TellReply | DrainReply,
+    Field(discriminator="type"),
 ]
 
 
@@ -182,6 +260,9 @@ class DecisionReply(Reply):
     check_after_s: Number
     undo: ActionReply | None
     tenant: str
+    subject: str
+    treatment: TreatmentReply | None
+    trusted: bool
 
 
 class VerdictReply(Reply):
@@ -213,6 +294,17 @@ class ReceiptReply(Reply):
     text: Text
 
 
+class ChangeReply(Reply):
+    """What an expression was worth before and after; null where nobody knows."""
+
+    expr: str
+    before: IntervalReply | None
+    after: IntervalReply | None
+    by: IntervalReply | None
+    met: bool | None
+    worse: bool
+
+
 class OutcomeReply(Reply):
     """What it was worth between `from_s` and `to_s`, in GPU-seconds."""
 
@@ -227,6 +319,7 @@ class OutcomeReply(Reply):
     idle_watts: Number
     final: bool
     text: Text
+    effect: ChangeReply | None
 
 
 class StoryReply(Reply):
@@ -245,6 +338,8 @@ RecordReply = (
     OutcomeReply
     | DecisionReply
     | FindingReply
+    | RecurrenceReply
+    | OpinionReply
     | PatternReply
     | VerdictReply
     | ChoiceReply

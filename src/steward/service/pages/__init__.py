@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, Response
 from nicegui import app as nicegui_app
 from nicegui import ui
 
-from steward.model.identity import DecisionId
+from steward.model.identity import DecisionId, FindingId
 from steward.service.access import Access
 from steward.service.board import Board
 from steward.service.lab import LabRuns
@@ -20,6 +20,7 @@ from steward.service.pages.findings import findings_page
 from steward.service.pages.frame import LOOK_COOKIE, LOOKS, Show, Visit, frame
 from steward.service.pages.lab import lab_page
 from steward.service.pages.observed import gpu_page, node_page, nodes_page
+from steward.service.pages.rules import finding_page, rule_page, rules_page
 from steward.service.pages.savings import savings_page
 
 __all__ = ["add_pages"]
@@ -63,6 +64,13 @@ def add_pages(app: FastAPI, board: Board, access: Access, lab: LabRuns) -> None:
         )
     )
     page("/findings", "/findings", "Findings")(lambda visit, _: findings_page(visit))
+    page("/findings/{finding}", "/findings", "Finding")(
+        lambda visit, request: finding_page(visit, FindingId(request.path_params["finding"]))
+    )
+    page("/rules", "/rules", "Rules")(lambda visit, _: rules_page(visit))
+    page("/rules/{rule}", "/rules", "Rule")(
+        lambda visit, request: rule_page(visit, request.path_params["rule"])
+    )
     page("/savings", "/savings", "Savings")(lambda visit, _: savings_page(visit))
     page("/decisions", "/decisions", "Decisions")(
         lambda visit, request: decisions_page(visit, state=request.query_params.get("show", "All"))

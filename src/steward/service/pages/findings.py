@@ -14,7 +14,7 @@ from steward.service.pages.drawings import empty, moment, severity_chip, sparkli
 from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows
-from steward.service.pages.wording import about, evidence_text, gpus_text, share
+from steward.service.pages.wording import about, evidence_text, gpus_text, quoted_text, share
 from steward.service.sparks import Spark
 
 __all__ = ["findings_page", "pattern_list"]
@@ -22,8 +22,8 @@ __all__ = ["findings_page", "pattern_list"]
 SHOWN = 50
 NOTHING = empty(
     "Nothing noticed yet",
-    "GPUs that are held but idle for five minutes, outside compilation, data loading and "
-    "checkpoints, will be listed here with their samples.",
+    "What rules recognise in lines and samples is listed here with its evidence, as are GPUs that "
+    "are held but idle for five minutes, outside compilation, data loading and checkpoints.",
 )
 
 
@@ -68,7 +68,7 @@ def _decided(picture: Picture) -> dict[FindingId, str]:
 def _row(finding: Finding, picture: Picture, spark: Spark, decision: str | None) -> Markup:
     now_s = picture.snapshot.t_s
     holds = finding.id in picture.open_findings
-    says = evidence_text(finding)
+    says = evidence_text(finding) or quoted_text(finding)
     whose = " · ".join(
         part
         for part in (
@@ -90,7 +90,7 @@ def _row(finding: Finding, picture: Picture, spark: Spark, decision: str | None)
                 tag("span", moment(finding.t_s, now_s), ", ", lasted, class_="st-quiet"),
                 class_="st-line",
             ),
-            tag("b", finding.title),
+            tag("b", tag("a", finding.title, href=f"/findings/{finding.id}")),
             tag("p", whose, class_="st-quiet"),
             tag("p", says),
             tag(
@@ -101,7 +101,9 @@ def _row(finding: Finding, picture: Picture, spark: Spark, decision: str | None)
                 class_="st-line",
             ),
         ),
-        tag("figure", sparkline(spark, says), tag("figcaption", _caption(finding))),
+        tag("figure", sparkline(spark, says), tag("figcaption", _caption(finding)))
+        if finding.evidence
+        else None,
     )
 
 

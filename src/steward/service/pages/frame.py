@@ -26,6 +26,7 @@ PAGES = (
     ("/", "Cluster", "grid_view"),
     ("/nodes", "Nodes", "dns"),
     ("/findings", "Findings", "search"),
+    ("/rules", "Rules", "fact_check"),
     ("/decisions", "Decisions", "rule"),
     ("/savings", "Savings", "savings"),
     ("/lab", "Lab", "science"),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from steward.model.decision import Action, CallBack, DecisionState, Lend, Preempt, Start
+from steward.model.decision import (
+    Action,
+    CallBack,
+    DecisionState,
+    Drain,
+    Lend,
+    Preempt,
+    Start,
+    Tell,
+)
 from steward.model.finding import Finding, Severity
 from steward.model.outcome import HOUR_S, Interval
 from steward.service.snapshot import GpuState
@@ -25,6 +34,7 @@ __all__ = [
     "interval",
     "plural",
     "quantity_text",
+    "quoted_text",
     "share",
 ]
 
@@ -58,6 +68,7 @@ STATE_WORDS = {
 }
 SEVERITY_WORDS = {Severity.NOTE: "note", Severity.WASTE: "waste", Severity.FAULT: "fault"}
 QUOTED = 3
+LINE = 300  # characters of a line in a list
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -148,6 +159,15 @@ def evidence_text(finding: Finding) -> str:
     return "; ".join(said)
 
 
+def quoted_text(finding: Finding) -> str:
+    """Quote the first line that a finding rests on, and count the rest."""
+    if not finding.quotes:
+        return ""
+    first = finding.quotes[0].text[:LINE]
+    more = len(finding.quotes) - 1
+    return f"{first} (and {plural(more, 'more line')})" if more else first
+
+
 def quantity_text(quantity: str, value: float) -> str:
     """Write a forecast's figure; what ends in `_s` is a duration.
 
@@ -188,3 +208,7 @@ def action_text(action: Action) -> str:
             return f"Start job {action.job} on {gpus}"
         case Preempt():
             return f"Save job {action.job}, free its {gpus} and put it back into the queue"
+        case Tell():
+            return f"Tell {action.to} about {action.about}: {action.text}"
+        case Drain():
+            return f"Let nothing new start on node {action.node} ({gpus})"

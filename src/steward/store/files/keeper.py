@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +16,6 @@ from pathlib import Path
 import polars as pl
 
 from steward.errors import StewardError
-from steward.model.frame import Frame
 from steward.store.files.parquet import (
     TMP,
     Note,
@@ -170,16 +169,13 @@ class Keeper:
         if not group:
             return False
         metrics = columns_of(group[0], self._shape)
-        frame = pl.concat(self._whole(file, metrics) for file in group)  # by turns: less memory
+        everything = pl.lit(value=True)
+        frame = scan(group, metrics=metrics, where=everything, shape=self._shape, note=self._note)
         left_over = replaced_files(folder, self._shape, self._note)
         names = [file.name for file in (*group, *left_over)]
         write_frame(folder, frame, shape=self._shape, replaces=names, level=LEVEL)
         self._clean(folder)
         return True
-
-    def _whole(self, file: Path, metrics: Sequence[str]) -> Frame:
-        everything = pl.lit(value=True)
-        return scan([file], metrics=metrics, where=everything, shape=self._shape, note=self._note)
 
     def _group(self, live: list[Path]) -> list[Path]:
         """Return files that are to become one, smallest first; none when all is as it should be."""

@@ -43,7 +43,6 @@ __all__ = [
 
 STATISTICS = ("min", "max", "mean", "count")
 _SHAPE = Shape()
-_AT_ONCE = 48  # metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,20 +108,6 @@ def coarser(
     return rows.group_by(step, ENTITY).agg(values).sort(ENTITY, T_S)
 
 
-def _coarser_by_turns(
-    rows: pl.LazyFrame, metrics: Sequence[str], *, step_s: float, summed: bool
-) -> Frame:
-    """Work out a few metrics at a time: all together take five times the memory."""
-    turns = [metrics[at : at + _AT_ONCE] for at in range(0, max(1, len(metrics)), _AT_ONCE)]
-    frames = [
-        coarser(rows, few, step_s=step_s, summed=summed).collect(engine="streaming")
-        for few in turns
-    ]
-    return pl.concat(
-        [frames[0], *(frame.drop(T_S, ENTITY) for frame in frames[1:])], how="horizontal"
-    )
-
-
 def _of_raw(name: str) -> list[pl.Expr]:
     value = pl.col(name)
     return [
@@ -179,11 +164,11 @@ class Tiers:
             metrics = metrics_of(columns) if summed else list(columns)
             replaces = [file.name for file, has in stale.items() if sorted(has) == sorted(metrics)]
             rows = _opened(files, columns, summed=summed)
-            frame = _coarser_by_turns(rows, metrics, step_s=tier.step_s, summed=summed)
+            frame = coarser(rows, metrics, step_s=tier.step_s, summed=summed)
             names = [file.name for file in files]
             write_frame(
                 folder,
-                _slim(frame, metrics),
+                _slim(frame.collect(engine="streaming"), metrics),
                 made_from=names,
                 replaces=replaces,
                 level=LEVEL,

@@ -61,7 +61,7 @@ class _Reader:
 
     def _take(self) -> Word:
         word = self._word
-        self._next += 1
+        self._next += word.kind != "end"  # whoever looks further is still told that it ends
         return word
 
     def _is(self, *texts: str) -> bool:

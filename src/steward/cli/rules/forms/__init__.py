@@ -1,0 +1,112 @@
+"""How the findings of a run are written: a table, JSON, SARIF, or a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from steward.cli.output import print_note, print_warnings
+from steward.cli.rules.forms import records
+from steward.errors import StewardError, unknown_name
+
+if TYPE_CHECKING:
+    from steward.inspection.report import RunReport
+    from steward.model.rules import RuleSeverity
+
+__all__ = ["FORMS", "Form", "form_for", "write"]
+
+
+class Form(Enum):
+    """What findings are written as."""
+
+    TABLE = "table"
+    JSON = "json"
+    SARIF = "sarif"
+    HTML = "html"
+
+
+FORMS = tuple(each.value for each in Form)
+_ENDINGS = {".json": Form.JSON, ".sarif": Form.SARIF, ".html": Form.HTML, ".htm": Form.HTML}
+
+
+def form_for(given: str | None, out: Path | None, *, as_json: bool) -> Form:
+    """Return the form that was asked for, or that the name of the file tells."""
+    if as_json and given not in (None, Form.JSON.value):
+        raise StewardError(f"--json and --format {given} exclude each other", hint="give one")
+    if as_json:
+        return Form.JSON
+    if given is None:
+        return _ENDINGS.get(out.suffix.lower(), Form.TABLE) if out else Form.TABLE
+    if given not in FORMS:
+        raise unknown_name("format", given, FORMS, where="--format")
+    return Form(given)
+
+
+def write(
+    report: RunReport,
+    form: Form,
+    out: Path | None,
+    *,
+    at_least: RuleSeverity,
+    telemetry: Sequence[Path] = (),
+    followed: bool = False,
+) -> None:
+    """Write what was found, to a file or to stdout, and beside it what could not be read."""
+    text = (
+        records.as_json(report, one_line=True)
+        if followed and form is Form.JSON
+        else _text(report, form, at_least, telemetry)
+    )
+    if out is None:
+        typer.echo(text, nl=not text.endswith("\n"))
+    else:
+        _put(text, out)
+        print_note(f"{len(report.findings)} findings written to {out}")
+    if form is not Form.JSON:
+        print_warnings(_doubts(report))
+
+
+def _text(report: RunReport, form: Form, at_least: RuleSeverity, telemetry: Sequence[Path]) -> str:
+    if form is Form.TABLE:
+        from steward.cli.rules.forms.text import as_text
+
+        return as_text(report, at_least)
+    if form is Form.JSON:
+        return records.as_json(report)
+    if form is Form.SARIF:
+        from steward.cli.rules.forms.sarif import as_sarif
+
+        return as_sarif(report)
+    from steward.cli.rules.forms.page import as_page
+    from steward.inspection.curves import curves_of
+
+    return as_page(report, curves_of(report.findings, telemetry))
+
+
+def _doubts(report: RunReport) -> list[str]:
+    doubts = [*report.notes, *(note for each in report.streams for note in each.notes)]
+    lost = {
+        "evicted": "things seen had to be forgotten before their windows were over",
+        "evicted_states": "entities had to be forgotten with what was seen of them",
+    }
+    return doubts + [
+        f"{report.counts[name]:,} {words}" for name, words in lost.items() if report.counts[name]
+    ]
+
+
+def _put(text: str, out: Path) -> None:
+    """Write a file; one that was there stays whole until the new one is."""
+    draft = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        draft.write_text(text, encoding="utf-8", errors="replace")
+        draft.replace(out)
+    except OSError as fault:
+        draft.unlink(missing_ok=True)
+        problem = f"the file cannot be written: {(fault.strerror or str(fault)).lower()}"
+        hint = "name a file in a folder that exists and that you may write to"
+        raise StewardError(problem, where=str(out), hint=hint) from fault

@@ -1,0 +1,143 @@
+"""Findings as SARIF 2.1.0, which code hosts and editors show beside files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from steward import __version__
+from steward.cli.output import clean, plain
+
+if TYPE_CHECKING:
+    from steward.inspection.report import Diagnosis, Proof, RunReport
+    from steward.model.rules import Rule, RuleSeverity
+
+__all__ = ["as_sarif"]
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_SCORES = ("9.5", "8.0", "5.5", "3.0", "1.0")  # as code hosts rank them, by severity
+
+Record = dict[str, object]
+
+
+def as_sarif(report: RunReport) -> str:
+    """Return the report as one SARIF log with one run."""
+    rules = {each.rule.id: each.rule for each in report.findings}
+    places = {rule: index for index, rule in enumerate(rules)}
+    log: Record = {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "steward",
+                        "semanticVersion": __version__,
+                        "informationUri": "https://github.com/steward-ml/steward",
+                        "rules": [_rule(each) for each in rules.values()],
+                    }
+                },
+                "invocations": [_invocation(report)],
+                "results": [_result(each, places[each.rule.id]) for each in report.findings],
+                "columnKind": "unicodeCodePoints",
+            }
+        ],
+    }
+    return json.dumps(plain(log), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _invocation(report: RunReport) -> Record:
+    notes = [*report.notes, *(note for each in report.streams for note in each.notes)]
+    said = [{"level": "warning", "message": {"text": clean(note)}} for note in notes]
+    return {"executionSuccessful": True} | ({"toolExecutionNotifications": said} if said else {})
+
+
+def _level(severity: RuleSeverity) -> str:
+    return ("error", "error", "warning", "note", "note")[severity]
+
+
+def _rule(rule: Rule) -> Record:
+    parts = (("Cause", rule.cause), ("Impact", rule.impact), ("Mitigation", rule.mitigation))
+    told = [(name, clean(text.strip())) for name, text in parts if text.strip()]
+    plain_text = "\n\n".join(f"{name}:\n{text}" for name, text in told) or rule.title or rule.id
+    markdown = "\n\n".join(f"**{name}**\n\n{text}" for name, text in told) or rule.title or rule.id
+    record: Record = {
+        "id": rule.id,
+        "shortDescription": {"text": clean(rule.title or rule.id)},
+        "fullDescription": {"text": clean(rule.description.strip() or rule.title or rule.id)},
+        "help": {"text": plain_text, "markdown": markdown},
+        "defaultConfiguration": {"level": _level(rule.severity)},
+        "properties": {
+            "tags": list(dict.fromkeys(rule.tags)),
+            "category": rule.category,
+            "security-severity": _SCORES[rule.severity],
+        },
+    }
+    links = [each for each in rule.references if each.startswith(("http://", "https://"))]
+    return record | ({"helpUri": quote(links[0], safe=_IN_URI)} if links else {})
+
+
+_IN_URI = "%/:=&?~#+!$,;'@()*[]"
+
+
+def _result(found: Diagnosis, index: int) -> Record:
+    entity = f" on {found.entity}" if found.entity else ""
+    often = f" ({found.hits} times)" if found.hits > 1 else ""
+    record: Record = {
+        "ruleId": found.rule.id,
+        "ruleIndex": index,
+        "level": _level(found.severity),
+        "message": {"text": clean(f"{found.rule.title or found.rule.id}{entity}{often}")},
+        "locations": _locations(found, found.evidence[:1]),
+        "partialFingerprints": {"ruleAndEntity/v1": _fingerprint(found)},
+        "occurrenceCount": found.hits,
+        "properties": {
+            "severity": found.severity.word,
+            "entity": found.entity,
+            "firstTime": _time(found.first_t),
+            "lastTime": _time(found.last_t),
+        },
+    }
+    others = _locations(found, found.evidence[1:])
+    numbered = [{"id": at} | each for at, each in enumerate(others, start=1)]
+    return record | ({"relatedLocations": numbered} if numbered else {})
+
+
+def _locations(found: Diagnosis, proofs: Sequence[Proof]) -> list[Record]:
+    return [_location(found, each) for each in proofs]
+
+
+def _location(found: Diagnosis, proof: Proof) -> Record:
+    entity = proof.entity or found.entity
+    whose: Record = (
+        {"logicalLocations": [{"fullyQualifiedName": clean(entity), "kind": "resource"}]}
+        if entity
+        else {}
+    )
+    said = {"message": {"text": clean(proof.text)[:1000]}}
+    if not proof.stream or not proof.line:
+        return whose | said
+    region = {"startLine": proof.line, "snippet": {"text": clean(proof.text)}}
+    place = {"artifactLocation": {"uri": _uri(proof.stream)}, "region": region}
+    return {"physicalLocation": place} | whose | said
+
+
+def _uri(stream: str) -> str:
+    path = Path(stream)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
+
+
+def _fingerprint(found: Diagnosis) -> str:
+    return hashlib.sha256(f"{found.rule.id}\0{found.entity}".encode()).hexdigest()[:32]
+
+
+def _time(t_s: float) -> str | None:
+    try:
+        return datetime.fromtimestamp(t_s, tz=UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,108 @@
+"""Reads the rules of a site. A faulty rule is off and says why; it never stops the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from steward.config.settings import RulesSettings
+from steward.decide.rules.compiling import check
+from steward.errors import did_you_mean
+from steward.model.rules import Place, Rule, RuleStanding, RuleState
+from steward.store.packages import installed_packages, packages_folder
+from steward.store.rules import RuleFault, examine_rules
+from steward.store.rules.shipped import shipped_packs
+
+__all__ = ["read_standings", "running"]
+
+
+def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, ...]:
+    """Return all rules that there are for a site, also those that are off or faulty.
+
+    These are ours, those of packages that were installed, and those of the paths in the settings. A
+    site's own rule replaces one of ours with the same id.
+    """
+    if not settings.on:
+        return ()
+    paths = [Path(each).expanduser() for each in settings.paths]
+    installed = [each.folder for each in installed_packages(packages_folder(store))]
+    packs = shipped_packs() if settings.packs else None
+    more = _read([*installed, *paths])
+    replaced = {each.id for each in more}
+    ours = [each for each in _read([packs] if packs else []) if each.id not in replaced]
+    standings = [*ours, *more]
+    named = {each.id for each in standings}
+    standings = [_switched(each, settings.disabled) for each in standings]
+    standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]
+    return tuple(sorted(standings, key=lambda each: (each.pack, each.id)))
+
+
+def _read(paths: Sequence[Path]) -> list[RuleStanding]:
+    parsed = examine_rules(paths)
+    standings = [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
+    known = {each.id for each in standings}
+    return [*standings, *_unread(parsed.faults, known)]
+
+
+def running(standings: Iterable[RuleStanding]) -> tuple[Rule, ...]:
+    """Return the rules that run."""
+    return tuple(
+        each.rule for each in standings if each.state is RuleState.ON and each.rule is not None
+    )
+
+
+def _standing(rule: Rule, problems: Sequence[str]) -> RuleStanding:
+    return RuleStanding(
+        id=rule.id,
+        state=RuleState.FAULTY if problems else RuleState.ON,
+        rule=rule,
+        pack=_pack(rule.place),
+        why="; ".join(problems),
+        place=rule.place,
+    )
+
+
+def _problems(rule: Rule, faults: Sequence[RuleFault]) -> list[str]:
+    """Say what keeps a rule that could be read from running: patterns, and clashes with others."""
+    mine = [each for each in faults if each.rule == rule.id and each.place.file == rule.place.file]
+    said = [_said(each.place, each.problem, each.hint) for each in mine]
+    return said + [_said(each.place, each.problem, each.hint) for each in check(rule)]
+
+
+def _unread(faults: Sequence[RuleFault], known: set[str]) -> Iterator[RuleStanding]:
+    by_name: dict[tuple[str, str], list[RuleFault]] = {}
+    for fault in faults:
+        if fault.rule not in known:
+            by_name.setdefault((fault.place.file, fault.rule), []).append(fault)
+    for (file, rule), group in by_name.items():
+        yield RuleStanding(
+            id=rule or Path(file).parent.name,
+            state=RuleState.FAULTY,
+            pack=_pack(group[0].place),
+            why="; ".join(_said(each.place, each.problem, each.hint) for each in group[:5]),
+            place=group[0].place,
+        )
+
+
+def _said(place: Place, problem: str, hint: str) -> str:
+    where = f"line {place.line}: " if place.line else ""
+    return f"{where}{problem}" + (f" ({hint})" if hint else "")
+
+
+def _pack(place: Place) -> str:
+    """Return the folder above the rule's own: packs have one folder per rule."""
+    folder = Path(place.file).parent
+    return folder.parent.name if Path(place.file).name == "rule.yaml" else folder.name
+
+
+def _switched(standing: RuleStanding, disabled: Sequence[str]) -> RuleStanding:
+    if standing.state is not RuleState.ON or standing.id not in disabled:
+        return standing
+    return replace(standing, state=RuleState.OFF, why="rules.disabled names it")
+
+
+def _no_such(id_: str, known: Iterable[str]) -> RuleStanding:
+    near = did_you_mean(id_, known)
+    why = "rules.disabled names it, but there is no such rule" + (f"; {near}" if near else "")
+    return RuleStanding(id=id_, state=RuleState.FAULTY, why=why)

@@ -1,0 +1,120 @@
+"""Which matches are one finding: those of one rule and entity without a pause in between.
+
+A condition on series is told once, when it has held for long enough; its finding holds for as long
+as the condition does, and is the same one if the condition comes back before the pause is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from steward.model.finding import Finding, Recurrence
+from steward.model.rules import Hit
+
+__all__ = ["Episode", "Episodes"]
+
+PAUSE_S = 600.0  # after so long without a match, the next one is another finding
+TOLD_EVERY_S = 600.0  # how often the journal hears of more matches
+MOST_OPEN = 50  # entities of one rule; what happens to others is one finding about many
+
+Holding = Mapping[str, frozenset[str]]  # entities for which an expression still holds
+Key = tuple[str, str]  # a rule and an entity
+
+
+@dataclass(slots=True, kw_only=True)
+class Episode:
+    """One finding and what has become of it."""
+
+    finding: Finding
+    last_s: float  # of its last match, or when it was last seen to hold
+    conditions: frozenset[Key]  # expressions and entities that have to hold for it to go on
+    again: int = 0  # matches that the journal has not heard of
+    told_s: float = 0.0
+    holds: bool = True  # at this moment; lines are believed until the pause is over
+
+    def look(self, holding: Holding, now_s: float) -> None:
+        """See whether the conditions that it rests on still hold."""
+        if not self.conditions:
+            return
+        self.holds = all(
+            entity in holding.get(expr, frozenset()) for expr, entity in self.conditions
+        )
+        if self.holds:
+            self.last_s = now_s
+
+
+@dataclass(slots=True)
+class Episodes:
+    """All findings that go on, in bounded number."""
+
+    open: dict[Key, Episode] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # open ones of each rule
+    ended: list[Recurrence] = field(default_factory=list)
+
+    def key_of(self, hit: Hit) -> Key:
+        """Return under what a match is kept: '' stands for all entities beyond the first."""
+        key = (hit.rule, entity_of(hit))
+        if key in self.open or self.counts.get(hit.rule, 0) < MOST_OPEN:
+            return key
+        return (hit.rule, "")
+
+    def add(self, key: Key, finding: Finding, hit: Hit) -> None:
+        """Begin an episode."""
+        self.open[key] = Episode(
+            finding=finding,
+            last_s=finding.t_s,
+            conditions=_conditions(key, hit),
+            told_s=finding.t_s,
+        )
+        self.counts[key[0]] = self.counts.get(key[0], 0) + 1
+
+    def again(self, key: Key, hit: Hit, now_s: float) -> None:
+        """Count one more match."""
+        episode = self.open[key]
+        episode.again += 1
+        episode.finding = replace(episode.finding, hits=episode.finding.hits + 1)
+        episode.last_s = now_s
+        episode.conditions = _conditions(key, hit)
+        episode.holds = True
+
+    def settle(self, holding: Holding, now_s: float) -> None:
+        """End the episodes that are over."""
+        for key, episode in list(self.open.items()):
+            episode.look(holding, now_s)
+            if now_s - episode.last_s > PAUSE_S:
+                self.ended += _told(episode, now_s)
+                del self.open[key]
+                self.counts[key[0]] -= 1
+
+    def recurrences(self, now_s: float) -> tuple[Recurrence, ...]:
+        """Return how often findings came again that are over, or were told of long ago."""
+        found, self.ended = self.ended, []
+        for episode in self.open.values():
+            if now_s - episode.told_s >= TOLD_EVERY_S:
+                found += _told(episode, now_s)
+        return tuple(found)
+
+
+def _told(episode: Episode, now_s: float) -> Iterator[Recurrence]:
+    if episode.again:
+        finding = episode.finding
+        yield Recurrence(
+            finding=finding.id,
+            rule=finding.rule,
+            from_s=episode.told_s,
+            t_s=now_s,
+            hits=episode.again,
+        )
+    episode.again, episode.told_s = 0, now_s
+
+
+def entity_of(hit: Hit) -> str:
+    """Return what a match is about; a stream where nobody knows whose it is."""
+    named: Iterable[str] = (hit.entity, *(item.entity or item.stream for item in hit.items))
+    return next((each for each in named if each), "")
+
+
+def _conditions(key: Key, hit: Hit) -> frozenset[Key]:
+    """Return the conditions on series that a match rests on; a finding about many has none."""
+    return frozenset((item.expr, item.entity) for item in hit.items if item.expr and key[1])

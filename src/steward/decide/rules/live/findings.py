@@ -1,0 +1,123 @@
+"""From a match to a finding: what it is about, and the very lines and series behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from steward.decide.rules.metric.promql.expression import Binary, Expression, Number, Selector
+from steward.decide.rules.metric.promql.names import column_of
+from steward.decide.rules.metric.promql.parsing import parse
+from steward.model.finding import Evidence, Finding, Quote
+from steward.model.identity import FindingId, GpuId, JobId, TenantId, stable_id
+from steward.model.metrics import METRICS
+from steward.model.rules import Hit, Item, Rule
+from steward.model.view import View
+
+__all__ = ["finding_of", "threshold_of"]
+
+NS_PER_S = 1e9
+MOST_ITEMS = 20  # lines and series of one finding
+MOST_TEXT = 2000  # characters of a line
+_COMPARED = ("<", "<=", ">", ">=", "==")
+_KNOWN = frozenset(each.name for each in METRICS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Whose:
+    """Who is concerned."""
+
+    job: JobId | None = None
+    gpus: tuple[GpuId, ...] = ()
+    tenant: TenantId | None = None
+
+
+def finding_of(hit: Hit, rule: Rule, entity: str, view: View, *, weight: float) -> Finding:
+    """Return a match as a finding about `entity`; '' stands for more entities than are listed."""
+    since_s = min(item.since_ns or item.t_ns for item in hit.items) / NS_PER_S
+    whose = _whose(entity, hit, view)
+    where = f" on {entity}" if entity else " on many more at once"
+    return Finding(
+        id=FindingId(stable_id("f", rule.id, entity, round(hit.t_ns / NS_PER_S))),
+        t_s=view.t_s,
+        rule=rule.id,
+        subject=entity,
+        title=f"{rule.title or rule.id}{where}",
+        severity=rule.about,
+        since_s=since_s,
+        evidence=tuple(_evidence(hit))[:MOST_ITEMS],
+        job=whose.job,
+        tenant=whose.tenant,
+        gpus=whose.gpus,
+        quotes=tuple(_quote(item) for item in hit.items if not item.expr)[:MOST_ITEMS],
+        weight=weight,
+        treatment=rule.treatment,
+    )
+
+
+def _whose(entity: str, hit: Hit, view: View) -> _Whose:
+    path, _, job = entity.partition("@")
+    gpu = GpuId(hit.joined_on.get("gpu", path))
+    if path.startswith("job:"):
+        job = path.removeprefix("job:")
+    if gpu in view.gpu_row and not job:
+        owner = int(view.gpus.owner[view.gpu_row[gpu]])
+        job = view.job_id(owner) if owner >= 0 else ""
+    known = view.details.get(JobId(job or hit.joined_on.get("job", "")))
+    gpus = (gpu,) if gpu in view.gpu_row else (known.gpus if known is not None else ())
+    if known is None:
+        return _Whose(gpus=gpus)
+    return _Whose(job=known.id, gpus=gpus, tenant=known.tenant)
+
+
+def _quote(item: Item) -> Quote:
+    cut = item.text if len(item.text) <= MOST_TEXT else f"{item.text[:MOST_TEXT]} …"
+    return Quote(
+        t_s=item.t_ns / NS_PER_S,
+        text=cut,
+        stream=item.stream,
+        line=item.line,
+        entity=item.entity,
+    )
+
+
+def _evidence(hit: Hit) -> Iterator[Evidence]:
+    for item in hit.items:
+        names = [name for name in item.metric.split(", ") if name in _KNOWN] if item.expr else []
+        for name in names:
+            yield Evidence(
+                entity=item.entity,
+                metric=name,
+                from_s=item.since_ns / NS_PER_S,
+                to_s=item.t_ns / NS_PER_S,
+                says=_says(item),
+                threshold=threshold_of(item.expr),
+            )
+
+
+def _says(item: Item) -> str:
+    held_s = (item.t_ns - item.since_ns) / NS_PER_S
+    return f"{' '.join(item.expr.split())} for {held_s:.0f} s, {item.value:.4g} at the end"
+
+
+@lru_cache(maxsize=10_000)
+def threshold_of(expr: str) -> float | None:
+    """Return what a series is held against, in our unit, where that is one number.
+
+    >>> threshold_of("gpu_busy_share < 0.3"), threshold_of("DCGM_FI_DEV_GPU_UTIL < 30")
+    (0.3, 0.3)
+    """
+    parsed = parse(expr)
+    if not isinstance(parsed, Binary) or parsed.op not in _COMPARED:
+        return None
+    for series, number in ((parsed.left, parsed.right), (parsed.right, parsed.left)):
+        if isinstance(series, Selector) and isinstance(number, Number):
+            return _in_our_unit(series, number.value, expr)
+    return None
+
+
+def _in_our_unit(series: Selector, value: float, expr: str) -> float | None:
+    column = column_of(series, expr)
+    plain: Expression = series
+    return value * column.scale if isinstance(plain, Selector) and not column.rises else None

@@ -1,0 +1,94 @@
+"""The recogniser that runs rules: a look goes in, findings that hold come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from steward.decide.rules.engine import Counts, Engine
+from steward.decide.rules.live.episodes import Episodes, Key
+from steward.decide.rules.live.findings import finding_of
+from steward.decide.rules.live.happenings import Happenings
+from steward.decide.rules.live.samples import Samples
+from steward.decide.rules.live.streams import Sources
+from steward.model.event import Observation
+from steward.model.finding import Finding, Recurrence
+from steward.model.rules import Hit, Mode, Rule
+from steward.model.view import View
+
+__all__ = ["Rules"]
+
+PATIENCE_S = 15.0  # what comes later than this is late: agents send every ten seconds
+_TOGETHER = "together"  # nothing is joined before all of a look has been read
+_NOT_KNOWN = 0.5  # the weight of a rule that nobody has judged
+
+
+class Rules:
+    """Runs all rules of a site over what is seen, in one engine."""
+
+    name = "rules"
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        *,
+        mode: Mode = Mode.STRICT,
+        sources: Mapping[str, str] | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._rules = {rule.id: rule for rule in rules}
+        self._engine = Engine(rules, mode=mode)
+        self._engine.expect([_TOGETHER])
+        self._sources = Sources(sources)
+        self._samples = Samples(self._engine.wants_metrics)
+        self._happenings = Happenings()
+        self._episodes = Episodes()
+        self._weights: Mapping[str, float] = {}
+        self._patience_ns = round(patience_s * 1e9)
+
+    @property
+    def counts(self) -> Counts:
+        """What of the input came late or had to be forgotten."""
+        return self._engine.counts
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Take note of how far each rule was right so far."""
+        self._weights = weights
+
+    def recognise(self, seen: Observation, view: View) -> tuple[Finding, ...]:
+        """Read what is new; return what holds now, what matters most first."""
+        for hit in self._hits(seen, view):
+            self._take(hit, view)
+        self._episodes.settle(self._engine.holding(), view.t_s)
+        held = [each.finding for each in self._episodes.open.values() if each.holds]
+        return tuple(sorted(held, key=self._rank))
+
+    def recurrences(self, t_s: float) -> tuple[Recurrence, ...]:
+        """Return how often findings came again since that was last told, where it is due."""
+        return self._episodes.recurrences(t_s)
+
+    def _hits(self, seen: Observation, view: View) -> list[Hit]:
+        engine, hits = self._engine, []
+        for block in self._sources.blocks(seen.lines):
+            hits += engine.read(block)
+        happened = self._happenings.of(seen, view.t_s)
+        if happened:
+            hits += engine.happen(happened)
+        frame = self._samples.of(seen, view)
+        if frame.height:
+            hits += engine.sample(frame)
+        return hits + engine.tick(round(view.t_s * 1e9) - self._patience_ns)
+
+    def _take(self, hit: Hit, view: View) -> None:
+        key: Key = self._episodes.key_of(hit)
+        if key in self._episodes.open:
+            self._episodes.again(key, hit, view.t_s)
+            return
+        rule = self._rules[hit.rule]
+        weight = self._weights.get(rule.id, _NOT_KNOWN)
+        finding = finding_of(hit, rule, key[1], view, weight=weight)
+        self._episodes.add(key, finding, hit)
+
+    def _rank(self, finding: Finding) -> tuple[float, float, str]:
+        """Order by how bad it would be times how likely it is right, then by age."""
+        badness = 5 - int(self._rules[finding.rule].severity)
+        return (-finding.weight * badness, finding.since_s, finding.id)

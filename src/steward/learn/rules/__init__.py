@@ -1,0 +1,11 @@
+"""What the journal says of rules: how often they matched, and how often they were right.
+
+Belongs here: counting, and what follows for how far a rule is trusted. Does not: matching rules
+(`decide.rules`), or what is done with the weight (`act.guard`).
+"""
+
+from __future__ import annotations
+
+from steward.learn.rules.book import KINDS, RuleBook, rule_stats
+
+__all__ = ["KINDS", "RuleBook", "rule_stats"]

@@ -1,0 +1,180 @@
+"""Keeps the accounts of rules: reads each value of the journal once, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from scipy.special import betaincinv
+
+from steward.model.decision import Choice, Decision, Tell
+from steward.model.finding import Finding, Opinion, Recurrence
+from steward.model.outcome import Outcome
+from steward.model.rules import RuleStats
+
+__all__ = ["KINDS", "RuleBook", "rule_stats"]
+
+KINDS = ("finding", "recurrence", "opinion", "decision", "choice", "outcome")  # of the journal
+HALF_LIFE_S = 90 * 86400.0  # what was said so long ago counts half
+BUCKET_S = 600.0
+MOST_BUCKETS = 1008  # a week of ten minutes
+MOST_JUDGED = 500  # per rule; older ones have faded
+REMEMBERED = 100_000  # findings and decisions whose rule is known
+RETIRE_AFTER = 8  # judged findings, before a rule is said to be wrong
+STEWARD = "steward"  # who undoes what an effect check found to be worse
+
+V = TypeVar("V")
+
+
+def rule_stats(values: Iterable[object], *, now_s: float | None = None) -> tuple[RuleStats, ...]:
+    """Return what values of the journal, oldest first, say of each rule, by its id."""
+    book = RuleBook()
+    for value in values:
+        book.take(value)
+    return book.stats(now_s)
+
+
+class RuleBook:
+    """What is known of all rules so far."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, _Account] = {}
+        self._rule_of: _Remembered[str] = _Remembered()  # by finding
+        self._decided: _Remembered[tuple[tuple[str, ...], bool]] = (
+            _Remembered()
+        )  # its rules, and whether it only says something
+        self._newest_s = 0.0
+
+    def take(self, value: object) -> bool:
+        """Take one value; say whether it was about a rule."""
+        match value:
+            case Finding():
+                known = self._rule_of.add(value.id, value.rule)
+                self._account(value.rule).fire(value.hits, value.t_s, new=not known)
+            case Recurrence():
+                self._account(value.rule).fire(value.hits, value.t_s)
+            case Opinion():
+                good = value.opinion == "confirm"
+                self._account(value.rule).judge(f"o {value.finding}", value.t_s, good=good)
+            case Decision():
+                self._decide(value)
+            case Choice() | Outcome():
+                rules, said = self._decided.get(value.decision) or ((), False)
+                for rule in rules:
+                    self._account(rule).hear(value, only_said=said)
+            case _:
+                return False
+        self._newest_s = max(self._newest_s, value.t_s)
+        return True
+
+    def stats(self, now_s: float | None = None) -> tuple[RuleStats, ...]:
+        """Return the accounts of all rules by id; what is old counts less, as of `now_s`."""
+        at_s = self._newest_s if now_s is None else now_s
+        return tuple(self._accounts[rule].stats(at_s) for rule in sorted(self._accounts))
+
+    def weights(self, now_s: float) -> dict[str, float]:
+        """Return how far each rule is trusted."""
+        return {each.rule: each.weight for each in self.stats(now_s)}
+
+    def _account(self, rule: str) -> _Account:
+        return self._accounts.setdefault(rule, _Account(rule=rule))
+
+    def _decide(self, decision: Decision) -> None:
+        named = dict.fromkeys(self._rule_of.get(each) for each in decision.findings)
+        rules = tuple(rule for rule in named if rule is not None)
+        if not self._decided.add(decision.id, (rules, isinstance(decision.action, Tell))):
+            for rule in rules:
+                self._account(rule).decisions += 1
+
+
+class _Remembered(Generic[V]):
+    """The newest entries of a table."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, V] = OrderedDict()
+
+    def add(self, key: str, value: V) -> bool:
+        """Add an entry; say whether it was there."""
+        known = key in self._known
+        self._known[key] = value
+        while len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return known
+
+    def get(self, key: str) -> V | None:
+        return self._known.get(key)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Account:
+    """One rule. What was judged is kept by what it is about: a person may think again."""
+
+    rule: str
+    fired: int = 0
+    findings: int = 0
+    decisions: int = 0
+    unheeded: int = 0  # advice after which nothing changed: nobody knows whether it was followed
+    last_s: float | None = None
+    buckets: deque[list[float]] = field(default_factory=lambda: deque(maxlen=MOST_BUCKETS))
+    judged: OrderedDict[str, tuple[float, bool]] = field(default_factory=OrderedDict)
+
+    def fire(self, hits: int, t_s: float, *, new: bool = False) -> None:
+        self.fired += hits
+        self.findings += new
+        self.last_s = max(t_s, self.last_s if self.last_s is not None else t_s)
+        begin_s = t_s // BUCKET_S * BUCKET_S
+        if self.buckets and self.buckets[-1][0] >= begin_s:
+            self.buckets[-1][1] += hits
+        else:
+            self.buckets.append([begin_s, hits])
+
+    def hear(self, value: Choice | Outcome, *, only_said: bool) -> None:
+        """Take what came of a decision that this rule led to."""
+        if isinstance(value, Outcome):
+            met = value.effect.met if value.effect is not None else None
+            if only_said and met is False:
+                self.unheeded += 1
+            elif met is not None:
+                self.judge(f"e {value.decision}", value.t_s, good=met)
+        elif value.user != STEWARD and value.choice in ("reject", "undo"):
+            self.judge(f"{value.choice[0]} {value.decision}", value.t_s, good=False)
+
+    def judge(self, key: str, t_s: float, *, good: bool) -> None:
+        self.judged.pop(key, None)
+        self.judged[key] = (t_s, good)
+        while len(self.judged) > MOST_JUDGED:
+            self.judged.popitem(last=False)
+
+    def stats(self, now_s: float) -> RuleStats:
+        good, bad = 1.0, 1.0  # before anything is known, all weights are alike likely
+        for t_s, was_good in self.judged.values():
+            part = 0.5 ** (max(0.0, now_s - t_s) / HALF_LIFE_S)
+            good, bad = (good + part, bad) if was_good else (good, bad + part)
+        low, high = (float(betaincinv(good, bad, share)) for share in (0.1, 0.9))
+        return RuleStats(
+            rule=self.rule,
+            fired=self.fired,
+            findings=self.findings,
+            confirmed=self._count("o", good=True),
+            dismissed=self._count("o", good=False),
+            decisions=self.decisions,
+            refused=self._count("r", good=False),
+            undone=self._count("u", good=False),
+            met=self._count("e", good=True),
+            missed=self._count("e", good=False) + self.unheeded,
+            weight=good / (good + bad),
+            low=low,
+            high=high,
+            judged=len(self.judged),
+            retire=len(self.judged) >= RETIRE_AFTER and high < 0.5,
+            last_s=self.last_s,
+            history=tuple((begin_s, int(hits)) for begin_s, hits in self.buckets),
+        )
+
+    def _count(self, kind: str, *, good: bool) -> int:
+        return sum(
+            key.startswith(f"{kind} ") and was_good == good
+            for key, (_, was_good) in self.judged.items()
+        )

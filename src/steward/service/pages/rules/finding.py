@@ -1,0 +1,218 @@
+"""`/findings/FINDING`: the very lines and series, what people say, what was decided of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from nicegui import ui
+
+from steward.errors import StewardError
+from steward.model.finding import Finding, Opinion
+from steward.model.identity import FindingId
+from steward.model.outcome import Story
+from steward.model.rules import Rule
+from steward.service.board import Picture
+from steward.service.pages.drawings import empty, moment, severity_chip, state_chip
+from steward.service.pages.explanation import timeline
+from steward.service.pages.frame import Show, Visit, card
+from steward.service.pages.markup import Markup, join, tag
+from steward.service.pages.rows import Chart, Html
+from steward.service.pages.rules.drawings import address_of
+from steward.service.pages.rules.evidence import Drawn, evidence_charts, quote_table
+from steward.service.pages.wording import about, action_text, gpus_text, plural
+from steward.store.explain import FindingStory
+from steward.store.opinions import OpinionWord
+
+__all__ = ["finding_page", "headline", "said_of"]
+
+WORDS: dict[OpinionWord, str] = {"confirm": "Confirm", "dismiss": "Dismiss"}
+THANKS = {
+    "confirm": "Noted: its rule is trusted more.",
+    "dismiss": "Noted: its rule is trusted less.",
+}
+MISSING = empty("There is no such finding", "The address may be cut off. The list has the newest.")
+UNDECIDED = empty("Nothing decided", "No policy made a decision of this finding.")
+
+
+def finding_page(visit: Visit, finding: FindingId) -> Show:
+    """Build the page and return what keeps it up to date."""
+    return _Page(visit, finding).show
+
+
+class _Page:
+    """One open page of one finding."""
+
+    def __init__(self, visit: Visit, finding: FindingId) -> None:
+        self._visit = visit
+        self._id = finding
+        self._version = -1
+        self._drawn: FindingId | None = None
+        Html(tag("a", "← All findings", href="/findings", class_="st-back"))
+        self._missing = Html()
+        with ui.element("section").classes("st-card") as self._card:
+            with ui.element("div").classes("st-decision-head"):
+                self._head = Html(tag="div", classes="st-grow")
+                self._actions = ui.element("div").classes("st-actions")
+            self._opinions = Html()
+        with card("The very lines") as self._lines_card:
+            self._lines = Html()
+        self._charts = ui.element("div").classes("st-curves")
+        with card("What was decided") as self._decided_card:
+            self._decided = Html()
+        for each in (self._card, self._lines_card, self._decided_card):
+            each.set_visibility(False)
+        if visit.user.may_decide:
+            with self._actions:
+                for word in WORDS:
+                    self._button(word)
+
+    def show(self, picture: Picture) -> None:
+        """Read again what came of it; pages find the newest in the journal."""
+        if picture.version != self._version:
+            self._version = picture.version
+            ui.timer(0, self._refresh, once=True)
+
+    async def _refresh(self) -> None:
+        board = self._visit.board
+        try:
+            story = await asyncio.to_thread(board.finding, self._id)
+        except StewardError:
+            self._missing.show(MISSING)
+            return
+        rule = self._rule(story.finding)
+        self._fill(story, board.picture, rule)
+        finding = story.finding
+        if self._drawn is None or board.picture.snapshot.t_s < finding.t_s + 900:
+            self._drawn = finding.id
+            await self._draw(finding)
+
+    def _rule(self, finding: Finding) -> Rule | None:
+        rows = self._visit.board.picture.rules
+        found = (row.standing.rule for row in rows if row.id == finding.rule)
+        return next(found, None)
+
+    def _fill(self, story: FindingStory, picture: Picture, rule: Rule | None) -> None:
+        finding = story.finding
+        self._card.set_visibility(True)
+        self._decided_card.set_visibility(True)
+        self._head.show(headline(story, picture, rule))
+        self._opinions.show(said_of(story.opinions, picture.snapshot.t_s))
+        self._lines_card.set_visibility(bool(finding.quotes))
+        self._lines.show(quote_table(finding.quotes, rule))
+        told = [_story(each) for each in story.stories]
+        self._decided.show(join(*told) if told else UNDECIDED)
+
+    async def _draw(self, finding: Finding) -> None:
+        telemetry = self._visit.board.loop.telemetry
+        try:
+            drawn: Drawn = await asyncio.to_thread(evidence_charts, telemetry, finding)
+        except StewardError:
+            return  # a finding can be shown without its curve; the loop reports the fault
+        if self._charts.is_deleted:
+            return
+        self._charts.clear()
+        with self._charts:
+            for heading, said, chart in drawn:
+                with ui.element("section").classes("st-card"):
+                    Html(join(tag("h2", heading), tag("p", said, class_="st-quiet")))
+                    Chart(chart)
+
+    def _button(self, word: OpinionWord) -> None:
+        button = ui.button(WORDS[word], color=None, on_click=lambda: self._say(word))
+        kind = "approve" if word == "confirm" else "reject"
+        button.props("no-caps unelevated dense").classes(f"st-say st-say-{kind}")
+
+    async def _say(self, word: OpinionWord) -> None:
+        user = self._visit.current_user()
+        if user is None:
+            ui.navigate.to("/login")
+            return
+        client = ui.context.client
+        try:
+            await asyncio.to_thread(self._visit.board.say, self._id, word, user=user)
+        except StewardError as fault:
+            with client:
+                _toast(f"{fault.problem}. {fault.hint}", "negative")
+            return
+        with client:
+            _toast(THANKS[word], "positive")
+        await self._refresh()
+
+
+def headline(story: FindingStory, picture: Picture, rule: Rule | None) -> Markup:
+    """Say what was found, when, of whom, and by which rule."""
+    finding, now_s = story.finding, picture.snapshot.t_s
+    holds = finding.id in picture.open_findings
+    facts = (
+        gpus_text(finding.gpus) or finding.subject,
+        f"job {finding.job}" if finding.job else "",
+        finding.tenant or "",
+        plural(story.hits, "match", "matches"),
+    )
+    name = (
+        tag("a", finding.rule, href=address_of(finding.rule))
+        if rule is not None
+        else tag("code", finding.rule)
+    )
+    advice = finding.treatment.advice if finding.treatment is not None else ""
+    mitigation = rule.mitigation if rule is not None else ""
+    return join(
+        tag(
+            "div",
+            severity_chip(finding),
+            tag("span", "holds now", class_="st-chip st-chip-active") if holds else None,
+            tag(
+                "span",
+                moment(finding.t_s, now_s),
+                f", began {about(finding.t_s - finding.since_s)} before that",
+                class_="st-quiet",
+            ),
+            class_="st-line",
+        ),
+        tag("h1", finding.title, class_="st-title"),
+        tag("p", " · ".join(each for each in facts if each), class_="st-quiet"),
+        tag("p", tag("span", "Rule ", class_="st-quiet"), name),
+        tag("p", tag("b", "Advice: "), advice) if advice else None,
+        join(tag("h3", "What to do"), tag("p", mitigation, class_="st-prose"))
+        if mitigation
+        else None,
+    )
+
+
+def said_of(opinions: tuple[Opinion, ...], now_s: float) -> Markup:
+    """List what people said."""
+    if not opinions:
+        return Markup("")
+    words = {"confirm": "confirmed", "dismiss": "dismissed"}
+    said = (
+        tag(
+            "li",
+            tag("b", each.user),
+            f" {words[each.opinion]} it ",
+            moment(each.t_s, now_s),
+            f": {each.note}" if each.note else None,
+        )
+        for each in opinions
+    )
+    return tag("ul", join(*said), class_="st-basis")
+
+
+def _story(story: Story) -> Markup:
+    decision = story.decision
+    return tag(
+        "article",
+        tag(
+            "div",
+            state_chip(story.state),
+            tag("a", tag("b", action_text(decision.action)), href=f"/decisions/{decision.id}"),
+            class_="st-line",
+        ),
+        tag("p", decision.because, class_="st-quiet"),
+        timeline(story),
+        class_="st-decision",
+    )
+
+
+def _toast(message: str, kind: Literal["positive", "negative"]) -> None:
+    ui.notify(message, type=kind, position="top", multi_line=True)

@@ -1,0 +1,110 @@
+"""`/rules`: every rule in a line: whether it runs, how often it matched, how far it was right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from nicegui import ui
+from nicegui.element import Element
+
+from steward.model.rules import RuleState
+from steward.service.board import Picture
+from steward.service.pages.drawings import empty
+from steward.service.pages.frame import Show, Visit, card
+from steward.service.pages.markup import Markup, join, tag
+from steward.service.pages.rows import Html, Rows, set_prop
+from steward.service.pages.rules.drawings import rule_row
+from steward.service.rulebook import RuleRow
+
+__all__ = ["kept", "rules_page"]
+
+HEADS = ("Rule", "State", "Severity", "Pack", "Last day", "Matches", "Last", "Right so far")
+NOTHING = empty("No rules here", "Choose other filters, or see `rules.paths` in the configuration.")
+ALL = "All"
+SHOWN: dict[str, Callable[[RuleRow], bool]] = {
+    ALL: lambda _row: True,
+    "Matched": lambda row: row.stats.fired > 0,
+    "Never": lambda row: row.stats.fired == 0,
+    "Off": lambda row: row.standing.state is RuleState.OFF,
+    "Faulty": lambda row: row.standing.state is RuleState.FAULTY,
+    "To retire": lambda row: row.stats.retire,
+}
+SEVERITIES = (ALL, "critical", "high", "medium", "low", "info")
+
+
+def rules_page(visit: Visit) -> Show:
+    """Build the page and return what keeps it up to date."""
+    return _List(visit).show
+
+
+def kept(
+    rows: Iterable[RuleRow], *, shown: str = ALL, pack: str = ALL, severity: str = ALL
+) -> list[RuleRow]:
+    """Return the rows that the filters let pass."""
+    return [
+        row
+        for row in rows
+        if SHOWN[shown](row)
+        and pack in (ALL, row.standing.pack)
+        and severity in (ALL, row.severity.word if row.severity is not None else "")
+    ]
+
+
+class _List:
+    """The table with its filters."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._chosen = {"shown": ALL, "pack": ALL, "severity": ALL}
+        self._buttons: dict[tuple[str, str], ui.button] = {}
+        with card("Rules"):
+            packs = sorted({row.standing.pack for row in visit.board.picture.rules} - {""})
+            self._filters("shown", SHOWN, "Which rules")
+            self._filters("pack", (ALL, *packs), "Of which pack")
+            self._filters("severity", SEVERITIES, "How severe")
+            self._nothing = Html()
+            with (
+                ui.element("div").classes("st-scroll"),
+                ui.element("table").classes("st-table st-rules"),
+            ):
+                heads = join(*(tag("th", text, scope="col") for text in HEADS))
+                Html(tag("tr", heads), tag="thead")
+                self._rows: Rows[str, Markup] = Rows(ui.element("tbody"), _make)
+
+    def show(self, picture: Picture) -> None:
+        """Bring the table up to date."""
+        chosen = self._chosen
+        wanted = kept(
+            picture.rules,
+            shown=chosen["shown"],
+            pack=chosen["pack"],
+            severity=chosen["severity"],
+        )
+        now_s = picture.snapshot.t_s
+        self._rows.show(
+            [(f"{row.id} {row.standing.place}", rule_row(row, now_s)) for row in wanted]
+        )
+        self._nothing.show(Markup("") if wanted else NOTHING)
+        for (kind, name), button in self._buttons.items():
+            count = len(kept(picture.rules, **{kind: name}))
+            button.set_text(f"{name} {count:,}")
+            set_prop(button, "aria-pressed", "true" if chosen[kind] == name else "false")
+
+    def _filters(self, kind: str, names: Iterable[str], label: str) -> None:
+        with ui.element("div").classes("st-filters").props(f'role=group aria-label="{label}"'):
+            for name in names:
+                button = ui.button(name, color=None, on_click=self._choosing(kind, name))
+                button.props("flat no-caps dense").classes("st-filter")
+                self._buttons[kind, name] = button
+
+    def _choosing(self, kind: str, name: str) -> Callable[[], None]:
+        def choose() -> None:
+            self._chosen[kind] = name
+            self.show(self._visit.board.picture)
+
+        return choose
+
+
+def _make(markup: Markup) -> tuple[Element, Callable[[Markup], None]]:
+    row = Html(markup, tag="tr")
+    return row, row.show

@@ -1,0 +1,31 @@
+"""Packages of rules: signed, versioned files that travel without a network.
+
+Belongs here: making them, opening them with suspicion, and where rules that were installed lie.
+Does not: what a rule file may say (`store.rules`), or whether its patterns can run (`decide`).
+"""
+
+from __future__ import annotations
+
+from steward.store.packages.installing import Allowed, Installation, install, remove
+from steward.store.packages.keys import PublicKey, make_key, read_key, trusted_keys
+from steward.store.packages.manifest import Manifest
+from steward.store.packages.packing import Packed, Wish, pack
+from steward.store.packages.places import Installed, installed_packages, packages_folder
+
+__all__ = [
+    "Allowed",
+    "Installation",
+    "Installed",
+    "Manifest",
+    "Packed",
+    "PublicKey",
+    "Wish",
+    "install",
+    "installed_packages",
+    "make_key",
+    "pack",
+    "packages_folder",
+    "read_key",
+    "remove",
+    "trusted_keys",
+]

@@ -1,0 +1,53 @@
+"""Where rules lie: those that steward brings, and those of packages that were installed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from steward.errors import StewardError
+from steward.store.packages.manifest import Manifest
+
+__all__ = ["CURRENT", "MANIFEST", "RULES", "Installed", "installed_packages", "packages_folder"]
+
+MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"
+RULES = "rules"
+CURRENT = "current"  # a link to the version in use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """A package in use."""
+
+    manifest: Manifest
+    folder: Path  # of its rules
+    signed_by: str  # fingerprint of the key; '' if nobody signed it
+
+
+def packages_folder(store: Path) -> Path:
+    """Return where packages lie within a store folder."""
+    return store / "packages"
+
+
+def installed_packages(folder: Path) -> tuple[Installed, ...]:
+    """Return the packages that lie there, by name; a folder that is not there has none."""
+    found = []
+    for link in sorted(folder.glob(f"*/{CURRENT}")):
+        file = link / MANIFEST
+        try:
+            manifest = Manifest.of(file.read_bytes(), where=str(file))
+            signed_by = _signed_by(link)
+        except OSError as fault:
+            problem = f"it cannot be read: {fault.strerror}"
+            hint = f"remove {link.parent} and install the package again"
+            raise StewardError(problem, where=str(file), hint=hint) from fault
+        folder_of_rules = Path(os.path.realpath(link)) / RULES
+        found.append(Installed(manifest=manifest, folder=folder_of_rules, signed_by=signed_by))
+    return tuple(found)
+
+
+def _signed_by(link: Path) -> str:
+    file = link / "signed-by"
+    return file.read_text(encoding="utf-8").strip() if file.exists() else ""

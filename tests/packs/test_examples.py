@@ -11,7 +11,8 @@ from steward.model.rules import Mode
 PACKS = Path(__file__).parents[2] / "rules"
 
 # A rule about a cascade or a repetition fires where the rule about its cause does, too, and a GPU
-# that is hardly used is so for one of several reasons: these pairs describe the same thing. Any other pair is a pattern that is too loose.
+# that is hardly used is so for one of several reasons: these pairs describe the same thing. Any
+# other pair is a pattern that is too loose.
 SAME = {
     ("STW-GPU-0001", "STW-GPU-0029"),
     ("STW-GPU-0001", "STW-GPU-0030"),

@@ -114,7 +114,7 @@ def _guided(given: argparse.Namespace) -> int:
         words = Path(folder).with_suffix(".dict")
         words.write_text("".join(_word(each) for each in target.PIECES if 0 < len(each) < 60))
         options = [f"-dict={words}", "-max_len=20000", f"-seed={given.seed + 1}", "-verbosity=0"]
-        options += [f"-artifact_prefix={folder}/", "-report_slow_units=1000"]
+        options += [f"-artifact_prefix={folder}/", "-report_slow_units=1000", "-rss_limit_mb=4096"]
         atheris.Setup([sys.argv[0], *options, folder], one)
         atheris.Fuzz()
     return 1

@@ -58,6 +58,10 @@ class StreamReport:
     lines: int
     bytes: int
     unparsed: int
+    late: int = 0  # came after later ones had been handed on
+    backwards: int = 0  # older than one before them
+    undecodable: int = 0  # not UTF-8
+    cut: int = 0  # too long
     notes: tuple[str, ...] = ()
 
 

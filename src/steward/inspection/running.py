@@ -168,5 +168,9 @@ def _stream(stream: Stream, tally: Tally) -> StreamReport:
         lines=tally.lines,
         bytes=tally.bytes,
         unparsed=tally.unparsed,
+        late=tally.late,
+        backwards=tally.backwards,
+        undecodable=tally.undecodable,
+        cut=tally.cut,
         notes=tuple(tally.notes),
     )

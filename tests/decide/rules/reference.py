@@ -256,8 +256,10 @@ def strict(wanted: Wanted, lines: list[Line]) -> list[Fired]:
         certain, denied = complete, None
         for each in wanted.forbidden:
             start, stop = span(each, times)
-            if any(each.term in line.says and start <= line.t <= stop for line in lines):
+            within = [e.number for e in lines if each.term in e.says and start <= e.t <= stop]
+            if within:
                 denied = by_time[each.anchor]
+                known = max(known, certain, min(within))  # guards before it were waited for
                 break
             later = [line.number for line in lines if line.t > stop]
             certain = max(certain, min(later, default=len(lines)))

@@ -53,10 +53,14 @@ def _compiled(pattern: str, *, capture: bool = True) -> re2._Regexp:
         said = error.args[0] if error.args else error
         reason = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
         problem = f"the regular expression does not compile: {reason}"
-        raise StewardError(problem, hint=_hint(pattern)) from None
+        hint = _REPEATED if "repetition size" in reason else _hint(pattern)
+        raise StewardError(problem, hint=hint) from None
     except UnicodeEncodeError:
         problem = "the regular expression has half of a surrogate pair, which no text can hold"
         raise StewardError(problem, hint="write the character itself, or \\x{…}") from None
+
+
+_REPEATED = "RE2 repeats at most 1000 times, counts inside one another multiplied: ask for fewer"
 
 
 def _hint(pattern: str) -> str:

@@ -128,9 +128,7 @@ def test_nothing_is_joined_before_all_of_a_look_is_read() -> None:
     rule = Rule(id="R-BOTH-1", key="k", hash="h", root=both)
     turns = Turns(rule, sources={"a*": "a.a", "b*": "b.b"})
 
-    (found,) = turns.look(
-        5.0, lines=(line(4.0, "gone", source="b.log"), line(3.0, source="a.log"))
-    )
+    (found,) = turns.look(5.0, lines=(line(4.0, "gone", source="b.log"), line(3.0, source="a.log")))
 
     assert [quote.stream for quote in found.quotes] == ["a.log", "b.log"]
 

@@ -130,6 +130,34 @@ def test_clocks_that_run_backwards_are_counted(mode: Mode) -> None:
     assert [hit.t_ns for hit in hits if hit.rule == "S"] == [5, 1]  # no window: any time will do
 
 
+HOUR = 3600 * 10**9
+
+
+def test_a_clock_that_was_set_back_does_not_blind_strict_rules() -> None:
+    engine = Engine([rule(PAIR), rule(ALONE, "N")], mode=Mode.STRICT)
+    engine.read(block_of([(5 * HOUR, "<A>")]))
+    past = [(HOUR + number, "x") for number in range(60)]
+
+    certain = engine.read(block_of([*past, (HOUR + 100, "<A>"), (HOUR + 101, "<B>")]))
+
+    pairs = [[item.t_ns for item in hit.items] for hit in certain if hit.rule == "R-0001"]
+    assert pairs == [[HOUR + 100, HOUR + 101]]
+    assert [hit.t_ns for hit in certain if hit.rule == "N"] == [5 * HOUR]  # nothing can deny it now
+    assert engine.counts.set_back == 1
+
+
+def test_a_few_stragglers_do_not_make_it_forget_what_has_begun() -> None:
+    engine = Engine([rule(PAIR)], mode=Mode.STRICT)
+    now = 5 * HOUR
+    engine.read(block_of([(now, "<A>")]))
+    for number in range(3):
+        engine.read(block_of([(number, "x")] * 20))
+        engine.read(block_of([(now + 1, "x")]))
+
+    assert len(engine.read(block_of([(now + 2, "<B>")]))) == 1
+    assert engine.counts.set_back == 0
+
+
 def test_an_engine_begins_anew_with_the_same_rules() -> None:
     engine = Engine([rule(PAIR)])
     engine.read(block_of([(1, "<A>")]))

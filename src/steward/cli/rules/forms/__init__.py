@@ -95,6 +95,7 @@ def _doubts(report: RunReport) -> list[str]:
     lost = {
         "evicted": "things seen had to be forgotten before their windows were over",
         "evicted_states": "entities had to be forgotten with what was seen of them",
+        "set_back": "times went on from an hour or more before, and what waited was decided",
     }
     return doubts + [
         f"{report.counts[name]:,} {words}" for name, words in lost.items() if report.counts[name]

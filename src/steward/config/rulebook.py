@@ -10,41 +10,49 @@ from steward.config.settings import RulesSettings
 from steward.decide.rules.compiling import check
 from steward.errors import StewardError, did_you_mean
 from steward.model.rules import Place, Rule, RuleStanding, RuleState
-from steward.store.packages.places import installed_packages, packages_folder, shipped
+from steward.store.packages import installed_packages, packages_folder
 from steward.store.rules import RuleFault, examine_rules
+from steward.store.rules.shipped import shipped_packs
 
 __all__ = ["read_standings", "running"]
 
 
 def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, ...]:
-    """Return all rules of a site: its own, those that came with steward, and those installed."""
+    """Return all rules that there are for a site, also those that are off or faulty.
+
+    These are ours, those of packages that were installed, and those of the paths in the settings. A
+    site's own rule replaces one of ours with the same id.
+    """
     if not settings.on:
         return ()
-    places, unusable = _places(settings, store)
-    parsed = examine_rules(places)
-    standings = [*unusable]
-    standings += [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
-    known = {each.id for each in standings}
-    standings += _unread(parsed.faults, known)
+    paths = [Path(each).expanduser() for each in settings.paths]
+    installed, unusable = _installed(packages_folder(store))
+    packs = shipped_packs() if settings.packs else None
+    more = _read([*installed, *paths])
+    replaced = {each.id for each in more}
+    ours = [each for each in _read([packs] if packs else []) if each.id not in replaced]
+    standings = [*ours, *more, *unusable]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
     standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]
     return tuple(sorted(standings, key=lambda each: (each.pack, each.id)))
 
 
-def _places(settings: RulesSettings, store: Path) -> tuple[list[Path], list[RuleStanding]]:
-    """Return where rules lie, and what is wrong with packages that cannot be used."""
-    own = [Path(each).expanduser() for each in settings.paths]
-    packs = [shipped()] if settings.packs and shipped().is_dir() else []
-    folder = packages_folder(store)
+def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
+    """Return where the rules of packages lie, and what is wrong where they cannot be used."""
     try:
-        installed = [each.folder for each in installed_packages(folder)]
+        return [each.folder for each in installed_packages(folder)], []
     except StewardError as fault:
-        place = Place(file=fault.where)
         why = f"{fault.problem} ({fault.hint})" if fault.hint else fault.problem
-        bad = RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)
-        return [*packs, *own], [bad]
-    return [*packs, *installed, *own], []
+        place = Place(file=fault.where)
+        return [], [RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)]
+
+
+def _read(paths: Sequence[Path]) -> list[RuleStanding]:
+    parsed = examine_rules(paths)
+    standings = [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
+    known = {each.id for each in standings}
+    return [*standings, *_unread(parsed.faults, known)]
 
 
 def running(standings: Iterable[RuleStanding]) -> tuple[Rule, ...]:

@@ -282,3 +282,27 @@ def test_times_may_be_as_early_and_as_late_as_numbers_go() -> None:
     assert engine.read(block) == []
     assert engine.counts.late == 0
     assert block.t_ns.dtype == np.int64
+
+
+def test_clocks_that_are_behind_are_given_the_time_they_need() -> None:
+    engine = Engine([rule(ALONE)])
+    engine.read(block_of([(1, "<A>")], Stream(name="slow")))
+    engine.read(block_of([(101, "<A>")], Stream(name="right")))
+
+    early = engine.tick(112, behind_ns={"slow": 105})
+    late = engine.tick(117, behind_ns={"slow": 105})
+
+    assert [hit.items[0].stream for hit in early] == ["right"]
+    assert [(hit.items[0].stream, hit.fired_ns) for hit in late] == [("slow", 12)]
+
+
+def test_streams_that_are_expected_may_be_behind() -> None:
+    inner = [node_of(SINGLE, source=each) for each in ("one", "two")]
+    clauses = tuple(Clause(what=each) for each in inner)
+    joined = Node(kind="set", clauses=clauses, window_ns=10)
+    engine = Engine([rule_of(joined, "R-0002")])
+    engine.expect(["a", "b"])
+    engine.read(block_of([(1, "<A>")], Stream(name="a", source="one")))
+
+    assert engine.tick(100, behind_ns={"b": 95}) == []
+    assert len(engine.read(block_of([(6, "<A>")], Stream(name="b", source="two")))) == 1

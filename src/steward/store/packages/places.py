@@ -9,8 +9,7 @@ from pathlib import Path
 from steward.errors import StewardError
 from steward.store.packages.manifest import Manifest
 
-__all__ = ["CURRENT", "MANIFEST", "RULES", "Installed", "installed_packages", "packages_folder",
-           "shipped"]  # fmt: skip
+__all__ = ["CURRENT", "MANIFEST", "RULES", "Installed", "installed_packages", "packages_folder"]
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
@@ -25,11 +24,6 @@ class Installed:
     manifest: Manifest
     folder: Path  # of its rules
     signed_by: str  # fingerprint of the key; '' if nobody signed it
-
-
-def shipped() -> Path:
-    """Return the folder of the packs that come with steward: in a clone, that is `rules`."""
-    return Path(__file__).parents[2] / "packs"
 
 
 def packages_folder(store: Path) -> Path:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from steward.cli.output import print_note, print_warnings
+from steward.cli.rules.forms import records
 from steward.errors import StewardError, unknown_name
 
 if TYPE_CHECKING:
@@ -52,10 +53,15 @@ def write(
     out: Path | None,
     *,
     at_least: RuleSeverity,
-    telemetry: Sequence[Path],
+    telemetry: Sequence[Path] = (),
+    followed: bool = False,
 ) -> None:
     """Write what was found, to a file or to stdout, and beside it what could not be read."""
-    text = _text(report, form, at_least, telemetry)
+    text = (
+        records.as_json(report, one_line=True)
+        if followed and form is Form.JSON
+        else _text(report, form, at_least, telemetry)
+    )
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
     else:
@@ -71,9 +77,7 @@ def _text(report: RunReport, form: Form, at_least: RuleSeverity, telemetry: Sequ
 
         return as_text(report, at_least)
     if form is Form.JSON:
-        from steward.cli.rules.forms.records import as_json
-
-        return as_json(report)
+        return records.as_json(report)
     if form is Form.SARIF:
         from steward.cli.rules.forms.sarif import as_sarif
 

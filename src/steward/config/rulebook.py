@@ -25,14 +25,6 @@ def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, 
     """
     if not settings.on:
         return ()
-<<<<<<< HEAD
-    places, standings = _places(settings, store)
-    standings += _read(places)
-    replaced = {each.id for each in standings}
-    packs = shipped_packs() if settings.packs else None
-    ours = _read([packs] if packs else [])
-    standings += [each for each in ours if each.id not in replaced]
-=======
     paths = [Path(each).expanduser() for each in settings.paths]
     installed, unusable = _installed(packages_folder(store))
     packs = shipped_packs() if settings.packs else None
@@ -40,32 +32,12 @@ def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, 
     replaced = {each.id for each in more}
     ours = [each for each in _read([packs] if packs else []) if each.id not in replaced]
     standings = [*ours, *more, *unusable]
->>>>>>> rules-live
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
     standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]
     return tuple(sorted(standings, key=lambda each: (each.pack, each.id)))
 
 
-<<<<<<< HEAD
-def _places(settings: RulesSettings, store: Path) -> tuple[list[Path], list[RuleStanding]]:
-    """Return where a site's own rules lie, and what is wrong with packages that cannot be used."""
-    own = [Path(each).expanduser() for each in settings.paths]
-    folder = packages_folder(store)
-    try:
-        installed = [each.folder for each in installed_packages(folder)]
-    except StewardError as fault:
-        place = Place(file=fault.where)
-        why = f"{fault.problem} ({fault.hint})" if fault.hint else fault.problem
-        bad = RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)
-        return own, [bad]
-    return [*installed, *own], []
-
-
-def _read(paths: Sequence[Path]) -> list[RuleStanding]:
-    if not paths:
-        return []
-=======
 def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
     """Return where the rules of packages lie, and what is wrong where they cannot be used."""
     try:
@@ -77,7 +49,6 @@ def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
 
 
 def _read(paths: Sequence[Path]) -> list[RuleStanding]:
->>>>>>> rules-live
     parsed = examine_rules(paths)
     standings = [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
     known = {each.id for each in standings}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from decide.rules.tiny_rules import block_of, rule_of, term
 from steward.decide.rules.engine import TELEMETRY, Engine, Limits
 from steward.decide.rules.joining import attributes_of
+from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.model.rules import (
     Clause,
     Extract,
@@ -470,3 +471,101 @@ def test_what_a_thing_can_be_joined_on(
     item = Item(t_ns=0, text=text, entity=entity, extracted=extracted)
 
     assert attributes_of(item, Stream(name="s", attributes=attributes)) == expected
+
+
+CHECKPOINT = MetricTerm(expr='steward_phase{phase="checkpoint"}')
+IDLE = MetricTerm(expr="gpu_busy_share < 0.3", for_s=60.0, origin=True)
+
+
+def idle_unless_checkpointing() -> Engine:
+    guard = Negation(what=CHECKPOINT, window_ns=60 * S, slide_ns=-60 * S)
+    clauses = (Clause(what=IDLE),)
+    root = Node(kind="set", clauses=clauses, negations=(guard,), correlations=("host",))
+    return Engine([rule_of(root)])
+
+
+def phase(entity: str, *, since: int, until: int, ends: bool = True) -> pl.DataFrame:
+    times = [float(t) for t in range(since, until, 30)]
+    values = [1.0] * len(times)
+    if ends:
+        times, values = [*times, float(until)], [*values, float("nan")]
+    columns = {"t_s": times, "entity": [entity] * len(times), "phase:checkpoint": values}
+    return pl.DataFrame(columns)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "ends", "found"),
+    [
+        (100, 2000, True, 0),  # began long before, ends long after
+        (100, 1000, False, 0),  # began long before, and still goes on
+        (100, 600, True, 1),  # over before the GPU was idle
+        (1010, 1030, True, 0),  # somewhere within
+        (1100, 1200, True, 1),  # began after it was found
+    ],
+)
+@pytest.mark.parametrize("piece_s", [10, 10_000])
+def test_what_is_forbidden_denies_for_as_long_as_it_lasts(
+    since: int, until: int, *, ends: bool, found: int, piece_s: int
+) -> None:
+    engine = idle_unless_checkpointing()
+    rows = pl.concat(
+        [
+            frame(idle("n01/gpu0", since=1000, until=1100)),
+            phase("n01", since=since, until=until, ends=ends),
+        ],
+        how="diagonal",
+    ).sort("t_s")
+
+    hits: list[Hit] = []
+    for _, part in rows.group_by(pl.col("t_s") // piece_s, maintain_order=True):
+        hits += engine.sample(part)
+    hits += engine.finish()
+
+    assert len(hits) == found
+
+
+def test_what_is_forbidden_is_not_believed_for_ever_when_it_falls_silent() -> None:
+    guard = Negation(what=BUSY, window_ns=10 * S)
+    root = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",))
+    engine = Engine([rule_of(root)])
+    engine.sample(frame(idle("n01/gpu0", since=0, until=100)))
+
+    told(engine, "one", (200 * S, "<A>"), entity="n01")
+    assert engine.tick(250 * S) == []  # it may well hold still
+    engine.tick(1000 * S)
+    told(engine, "one", (1000 * S, "<A>"), entity="n01")
+    hits = engine.sample(frame([(1100.0, "n02/gpu0", 0.9)]))
+
+    assert [hit.t_ns for hit in hits] == [1000 * S]
+
+
+def test_what_is_forbidden_and_had_to_be_forgotten_is_over() -> None:
+    def few(term: MetricTerm) -> MetricWatch:
+        return compile_metric(term, most_series=2)
+
+    guard = Negation(what=BUSY, window_ns=10 * S)
+    root = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",))
+    engine = Engine([rule_of(root)], compile_metric=few)
+    engine.sample(frame(idle("n01/gpu0", since=0, until=100)))
+    assert engine.metric_counts[0][1].evicted == 0
+    others = [row for n in range(2, 6) for row in idle(f"n0{n}/gpu0", since=110, until=150)]
+    engine.sample(frame(others))
+
+    told(engine, "one", (200 * S, "<A>"), entity="n01")
+
+    assert len(engine.tick(300 * S)) == 1
+    assert engine.metric_counts[0][1].evicted == 4
+
+
+def test_one_condition_may_be_looked_for_by_one_rule_and_forbidden_by_another() -> None:
+    guard = Negation(what=BUSY, window_ns=10 * S)
+    quiet = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",))
+    rules = [rule_of(quiet), rule_of(above("set", BUSY, window=0), "R-0002")]
+    engine = Engine(rules).fresh()
+    told(engine, "one", (10 * S, "<A>"), entity="n01")
+
+    hits = engine.sample(frame([*idle("n01/gpu0", since=5, until=50), (55.0, "n01/gpu0", 0.9)]))
+    told(engine, "one", (100 * S, "<A>"), entity="n01")
+    hits += engine.finish()
+
+    assert sorted((hit.rule, hit.t_ns // S) for hit in hits) == [("R-0001", 100), ("R-0002", 25)]

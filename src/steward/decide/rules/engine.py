@@ -8,15 +8,16 @@ from operator import attrgetter
 
 import numpy as np
 
-from steward.decide.rules.joining import Board, Leaf, Report, Watch, attributes_of, plan
+from steward.decide.rules.joining import Board, Leaf, Report, attributes_of, plan
 from steward.decide.rules.line import line_of
-from steward.decide.rules.matching import NEVER, Counts, Limits, Match
+from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Seen
 from steward.decide.rules.metric import MetricWatch, WatchCounts, arrange, compile_metric
 from steward.decide.rules.reading import Matched, Reader
 from steward.decide.rules.routes import Routes
+from steward.decide.rules.watching import Watching
 from steward.model.event import Event
 from steward.model.frame import Frame
-from steward.model.rules import Hit, Item, LogBlock, MetricTerm, Mode, Rule, Stream
+from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
 
 __all__ = ["EVENTS", "TELEMETRY", "Counts", "Engine", "Limits"]
 
@@ -44,10 +45,7 @@ class Engine:
         self._limits = limits or Limits()
         self._plans = plan(rules, mode=mode)
         self._routes = Routes(self._plans.leaves, respect_sources=respect_sources)
-        self._watched: dict[MetricTerm, list[Watch]] = {}
-        for watch in self._plans.watches:
-            self._watched.setdefault(watch.term, []).append(watch)
-        self._watches = {term: compile_metric(term) for term in self._watched}
+        self._series = Watching(self._plans.watches, compile_metric)
         self._begin()
 
     def _begin(self) -> None:
@@ -62,12 +60,11 @@ class Engine:
         self._board = Board(self._plans.joins, limits=self._limits, counts=self.counts)
         self._expected_ns: dict[str, int] = {}
         self._newest_ns = -NEVER
-        self._samples = 0
 
     def fresh(self) -> Engine:
         """Return an engine for the same rules that has seen nothing; patterns are shared."""
         new = copy(self)
-        new._watches = {term: each.fresh() for term, each in self._watches.items()}  # noqa: SLF001
+        new._series = self._series.fresh()  # noqa: SLF001
         new._begin()  # noqa: SLF001 - it is one of us
         return new
 
@@ -79,19 +76,16 @@ class Engine:
     @property
     def wants_metrics(self) -> frozenset[str]:
         """The metrics that some rule looks at."""
-        return frozenset().union(*(each.metrics for each in self._watches.values()))
+        return self._series.metrics
 
     def holding(self) -> dict[str, frozenset[str]]:
         """Return by expression the entities for which a condition was told and still holds."""
-        found: dict[str, frozenset[str]] = {}
-        for term, watch in self._watches.items():
-            found[term.expr] = found.get(term.expr, frozenset()) | watch.holding()
-        return found
+        return self._series.holding()
 
     @property
     def metric_counts(self) -> tuple[tuple[MetricTerm, WatchCounts], ...]:
         """What of the telemetry each metric term could not use."""
-        return tuple((term, each.counts) for term, each in self._watches.items())
+        return self._series.counts
 
     def expect(self, streams: Iterable[str]) -> None:
         """Announce streams by name, so that rules over several of them wait for the slowest."""
@@ -113,8 +107,7 @@ class Engine:
     def sample(self, frame: Frame) -> list[Hit]:
         """Read telemetry; its rows may be in any order."""
         rows = arrange(frame)
-        for term, watch in self._watches.items():
-            self._post(term, watch.take(rows))
+        self._series.take(rows, self._board)
         self._come_to(TELEMETRY, rows.clock_ns)
         return _by_time(self._board.advance(self._common_ns))
 
@@ -133,8 +126,7 @@ class Engine:
         """
         behind = behind_ns or {}
         hits = self._report(self._reader.tick(t_ns, behind))
-        for term, watch in self._watches.items():
-            self._post(term, watch.tick(t_ns))
+        self._series.tick(t_ns, self._board)
         for name in self._expected_ns:
             self._come_to(name, t_ns - behind.get(name, 0))
         self._come_to("", t_ns - max(behind.values(), default=0))
@@ -143,8 +135,7 @@ class Engine:
     def finish(self) -> list[Hit]:
         """Decide about all that waits: nothing more will come."""
         hits = self._report(self._reader.finish())
-        for term, watch in self._watches.items():
-            self._post(term, watch.finish())
+        self._series.finish(self._board)
         return _by_time(hits + self._board.advance(NEVER - 1))
 
     @property
@@ -162,43 +153,21 @@ class Engine:
         hits, reports = matched
         for up, leaf, match in reports:
             times_ns = [each.last_ns for each in match.seen]
-            when = min(times_ns), max(times_ns)
-            self._board.post(up, _report_of(leaf, match), when, match.seen[-1].serial)
+            first_ns, last_ns = min(times_ns), max(times_ns)
+            seen = Seen(last_ns, match.seen[-1].serial, first_ns, _report_of(leaf, match))
+            self._board.post(up, seen, last_ns)
         return hits
-
-    def _post(self, term: MetricTerm, items: Iterable[Item]) -> None:
-        for item in items:
-            self._samples += 1
-            attributes = attributes_of(item)
-            for watch in self._watched[term]:
-                report = Report(
-                    items=(item,),
-                    entity=item.entity,
-                    attributes=attributes,
-                    t_ns=item.t_ns,
-                    fired_ns=item.t_ns,
-                    origin=watch.origin,
-                )
-                # What is forbidden counts from its beginning; what is looked for, when it is true.
-                first_ns = item.since_ns if watch.forbids else item.t_ns
-                self._board.post(watch.up, report, (first_ns, item.t_ns), -self._samples)
 
 
 def _report_of(leaf: Leaf, match: Match) -> Report:
     """Return what a leaf says to the node above it; the first line that says something counts."""
     lines = [line_of(each) for each in match.seen]
-    attributes: dict[str, str] = {}
-    for line in lines:
-        for name, value in attributes_of(line.item, line.stream).items():
-            attributes.setdefault(name, value)
-    return Report(
-        items=tuple(line.item for line in lines),
-        entity=lines[0].stream.entity,
-        attributes=attributes,
-        t_ns=lines[0].t_ns,
-        fired_ns=match.fired_ns,
-        origin=leaf.origin,
-    )
+    first = lines[0]
+    items = tuple([line.item for line in lines])
+    attributes = attributes_of(items[0], first.stream)
+    for line in lines[1:]:
+        attributes = {**attributes_of(line.item, line.stream), **attributes}
+    return Report(items, first.stream.entity, attributes, first.t_ns, match.fired_ns, leaf.origin)
 
 
 def _by_time(hits: list[Hit]) -> list[Hit]:

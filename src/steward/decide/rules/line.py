@@ -37,14 +37,10 @@ class Line:
     def item(self) -> Item:
         """The line as people see it."""
         if self._item is None:
-            self._item = Item(
-                t_ns=self.t_ns,
-                text=self.text.decode("utf-8", "replace"),
-                stream=self.stream.name,
-                line=self.number,
-                entity=self.stream.entity,
-                extracted=self.extracted,
-            )
+            stream = self.stream
+            text = self.text.decode("utf-8", "replace")
+            where = (stream.name, self.number, stream.entity)
+            self._item = Item(self.t_ns, text, *where, extracted=self.extracted)
         return self._item
 
 
@@ -57,11 +53,4 @@ def hit_of_lines(rule: str, seen: Sequence[Seen], fired_ns: int) -> Hit:
     """Return a match of a whole rule that looks at one source."""
     items = tuple([line_of(each).item for each in seen])
     first = items[0]
-    return Hit(
-        rule=rule,
-        t_ns=first.t_ns,
-        fired_ns=fired_ns,
-        items=items,
-        entity=first.entity,
-        joined_on=NOTHING,
-    )
+    return Hit(rule, first.t_ns, fired_ns, items, first.entity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from steward.decide.rules.line import Line, hit_of_lines, line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Seen
 from steward.decide.rules.routes import Route, Routes
 from steward.decide.rules.terms import Found, compile_extract
-from steward.model.rules import Extract, Hit, LogBlock, Mode, Term
+from steward.model.rules import Hit, Item, LogBlock, Mode, Term
 
 __all__ = ["Matched", "Reader"]
 
@@ -40,11 +40,13 @@ class Reader:
         self._drops_late = mode is Mode.COMPAT
         self._most_bytes = limits.text_bytes
         self._counts = counts
-        self._values: dict[Extract, Callable[[bytes], str | None]] = {
-            extract: compile_extract(extract)
+        self._values = {
+            leaf: {
+                term: [(each.name, compile_extract(each)) for each in extracts]
+                for term, extracts in leaf.extracts.items()
+            }
             for leaf in leaves
-            for extracts in leaf.extracts.values()
-            for extract in extracts
+            if leaf.extracts
         }
         self._lines = 0
         self._hits: list[Hit] = []
@@ -58,7 +60,9 @@ class Reader:
             self._counts.late += int(np.count_nonzero(block.t_ns < clock_ns))
             route = self._routes.of(block.stream.source)
             if route is not None:
-                for leaf, candidates in self._candidates(route, block).items():
+                found = route.prefilter.find(block)
+                self._match_alone(route, block, found, clock_ns)
+                for leaf, candidates in self._candidates(route, block, found).items():
                     self._feed(lane, leaf, candidates, clock_ns)
             self._pass_time(lane, clock_ns)
             lane.clock_ns = int(clock_ns[-1])
@@ -124,11 +128,36 @@ class Reader:
         self._hits, self._reports = [], []
         return matched
 
-    def _candidates(self, route: Route, block: LogBlock) -> dict[Leaf, list[Candidate]]:
+    def _match_alone(self, route: Route, block: LogBlock, found: Found, clock_ns: Longs) -> None:
+        """Take what is a match by itself: many at once, since this may be every line."""
+        alone = np.flatnonzero(route.is_matched[found.term])
+        alone = alone[np.argsort(found.term[alone], kind="stable")]
+        terms, first = np.unique(found.term[alone], return_index=True)
+        stream = block.stream
+        for term, entries in zip(
+            terms.tolist(), np.split(found.entry[alone], first[1:]), strict=False
+        ):
+            times, clocks = block.t_ns[entries].tolist(), clock_ns[entries].tolist()
+            items = [
+                (Item(t_ns, text.decode("utf-8", "replace"), stream.name, number, stream.entity),)
+                for t_ns, text, number in zip(
+                    times, self._texts(block, entries), block.line[entries].tolist(), strict=True
+                )
+            ]
+            for rule in route.matched_by[term]:
+                self._hits += [
+                    Hit(rule, t_ns, now, own, stream.entity)
+                    for t_ns, now, own in zip(times, clocks, items, strict=True)
+                ]
+
+    def _candidates(
+        self, route: Route, block: LogBlock, found: Found
+    ) -> dict[Leaf, list[Candidate]]:
         """Return for each leaf the entries that it wants, in their order."""
-        found = route.prefilter.find(block)
         by_leaf: dict[Leaf, list[Candidate]] = {}
-        each = zip(found.entry.tolist(), found.term.tolist(), self._seen(block, found), strict=True)
+        wanted = route.is_wanted[found.term]
+        entries, terms = found.entry[wanted], found.term[wanted]
+        each = zip(entries.tolist(), terms.tolist(), self._seen(block, entries), strict=True)
         for entry, term, seen in each:
             for leaf, mask in route.wanted_by[term]:
                 mine = by_leaf.setdefault(leaf, [])
@@ -136,29 +165,33 @@ class Reader:
                 if mine and mine[-1][0] == entry:
                     _, before, known = mine.pop()
                     own = (entry, mask | before, known)
-                if leaf.extracts:
+                if leaf in self._values:
                     own = self._with_values(own, leaf, route.prefilter.terms[term], block)
                 mine.append(own)
         return by_leaf
 
-    def _seen(self, block: LogBlock, found: Found) -> Iterator[Seen]:
+    def _seen(self, block: LogBlock, entries: Longs) -> Iterator[Seen]:
         """Return what was found, one by one; terms that hold for one entry share it."""
-        entries = found.entry
-        columns = (entries, block.start[entries], block.end[entries], block.t_ns[entries])
-        rows = zip(*(each.tolist() for each in (*columns, block.line[entries])), strict=True)
+        columns = (entries, block.t_ns[entries], block.line[entries])
+        rows = zip(*(each.tolist() for each in columns), self._texts(block, entries), strict=True)
         last, one = -1, Seen(0, 0, 0, None)
-        for entry, start, end, t_ns, number in rows:
+        for entry, t_ns, number, text in rows:
             if entry != last:
-                line = Line(t_ns, self._text(block, start, end), number, block.stream)
+                line = Line(t_ns, text, number, block.stream)
                 one = Seen(t_ns, self._lines + entry, t_ns, line)
                 last = entry
             yield one
 
-    def _text(self, block: LogBlock, start: int, end: int) -> bytes:
-        if end - start <= self._most_bytes:
-            return block.buffer[start:end]
-        self._counts.cut += 1
-        return block.buffer[start : start + self._most_bytes] + _CUT
+    def _texts(self, block: LogBlock, entries: Longs) -> list[bytes]:
+        """Return what entries say; of long ones the beginning."""
+        start, end = block.start[entries], block.end[entries]
+        buffer, most = block.buffer, self._most_bytes
+        long = end - start > most
+        if not long.any():
+            return [buffer[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
+        self._counts.cut += len(np.unique(entries[long]))
+        rows = zip(start.tolist(), end.tolist(), long.tolist(), strict=True)
+        return [buffer[a : a + most] + _CUT if cut else buffer[a:b] for a, b, cut in rows]
 
     def _with_values(
         self, candidate: Candidate, leaf: Leaf, term: Term, block: LogBlock
@@ -166,6 +199,12 @@ class Reader:
         """Add what the leaf wants to know of an entry that this term holds for."""
         entry, mask, seen = candidate
         text = block.text(entry)
-        read = ((each.name, self._values[each](text)) for each in leaf.extracts.get(term, ()))
-        values = {name: value for name, value in read if value is not None}
-        return entry, mask, seen._replace(what=line_of(seen).with_values(values))
+        values: dict[str, str] = {}
+        for name, read in self._values[leaf].get(term, ()):
+            value = read(text)
+            if value is not None:
+                values[name] = value
+        if not values:
+            return candidate
+        line = line_of(seen).with_values(values)
+        return entry, mask, Seen(seen.last_ns, seen.serial, seen.first_ns, line)

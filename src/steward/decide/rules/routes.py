@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from steward.decide.rules.joining import Leaf
 from steward.decide.rules.terms import Prefilter
 from steward.model.rules import Term
@@ -16,10 +19,16 @@ _OTHER = "\0"  # any source that no rule names
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Route:
-    """What is looked for in one source: all its terms at once, and who wants each of them."""
+    """What is looked for in one source: all its terms at once, and who wants each of them.
+
+    Rules of one term and nothing else are apart: whatever their term holds for is a match.
+    """
 
     prefilter: Prefilter
     wanted_by: tuple[tuple[tuple[Leaf, int], ...], ...]  # by term: leaves, and their slots
+    matched_by: tuple[tuple[str, ...], ...]  # by term: rules that need nothing else
+    is_wanted: NDArray[np.bool_]
+    is_matched: NDArray[np.bool_]
 
 
 class Routes:
@@ -44,7 +53,20 @@ class Routes:
 
 def _route(leaves: Sequence[Leaf]) -> Route:
     wanted: dict[Term, list[tuple[Leaf, int]]] = {}
+    matched: dict[Term, list[str]] = {}
     for leaf in leaves:
+        alone = leaf.shape.is_single and leaf.up is None and not leaf.extracts
         for term, mask in leaf.masks.items():
-            wanted.setdefault(term, []).append((leaf, mask))
-    return Route(prefilter=Prefilter(list(wanted)), wanted_by=tuple(map(tuple, wanted.values())))
+            wanted.setdefault(term, [])
+            matched.setdefault(term, [])
+            if alone:
+                matched[term].append(leaf.rule)
+            else:
+                wanted[term].append((leaf, mask))
+    return Route(
+        prefilter=Prefilter(list(wanted)),
+        wanted_by=tuple(map(tuple, wanted.values())),
+        matched_by=tuple(map(tuple, matched.values())),
+        is_wanted=np.array([bool(each) for each in wanted.values()]),
+        is_matched=np.array([bool(each) for each in matched.values()]),
+    )

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decide.rules.metric.frames import BUSY, IDLE, busy, told, watch
-from steward.decide.rules.metric import arrange, compile_metric
+from steward.decide.rules.metric import MetricWatch, arrange, compile_metric
 from steward.model.rules import MetricTerm
 
 
@@ -341,3 +341,31 @@ def test_one_clock_that_is_far_ahead_does_not_make_the_others_silent() -> None:
 
     assert silent.take(pl.concat([frame, wrong])) == []
     assert np.isfinite(silent.due_ns)
+
+
+def ended(watched: MetricWatch) -> list[tuple[str, float, float]]:
+    return [(told.entity, told.since_ns / 1e9, until / 1e9) for told, until in watched.ended]
+
+
+def test_the_end_of_what_was_told_is_known_and_told_once() -> None:
+    idle = watch(for_s=20.0)
+
+    idle.take(busy({"n1/gpu0": [0.1, 0.1, 0.1, 0.1, 0.9, 0.1, 0.9]}))
+    assert ended(idle) == [("n1/gpu0", 1000.0, 1040.0)]  # the second time was too short
+
+    idle.take(busy({"n1/gpu0": [0.9]}, from_s=1100.0))
+    assert ended(idle) == []
+
+
+def test_a_condition_of_which_nobody_speaks_any_more_is_over_when_it_is_not_believed() -> None:
+    idle = watch()
+    idle.take(busy({"n1/gpu0": [0.1, 0.1]}))
+
+    idle.tick(1200 * 10**9)
+    assert ended(idle) == []
+    idle.tick(1400 * 10**9)
+    assert ended(idle) == [("n1/gpu0", 1000.0, 1310.0)]
+    items = idle.take(busy({"n1/gpu0": [0.1]}, from_s=1500.0))
+
+    assert ended(idle) == []  # that was told already
+    assert told(items) == [("n1/gpu0", 1500.0, 1500.0)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 from steward.model.frame import steps_of
 from steward.model.rules import Item, Stream
@@ -14,18 +16,31 @@ KNOWN_ATTRIBUTES = ("host", "gpu", "job", "rank", "container")  # beside what ru
 
 _RANK = re.compile(r"\s*\[rank(\d+)\]:?")
 _LABELS = {"node": "host", "job_id": "job"}  # what series call them
+_NAMING = {"host", "gpu", *_LABELS, *_LABELS.values()}  # what others are named after
 _GPU = re.compile(r"(?:gpu|cuda:?)?\s*(\d+)", re.IGNORECASE)
 
 
-def attributes_of(item: Item, stream: Stream | None = None) -> dict[str, str]:
+def attributes_of(item: Item, stream: Stream | None = None) -> Mapping[str, str]:
     """Return the attributes of one thing; what was read from the line itself counts most."""
-    found = dict(_of_entity(item.entity))
-    if stream is not None:
-        found.update(stream.attributes)
-    rank = _RANK.match(item.text) if stream is not None else None
+    shared = () if stream is None else tuple(stream.attributes.items())
+    own = item.extracted
+    rank = _RANK.match(item.text) if stream is not None and "[rank" in item.text else None
     if rank is not None:
-        found["rank"] = rank[1]
-    found.update(item.extracted)
+        own = {"rank": rank[1], **own}
+    if not own:
+        return _named(item.entity, shared)
+    if _NAMING.isdisjoint(own):
+        return {**_named(item.entity, shared), **{name: each for name, each in own.items() if each}}
+    return _normal({**dict(_of_entity(item.entity)), **dict(shared), **own})
+
+
+@lru_cache(maxsize=65536)
+def _named(entity: str, shared: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Return the attributes of all lines of a stream."""
+    return MappingProxyType(_normal({**dict(_of_entity(entity)), **dict(shared)}))
+
+
+def _normal(found: dict[str, str]) -> dict[str, str]:
     for label, name in _LABELS.items():
         found[name] = found.get(name) or found.get(label, "")
     if "gpu" in found:

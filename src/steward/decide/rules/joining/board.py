@@ -33,11 +33,9 @@ class Board:
         self._room = _ROOM
         self._most = limits.events
 
-    def post(self, up: Up, report: Report, when: tuple[int, int], serial: int) -> None:
-        """Take a report that lasted from the first to the last moment."""
-        first_ns, last_ns = when
-        seen = Seen(last_ns, serial, first_ns, report)
-        heapq.heappush(self._reports, (last_ns, serial, next(self._numbers), up, seen))
+    def post(self, up: Up, seen: Seen, at_ns: int) -> None:
+        """Take a report of something, which is handed on when that time has come."""
+        heapq.heappush(self._reports, (at_ns, seen.serial, next(self._numbers), up, seen))
 
     def advance(self, until_ns: int) -> list[Hit]:
         """Hand on all reports up to a time, and let that time pass."""
@@ -52,13 +50,13 @@ class Board:
             hits += self._tick() if due_ns <= next_ns else self._take()
 
     def _take(self) -> list[Hit]:
-        *_, up, seen = heapq.heappop(self._reports)
+        at_ns, _, _, up, seen = heapq.heappop(self._reports)
         states = self._states[up.join]
         key = states.key_of(cast("Report", seen.what))
         if key is None:
             self._counts.unjoined += 1
             return []
-        matches, due_ns = states.take(key, seen, up.mask)
+        matches, due_ns = states.take(key, seen, up.mask, at_ns)
         return self._pass_on(states, key, matches, due_ns)
 
     def _tick(self) -> list[Hit]:
@@ -79,18 +77,18 @@ class Board:
     ) -> list[Hit]:
         if due_ns != NEVER:
             self._come_back(due_ns, states, key)
+        if not matches:
+            return []
         join = states.join
         joined_on = dict(zip(join.correlations, key, strict=False))
         hits: list[Hit] = []
         for match in matches:
             parts = [cast("Report", each.what) for each in match.seen]
-            report = merged(parts, joined_on, match.fired_ns)
             if join.up is None:
-                hits.append(hit_of(join.rule, report))
+                hits.append(hit_of(join.rule, parts, joined_on, match.fired_ns))
                 continue
-            when = (
-                min(each.first_ns for each in match.seen),
-                max(each.last_ns for each in match.seen),
-            )
-            self.post(join.up, report, when, match.seen[-1].serial)
+            report = merged(parts, joined_on, match.fired_ns)
+            first_ns = min(each.first_ns for each in match.seen)
+            last_ns = max(each.last_ns for each in match.seen)
+            self.post(join.up, Seen(last_ns, match.seen[-1].serial, first_ns, report), last_ns)
         return hits

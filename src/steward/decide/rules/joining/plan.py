@@ -197,12 +197,14 @@ def _lasts_ns(what: Term | MetricTerm | Node) -> int:
 
 def _guard(negation: Negation) -> Guard:
     what = negation.what
+    # A condition on series counts from its beginning, and is heard of when its time is full.
+    waits_ns = round(what.for_s * 1e9) if isinstance(what, MetricTerm) else _lasts_ns(what)
     return Guard(
         window_ns=negation.window_ns,
         slide_ns=negation.slide_ns,
         anchor=negation.anchor,
         absolute=negation.absolute,
-        slack_ns=_lasts_ns(what) + _lag_ns(what),
+        slack_ns=waits_ns + _lag_ns(what),
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 from steward.model.rules import Hit, Item
 
@@ -13,8 +13,7 @@ __all__ = ["Report", "hit_of", "merged"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(NamedTuple):
     """A match below: its items, what it can be joined on, and whether it takes the blame."""
 
     items: tuple[Item, ...]
@@ -23,36 +22,37 @@ class Report:
     t_ns: int
     fired_ns: int  # when it was certain, which may be later than it happened
     origin: bool = False
-    joined_on: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    joined_on: Mapping[str, str] = _NOTHING
 
 
 def merged(parts: Sequence[Report], joined_on: Mapping[str, str], fired_ns: int) -> Report:
-    """Put reports of one match together. The origin gives time and entity, or else the first."""
-    blamed = next((each for each in parts if each.origin), None)
-    known = next((each.entity for each in parts if each.entity), "")
+    """Put reports of one match together: what the first that knows something says, counts."""
+    hit = hit_of("", parts, joined_on, fired_ns)
     attributes: dict[str, str] = {}
-    for each in parts:
-        for name, value in each.attributes.items():
-            attributes.setdefault(name, value)
+    for each in reversed(parts):
+        attributes.update(each.attributes)
     attributes.update(joined_on)
     return Report(
-        items=tuple(item for each in parts for item in each.items),
-        entity=(blamed.entity if blamed else "") or known,
+        items=hit.items,
+        entity=hit.entity,
         attributes=attributes,
-        t_ns=(blamed or parts[0]).t_ns,
-        fired_ns=max(fired_ns, *(each.fired_ns for each in parts)),
-        origin=blamed is not None,
+        t_ns=hit.t_ns,
+        fired_ns=hit.fired_ns,
+        origin=any(each.origin for each in parts),
         joined_on=joined_on,
     )
 
 
-def hit_of(rule: str, report: Report) -> Hit:
-    """Return the match of a whole rule."""
-    return Hit(
-        rule=rule,
-        t_ns=report.t_ns,
-        fired_ns=report.fired_ns,
-        items=report.items,
-        entity=report.entity,
-        joined_on=report.joined_on,
-    )
+def hit_of(rule: str, parts: Sequence[Report], joined_on: Mapping[str, str], fired_ns: int) -> Hit:
+    """Return the match of a whole rule. The origin gives time and entity, or else the first."""
+    blamed, entity = None, ""
+    items: tuple[Item, ...] = ()
+    for each in parts:
+        items += each.items
+        entity = entity or each.entity
+        fired_ns = max(fired_ns, each.fired_ns)
+        if each.origin and blamed is None:
+            blamed = each
+    if blamed is None:
+        return Hit(rule, parts[0].t_ns, fired_ns, items, entity, joined_on)
+    return Hit(rule, blamed.t_ns, fired_ns, items, blamed.entity or entity, joined_on)

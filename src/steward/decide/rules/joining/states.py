@@ -36,14 +36,14 @@ class States:
         values = [report.attributes.get(name, "") for name in self.join.correlations]
         return None if "" in values else tuple(values)
 
-    def take(self, key: Key, seen: Seen, mask: int) -> tuple[Sequence[Match], int]:
+    def take(self, key: Key, seen: Seen, mask: int, at_ns: int) -> tuple[Sequence[Match], int]:
         """Take a report in; return what matched, and when to come back if that is new."""
         matcher = self._matchers.pop(key, None) or matcher_for(
             self.join.shape, mode=Mode.STRICT, limits=self._limits, counts=self._counts
         )
         before, was_due_ns = matcher.held, matcher.due_ns
-        matches = matcher.take(seen, mask, seen.last_ns)
-        self._keep(key, matcher, matcher.held - before)
+        matches = matcher.take(seen, mask, at_ns)
+        self._keep(key, matcher, before)
         return matches, matcher.due_ns if matcher.due_ns != was_due_ns else NEVER
 
     def tick(self, key: Key, due_ns: int) -> tuple[Sequence[Match], int]:
@@ -53,7 +53,7 @@ class States:
         matcher = self._matchers.pop(key)
         before = matcher.held
         matches = matcher.tick(due_ns)
-        self._keep(key, matcher, matcher.held - before)
+        self._keep(key, matcher, before)
         return matches, matcher.due_ns
 
     def waits_for(self, key: Key, due_ns: int) -> bool:
@@ -61,9 +61,10 @@ class States:
         matcher = self._matchers.get(key)
         return matcher is not None and matcher.due_ns == due_ns
 
-    def _keep(self, key: Key, matcher: Matcher, more: int) -> None:
-        self._held += more
-        if matcher.held:
+    def _keep(self, key: Key, matcher: Matcher, before: int) -> None:
+        held = matcher.held
+        self._held += held - before
+        if held:
             self._matchers[key] = matcher
         while len(self._matchers) > self._limits.states_per_rule or (
             self._held > self._limits.events and len(self._matchers) > 1

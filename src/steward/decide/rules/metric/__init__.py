@@ -9,10 +9,11 @@ from __future__ import annotations
 from steward.decide.rules.metric.arranging import Arranged, arrange
 from steward.decide.rules.metric.intake import WatchCounts
 from steward.decide.rules.metric.phases import Phases, phase_frame, span_events
-from steward.decide.rules.metric.watch import MetricWatch, compile_metric
+from steward.decide.rules.metric.watch import Ended, MetricWatch, compile_metric
 
 __all__ = [
     "Arranged",
+    "Ended",
     "MetricWatch",
     "Phases",
     "WatchCounts",

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from steward.compiled import njit
 
 __all__ = [
-    "NEVER_NS", "Floats", "Longs", "Points", "Samples", "Stretches", "expire", "held", "latest",
-    "merge", "over_range",
+    "LASTS", "NEVER_NS", "Floats", "Longs", "Points", "Samples", "Stretches", "expire", "held",
+    "latest", "merge", "over_range",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 ABSENT = 19  # numbers of functions are those of `promql/functions.py`
 NEVER_NS = 2**62
+LASTS = 2**62  # the end of what has none yet
 SHORT_NS = 10 * 10**9  # a gap that is shorter than this is none
 _NEVER = np.iinfo(np.int64).min
 
@@ -313,35 +314,50 @@ def expire(
 
 
 @njit
+def _too_long(step_ns: int, gap_ns: int) -> int:
+    """Return the longest time without a look after which what held is thought to hold still."""
+    if step_ns > 0 and gap_ns < NEVER_NS:
+        return min(gap_ns, max(10 * step_ns, SHORT_NS))
+    return gap_ns
+
+
+@njit
 def held(
     values: Floats, points: Points, state: Stretches, for_ns: int, gap_ns: int
-) -> tuple[Longs, Longs]:
-    """Return at which points something had held for long enough, and since when, once a stretch.
+) -> tuple[Longs, Longs, Longs]:
+    """Return at which points something had held for long enough, since when, and until when.
 
+    That it holds is said once a stretch, with LASTS as its end, and once more when it is over.
     Something begins anew that was not looked at for more than `gap_ns`, or for ten times as long
     as before: what happened in such a gap nobody knows. Changes `state`.
     """
-    out = np.empty(len(points.t), np.int64)
-    since = np.empty(len(points.t), np.int64)
+    out = np.empty(2 * len(points.t), np.int64)
+    since = np.empty(2 * len(points.t), np.int64)
+    until = np.empty(2 * len(points.t), np.int64)
     count = 0
     for i in range(len(points.off) - 1):
         for k in range(points.off[i], points.off[i + 1]):
             at = points.t[k]
-            gap = gap_ns
-            if state.step[i] > 0 and gap_ns < NEVER_NS:
-                gap = min(gap_ns, max(10 * state.step[i], SHORT_NS))
-            if values[k] != values[k]:
+            gap = _too_long(state.step[i], gap_ns)
+            broken = state.since[i] >= 0 and at - state.last[i] > gap
+            holds = values[k] == values[k]
+            if state.told[i] and (broken or not holds):
+                out[count] = k
+                since[count] = state.since[i]
+                until[count] = min(at, state.last[i] + gap)
+                count += 1
+            if broken or not holds:
                 state.since[i] = -1
                 state.told[i] = False
-            else:
-                if state.since[i] < 0 or at - state.last[i] > gap:
+            if holds:
+                if state.since[i] < 0:
                     state.since[i] = at
-                    state.told[i] = False
                 if not state.told[i] and at - state.since[i] >= for_ns:
                     state.told[i] = True
                     out[count] = k
                     since[count] = state.since[i]
+                    until[count] = LASTS
                     count += 1
             state.step[i] = at - state.last[i] if state.last[i] > -NEVER_NS else 0
             state.last[i] = at
-    return out[:count].copy(), since[:count].copy()
+    return out[:count].copy(), since[:count].copy(), until[:count].copy()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from steward.decide.rules.metric.arranging import Arranged, arrange
 from steward.decide.rules.metric.intake import Intake, WatchCounts
-from steward.decide.rules.metric.kernels import NEVER_NS, held
+from steward.decide.rules.metric.kernels import LASTS, NEVER_NS, held
 from steward.decide.rules.metric.looking import Wanted
 from steward.decide.rules.metric.promql.checking import across, check
 from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
@@ -18,22 +19,31 @@ from steward.decide.rules.metric.promql.expression import Call, Expression, Sele
 from steward.decide.rules.metric.promql.functions import ABSENCE
 from steward.decide.rules.metric.promql.names import PHASE, Column
 from steward.decide.rules.metric.promql.parsing import parse
+from steward.decide.rules.metric.promql.vectors import Labels
 from steward.decide.rules.metric.series import Chosen
 from steward.decide.rules.metric.ways import ApartWay, Seen, Silence, TogetherWay, Way
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.rules import Item, MetricTerm
 
-__all__ = ["MOST_SERIES", "MetricWatch", "compile_metric"]
+__all__ = ["MOST_SERIES", "Ended", "MetricWatch", "compile_metric"]
 
 MOST_SERIES = 100_000  # of one term; then those silent for longest are forgotten
 _NS = 10**9
+
+
+class Ended(NamedTuple):
+    """A condition that was told holds no more, or nobody can say any longer."""
+
+    told: Item
+    until_ns: int  # when it was first seen not to hold
 
 
 class MetricWatch:
     """Reads telemetry for one metric term; state is kept for each series.
 
     `metrics` are the columns that it wants. A condition that came true is told once, and again
-    only after it has not held, or was not looked at for too long, in between.
+    only after it has not held, or was not looked at for too long, in between. `ended` are those
+    told before, or just now, of which the last look said that they are over.
     """
 
     def __init__(
@@ -53,6 +63,9 @@ class MetricWatch:
         self._again = again
         self._for_ns = round(term.for_s * _NS)
         self._clock_ns = -NEVER_NS
+        self._lasting: dict[tuple[str, Labels], Item] = {}
+        self._evicted = 0
+        self.ended: list[Ended] = []
 
     @property
     def due_ns(self) -> int:
@@ -68,6 +81,8 @@ class MetricWatch:
     def tick(self, t_ns: int) -> list[Item]:
         """Let time pass without samples: what is silent may be missed now."""
         if t_ns < self.due_ns:
+            self.ended = []
+            self._end_silent(t_ns)
             return []
         self._clock_ns = max(self._clock_ns, t_ns)
         return self._told(self._way.take(None, self._clock_ns))
@@ -105,18 +120,47 @@ class MetricWatch:
 
     def _told(self, looks: Iterator[Seen]) -> list[Item]:
         found: list[Item] = []
+        self.ended = []
         with np.errstate(all="ignore"):
             for seen in looks:
                 state = self._way.state
-                at, since = held(seen.values, seen.points, state, self._for_ns, self._way.gap_ns)
-                series = np.searchsorted(seen.points.off, at, side="right") - 1
-                columns = (series, seen.points.t[at], since, seen.values[at])
-                rows = zip(*(each.tolist() for each in columns), strict=True)
-                found += [self._item(*row) for row in rows]
+                points = seen.points
+                at, since, until = held(seen.values, points, state, self._for_ns, self._way.gap_ns)
+                series = np.searchsorted(points.off, at, side="right") - 1
+                columns = (series, points.t[at], since, until, seen.values[at])
+                for number, t_ns, since_ns, until_ns, value in zip(
+                    *(each.tolist() for each in columns), strict=True
+                ):
+                    whose = self._way.whose(number)
+                    if until_ns != LASTS:
+                        self._end(whose, until_ns)
+                        continue
+                    self._lasting[whose] = item = self._item(whose, t_ns, since_ns, value)
+                    found.append(item)
+        self._end_silent(self._clock_ns)
         return sorted(found, key=lambda item: (item.t_ns, item.entity))
 
-    def _item(self, series: int, t_ns: int, since_ns: int, value: float) -> Item:
-        entity, labels = self._way.whose(series)
+    def _end(self, whose: tuple[str, Labels], until_ns: int) -> None:
+        told = self._lasting.pop(whose, None)
+        if told is not None:
+            self.ended.append(Ended(told, max(until_ns, told.t_ns + 1)))
+
+    def _end_silent(self, clock_ns: int) -> None:
+        """End what nobody has spoken of for too long, and what had to be forgotten."""
+        if not self._lasting:
+            return
+        state, gap_ns = self._way.state, self._way.gap_ns
+        silent = np.flatnonzero(state.told & (clock_ns - state.last > gap_ns)).tolist()
+        for series in silent:
+            self._end(self._way.whose(series), int(state.last[series]) + gap_ns)
+        if self.counts.evicted != self._evicted:
+            self._evicted = self.counts.evicted
+            known = {self._way.whose(series) for series in np.flatnonzero(state.told).tolist()}
+            for whose in [each for each in self._lasting if each not in known]:
+                self._end(whose, clock_ns)
+
+    def _item(self, whose: tuple[str, Labels], t_ns: int, since_ns: int, value: float) -> Item:
+        entity, labels = whose
         return Item(
             t_ns=t_ns,
             text=f"{self.term.expr}: {value:.6g}",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
+from steward.decide.rules.matching.shape import NEVER
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,7 +16,7 @@ __all__ = ["Denials"]
 
 
 class Denials:
-    """One list per guard, ordered by when things were over."""
+    """One list per guard, ordered by when things were over; what still goes on comes last."""
 
     __slots__ = ("_counts", "_guards", "_lists", "_most")
 
@@ -33,21 +35,28 @@ class Denials:
         """Remember something for the guards of the mask."""
         for place, held in enumerate(self._lists):
             if mask >> place & 1:
+                self._close(held, seen)
                 insort(held, seen)
                 if len(held) > self._most:
                     del held[0]
                     self._counts.evicted += 1
+
+    def _close(self, held: list[Seen], seen: Seen) -> None:
+        """Forget that something still goes on, now that its end is known."""
+        place = bisect_left(held, (NEVER, seen.serial))
+        if place < len(held) and held[place].serial == seen.serial:
+            del held[place]
 
     def verdict(self, candidate: Sequence[Seen], clock_ns: int) -> tuple[int | None, int]:
         """Return the anchor of the first guard that denies, or until when one has to wait.
 
         Neither: nothing was, or can still be, in the way; the time is then 0.
         """
-        first_ns = min(each.first_ns for each in candidate)
-        last_ns = max(each.last_ns for each in candidate)
+        first_ns = min([each.first_ns for each in candidate])
+        last_ns = max([each.last_ns for each in candidate])
         for guard, held in zip(self._guards, self._lists, strict=True):
             start_ns, stop_ns = guard.span(candidate, last_ns - first_ns)
-            if any(each.first_ns <= stop_ns for each in held[bisect_left(held, (start_ns,)) :]):
+            if held and _any_within(held, start_ns, stop_ns):
                 return guard.anchor, 0
             if stop_ns + guard.slack_ns >= clock_ns:
                 return None, stop_ns + guard.slack_ns + 1
@@ -58,3 +67,8 @@ class Denials:
         for guard, held in zip(self._guards, self._lists, strict=True):
             if held and held[0].last_ns < before_ns + guard.slide_ns:
                 del held[: bisect_left(held, (before_ns + guard.slide_ns,))]
+
+
+def _any_within(held: list[Seen], start_ns: int, stop_ns: int) -> bool:
+    """Whether any part of something lies between two moments."""
+    return any(each.first_ns <= stop_ns for each in held[bisect_left(held, (start_ns,)) :])

@@ -104,7 +104,8 @@ class StrictMatcher:
             places = self._search(self._shape, self._queues)
             if places is None:
                 break
-            anchored = places if self._shape.ordered else sorted(places, key=self._when)
+            in_order = self._shape.ordered or len(places) == 1
+            anchored = places if in_order else sorted(places, key=self._when)
             candidate = [self._queues[slot][place] for slot, place in anchored]
             anchor, until_ns = self._denials.verdict(candidate, self._clock_ns)
             if anchor is not None:

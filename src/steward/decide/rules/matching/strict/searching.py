@@ -21,6 +21,8 @@ def oldest_set(shape: Shape, queues: Sequence[list[Seen]]) -> Places | None:
     Queues are ordered by when things were over. Where the first ones do not fit into the window,
     the one that began first can be part of nothing: every other choice ends later still.
     """
+    if shape.needed == (1,) and not shape.intervals:
+        return [(0, 0)]  # any thing will do, and the caller knows that there is one
     skipped: set[tuple[int, int]] = set()
     while True:
         places = _firsts(shape, queues, skipped)

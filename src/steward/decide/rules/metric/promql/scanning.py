@@ -98,7 +98,7 @@ def _unquoted(text: str) -> str:
 
 def _unescaped(found: re.Match[str]) -> str:
     code = found[1]
-    if code[0] in "ux":
+    if len(code) > 1 and code[0] in "ux":
         return chr(int(code[1:], 16))
     if len(code) == 3:
         return chr(int(code, 8))

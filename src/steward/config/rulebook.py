@@ -10,9 +10,8 @@ from steward.config.settings import RulesSettings
 from steward.decide.rules.compiling import check
 from steward.errors import StewardError, did_you_mean
 from steward.model.rules import Place, Rule, RuleStanding, RuleState
-from steward.store.packages import installed_packages, packages_folder
+from steward.store.packages import installed_packages, packages_folder, shipped
 from steward.store.rules import RuleFault, examine_rules
-from steward.store.rules.shipped import shipped_packs
 
 __all__ = ["read_standings", "running"]
 
@@ -27,10 +26,10 @@ def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, 
         return ()
     paths = [Path(each).expanduser() for each in settings.paths]
     installed, unusable = _installed(packages_folder(store))
-    packs = shipped_packs() if settings.packs else None
+    packs = [shipped()] if settings.packs and shipped().is_dir() else []
     more = _read([*installed, *paths])
     replaced = {each.id for each in more}
-    ours = [each for each in _read([packs] if packs else []) if each.id not in replaced]
+    ours = [each for each in _read(packs) if each.id not in replaced]
     standings = [*ours, *more, *unusable]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]

@@ -177,6 +177,7 @@ class Loop:
         if self.forwarding is not None:
             self._unwritten += self.forwarding.take(seen, t_s)
         self.latest.take(seen.tables)
+        self.latest.mark(seen.spans, t_s)
         self.stages.moment.fold(seen)
         return seen
 

@@ -11,11 +11,15 @@ from factories import believing, finding, job, node, view
 from steward.decide.scheduling.lend_idle import LendIdle
 from steward.model.cluster import GIB, Health
 from steward.model.decision import CallBack, Decision, Lend
+from steward.model.finding import Severity
 from steward.model.forecast import REMAINING_S, About
+from steward.model.identity import FindingId
 from steward.model.job import Checkpointing, Job, JobShape
+from steward.model.treatment import Treatment
 from steward.model.view import HEALTH_CODES, View
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
+TELL = Treatment(action="tell", advice="say it")
 
 
 def idle_holder(*waiting: Job, gpus: tuple[str, ...] = (GPU,), remaining_s: float = 1800.0) -> View:
@@ -181,3 +185,23 @@ def test_the_forecast_that_a_decision_rests_on_is_the_views_own() -> None:
     (made,) = LendIdle().decide(seen)
 
     assert made.forecasts == (column.row(0, GPU),)
+
+
+def test_a_rule_that_lends_is_heard_and_one_gpu_is_lent_once() -> None:
+    treatment = Treatment(action="lend", advice="lend it")
+    by_rule = replace(finding("j1", GPU), id=FindingId("f-rule"), treatment=treatment, weight=0.2)
+    jobs = [job("j1", on=[GPU]), job("j2"), job("j3")]
+    idle = believing(view(node("n1", 2), jobs=jobs), idle_s={GPU: 900.0})
+
+    (lent,) = LendIdle().decide(idle.with_findings((by_rule, finding("j1", GPU))))
+
+    assert (lent.findings, lent.treatment, lent.trusted) == (("f-rule",), treatment, False)
+
+
+@pytest.mark.parametrize("more", [{"severity": Severity.FAULT}, {"job": None}, {"treatment": TELL}])
+def test_gpus_of_other_findings_are_not_lent(more: dict[str, object]) -> None:
+    jobs = [job("j1", on=[GPU]), job("j2")]
+    idle = believing(view(node("n1", 2), jobs=jobs), idle_s={GPU: 900.0})
+    other = replace(finding("j1", GPU), **more)  # type: ignore[arg-type]
+
+    assert LendIdle().decide(idle.with_findings((other,))) == ()

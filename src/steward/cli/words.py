@@ -13,6 +13,7 @@ from steward.errors import StewardError
 __all__ = [
     "ago",
     "gpu_hours",
+    "log_time",
     "moment",
     "moment_ago",
     "number",
@@ -34,6 +35,17 @@ def moment(t_s: float) -> str:
         return datetime.fromtimestamp(t_s, tz=UTC).astimezone().isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
         return "an unknown time"
+
+
+def log_time(t_s: float) -> str:
+    """Write a time that a log gave; lines without one have none, only an order.
+
+    >>> log_time(0.002), log_time(812658.4)
+    ('no time', '812,658.4 s after start')
+    """
+    if t_s >= 10 * 365 * 86400.0:
+        return moment(t_s)
+    return f"{t_s:,.1f} s after start" if t_s >= 1.0 else "no time"
 
 
 def seconds(text: str, *, where: str) -> float:

@@ -67,7 +67,7 @@ def assemble(
     forwarding = Forwarding(targets) if targets else None
     if intake is not None:
         intake.decoders.update(Decoders().by_kind)
-    standings = read_standings(settings.rules)
+    standings = read_standings(settings.rules, store.path)
     stages = Stages(
         watch=Watch(
             (*make.all("collector", observe.collectors, COLLECTORS), intake)

@@ -8,28 +8,50 @@ from pathlib import Path
 
 from steward.config.settings import RulesSettings
 from steward.decide.rules.compiling import check
-from steward.errors import did_you_mean
+from steward.errors import StewardError, did_you_mean
 from steward.model.rules import Place, Rule, RuleStanding, RuleState
+from steward.store.packages import installed_packages, packages_folder, shipped
 from steward.store.rules import RuleFault, examine_rules
-from steward.store.rules.shipped import shipped_packs
 
 __all__ = ["read_standings", "running"]
 
 
-def read_standings(settings: RulesSettings) -> tuple[RuleStanding, ...]:
-    """Return all rules that the settings name, also those that are off or faulty."""
+def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, ...]:
+    """Return all rules that there are for a site, also those that are off or faulty.
+
+    These are ours, those of packages that were installed, and those of the paths in the settings. A
+    site's own rule replaces one of ours with the same id.
+    """
     if not settings.on:
         return ()
     paths = [Path(each).expanduser() for each in settings.paths]
-    packs = shipped_packs() if settings.packs else None
-    parsed = examine_rules([*([packs] if packs else []), *paths])
-    standings = [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
-    known = {each.id for each in standings}
-    standings += _unread(parsed.faults, known)
+    installed, unusable = _installed(packages_folder(store))
+    packs = [shipped()] if settings.packs and shipped().is_dir() else []
+    more = _read([*installed, *paths])
+    replaced = {each.id for each in more}
+    ours = [each for each in _read(packs) if each.id not in replaced]
+    standings = [*ours, *more, *unusable]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
     standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]
     return tuple(sorted(standings, key=lambda each: (each.pack, each.id)))
+
+
+def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
+    """Return where the rules of packages lie, and what is wrong where they cannot be used."""
+    try:
+        return [each.folder for each in installed_packages(folder)], []
+    except StewardError as fault:
+        why = f"{fault.problem} ({fault.hint})" if fault.hint else fault.problem
+        place = Place(file=fault.where)
+        return [], [RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)]
+
+
+def _read(paths: Sequence[Path]) -> list[RuleStanding]:
+    parsed = examine_rules(paths)
+    standings = [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
+    known = {each.id for each in standings}
+    return [*standings, *_unread(parsed.faults, known)]
 
 
 def running(standings: Iterable[RuleStanding]) -> tuple[Rule, ...]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from steward.decide.rules.compiling import check
 from steward.errors import StewardError
 from steward.inspection.feeding import LogFeed, TelemetryFeed
 from steward.model.rules import Node, Rule, Stream
-from steward.store.rules import read_rules
+from steward.store.rules import RuleFault, examine_rules
 
-__all__ = ["Example", "RuleFolder", "examples_beside", "rule_folders", "sources_of"]
+__all__ = ["Collection", "Example", "RuleFolder", "examples_beside", "rule_folders", "sources_of"]
 
+RULE_FILE = "rule.yaml"
 _EXAMPLE = re.compile(
     r"(?P<name>test(?P<silent>-fp)?(?:-[\w-]+)?)(?:\.(?P<source>[\w.-]+?))?"
     r"\.(?P<kind>log|csv|parquet)(?:\.gz|\.zst)?"
@@ -55,26 +59,106 @@ class RuleFolder:
     silent: tuple[Example, ...]
 
 
-def rule_folders(folder: Path, *, lenient: bool) -> tuple[RuleFolder, ...]:
-    """Find all folders below that hold a rule, and read them; all faults at once."""
-    files = sorted(_rule_files(folder))
-    if not files:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """All rules below a folder, and those that cannot be tried: what they are called, and why."""
+
+    folders: tuple[RuleFolder, ...]
+    broken: tuple[tuple[str, str], ...] = ()
+
+
+def rule_folders(folder: Path, *, lenient: bool) -> Collection:
+    """Find all folders below that hold a rule, and read them.
+
+    The rule is in `rule.yaml`, or in the only file of rules there. What is wrong with one does not
+    keep the others from being tried.
+    """
+    places, unreadable = _places(folder)
+    files = [file for files in places.values() for file in files]
+    parsed = examine_rules(files, lenient=lenient)
+    read = {str(file): _Read(file=file) for file in files}
+    for fault in parsed.faults:
+        read[fault.place.file].faults.append(fault)
+    for rule in parsed.rules:
+        one = read[rule.place.file]
+        one.rules.append(rule)
+        one.faults += [
+            RuleFault(place=each.place, problem=each.problem, hint=each.hint, rule=rule.id)
+            for each in check(rule)
+        ]
+    tried = [_tried(place, [read[str(file)] for file in files]) for place, files in places.items()]
+    found = Collection(
+        folders=tuple(each for each in tried if isinstance(each, RuleFolder)),
+        broken=(*unreadable, *(each for each in tried if isinstance(each, tuple))),
+    )
+    if not found.folders and not found.broken:
         raise StewardError(
             "there is no rule in it",
             where=str(folder),
             hint="give a folder that has one folder per rule, with rule.yaml and test.log in it; "
             "`steward rules new NAME` makes one",
         )
-    rules = read_rules(files, lenient=lenient)
-    by_file: dict[str, Rule] = {rule.place.file: rule for rule in rules}
-    return tuple(_with_examples(by_file[str(file)], file.parent) for file in files)
+    return found
 
 
-def _rule_files(folder: Path) -> list[Path]:
-    if not folder.exists():
-        raise StewardError("no such folder", where=str(folder), hint="check the name")
-    found = [*folder.glob("rule.yaml"), *folder.glob("*/rule.yaml"), *folder.glob("*/*/rule.yaml")]
-    return list(dict.fromkeys(found))
+@dataclass(slots=True, kw_only=True)
+class _Read:
+    """What came of one file."""
+
+    file: Path
+    rules: list[Rule] = field(default_factory=list)
+    faults: list[RuleFault] = field(default_factory=list)
+
+
+def _places(folder: Path) -> tuple[dict[Path, list[Path]], list[tuple[str, str]]]:
+    """Return the files of each folder that may hold its rule, and folders that cannot be read."""
+    if not folder.is_dir():
+        problem = "this is no folder" if folder.exists() else "no such folder"
+        hint = "give the folder that has one folder per rule"
+        raise StewardError(problem, where=str(folder), hint=hint)
+    places: dict[Path, list[Path]] = {}
+    unreadable: list[tuple[str, str]] = []
+    seen: set[str] = set()  # links may lead to where we have been
+
+    def refused(fault: OSError) -> None:
+        unreadable.append((Path(fault.filename).name, f"it cannot be read: {fault.strerror}"))
+
+    for where, folders, names in os.walk(folder, onerror=refused, followlinks=True):
+        real = os.path.realpath(where)
+        folders[:] = sorted(each for each in folders if real not in seen and each[0] != ".")
+        if real not in seen:
+            places[Path(where)] = _candidates(Path(where), names)
+        seen.add(real)
+    return places, unreadable
+
+
+def _candidates(place: Path, names: Sequence[str]) -> list[Path]:
+    if RULE_FILE in names:
+        return [place / RULE_FILE]
+    return [place / each for each in sorted(names) if each.endswith((".yaml", ".yml"))]
+
+
+def _tried(place: Path, read: Sequence[_Read]) -> RuleFolder | tuple[str, str] | None:
+    """Return the rule of a folder, why there is none, or nothing where none is expected."""
+    firing, silent = examples_beside(place)
+    expected = [
+        each
+        for each in read
+        if each.rules or each.file.name == RULE_FILE or (each.faults and (firing or silent))
+    ]
+    if not expected:
+        return None
+    if len(expected) > 1:
+        names = ", ".join(each.file.name for each in expected)
+        return place.name, f"it has {len(expected)} files of rules ({names}); a folder has one rule"
+    rules, faults = expected[0].rules, expected[0].faults
+    if faults:
+        name = next((each.rule for each in faults if each.rule), place.name)
+        return name, "; ".join(map(str, faults))
+    if len(rules) != 1:
+        ids = f": {', '.join(each.id for each in rules)}" if rules else ""
+        return place.name, f"{expected[0].file} has {len(rules)} rules{ids}; a folder has one rule"
+    return RuleFolder(rule=rules[0], folder=place, firing=firing, silent=silent)
 
 
 def sources_of(node: Node) -> tuple[str, ...]:
@@ -82,11 +166,6 @@ def sources_of(node: Node) -> tuple[str, ...]:
     below = [sources_of(each.what) for each in node.clauses if isinstance(each.what, Node)]
     named = [node.source, *(name for names in below for name in names)]
     return tuple(dict.fromkeys(name for name in named if name))
-
-
-def _with_examples(rule: Rule, folder: Path) -> RuleFolder:
-    firing, silent = examples_beside(folder)
-    return RuleFolder(rule=rule, folder=folder, firing=firing, silent=silent)
 
 
 def examples_beside(folder: Path) -> tuple[tuple[Example, ...], tuple[Example, ...]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.errors import StewardError
-from steward.model.frame import ENTITY, T_S, Frame
+from steward.model.frame import ENTITY, T_S, Frame, empty_frame
 from steward.model.metrics import METRICS
 from steward.model.outcome import Interval
 from steward.model.rules import MetricTerm
@@ -59,6 +59,8 @@ class RecordedMeter:
 
     def _read(self, watch: MetricWatch, about: Sequence[str], from_s: float, to_s: float) -> Frame:
         metrics = sorted(watch.metrics & _KNOWN)
+        if not metrics:
+            return empty_frame()
         frame = self._telemetry.read(
             entities=list(about), metrics=metrics, from_s=from_s, to_s=to_s
         )

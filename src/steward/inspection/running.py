@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from steward.decide.rules.engine import Engine
 from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.inspection.feeding import Feed, LogFeed, Piece, TelemetryFeed, feed
 from steward.inspection.report import Gathering, RunReport, StreamReport
 from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
-from steward.observe.logs import Following, Tally, follow
+from steward.observe.logs import Following, Tally
 
 __all__ = ["Listeners", "follow_rules", "run_rules"]
 
@@ -75,19 +74,19 @@ def _few_collections() -> Iterator[None]:
 
 def follow_rules(
     rules: Sequence[Rule],
-    paths: Sequence[Path],
+    blocks: Iterable[LogBlock | None],
     *,
     mode: Mode,
     following: Following,
     tell: Listeners,
-    metrics: Metrics = compile_metric,
 ) -> RunReport:
-    """Read what is written to files until somebody stops it (Ctrl-C), then decide about the rest.
+    """Read what is written until somebody stops it, or until it ends by itself.
 
-    While nothing comes, time passes for each stream by its own clock.
+    While nothing comes, time passes for each stream by its own clock. What still waits when
+    somebody stops it is no finding: nobody knows what would have come.
     """
     began_s = time.perf_counter()
-    engine = Engine(rules, mode=mode, compile_metric=metrics)
+    engine = Engine(rules, mode=mode)
     gathering = Gathering(rules)
 
     def told(hits: Iterable[Hit]) -> None:
@@ -97,18 +96,16 @@ def follow_rules(
 
     behind_ns: dict[str, int] = {}
     streams: dict[str, Stream] = {}
-    try:
-        for block in follow(paths, following):
-            if block is None:
-                told(engine.tick(time.time_ns(), behind_ns=behind_ns))
-                continue
-            streams[block.stream.name] = block.stream
-            _note_clock(block, behind_ns)
-            told(engine.read(block))
-            tell.piece(block)
-    except KeyboardInterrupt:
-        pass  # that is how one ends it
-    told(engine.finish())
+    for block in blocks:
+        if block is None:
+            told(engine.tick(time.time_ns(), behind_ns=behind_ns))
+            continue
+        streams[block.stream.name] = block.stream
+        _note_clock(block, behind_ns)
+        told(engine.read(block))
+        tell.piece(block)
+    if not following.stop.is_set():
+        told(engine.finish())
     logs = [
         (streams.get(name, Stream(name=name)), each) for name, each in following.tallies.items()
     ]

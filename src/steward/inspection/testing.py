@@ -7,13 +7,13 @@ examples of other rules it should stay silent, too: those that fire there are co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from steward.decide.rules.engine import Engine
 from steward.errors import StewardError
 from steward.inspection.feeding import feed
-from steward.inspection.folders import Example, RuleFolder
+from steward.inspection.folders import Collection, Example, RuleFolder
 from steward.model.rules import Mode
 
 __all__ = ["Failure", "TestReport", "judge"]
@@ -57,7 +57,7 @@ class _Tested:
 
 
 def judge(
-    folders: Sequence[RuleFolder],
+    found: Collection,
     *,
     mode: Mode,
     proof_needed: bool,
@@ -69,9 +69,9 @@ def judge(
     at it; in `compat` every rule looks at every log, as when a log is piped in. With `proof_needed`
     a rule without a silent example fails.
     """
-    engine = Engine([each.rule for each in folders], mode=mode)
+    engine = Engine([each.rule for each in found.folders], mode=mode)
     tested: dict[str, _Tested] = {}
-    for each in folders:
+    for each in found.folders:
         progress(each.rule.id)
         tested[each.rule.id] = _test(each, engine, mode=mode, proof_needed=proof_needed)
     cross = [
@@ -79,11 +79,12 @@ def judge(
         for rule, result in tested.items()
         for other, hits in sorted(result.others.items())
     ]
+    broken = [_failure(name, why) for name, why in found.broken]
     return TestReport(
-        rules=len(folders),
+        rules=len(found.folders) + len(broken),
         fired=sum(each.fired for each in tested.values()),
         silent_ok=sum(each.silent for each in tested.values()),
-        failed=tuple(failure for each in tested.values() for failure in each.failures),
+        failed=(*broken, *(failure for each in tested.values() for failure in each.failures)),
         cross_rule_false_hits=len(cross),
         cross_rule=tuple(cross),
         hits={rule: each.hits for rule, each in tested.items()},

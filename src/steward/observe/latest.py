@@ -1,6 +1,7 @@
 """The newest value of everything, for those who come and look: `/metrics`, and `observe top`.
 
-A table per kind of entity, one row per entity, one column per metric, each value with its time.
+A table per kind of entity, one row per entity, one column per metric, each value with its time;
+and the phases that last.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.metric import Metric
 from steward.model.metrics import CANONICAL, aliases_from
+from steward.model.span import Span
 
 __all__ = ["Latest", "LatestColumn"]
 
@@ -37,9 +39,10 @@ class Latest:
     """Takes frames as they come, oldest first. Safe for one who writes and many who read."""
 
     def __init__(self, *, most_entities: int = MOST_ENTITIES) -> None:
-        self.dropped = 0  # rows of entities for which there was no room
+        self.dropped = 0  # rows of entities, and phases, for which there was no room
         self._most = most_entities
         self._grids: dict[str, _Grid] = {}
+        self._phases: dict[str, Span] = {}
         self._lock = threading.Lock()
 
     def take(self, frames: Iterable[Frame]) -> None:
@@ -65,6 +68,26 @@ class Latest:
                 for name, entities, values in grid.columns(since_s)
             ]
         return iter(sorted(found, key=lambda each: each.metric.name))
+
+    def mark(self, spans: Iterable[Span], t_s: float) -> None:
+        """Remember the phases that last; one that has not ended within a day never will."""
+        marked = {span.id: span for span in spans if span.kind == "phase"}
+        with self._lock:
+            self._phases = {
+                id_: span
+                for id_, span in (self._phases | marked).items()
+                if (span.to_s is None or span.to_s > t_s) and span.from_s > t_s - SILENT_S
+            }
+            surplus = sorted(self._phases, key=lambda id_: self._phases[id_].from_s)[: -self._most]
+            for id_ in surplus:
+                del self._phases[id_]
+            self.dropped += len(surplus)
+
+    def phases(self) -> list[tuple[str, str]]:
+        """Return who is in which phase, each once; `n01/*` says no more than `n01`."""
+        with self._lock:
+            found = {(span.entity, span.name) for span in self._phases.values()}
+        return sorted(each for each in found if not each[0].endswith("/*"))
 
 
 class _Grid:

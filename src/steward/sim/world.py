@@ -17,6 +17,7 @@ from steward.model.identity import DecisionId, GpuId
 from steward.model.metrics import CANONICAL
 from steward.sim.engine import Engine
 from steward.sim.frames import Sampler
+from steward.sim.kernel import kernel_lines
 from steward.sim.meter import Truth
 from steward.sim.scenario import Scenario
 from steward.sim.workload import Script, Workload
@@ -65,7 +66,11 @@ class World:
                 return self._introduction()
             news = self._engine.news()
             return Observation(
-                frame=self._sampler.drain(), events=news.events, jobs=news.jobs, health=news.health
+                frame=self._sampler.drain(),
+                events=news.events,
+                lines=kernel_lines(news.events),
+                jobs=news.jobs,
+                health=news.health,
             )
 
     def _move_to(self, t_s: float) -> None:

@@ -130,6 +130,34 @@ def test_clocks_that_run_backwards_are_counted(mode: Mode) -> None:
     assert [hit.t_ns for hit in hits if hit.rule == "S"] == [5, 1]  # no window: any time will do
 
 
+HOUR = 3600 * 10**9
+
+
+def test_a_clock_that_was_set_back_does_not_blind_strict_rules() -> None:
+    engine = Engine([rule(PAIR), rule(ALONE, "N")], mode=Mode.STRICT)
+    engine.read(block_of([(5 * HOUR, "<A>")]))
+    past = [(HOUR + number, "x") for number in range(60)]
+
+    certain = engine.read(block_of([*past, (HOUR + 100, "<A>"), (HOUR + 101, "<B>")]))
+
+    pairs = [[item.t_ns for item in hit.items] for hit in certain if hit.rule == "R-0001"]
+    assert pairs == [[HOUR + 100, HOUR + 101]]
+    assert [hit.t_ns for hit in certain if hit.rule == "N"] == [5 * HOUR]  # nothing can deny it now
+    assert engine.counts.set_back == 1
+
+
+def test_a_few_stragglers_do_not_make_it_forget_what_has_begun() -> None:
+    engine = Engine([rule(PAIR)], mode=Mode.STRICT)
+    now = 5 * HOUR
+    engine.read(block_of([(now, "<A>")]))
+    for number in range(3):
+        engine.read(block_of([(number, "x")] * 20))
+        engine.read(block_of([(now + 1, "x")]))
+
+    assert len(engine.read(block_of([(now + 2, "<B>")]))) == 1
+    assert engine.counts.set_back == 0
+
+
 def test_an_engine_begins_anew_with_the_same_rules() -> None:
     engine = Engine([rule(PAIR)])
     engine.read(block_of([(1, "<A>")]))
@@ -282,3 +310,27 @@ def test_times_may_be_as_early_and_as_late_as_numbers_go() -> None:
     assert engine.read(block) == []
     assert engine.counts.late == 0
     assert block.t_ns.dtype == np.int64
+
+
+def test_clocks_that_are_behind_are_given_the_time_they_need() -> None:
+    engine = Engine([rule(ALONE)])
+    engine.read(block_of([(1, "<A>")], Stream(name="slow")))
+    engine.read(block_of([(101, "<A>")], Stream(name="right")))
+
+    early = engine.tick(112, behind_ns={"slow": 105})
+    late = engine.tick(117, behind_ns={"slow": 105})
+
+    assert [hit.items[0].stream for hit in early] == ["right"]
+    assert [(hit.items[0].stream, hit.fired_ns) for hit in late] == [("slow", 12)]
+
+
+def test_streams_that_are_expected_may_be_behind() -> None:
+    inner = [node_of(SINGLE, source=each) for each in ("one", "two")]
+    clauses = tuple(Clause(what=each) for each in inner)
+    joined = Node(kind="set", clauses=clauses, window_ns=10)
+    engine = Engine([rule_of(joined, "R-0002")])
+    engine.expect(["a", "b"])
+    engine.read(block_of([(1, "<A>")], Stream(name="a", source="one")))
+
+    assert engine.tick(100, behind_ns={"b": 95}) == []
+    assert len(engine.read(block_of([(6, "<A>")], Stream(name="b", source="two")))) == 1

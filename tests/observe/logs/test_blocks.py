@@ -71,6 +71,29 @@ def test_preq_joins_them_with_nothing_between_and_drops_what_comes_before() -> N
     assert (tally.dropped, tally.unparsed, tally.entries) == (2, 4, 2)
 
 
+@pytest.mark.parametrize("before", [b"header\n", b"\n", b"a\nb\nc\n"])
+def test_preq_knows_a_format_by_a_last_line_that_has_no_end(before: bytes) -> None:
+    tally = Tally()
+
+    seen = entries(before + at(1)[:-1], Mode.COMPAT, tally)
+
+    assert [row[2] for row in seen] == [at(1)[:-1]]
+    assert tally.dropped == before.count(b"\n")
+
+
+def test_strict_knows_a_format_by_a_last_line_that_has_no_end() -> None:
+    tally = Tally()
+
+    seen = entries(b"a long header of this file without any time\n" + at(1)[:-1], tally=tally)
+
+    assert [(row[2], row[4]) for row in seen][1:] == [(at(1)[:-1], True)]
+    assert tally.format == "iso"
+
+
+def test_empty_lines_that_come_first_are_no_entry() -> None:
+    assert texts(b"\n" * 40 + at(1), block_bytes=16) == [at(1)[:-1]]
+
+
 def test_in_preq_a_broken_line_without_a_time_is_dropped_and_strict_keeps_it() -> None:
     data = at(1, "a") + b"\xff\xfe\n" + b"ok\n"
     tally = Tally()
@@ -114,6 +137,15 @@ def test_where_most_lines_have_no_time_only_indented_ones_are_joined() -> None:
     data = at(1, "start") + b"step 1\n  detail\nstep 2\n}\nstep 3\n"
 
     assert texts(data) == [at(1, "start")[:-1], b"step 1\n  detail", b"step 2\n}", b"step 3"]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_few_lines_that_all_begin_differently_are_one_message(mode: Mode) -> None:
+    trace = b"Traceback (most recent call last):\n  File x\nValueError: y\n"
+
+    (only,) = texts(at(1, "failed") + trace, mode)
+
+    assert only.endswith(b"ValueError: y")
 
 
 def test_lines_of_a_file_without_any_time_have_their_number_as_time() -> None:

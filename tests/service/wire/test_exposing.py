@@ -12,6 +12,7 @@ from factories import job, node, samples, view
 from service.house import MakeHouse
 from steward.clients.wire.exposition import decode_text, labels_of_text
 from steward.model.metrics import METRICS
+from steward.model.span import Span
 from steward.observe.latest import Latest
 from steward.observe.receive import Sorter, observation_of
 from steward.observe.translate import place_series
@@ -103,3 +104,36 @@ def test_many_rows_of_one_entity_are_one_series() -> None:
 
     assert shown.series == 1
     assert shown.text.endswith('{node="n1"} 4.0\n')
+
+
+def phase(
+    name: str, *, to_s: float | None = None, entity: str = "n1@8", kind: str = "phase"
+) -> Span:
+    return Span(id=f"{entity}:{name}", entity=entity, kind=kind, name=name, from_s=5.0, to_s=to_s)
+
+
+def test_a_phase_is_exposed_while_it_lasts() -> None:
+    latest = Latest()
+    latest.mark([phase("compile"), phase("9", kind="job"), phase("load", entity="n1/*")], 10.0)
+
+    during = expose(latest, since_s=0.0, held={})
+    latest.mark([phase("compile", to_s=20.0)], 20.0)
+    after = expose(latest, since_s=0.0, held={})
+
+    families = list(text_string_to_metric_families(during.text))
+    assert [(each.labels, each.value) for family in families for each in family.samples] == [
+        ({"node": "n1", "job_id": "8", "phase": "compile"}, 1.0)
+    ]
+    assert during.series == 1
+    assert (after.text, after.series) == ("", 0)
+
+
+def test_phases_that_nobody_ended_are_forgotten_and_too_many_are_counted() -> None:
+    latest = Latest(most_entities=2)
+
+    latest.mark([phase("a"), phase("b"), phase("c")], 10.0)
+
+    assert len(latest.phases()) == 2
+    assert latest.dropped == 1
+    latest.mark([], 10.0 + 2 * 86_400)
+    assert latest.phases() == []

@@ -6,7 +6,7 @@ import pytest
 
 from rule_texts import file, only_problem, problems, remarks, root
 from steward.model.rules import MetricTerm, Node, Term
-from steward.store.rules import examine_text
+from steward.store.rules import examine_text, parse_rules
 
 LEAF = "set: {event: {source: %s}, match: [x]}"
 ORIGIN = "set: {event: {source: %s, origin: true}, match: [x]}"
@@ -334,6 +334,25 @@ def test_joins_are_on_attributes_or_on_what_is_extracted() -> None:
     assert fault.problem.startswith("nothing gives 'pdo' to join on; known: container, gpu")
     assert fault.hint == "did you mean 'pod'?"
     assert remarks(file(rule % ("cluster", "x")), lenient=True)
+    (lenient,) = parse_rules(file(rule % ("cluster, gpu", "x")), lenient=True)
+    assert lenient.root.correlations == ("gpu",)
+
+
+def test_what_others_call_host_and_container_is_understood_unless_a_line_gives_it() -> None:
+    rule = "set: {correlations: [hostname, container_id], event: {source: a}, match: [%s]}"
+    extract = "{value: x, extract: [{name: hostname, regex: y}]}"
+
+    assert root(rule % "x").correlations == ("host", "container")
+    assert root(rule % extract).correlations == ("hostname", "container")
+
+
+def test_a_fault_is_not_told_twice() -> None:
+    rule = "set: {event: %s, window: 1s, match: [{value: x, count: %s}]}"
+
+    assert problems(file(rule % ("{source: a}", '"3"'))) == [
+        '4:69 `count` is a whole number, not "3" in quotes'
+    ]
+    assert problems(file(rule % ("{}", "3"))) == ["4:18 `source` is missing in `event`"]
 
 
 def test_a_node_can_join_on_what_its_children_extract() -> None:

@@ -10,7 +10,11 @@ import typer
 from steward.cli.rules.check import check
 from steward.cli.rules.examples import examine
 from steward.cli.rules.explain import explain
+from steward.cli.rules.listing import list_rules
+from steward.cli.rules.new import new
 from steward.cli.rules.run import run
+from steward.cli.rules.sharing import install, pack, packages, remove
+from steward.cli.rules.stats import stats
 
 __all__ = ["app"]
 
@@ -18,7 +22,14 @@ app = typer.Typer(
     help="Check rules, test them on their examples, run them over logs and telemetry, share them.",
     no_args_is_help=True,
 )
-app.command(name="check")(check)
-app.command(name="test")(examine)
 app.command(name="run")(run)
 app.command(name="explain")(explain)
+app.command(name="list")(list_rules)
+app.command(name="new")(new)
+app.command(name="check")(check)
+app.command(name="test")(examine)
+app.command(name="stats")(stats)
+app.command(name="pack")(pack)
+app.command(name="install")(install)
+app.command(name="packages")(packages)
+app.command(name="remove")(remove)

@@ -45,8 +45,8 @@ def examine(
 
     mode = mode_of(compat=compat, strict=strict)
     with waiting("testing rules"):
-        folders = rule_folders(folder, lenient=True)
-        report = judge(folders, mode=mode, proof_needed=proof)
+        found = rule_folders(folder, lenient=True)
+        report = judge(found, mode=mode, proof_needed=proof)
     if as_json:
         print_json(
             {

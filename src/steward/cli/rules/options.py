@@ -57,8 +57,8 @@ Sources = Annotated[
     typer.Option(
         "--source",
         metavar="NAME=PATTERN",
-        help="What rules call a log, as cre.log.kernel='*/kern.log*'; may be repeated. A log "
-        "without a name is looked at by every rule.",
+        help="What rules call a log, as cre.log.kernel='kern.log*', or - for a pipe; may be "
+        "repeated. A log without a name is looked at by every rule.",
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -128,7 +129,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
             feeds = [_asked_feed(since), *feeds]
         report = _run(chosen, feeds, mode, metrics)
         report = replace(report, notes=(*report.notes, *notes))
-    write(report, form, out, at_least=worst, telemetry=telemetry or ())
+    write(report, form, out, at_least=worst, telemetry=telemetry or (), followed=follow)
     raise typer.Exit(1 if report.at_least(worst) else 0)
 
 
@@ -173,7 +174,10 @@ def _feeds(
     if len(named) < len(logs):
         feeds.append(_stdin(patterns))
     feeds += [TelemetryFeed(path=path) for path in telemetry]
-    return feeds, _left_out(found.skipped)
+    notes = _left_out(found.skipped)
+    if named and not found.streams:
+        notes.append(f"no log was found in {', '.join(str(path) for path in named)}")
+    return feeds, notes
 
 
 def _left_out(skipped: Mapping[str, str]) -> list[str]:
@@ -237,13 +241,23 @@ def _follow(
     from functools import partial
 
     from steward.inspection.running import follow_rules
-    from steward.observe.logs import Following, Reading, stream_of
+    from steward.model.rules import Stream
+    from steward.observe.logs import Following, Reading, follow, follow_pipe, stream_of
 
     following = Following(
         reading=Reading(mode=mode),
         from_start=not new,
         stream_of=partial(stream_of, sources=patterns),
     )
+    piped = [path for path in logs if str(path) == STDIN]
+    if piped and len(logs) > 1:
+        raise StewardError("a pipe and files cannot be followed together", hint="follow one")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: following.stop.set())
+    for path in (path for path in logs if not piped and not path.exists()):
+        print_note(f"there is no {path} yet: waiting for it")
     print_note(f"following with {len(chosen.rules)} rules; Ctrl-C ends it")
+    stream = Stream(name="stdin", source=patterns.get(STDIN, ""))
+    blocks = follow_pipe(sys.stdin.buffer, stream, following) if piped else follow(logs, following)
     tell = tell_hits(chosen.rules, as_json=as_json)
-    return follow_rules(chosen.rules, logs, mode=mode, following=following, tell=tell)
+    return follow_rules(chosen.rules, blocks, mode=mode, following=following, tell=tell)

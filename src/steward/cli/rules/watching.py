@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from steward.cli.output import clean, plain
-from steward.cli.words import moment
+from steward.cli.words import log_time
 
 if TYPE_CHECKING:
     from steward.inspection.feeding import Piece
@@ -82,7 +82,7 @@ def hit_line(hit: Hit, rule: Rule) -> str:
     where = f" [{last.stream}:{last.line}]" if last is not None and last.stream else ""
     entity = f" {hit.entity}" if hit.entity else ""
     text = last.text.splitlines()[0] if last is not None and last.text else ""
-    words = f"{moment(hit.t_ns / NS_PER_S)} {rule.severity.word} {rule.id}{entity} {rule.title}"
+    words = f"{log_time(hit.t_ns / NS_PER_S)} {rule.severity.word} {rule.id}{entity} {rule.title}"
     return clean(f"{words}{where}: {text[:300]}")
 
 

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Lane", "Lanes"]
 
+SET_BACK_NS = 3600 * 10**9
+SET_BACK_ENTRIES = 50  # a few from long ago are stragglers
+
 
 class Lane:
     """One stream of one entity: its clock, and the matchers that have seen something of it."""
 
-    __slots__ = ("clock_ns", "dues", "held", "matchers", "stream")
+    __slots__ = ("behind", "clock_ns", "dues", "held", "matchers", "stream")
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -28,6 +31,18 @@ class Lane:
         self.matchers: dict[Leaf, Matcher] = {}
         self.dues: list[tuple[int, int, Leaf]] = []  # may name times that are no longer waited for
         self.held = 0
+        self.behind = 0  # entries in a row that were far behind the clock
+
+    def is_set_back(self, newest_ns: int, entries: int) -> bool:
+        """Say whether so much has come from long ago, and nothing else, that this is now."""
+        self.behind = self.behind + entries if newest_ns < self.clock_ns - SET_BACK_NS else 0
+        return self.behind >= SET_BACK_ENTRIES
+
+    def begin_again(self) -> None:
+        """Forget the time, and what was seen."""
+        self.clock_ns, self.behind = -NEVER, 0
+        self.matchers.clear()
+        self.dues.clear()
 
     def wait_for(self, due_ns: int, leaf: Leaf) -> None:
         """Remember when to come back to a matcher."""

@@ -56,6 +56,8 @@ class Reader:
         """Return what matched by now."""
         lane = self._lanes.of(block.stream)
         if len(block):
+            if not self._drops_late and lane.is_set_back(int(block.t_ns.max()), len(block)):
+                self._begin_again(lane)
             clock_ns = np.maximum(np.maximum.accumulate(block.t_ns), lane.clock_ns)
             self._counts.late += int(np.count_nonzero(block.t_ns < clock_ns))
             route = self._routes.of(block.stream.source)
@@ -78,10 +80,19 @@ class Reader:
     def finish(self) -> Matched:
         """Decide about all that waits, each at the moment from which nothing can deny it."""
         for lane in self._lanes.waiting():
-            while (due := lane.next_due()) is not None:
-                due_ns, leaf = due
-                self._pass_on(leaf, lane.tick(leaf, due_ns))
+            self._decide(lane)
         return self._matched()
+
+    def _decide(self, lane: Lane) -> None:
+        while (due := lane.next_due()) is not None:
+            due_ns, leaf = due
+            self._pass_on(leaf, lane.tick(leaf, due_ns))
+
+    def _begin_again(self, lane: Lane) -> None:
+        """Go on from an earlier time: a clock was set back, and will not catch up for long."""
+        self._decide(lane)
+        self._counts.set_back += 1
+        lane.begin_again()
 
     def _feed(
         self, lane: Lane, leaf: Leaf, candidates: Sequence[Candidate], clock_ns: Longs

@@ -54,7 +54,7 @@ class Treat:
             t_s=view.t_s,
             policy=self.name,
             action=action,
-            because=f"{finding.title}; rule {finding.rule} advises: {treatment.advice}",
+            because=f"{finding.title}, says rule {finding.rule}",
             findings=(finding.id,),
             forecasts=(),
             expects=Expectation(low=0.0, mid=0.0, high=0.0),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from steward.observe.logs.blocks import read_blocks
 from steward.observe.logs.entries import Reading
-from steward.observe.logs.following import Following, follow
+from steward.observe.logs.following import Following, follow, follow_pipe
 from steward.observe.logs.formats import Stamp, stamp
 from steward.observe.logs.opening import Source
 from steward.observe.logs.streams import Found, stream_of, streams_of
@@ -23,6 +23,7 @@ __all__ = [
     "Stamp",
     "Tally",
     "follow",
+    "follow_pipe",
     "read_blocks",
     "stamp",
     "stream_of",

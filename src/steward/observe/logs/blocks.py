@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from steward.model.rules import LogBlock, Mode, Stream
@@ -69,7 +70,11 @@ def _entries(source: Source, reading: Reading, stream: Stream, tally: Tally) -> 
     entries = Entries(reading, years, stream, tally)
     tally.files += 1
     name = where(source)
-    for data in _whole_lines(source, reading, tally):
+    raw = _gathered(source, reading, tally)
+    first = next(raw, b"")
+    if reading.mode is Mode.COMPAT:  # preq also looks at a last line that has no end
+        entries.look(first[:SAMPLE_BYTES], name)
+    for data in _whole_lines(chain([first], raw), source, reading, tally):
         block = entries.take(data, final=False, where=name)
         if block is not None:
             yield block
@@ -78,10 +83,12 @@ def _entries(source: Source, reading: Reading, stream: Stream, tally: Tally) -> 
         yield block
 
 
-def _whole_lines(source: Source, reading: Reading, tally: Tally) -> Iterator[bytes]:
+def _whole_lines(
+    raw: Iterable[bytes], source: Source, reading: Reading, tally: Tally
+) -> Iterator[bytes]:
     """Yield pieces that end in a line end; what is too long is cut, or (`compat`) ends the file."""
     begun, skipping, longest = b"", False, reading.longest_bytes
-    for read in _gathered(source, reading, tally):
+    for read in raw:
         piece = read
         if skipping:  # to the end of a line whose beginning is in `begun`
             piece = piece[piece.find(b"\n") :] if b"\n" in piece else b""

@@ -123,12 +123,13 @@ class Entries:
         begins = self._looked_bytes < SAMPLE_BYTES
         least = 2 * self._looked_bytes if begins else self._looked_bytes + _AGAIN_BYTES
         done = self._looked_bytes and (not self._strict or (self.detected.formats and not begins))
-        if done or self._seen_bytes < least:
+        last = not self.detected.formats and not data.endswith(b"\n")  # nothing follows
+        if done or (self._seen_bytes < least and not last):
             return
         self._looked_bytes = self._seen_bytes
         self._head = (self._head + data)[:SAMPLE_BYTES] if begins else b""
         sample = data if begins else data[-SAMPLE_BYTES:]
-        self._detect(max(self._head, sample, key=len), where)
+        self._detect(max(self._head, sample, key=len) + b"\n" * (self._strict and last), where)
 
     def _detect(self, data: bytes, where: str) -> None:
         reading = self._reading
@@ -163,7 +164,7 @@ class Entries:
         used = len(cut)
         if not final:
             heads = np.flatnonzero(role == kernels.HEAD)
-            used = int(heads[-1]) if len(heads) else 0
+            used = int(heads[-1]) if len(heads) else used  # without a head all are left out
         self._count(cut, times, broken, role)
         self._tally.cut += whole_entries if final or used else 0
         block = self._block(cut, times, role, used)
@@ -173,7 +174,7 @@ class Entries:
     def _fold(self) -> int:
         if not self.detected.formats and self._reading.stamp is None:
             return kernels.FOLD_NOTHING
-        if self._strict and 2 * self.detected.read < self.detected.lines:
+        if self.detected.loose:
             return kernels.FOLD_INDENTED
         return kernels.FOLD_ALL
 

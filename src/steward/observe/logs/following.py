@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from steward.clients.logs.log_files import FileFollower, FileLines
 from steward.clients.logs.waking import Waking
@@ -18,9 +20,10 @@ from steward.observe.logs.formats.detecting import SAMPLE_BYTES
 from steward.observe.logs.streams import LOG_NAMES, stream_of
 from steward.observe.logs.tally import Tally
 
-__all__ = ["Following", "follow"]
+__all__ = ["Following", "follow", "follow_pipe"]
 
 _GATHER_S = 0.001  # a traceback is written in several writes: give it time to come as one
+_PIPE_BYTES = 1 << 20
 _FOLDERS = 1000  # watched below each one that is followed
 
 
@@ -62,6 +65,33 @@ def follow(paths: Sequence[Path], following: Following | None = None) -> Iterato
     finally:
         files.close()
         waking.close()
+
+
+def follow_pipe(pipe: BinaryIO, stream: Stream, following: Following) -> Iterator[LogBlock | None]:
+    """Yield what comes through a pipe as soon as a line is whole, until its other end is closed."""
+    _warm(following.reading)
+    tally = _tally(stream.name, following)
+    years = Years(now_s=following.reading.now_s or time.time(), boot_ns=following.reading.boot_ns)
+    entries = Entries(following.reading, years, stream, tally)
+    begun, longest = b"", following.reading.longest_bytes
+    while not following.stop.is_set():
+        if not select.select([pipe], [], [], following.idle_s)[0]:
+            yield None
+            continue
+        time.sleep(_GATHER_S)
+        read = os.read(pipe.fileno(), _PIPE_BYTES)
+        tally.bytes += len(read)
+        whole, end, begun = (begun + read).rpartition(b"\n")
+        if not read:
+            whole, end, begun = begun, b"\n" if begun else b"", b""
+        elif len(begun) > longest:
+            tally.cut += 1
+            whole, end, begun = whole + end + begun[:longest], b"\n", b""
+        entries.arrival_ns = time.time_ns()
+        if end:
+            yield entries.take(whole + end, final=True, where=stream.name)
+        if not read:
+            return
 
 
 def _warm(reading: Reading) -> None:

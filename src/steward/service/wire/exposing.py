@@ -1,11 +1,12 @@
 """The newest value of every metric as the text that Prometheus scrapes, or as OpenMetrics.
 
 One line per entity and metric. Labels name the entity; `job_id` and `tenant` say who holds a GPU.
+`steward_phase{phase="compile"}` is 1 while a phase lasts, so that rules can be asked of Prometheus.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from steward.clients.wire.exposition import shown_labels
@@ -38,7 +39,17 @@ def expose(
         parts.append(_head(column, openmetrics=openmetrics))
         parts.append(_lines(column, labels, held))
         series += len(column.entities)
-    return Exposed(text="".join(parts), series=series)
+    phases = _phases(latest.phases())
+    return Exposed(text="".join((*parts, *phases)), series=series + max(0, len(phases) - 1))
+
+
+def _phases(lasting: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a head and a line for each phase, or nothing where none lasts."""
+    if not lasting:
+        return []
+    head = "# HELP steward_phase 1 while a phase of a job lasts (1)\n# TYPE steward_phase gauge\n"
+    shown = [shown_labels({**labels_of(entity), "phase": name}) for entity, name in lasting]
+    return [head, *(f"steward_phase{each} 1.0\n" for each in shown)]
 
 
 def _head(column: LatestColumn, *, openmetrics: bool) -> str:

@@ -9,8 +9,15 @@ from pathlib import Path
 from steward.errors import StewardError
 from steward.store.packages.manifest import Manifest
 
-__all__ = ["CURRENT", "MANIFEST", "RULES", "Installed", "installed_packages", "packages_folder",
-           "shipped"]  # fmt: skip
+__all__ = [
+    "CURRENT",
+    "MANIFEST",
+    "RULES",
+    "Installed",
+    "installed_packages",
+    "packages_folder",
+    "shipped",
+]
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
@@ -28,7 +35,7 @@ class Installed:
 
 
 def shipped() -> Path:
-    """Return the folder of the packs that come with steward: in a clone, that is `rules`."""
+    """Return the folder of the packs that come with steward: in a clone, a link to `rules`."""
     return Path(__file__).parents[2] / "packs"
 
 

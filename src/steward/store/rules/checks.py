@@ -8,10 +8,17 @@ from itertools import groupby
 
 from steward.model.rules import Clause, MetricTerm, Node, Place, Term
 from steward.store.rules.faults import Complaints
-from steward.store.rules.language.fields import ATTRIBUTES
+from steward.store.rules.language.fields import ALIASES, ATTRIBUTES
 from steward.store.rules.reading import shown
 
-__all__ = ["anchor_faults", "correlation_faults", "expanded", "slot_faults", "with_origin"]
+__all__ = [
+    "anchor_faults",
+    "correlation_faults",
+    "expanded",
+    "slot_faults",
+    "with_known_joins",
+    "with_origin",
+]
 
 MAX_SLOTS = 64
 
@@ -50,10 +57,18 @@ def correlation_faults(node: Node, place: Place, complaints: Complaints) -> None
     """Complain about joins on what nothing can give."""
     possible = sorted({*ATTRIBUTES, *_extract_names(node)})
     for name in node.correlations:
-        if name not in possible:
+        if name not in possible and name not in ALIASES:
             problem = f"nothing gives '{shown(name)}' to join on; known: {', '.join(possible)}"
             hint = complaints.near(name, possible) or "name an `extract` of one of its terms"
             complaints.stray(place, problem, hint)
+
+
+def with_known_joins(node: Node) -> Node:
+    """Call what is joined on by its own name, and leave out what nothing gives: it was said."""
+    extracted = set(_extract_names(node))
+    names = [each if each in extracted else ALIASES.get(each, each) for each in node.correlations]
+    known = tuple(each for each in names if each in extracted or each in ATTRIBUTES)
+    return replace(node, correlations=known)
 
 
 def _extract_names(node: Node) -> Iterator[str]:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from steward.model.rules import Clause, MetricTerm, Negation, Node, Place, Term
-from steward.store.rules.checks import anchor_faults, correlation_faults, expanded, slot_faults
+from steward.store.rules.checks import (
+    anchor_faults,
+    correlation_faults,
+    expanded,
+    slot_faults,
+    with_known_joins,
+)
 from steward.store.rules.faults import Complaints
 from steward.store.rules.language.fields import NEGATE_ONLY
 from steward.store.rules.reading import Fields, items_of, shown
@@ -73,9 +79,11 @@ class NodeReader:
             place=fields.place,
         )
         self._note_strays(fields)
-        if len(clauses) == len(positives) and key in fields and not self._is_faulty(fields, key):
+        miscounted = any(self._is_faulty(each.option("count"), "count") for each in positives)
+        readable = key in fields and not self._is_faulty(fields, key)
+        if len(clauses) == len(positives) and readable and not miscounted:
             self._check(node, fields)
-        return node
+        return with_known_joins(node)
 
     def _terms(self, fields: Fields, key: str) -> list[Written]:
         items = items_of(fields.tree(key), key, self.complaints)
@@ -89,7 +97,8 @@ class NodeReader:
         plain = [each for each in terms if each.kind in ("value", "regex", "jq")]
         other = [each for each in terms if each.kind in ("set", "sequence", "promql")]
         if "event" in fields:
-            if not fields.one("event").text("source").strip():
+            event = fields.one("event")
+            if "source" in event and not event.text("source").strip():
                 self.complaints.fault(fields.at("event"), "`event` needs a `source`")
             for each in other:
                 problem = f"`{each.kind}` cannot stand in a node that has an `event`"

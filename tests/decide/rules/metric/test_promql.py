@@ -144,6 +144,8 @@ def test_a_slip_of_the_pen_has_a_hint(expr: str, hint: str) -> None:
         (f"quantile(-1, {B})", float("-inf")),
         (f"quantile_over_time(-1, {B}[1m])", float("-inf")),
         (f"topk(0, {B}) or {B}", 0.5),
+        (f"{B} or {B}{{node='n2'}}", 0.5),
+        (f"{B} or on (node) steward_gpu_power_watts", 0.5),
         (f"{B} * on () group_left () vector(time() - time() + 1)", 0.5),
     ],
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from steward.cli.output import print_note, print_warnings
+from steward.cli.rules.forms import records
 from steward.errors import StewardError, unknown_name
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _ENDINGS = {".json": Form.JSON, ".sarif": Form.SARIF, ".html": Form.HTML, ".htm"
 
 def form_for(given: str | None, out: Path | None, *, as_json: bool) -> Form:
     """Return the form that was asked for, or that the name of the file tells."""
+    if out is not None and not out.absolute().parent.is_dir():  # better now than after an hour
+        raise StewardError("there is no such folder", where=str(out.parent), hint="make it first")
     if as_json and given not in (None, Form.JSON.value):
         raise StewardError(f"--json and --format {given} exclude each other", hint="give one")
     if as_json:
@@ -52,10 +55,15 @@ def write(
     out: Path | None,
     *,
     at_least: RuleSeverity,
-    telemetry: Sequence[Path],
+    telemetry: Sequence[Path] = (),
+    followed: bool = False,
 ) -> None:
     """Write what was found, to a file or to stdout, and beside it what could not be read."""
-    text = _text(report, form, at_least, telemetry)
+    text = (
+        records.as_json(report, one_line=True)
+        if followed and form is Form.JSON
+        else _text(report, form, at_least, telemetry)
+    )
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
     else:
@@ -71,9 +79,7 @@ def _text(report: RunReport, form: Form, at_least: RuleSeverity, telemetry: Sequ
 
         return as_text(report, at_least)
     if form is Form.JSON:
-        from steward.cli.rules.forms.records import as_json
-
-        return as_json(report)
+        return records.as_json(report)
     if form is Form.SARIF:
         from steward.cli.rules.forms.sarif import as_sarif
 
@@ -89,6 +95,7 @@ def _doubts(report: RunReport) -> list[str]:
     lost = {
         "evicted": "things seen had to be forgotten before their windows were over",
         "evicted_states": "entities had to be forgotten with what was seen of them",
+        "set_back": "times went on from an hour or more before, and what waited was decided",
     }
     return doubts + [
         f"{report.counts[name]:,} {words}" for name, words in lost.items() if report.counts[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from steward.cli.output import clean
 from steward.cli.rules.forms.drawing import drawing
 from steward.cli.rules.forms.text import proof_line
-from steward.cli.words import moment, number, span
+from steward.cli.words import log_time, moment, number, span
 
 if TYPE_CHECKING:
     from steward.inspection.curves import Curve
@@ -36,7 +37,7 @@ body { margin: 0 auto; max-width: 64rem; padding: 1.5rem 1rem 4rem; background: 
   color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 h3 { font-size: 1.05rem; margin: 0; overflow-wrap: anywhere; }
-p, ul { margin: .25rem 0; } .quiet { color: var(--quiet); }
+p, ul { margin: .25rem 0; overflow-wrap: anywhere; } .quiet { color: var(--quiet); }
 .cards { display: grid; gap: .75rem; grid-template-columns: repeat(auto-fit, minmax(8rem, 1fr));
   margin: 1.25rem 0; }
 .card { background: var(--card); border-radius: .5rem; padding: .6rem 1rem; }
@@ -45,12 +46,14 @@ p, ul { margin: .25rem 0; } .quiet { color: var(--quiet); }
 table { border-collapse: collapse; width: 100%; font-size: .93rem; }
 th, td { text-align: left; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--rule);
   vertical-align: top; }
+td a { white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 article { border: 1px solid var(--rule); border-left: .3rem solid var(--info); border-radius: .4rem;
   margin: 1rem 0; padding: .8rem 1rem; }
 .tag { border: 1px solid currentcolor; border-radius: 1rem; font-size: .8rem; padding: .05rem .5rem;
   white-space: nowrap; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem .8rem; margin: .6rem 0; }
+dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem .8rem;
+  margin: .6rem 0; }
 dt { color: var(--quiet); } dd { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
 pre { background: var(--card); border-radius: .4rem; font-size: .82rem; margin: .5rem 0;
   overflow-x: auto; padding: .6rem .8rem; }
@@ -121,7 +124,7 @@ def _table(findings: Sequence[Diagnosis]) -> Iterator[str]:
             f'<td><a href="#f{at}">{_text(each.rule.id)}</a></td>',
             f"<td>{_text(each.rule.title)}</td><td>{_text(each.entity)}</td>",
             f'<td class="n">{each.hits:,}</td>',
-            f"<td>{_text(moment(each.first_t))}</td><td>{_text(moment(each.last_t))}</td>",
+            f"<td>{_text(log_time(each.first_t))}</td><td>{_text(log_time(each.last_t))}</td>",
         ]
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</table></div>"
@@ -130,11 +133,13 @@ def _table(findings: Sequence[Diagnosis]) -> Iterator[str]:
 def _article(at: int, found: Diagnosis, curves: Curves) -> str:
     rule, word = found.rule, found.severity.word
     entity = f" on {_text(found.entity)}" if found.entity else ""
-    when = f"from {_text(moment(found.first_t))} to {_text(moment(found.last_t))}"
+    first, last = _text(log_time(found.first_t)), _text(log_time(found.last_t))
+    when = f"at {first}" if first == last else f"from {first} to {last}"
+    often = f"{found.hits:,} {'hit' if found.hits == 1 else 'hits'}"
     parts = [
         f'<article class="at-{word}" id="f{at}">',
         f'<h3><span class="tag {word}">{word}</span> {_text(rule.title or rule.id)}</h3>',
-        f'<p class="quiet">{_text(rule.id)}{entity}, {found.hits:,} hits {when}</p>',
+        f'<p class="quiet">{_text(rule.id)}{entity}, {often} {when}</p>',
         *_meaning(found),
         *(drawing(each) for each in curves.get((rule.id, found.entity), ())),
         *_evidence(found.evidence),
@@ -153,12 +158,17 @@ def _meaning(found: Diagnosis) -> Iterator[str]:
         ("what to do", rule.mitigation),
         ("advice", treatment.advice if treatment else ""),
     ]
-    filled = [(name, text.strip()) for name, text in told if text.strip()]
+    filled = [(name, _unfolded(text.strip())) for name, text in told if text.strip()]
     if filled:
         yield "<dl>"
         for name, text in filled:
             yield f"<dt>{name}</dt><dd>{_text(text)}</dd>"
         yield "</dl>"
+
+
+def _unfolded(text: str) -> str:
+    """Join lines that were only broken to fit a file; points of a list stay apart."""
+    return re.sub(r"\n[ \t]*(?![-*\s])", " ", text)
 
 
 def _evidence(proofs: Sequence[Proof]) -> Iterator[str]:
@@ -169,7 +179,7 @@ def _evidence(proofs: Sequence[Proof]) -> Iterator[str]:
 def _proof(proof: Proof) -> str:
     if proof.metric:
         return _text(proof_line(proof))
-    where = f"{proof.stream}:{proof.line}" if proof.stream else f"{moment(proof.t)} event"
+    where = f"{proof.stream}:{proof.line}" if proof.stream else f"{log_time(proof.t)} event"
     return f"<span>{_text(where)}</span> {_text(proof.text)}"
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["as_json", "as_record"]
 
 
-def as_json(report: RunReport) -> str:
-    """Return the whole report as one JSON value."""
+def as_json(report: RunReport, *, one_line: bool = False) -> str:
+    """Return the whole report as one JSON value; on one line after others of a stream."""
     record = {
         "rules": report.rules,
         "lines": report.lines,
@@ -27,7 +27,9 @@ def as_json(report: RunReport) -> str:
         "counts": report.counts,
         "notes": report.notes,
     }
-    return json.dumps(plain(record), indent=2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(
+        plain(record), indent=None if one_line else 2, ensure_ascii=False, allow_nan=False
+    )
 
 
 def as_record(found: Diagnosis) -> dict[str, object]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["as_sarif"]
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_SCORES = ("9.5", "8.0", "5.5", "3.0", "1.0")  # as code hosts rank them, by severity
 
 Record = dict[str, object]
 
@@ -75,7 +74,7 @@ def _rule(rule: Rule) -> Record:
         "properties": {
             "tags": list(dict.fromkeys(rule.tags)),
             "category": rule.category,
-            "security-severity": _SCORES[rule.severity],
+            "severity": rule.severity.word,
         },
     }
     links = [each for each in rule.references if each.startswith(("http://", "https://"))]

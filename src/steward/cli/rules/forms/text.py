@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from steward.cli.output import clean, is_terminal
-from steward.cli.words import moment, number, span
+from steward.cli.words import log_time, moment, number, span
 
 if TYPE_CHECKING:
     from steward.inspection.report import Diagnosis, Proof, RunReport
@@ -40,8 +40,9 @@ def proof_line(proof: Proof) -> str:
     """Return one piece of evidence: where it is, and what it says."""
     if proof.metric:
         since = f", for {span(proof.t - proof.since)}" if proof.since else ""
-        value = number(proof.value) if proof.value is not None else "unknown"
-        return f"{moment(proof.t)} {proof.entity}: {proof.metric} gives {value}{since}"
+        said = " ".join(proof.text.split())
+        said = said if len(said) <= _WIDTH else f"{said[:_WIDTH]} … {number(proof.value or 0.0)}"
+        return f"{moment(proof.t)} {proof.entity}: {said}{since}"
     where = f"{proof.stream}:{proof.line}" if proof.stream else "event"
     first, *rest = proof.text.splitlines() or [""]
     more = f" (and {len(rest)} more lines)" if rest else ""
@@ -57,8 +58,8 @@ def _row(found: Diagnosis) -> tuple[str, ...]:
         rule.title,
         found.entity,
         f"{found.hits:,}",
-        moment(found.first_t),
-        moment(found.last_t),
+        log_time(found.first_t),
+        log_time(found.last_t),
     )
 
 

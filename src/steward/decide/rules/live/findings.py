@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
-from steward.decide.rules.metric.promql.expression import Binary, Expression, Number, Selector
+from steward.decide.rules.metric.promql.expression import (
+    Aggregate,
+    Binary,
+    Call,
+    Expression,
+    Number,
+    Selector,
+    walk,
+)
 from steward.decide.rules.metric.promql.names import column_of
 from steward.decide.rules.metric.promql.parsing import parse
 from steward.model.finding import Evidence, Finding, Quote
@@ -15,12 +24,14 @@ from steward.model.metrics import METRICS
 from steward.model.rules import Hit, Item, Rule
 from steward.model.view import View
 
-__all__ = ["finding_of", "threshold_of"]
+__all__ = ["finding_of", "thresholds_of"]
 
 NS_PER_S = 1e9
 MOST_ITEMS = 20  # lines and series of one finding
 MOST_TEXT = 2000  # characters of a line
 _COMPARED = ("<", "<=", ">", ">=", "==")
+_SAME_UNIT = ("avg_over_time", "min_over_time", "max_over_time", "last_over_time")
+_SAME_KIND = ("avg", "min", "max")
 _KNOWN = frozenset(each.name for each in METRICS)
 
 
@@ -92,7 +103,7 @@ def _evidence(hit: Hit) -> Iterator[Evidence]:
                 from_s=item.since_ns / NS_PER_S,
                 to_s=item.t_ns / NS_PER_S,
                 says=_says(item),
-                threshold=threshold_of(item.expr),
+                threshold=thresholds_of(item.expr).get(name),
             )
 
 
@@ -102,22 +113,27 @@ def _says(item: Item) -> str:
 
 
 @lru_cache(maxsize=10_000)
-def threshold_of(expr: str) -> float | None:
-    """Return what a series is held against, in our unit, where that is one number.
+def thresholds_of(expr: str) -> Mapping[str, float]:
+    """Return what series are held against, by metric and in our units, where that is one number.
 
-    >>> threshold_of("gpu_busy_share < 0.3"), threshold_of("DCGM_FI_DEV_GPU_UTIL < 30")
-    (0.3, 0.3)
+    >>> dict(thresholds_of("DCGM_FI_DEV_GPU_UTIL < 30 and gpu_power_watts > 100"))
+    {'gpu.busy_share': 0.3, 'gpu.power_watts': 100.0}
     """
-    parsed = parse(expr)
-    if not isinstance(parsed, Binary) or parsed.op not in _COMPARED:
-        return None
-    for series, number in ((parsed.left, parsed.right), (parsed.right, parsed.left)):
-        if isinstance(series, Selector) and isinstance(number, Number):
-            return _in_our_unit(series, number.value, expr)
-    return None
+    found: dict[str, float] = {}
+    for each in walk(parse(expr)):
+        if isinstance(each, Binary) and each.op in _COMPARED:
+            for side, number in ((each.left, each.right), (each.right, each.left)):
+                series = _series(side)
+                if isinstance(number, Number) and series is not None:
+                    column = column_of(series, expr)
+                    found.setdefault(column.name, number.value * column.scale)
+    return MappingProxyType(found)
 
 
-def _in_our_unit(series: Selector, value: float, expr: str) -> float | None:
-    column = column_of(series, expr)
-    plain: Expression = series
-    return value * column.scale if isinstance(plain, Selector) and not column.rises else None
+def _series(side: Expression) -> Selector | None:
+    """Return the one series that a side is the value of: itself, or its mean over some time."""
+    if isinstance(side, Call) and side.name in _SAME_UNIT and len(side.args) == 1:
+        side = side.args[0]
+    elif isinstance(side, Aggregate) and side.op in _SAME_KIND:
+        return _series(side.of)
+    return side if isinstance(side, Selector) else None

@@ -95,6 +95,7 @@ class Counts:
     evicted_states: int = 0  # entities, or values joined on, that had to be forgotten with theirs
     unjoined: int = 0  # things seen that lack what they should be joined on
     hurried: int = 0  # things that were not held until the slowest stream had come as far
+    set_back: int = 0  # streams that went on from an hour or more before: what waited was decided
     cut: int = 0  # lines of which only the beginning is kept
 
 

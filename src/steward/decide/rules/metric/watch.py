@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -173,7 +174,13 @@ class MetricWatch:
         )
 
 
-def _silences(expression: Expression, columns: dict[Selector, Column]) -> tuple[Silence, ...]:
+@lru_cache(maxsize=1024)  # the same rules are made ready for every example they are tested on
+def _read(expr: str) -> tuple[Expression, Mapping[Selector, Column]]:
+    expression = parse(expr)
+    return expression, MappingProxyType(check(expression, expr))
+
+
+def _silences(expression: Expression, columns: Mapping[Selector, Column]) -> tuple[Silence, ...]:
     found = []
     for each in walk(expression):
         if isinstance(each, Call) and each.name in ABSENCE and isinstance(each.args[0], Selector):
@@ -185,8 +192,7 @@ def _silences(expression: Expression, columns: dict[Selector, Column]) -> tuple[
 
 def compile_metric(term: MetricTerm, *, most_series: int = MOST_SERIES) -> MetricWatch:
     """Make a metric term ready; raises with the place in the expression if it cannot be."""
-    expression = parse(term.expr)
-    columns = check(expression, term.expr)
+    expression, columns = _read(term.expr)
     metrics = [column.name for column in columns.values()]
     silences = _silences(expression, columns)
     wanted = {

@@ -22,6 +22,8 @@ _LONGEST_FIRST = 2**20
 _MOST = 4  # formats that one file may have
 _FEW = 2  # lines that a further format must read, so that chance is not one
 _FEW_SHARE = 0.02
+_MANY = 64  # lines; fewer may be one message
+_CONTINUED = (b" ", b"\t", b"}", b")")
 _PARTIAL = re.compile(rb"\S+ (?:stdout|stderr) \S+ ")
 
 
@@ -32,6 +34,7 @@ class Detected:
     formats: tuple[Format, ...]
     lines: int  # that were looked at
     read: int  # of these, how many have a time
+    loose: bool = False  # the others do not go on with what was said before: they are prints
 
     @property
     def name(self) -> str:
@@ -87,7 +90,25 @@ def _detect_strict(sample: bytes, years: Years) -> Detected:
         if best.packing or best.template.relative or not best.anchored:
             break
         fits = {each: fit for each, fit in fits.items() if _can_follow(each)}
-    return Detected(formats=tuple(chosen), lines=len(raw), read=int((~unread).sum()))
+    return Detected(
+        formats=tuple(chosen),
+        lines=len(raw),
+        read=int((~unread).sum()),
+        loose=_are_loose(raw, unread),
+    )
+
+
+def _are_loose(raw: Sequence[bytes], unread: NDArray[np.bool_]) -> bool:
+    """Say whether lines without a time stand for themselves.
+
+    They do where most are such lines, except in a few lines that all begin differently: those are
+    rather a traceback, or the fields of something.
+    """
+    if 2 * int(unread.sum()) <= len(raw):
+        return False
+    prints = [line for line, alone in zip(raw, unread, strict=True) if alone]
+    words = [line.split(None, 1)[0] for line in prints if line[:1] not in _CONTINUED]
+    return len(raw) >= _MANY or len(set(words)) < len(words)
 
 
 def _can_follow(each: Format) -> bool:

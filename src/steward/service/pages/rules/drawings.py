@@ -78,7 +78,8 @@ def _judged(row: RuleRow) -> Markup:
     if not row.stats.judged:
         return tag("span", "not judged yet", class_="st-quiet")
     return join(
-        meter(row.stats.weight), tag("span", plural(row.stats.judged, "opinion"), class_="st-quiet")
+        meter(row.stats.weight),
+        tag("span", f"judged {plural(row.stats.judged, 'time')}", class_="st-quiet"),
     )
 
 

@@ -18,6 +18,7 @@ from steward.service.pages.rules.drawings import found_list, meaning, rule_tiles
 __all__ = ["hits_series", "rule_page"]
 
 SHOWN = 20
+DAY_S = 86400.0
 MISSING = empty("There is no such rule", "The address may be cut off. The list has them all.")
 NOTHING = empty("Nothing found yet", "What this rule finds is listed here with its evidence.")
 
@@ -30,7 +31,7 @@ def rule_page(visit: Visit, rule: str) -> Show:
     head = Html()
     tiles = Html(classes="st-figures")
     with card("Matches in ten minutes") as hits_card:
-        chart = Chart(line_chart(), every_s=5.0)
+        chart = Chart(_bars(), every_s=5.0)
     with ui.element("div").classes("st-columns"):
         with ui.element("div"), card("What it means") as meaning_card:
             words = Html()
@@ -51,15 +52,24 @@ def rule_page(visit: Visit, rule: str) -> Show:
         head.show(join(title, state_chips(row), tag("p", facts, class_="st-quiet")))
         tiles.show(rule_tiles(row))
         words.show(meaning(row))
-        chart.show(lambda: hits_series(row.stats.history))
+        chart.show(lambda: hits_series(row.stats.history, picture.snapshot.t_s))
         mine = [each for each in picture.findings if each.rule == rule][:SHOWN]
         findings.show(found_list(mine, picture.snapshot.t_s) if mine else NOTHING)
 
     return show
 
 
-def hits_series(history: Sequence[tuple[float, int]]) -> list[dict[str, Any]]:
-    """Return how often a rule matched, as bars over time."""
+def _bars() -> dict[str, Any]:
+    chart = line_chart()
+    chart["yAxis"]["minInterval"] = 1
+    chart["legend"]["show"] = False
+    return chart
+
+
+def hits_series(history: Sequence[tuple[float, int]], now_s: float) -> list[dict[str, Any]]:
+    """Return how often a rule matched, as bars over the last day, or longer where there are any."""
+    first_s = min([now_s - DAY_S, *(t_s for t_s, _ in history)])
+    edges = [[1000 * t_s, 0] for t_s in (first_s, now_s)]
     return [
         {
             "type": "bar",
@@ -68,5 +78,6 @@ def hits_series(history: Sequence[tuple[float, int]]) -> list[dict[str, Any]]:
             "barMaxWidth": 8,
             "barMinHeight": 2,
             "data": [[1000 * t_s, hits] for t_s, hits in history],
-        }
+        },
+        {"type": "scatter", "symbolSize": 0, "silent": True, "data": edges},
     ]

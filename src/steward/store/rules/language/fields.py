@@ -8,6 +8,7 @@ from enum import Enum
 
 __all__ = [
     "ACTIONS",
+    "ALIASES",
     "ATTRIBUTES",
     "DIRECTIONS",
     "NEGATE_ONLY",
@@ -21,6 +22,7 @@ __all__ = [
 ACTIONS = ("call-back", "drain", "lend", "preempt", "start", "tell")
 DIRECTIONS = ("up", "down")
 ATTRIBUTES = ("container", "gpu", "host", "job", "rank")
+ALIASES = {"hostname": "host", "container_id": "container"}  # what others call them
 TERM_KINDS = ("value", "regex", "jq", "set", "sequence", "promql")
 NEGATE_ONLY = ("window", "slide", "anchor", "absolute")
 

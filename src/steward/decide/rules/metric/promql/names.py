@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from steward.decide.rules.metric.promql.expression import Selector
 from steward.decide.rules.metric.promql.scanning import fault
@@ -44,9 +44,8 @@ def column_of(selector: Selector, expr: str) -> Column:
     found = _known(selector, expr)
     if found is not None:
         return found
-    known = _all_names()
     ours = name.startswith((PREFIX, "DCGM_FI_"))
-    near = did_you_mean(name, known) if ours else _very_near(name, known)
+    near = did_you_mean(name, _all_names()) if ours else _very_near(name)
     if ours or near:
         hint = near or "`steward rules explain` and docs/reference/metrics.md list the names"
         raise fault(f"there is no metric '{name}'", expr, selector.at, hint=hint)
@@ -93,9 +92,10 @@ def _all_names() -> Mapping[str, Metric]:
     return {**own, **plain, **dcgm}
 
 
-def _very_near(name: str, known: Mapping[str, Metric]) -> str:
+@lru_cache(maxsize=1024)  # hundreds of names are looked through, each time that a rule begins anew
+def _very_near(name: str) -> str:
     """Return a hint only for what must be a slip of the pen: other names are somebody else's."""
-    near = did_you_mean(name, known)
+    near = did_you_mean(name, _all_names())
     meant = near.removeprefix("did you mean '").removesuffix("'?")
     alike = len(name) > 8 and abs(len(name) - len(meant)) <= 2
     wrong = sum(one != other for one, other in zip(name, meant, strict=False))

@@ -65,7 +65,7 @@ def compared(how: Binary, left: Floats, right: Floats, *, kept: Floats) -> Float
 
 def combined(how: Binary, left: Rows, right: Rows) -> Rows:
     """Apply an operator to the series of both sides that belong together."""
-    keys = [_key(how, each) for each in left.labels], [_key(how, each) for each in right.labels]
+    keys = _keys(how, left.labels), _keys(how, right.labels)
     if how.op == "or":
         return _either(left, right, *keys)
     if how.op in ("and", "unless"):
@@ -77,11 +77,12 @@ def combined(how: Binary, left: Rows, right: Rows) -> Rows:
     return _matched(how, left, right, keys)
 
 
-def _key(how: Binary, labels: Labels) -> Labels:
+def _keys(how: Binary, labels: Sequence[Labels]) -> Sequence[Labels]:
+    """Return what tells series apart for an operator."""
     if how.on is not None:
-        return tuple(each for each in labels if each[0] in how.on)
+        return [tuple(each for each in one if each[0] in how.on) for one in labels]
     if how.ignoring is not None:
-        return tuple(each for each in labels if each[0] not in how.ignoring)
+        return [tuple(each for each in one if each[0] not in how.ignoring) for one in labels]
     return labels
 
 
@@ -92,14 +93,25 @@ def _rows_of(keys: Sequence[Labels]) -> dict[Labels, list[int]]:
     return found
 
 
+def _numbered(keys: Sequence[Labels]) -> tuple[dict[Labels, int], list[int]]:
+    """Return a number for each key from 0 on, and the numbers of all rows."""
+    numbers: dict[Labels, int] = {}
+    return numbers, [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
 def _any_of(values: Floats, keys: Sequence[Labels], wanted: Sequence[Labels]) -> Bools:
     """Say for each wanted key at which times any series with that key is there."""
-    rows = _rows_of(keys)
     there = ~np.isnan(values)
-    known = {key: there[own].any(axis=0) for key, own in rows.items() if key in {*wanted}}
-    never = np.zeros(values.shape[1], bool)
-    found = [known.get(key, never) for key in wanted]
-    return np.array(found, bool).reshape(len(wanted), values.shape[1])
+    if keys == wanted and len({*keys}) == len(keys):  # as most often: parts of one condition
+        return there
+    numbers, rows = _numbered(keys)
+    if len(numbers) < len(keys):
+        some = np.zeros((len(numbers), values.shape[1]), bool)
+        np.logical_or.at(some, rows, there)
+        there = some
+    never = np.zeros((1, values.shape[1]), bool)
+    found = np.array([numbers.get(key, -1) for key in wanted], np.int64)  # -1: the last row
+    return np.concatenate([there, never])[found]
 
 
 def _either(
@@ -108,17 +120,7 @@ def _either(
     missing = ~_any_of(left.values, left_keys, right_keys)
     added = np.where(missing, right.values, np.nan)
     labels = (*left.labels, *right.labels)
-    values = np.concatenate([left.values, added])
-    rows = _rows_of(labels)
-    merged = [_first_there(values[own]) for own in rows.values()]
-    return Rows(labels=tuple(rows), values=np.array(merged).reshape(len(rows), values.shape[1]))
-
-
-def _first_there(values: Floats) -> Floats:
-    found: Floats = values[0]
-    for row in values[1:]:
-        found = np.where(np.isnan(found), row, found)
-    return found
+    return _distinct(labels, np.concatenate([left.values, added]))
 
 
 def _matched(how: Binary, many: Rows, one: Rows, keys: tuple[Sequence[Labels], ...]) -> Rows:
@@ -128,8 +130,9 @@ def _matched(how: Binary, many: Rows, one: Rows, keys: tuple[Sequence[Labels], .
     if not how.many:
         _only_one(many.values[own], [keys[0][row] for row in own], how)
     _only_one(one.values, keys[1], how)
-    theirs = {key: _first_there(one.values[same]) for key, same in rows.items()}
-    other = np.array([theirs[keys[0][row]] for row in own]).reshape(len(own), many.values.shape[1])
+    theirs = _distinct(keys[1], one.values).values
+    place = {key: at for at, key in enumerate(rows)}
+    other = theirs[[place[keys[0][row]] for row in own]]
     mine = many.values[own]
     left, right = (other, mine) if how.many == "right" else (mine, other)
     values = compared(how, left, right, kept=left)
@@ -148,15 +151,25 @@ def _with(labels: Labels, other: Labels, taken: Sequence[str]) -> Labels:
 
 
 def _distinct(labels: Sequence[Labels], values: Floats) -> Rows:
-    rows = _rows_of(labels)
-    if len(rows) == len(labels):
+    """Put series of the same labels together: at each time the first that is there."""
+    numbers, at = _numbered(labels)
+    if len(numbers) == len(labels):
         return Rows(labels=tuple(labels), values=values)
-    merged = np.array([_first_there(values[own]) for own in rows.values()])
-    return Rows(labels=tuple(rows), values=merged)
+    merged = np.full((len(numbers), values.shape[1]), np.nan)
+    rest, rows = np.arange(len(labels)), np.array(at)
+    while len(rest):  # once for the first of each, once for the second
+        first = np.unique(rows[rest], return_index=True)[1]
+        mine = rest[first]
+        known = merged[rows[mine]]
+        merged[rows[mine]] = np.where(np.isnan(known), values[mine], known)
+        rest = np.delete(rest, first)
+    return Rows(labels=tuple(numbers), values=merged)
 
 
 def _only_one(values: Floats, keys: Sequence[Labels], how: Binary) -> None:
     """Refuse two series for one key at the same time."""
+    if len({*keys}) == len(keys):
+        return
     for key, own in _rows_of(keys).items():
         if len(own) > 1 and ((~np.isnan(values[own])).sum(axis=0) > 1).any():
             shown = ", ".join(f'{name}="{value}"' for name, value in key)

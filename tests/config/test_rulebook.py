@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rule_texts import file
+from steward.config.rulebook import read_standings, running
+from steward.config.settings import RulesSettings
+from steward.model.rules import RuleStanding, RuleState
+from steward.store.packages.places import CURRENT, MANIFEST, packages_folder
+
+GOOD = "set:\n  event: {source: cre.log.kernel}\n  match: [oops]\n"
+BAD_PATTERN = "set:\n  event: {source: cre.log.kernel}\n  match: [{regex: '(a'}]\n"
+
+
+def written(folder: Path, name: str, rule: str = GOOD, **more: str) -> None:
+    place = folder / "mine" / name.lower()
+    place.mkdir(parents=True)
+    (place / "rule.yaml").write_text(file(rule, rule_id=name, **more), encoding="utf-8")
+
+
+def standings(folder: Path, **more: object) -> dict[str, RuleStanding]:
+    given = {"packs": False, "paths": [str(folder)], **more}
+    settings = RulesSettings.model_validate(given)
+    return {each.id: each for each in read_standings(settings, folder / "store")}
+
+
+def test_rules_of_a_folder_run_and_say_where_they_come_from(tmp_path: Path) -> None:
+    written(tmp_path, "GOOD-0001")
+
+    found = standings(tmp_path)["GOOD-0001"]
+
+    assert (found.state, found.pack, found.why) == (RuleState.ON, "mine", "")
+    assert found.place.file.endswith("rule.yaml")
+
+
+def test_a_faulty_rule_is_off_and_says_why_and_the_others_run(tmp_path: Path) -> None:
+    written(tmp_path, "GOOD-0001")
+    written(tmp_path, "BADP-0001", BAD_PATTERN)
+    written(tmp_path, "BADF-0001", "set:\n  match: [oops]\n  windw: 5s\n")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "rule.yaml").write_text("rules: [", encoding="utf-8")
+
+    found = standings(tmp_path)
+
+    assert [rule.id for rule in running(found.values())] == ["GOOD-0001"]
+    assert "does not compile" in found["BADP-0001"].why
+    assert "windw" in found["BADF-0001"].why
+    assert found["BADF-0001"].rule is None
+    assert found["broken"].state is RuleState.FAULTY
+    assert found["broken"].why.startswith("line ")
+
+
+def test_two_rules_of_one_name_do_not_both_run(tmp_path: Path) -> None:
+    written(tmp_path / "a", "SAME-0001")
+    written(tmp_path / "b", "SAME-0001")
+
+    settings = RulesSettings.model_validate({"packs": False, "paths": [str(tmp_path)]})
+    found = read_standings(settings, tmp_path / "store")
+
+    assert len(running(found)) <= 1
+    assert any(each.state is RuleState.FAULTY for each in found)
+
+
+def test_a_rule_can_be_switched_off_and_a_name_that_fits_none_is_told(tmp_path: Path) -> None:
+    written(tmp_path, "GOOD-0001")
+
+    found = standings(tmp_path, disabled=["GOOD-0001", "GOOD-0002"])
+
+    assert found["GOOD-0001"].state is RuleState.OFF
+    assert found["GOOD-0001"].why == "rules.disabled names it"
+    assert found["GOOD-0002"].state is RuleState.FAULTY
+    assert "did you mean 'GOOD-0001'?" in found["GOOD-0002"].why
+    assert running(found.values()) == ()
+
+
+def test_a_folder_that_is_not_there_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    found = standings(tmp_path / "nowhere")
+
+    (only,) = found.values()
+    assert only.state is RuleState.FAULTY
+    assert only.why
+
+
+def test_a_damaged_package_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    written(tmp_path, "GOOD-0001")
+    link = packages_folder(tmp_path / "store") / "acme" / CURRENT
+    link.mkdir(parents=True)
+    (link / MANIFEST).mkdir()
+
+    found = standings(tmp_path)
+
+    assert [rule.id for rule in running(found.values())] == ["GOOD-0001"]
+    assert found["packages"].state is RuleState.FAULTY
+
+
+def test_rules_that_come_with_steward_run_unless_rules_are_off(tmp_path: Path) -> None:
+    on = read_standings(RulesSettings(), tmp_path)
+
+    assert len(running(on)) >= 60
+    assert not [each for each in on if each.state is RuleState.FAULTY]
+    assert read_standings(RulesSettings(on=False), tmp_path) == ()
+
+
+@pytest.mark.parametrize("mode", ["strict", "compat"])
+def test_the_mode_is_one_of_two(mode: str) -> None:
+    assert RulesSettings.model_validate({"mode": mode}).mode.value == mode

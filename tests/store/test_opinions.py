@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from factories import decision, finding, outcome, receipt
+from steward.errors import StewardError
+from steward.model.finding import Opinion, Recurrence
+from steward.store.explain import story_of_finding
+from steward.store.journal import Journal, open_journal
+from steward.store.opinions import opinions_of, say
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return open_journal(f"sqlite:///{tmp_path / 'journal.sqlite3'}")
+
+
+def test_what_people_say_is_kept_with_the_rule_of_the_finding(journal: Journal) -> None:
+    found = finding()
+    journal.append([found])
+
+    said = say(journal, found.id, "dismiss", user="ann", t_s=5.0, note="planned")
+    again = say(journal, found.id, "confirm", user="ann", t_s=6.0)
+
+    assert said == Opinion(
+        finding=found.id, rule=found.rule, t_s=5.0, opinion="dismiss", user="ann", note="planned"
+    )
+    assert opinions_of(journal, found.id) == (said, again)
+
+
+def test_a_word_or_an_id_that_is_not_known_is_told_with_what_was_meant(journal: Journal) -> None:
+    journal.append([finding()])
+
+    with pytest.raises(StewardError, match="nothing to say") as word:
+        say(journal, "f-j1", "confrm", user="ann", t_s=5.0)
+    with pytest.raises(StewardError, match="no finding 'f-j2'") as id_:
+        say(journal, "f-j2", "confirm", user="ann", t_s=5.0)
+
+    assert word.value.hint == "did you mean 'confirm'?"
+    assert id_.value.hint == "did you mean 'f-j1'?"
+
+
+def test_a_findings_story_has_matches_opinions_and_what_was_decided(journal: Journal) -> None:
+    found, made = finding(), decision()
+    again = Recurrence(finding=found.id, rule=found.rule, from_s=0.0, t_s=9.0, hits=4)
+    journal.append([found, again, made, receipt(made), outcome(made.id)])
+    said = say(journal, found.id, "confirm", user="ann", t_s=5.0)
+
+    story = story_of_finding(journal, found.id)
+
+    assert (story.finding, story.hits, story.opinions) == (found, 5, (said,))
+    (told,) = story.stories
+    assert told.decision == made
+    assert len(told.outcomes) == 1
+
+
+def test_findings_of_an_older_steward_still_read(journal: Journal) -> None:
+    from steward.store.records import Row, _checksum, from_row, to_row
+
+    row = to_row(finding(), seq=1)
+    body = row.body
+    for name in ("quotes", "hits", "weight", "treatment"):
+        assert f'"{name}":' in body
+    old = body[: body.index(',"quotes"')] + "}"
+    crc = _checksum(1, "finding", row.id, row.cause, old)
+
+    read = from_row(Row(1, row.t_s, "finding", row.id, row.cause, old, crc))
+
+    assert read.value == finding()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from steward.sim.lab.run import replay as replay_trace
 from steward.sim.lab.settings import LabSettings
 from steward.sim.lab.trials import Base, Cache, Trial, default_folder
 from steward.sim.lab.trials.workers import cores
+from steward.store.files.whole import whole_file
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -159,13 +159,11 @@ def save_jobs(replay: Replay, folder: Path) -> None:
 
 def write_whole(file: Path, text: str) -> None:
     """Write a file; one that was there stays whole until the new one is."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(file)
+        with whole_file(file) as out:
+            out.write(text.encode())
     except OSError as fault:
-        draft.unlink(missing_ok=True)
         raise StewardError(
             f"the results cannot be written: {(fault.strerror or str(fault)).lower()}",
             where=str(file),

@@ -15,6 +15,7 @@ from steward.cli.options import Json
 from steward.cli.output import print_json, print_lines, print_note, print_warnings
 from steward.cli.words import number, seconds
 from steward.errors import StewardError, unknown_name
+from steward.store.files.whole import whole_file
 
 if TYPE_CHECKING:
     from steward.observe.exporting import Choice
@@ -224,13 +225,8 @@ def _file(to: str) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    part = Path(f"{to}.part")
-    try:
-        with part.open("wb") as file:
-            yield file
-        part.replace(to)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(Path(to)) as file:
+        yield file
 
 
 @contextmanager

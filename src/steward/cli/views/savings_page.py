@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -12,6 +11,7 @@ from steward.cli.views.chart import chart
 from steward.cli.views.savings import SAVINGS_COLUMNS, Account, rows_of
 from steward.cli.words import moment, number
 from steward.errors import StewardError
+from steward.store.files.whole import whole_file
 
 __all__ = ["page", "write_page"]
 
@@ -43,12 +43,10 @@ svg .line { fill: none; stroke: var(--line); stroke-width: 2; } svg circle { fil
 
 def write_page(account: Account, file: Path) -> None:
     """Write the page; a file that was there stays whole until the new one is."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
-        draft.write_text(page(account), encoding="utf-8")
-        draft.replace(file)
+        with whole_file(file) as out:
+            out.write(page(account).encode())
     except OSError as fault:
-        draft.unlink(missing_ok=True)
         raise StewardError(
             f"the page cannot be written: {(fault.strerror or str(fault)).lower()}",
             where=str(file),

@@ -10,11 +10,13 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from steward.errors import StewardError
 from steward.model.rules import Rule
+from steward.store.files.whole import whole_file
 from steward.store.packages.keys import Signature, sign
 from steward.store.packages.limits import MOST_FILE_BYTES, MOST_FILES, MOST_TOTAL_BYTES
 from steward.store.packages.manifest import Manifest, PackedFile, PackedRule
@@ -55,13 +57,8 @@ def pack(folder: Path, out: Path, wish: Wish, *, key: Ed25519PrivateKey | None) 
     members = [(MANIFEST, written)]
     if signature is not None:
         members.append((SIGNATURE, signature.as_bytes()))
-    draft = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("wb") as file:
-            _write(file, members, [(each, folder) for each in manifest.files])
-        draft.replace(out)
-    finally:
-        draft.unlink(missing_ok=True)
+    with whole_file(out) as file:
+        _write(file, members, [(each, folder) for each in manifest.files])
     size = out.stat().st_size
     return Packed(file=out, manifest=manifest, signature=signature, bytes=size)
 
@@ -120,7 +117,7 @@ def _listed(rule: Rule, folder: Path, digests: dict[str, str]) -> PackedRule:
 
 
 def _write(
-    file: io.BufferedIOBase | io.BufferedWriter,
+    file: IO[bytes],
     members: Sequence[tuple[str, bytes]],
     files: Sequence[tuple[PackedFile, Path]],
 ) -> None:

@@ -19,6 +19,7 @@ import polars as pl
 
 from steward.errors import StewardError, did_you_mean
 from steward.store.files.parquet import Parts, Shape, cannot_write, lazily, live_files
+from steward.store.files.whole import whole_file
 from steward.store.query.tables import Tables
 from steward.store.query.views import text_literal
 
@@ -119,10 +120,9 @@ class Query:
             )
         made = Path(self._scratch.name) / f"answer.{kind}"
         rows = self._retried(lambda: self._save_once(sql, made, kind))
-        partial = file.with_name(f".{file.name}.partial")
         try:
-            shutil.copyfile(made, partial)
-            partial.replace(file)
+            with made.open("rb") as answer, whole_file(file) as out:
+                shutil.copyfileobj(answer, out)
         except OSError as fault:
             raise cannot_write(file, fault) from fault
         return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 from steward.cli.output import print_note, print_warnings
 from steward.cli.rules.forms import records
 from steward.errors import StewardError, unknown_name
+from steward.store.files.whole import whole_file
 
 if TYPE_CHECKING:
     from steward.inspection.report import RunReport
@@ -103,13 +103,11 @@ def _doubts(report: RunReport) -> list[str]:
 
 
 def _put(text: str, out: Path) -> None:
-    """Write a file; one that was there stays whole until the new one is."""
-    draft = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    """Write a file, and say what is wrong where that cannot be done."""
     try:
-        draft.write_text(text, encoding="utf-8", errors="replace")
-        draft.replace(out)
+        with whole_file(out) as file:
+            file.write(text.encode(errors="replace"))
     except OSError as fault:
-        draft.unlink(missing_ok=True)
         problem = f"the file cannot be written: {(fault.strerror or str(fault)).lower()}"
         hint = "name a file in a folder that exists and that you may write to"
         raise StewardError(problem, where=str(out), hint=hint) from fault

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -19,18 +18,17 @@ from steward.sim.lab.report.style import STYLE
 from steward.sim.lab.report.svg import words
 from steward.sim.lab.report.tables import all_figures, main_table, plain_table, say
 from steward.sim.lab.report.words import count, number, percent, span
+from steward.store.files.whole import whole_file
 
 __all__ = ["page", "write_report"]
 
 
 def write_report(comparison: Comparison, path: Path, *, command: str = "") -> None:
     """Write the page; a file that was there stays whole until the new one is."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        draft.write_text(page(comparison, command=command), encoding="utf-8")
-        draft.replace(path)
+        with whole_file(path) as file:
+            file.write(page(comparison, command=command).encode())
     except OSError as fault:
-        draft.unlink(missing_ok=True)
         raise StewardError(
             f"the report cannot be written: {(fault.strerror or str(fault)).lower()}",
             where=str(path),

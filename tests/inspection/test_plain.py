@@ -30,10 +30,10 @@ rules:
       sequence: {event: {source: cre.log.x}, window: 5s, order: [{regex: "o[nm]e"}, "two"]}
 """
 LOG = """2025-06-01T02:00:01.25+02:00 one
-Jun  1 00:00:03 n01 kernel: two
+2025-06-01T00:00:02Z two
   indented
-2025-06-01 00:00:02,500 one more
-2025-06-01T00:00:04Z two
+2025-06-01T00:00:10.5Z one more
+2025-06-01T05:30:12.75+05:30 two
 """
 
 

@@ -18,9 +18,10 @@ help: ## list the targets
 
 .venv/.setup: .venv/.run
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench,scale]'
-	@echo 'compiling the replay engine and wire formats, once: about a minute' >&2
+	@echo 'compiling the replay engine, wire formats and rules, once: about a minute' >&2
 	@$(BIN)/python -c 'from steward.sim.lab.rigid.replay import warm_up; warm_up()'
 	@$(BIN)/python -c 'from steward.observe.receive import warm_up; warm_up()'
+	@$(BIN)/steward rules test rules/telemetry >/dev/null
 	@touch $@
 
 setup: .venv/.setup ## make .venv with all that `make test` and `make bench` need

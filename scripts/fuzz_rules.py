@@ -46,7 +46,7 @@ class Trials:
     @property
     def over(self) -> bool:
         """Whether the time is over."""
-        return time.monotonic() - self.began_s >= self.given.minutes * 60
+        return time.monotonic() - self.began_s >= float(self.given.minutes) * 60
 
     def one(self, data: bytes) -> None:
         """Try one case, and keep it if it is worth that."""

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -42,7 +42,10 @@ ARGUMENTS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shot:
-    """One picture. `open_first` opens the newest decision that was measured."""
+    """One picture. `open_first` opens the newest decision that was measured.
+
+    `{idle}` in a path is a finding of the rule on idle GPUs.
+    """
 
     name: str
     path: str
@@ -58,6 +61,8 @@ SHOTS = (
     Shot(name="savings", path="/savings"),
     Shot(name="node", path="/nodes/n02"),
     Shot(name="gpu", path="/gpus/n02/gpu2"),
+    Shot(name="rules", path="/rules"),
+    Shot(name="finding", path="/findings/{idle}", height=800),
     Shot(name="cluster-dark", path="/", dark=True),
     Shot(name="cluster-phone", path="/", width=375, height=812),
 )
@@ -76,8 +81,9 @@ def main() -> None:
         if not given.lab_only:
             with demo(Path(folder) / "demo") as address:
                 wait_for_figures(address)
+                idle = idle_finding(address)
                 for shot in SHOTS:
-                    take(browser, address, shot)
+                    take(browser, address, replace(shot, path=shot.path.format(idle=idle)))
         browser.close()
 
 
@@ -119,6 +125,12 @@ def wait_for_figures(address: str) -> None:
             return
         time.sleep(1)
     sys.exit(f"the demo at {address} showed no savings within {WITHIN_S:.0f} s")
+
+
+def idle_finding(address: str) -> str:
+    """Return the oldest of the last findings on idle GPUs: what came after it is seen, too."""
+    found = httpx.get(f"{address}/api/v1/findings?limit=100").json()["items"]
+    return str([each["id"] for each in found if each["rule"] == "STW-TEL-0001"][-1])
 
 
 def take(browser: Browser, address: str, shot: Shot) -> None:

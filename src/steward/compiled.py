@@ -18,7 +18,7 @@ import numba
 from numba.core import types
 from numba.experimental import structref
 
-__all__ = ["is_compiled", "njit", "reference_to"]
+__all__ = ["is_compiled", "is_plain", "njit", "reference_to", "stay_plain"]
 
 F = TypeVar("F", bound=Callable[..., object])
 _KEPT = 3  # caches of older versions of the code, for those who switch between them
@@ -52,8 +52,26 @@ if not os.environ.get("NUMBA_CACHE_DIR"):
     numba.config.CACHE_DIR = str(_cache_folder())
 
 
+_plain: list[bool] = []
+
+
+def stay_plain() -> None:
+    """Leave functions uncompiled, for input so small that compiling would take far longer.
+
+    Counts for modules that are imported afterwards.
+    """
+    _plain.append(True)
+
+
+def is_plain() -> bool:
+    """Whether nothing is compiled in this process."""
+    return bool(_plain)
+
+
 def njit(function: F) -> F:
     """Compile a function of arrays and numbers; keep the machine code for the next process."""
+    if _plain:
+        return function
     return cast("F", numba.njit(cache=True, nogil=True)(function))
 
 

@@ -32,14 +32,18 @@ from steward.decide.rules import DETECTORS
 from steward.decide.scheduling import POLICIES
 from steward.decide.scheduling.elastic import ELASTIC_POLICIES
 from steward.decide.scheduling.time_shares import TIME_SHARE_POLICIES
+from steward.decide.treating import TREATING
 from steward.errors import PermanentError, TemporaryError
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
+from steward.model.decision import Drain, Tell
 from steward.model.forecast import About
 from steward.model.frame import check_frame
+from steward.model.identity import GpuId, NodeId
 from steward.model.job import JobShape, JobState
 from steward.model.metrics import VOCABULARIES, aliases_from
 from steward.model.moment import Moment
+from steward.model.treatment import Treatment
 from steward.model.view import View
 from steward.observe.collectors import COLLECTORS
 from steward.ports import Sampler
@@ -47,6 +51,7 @@ from steward.sim.scenario import demo
 from steward.sim.world import World
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
+DRAIN = decision(action=Drain(node=NodeId("n1"), gpus=(GpuId(GPU),)), undo=None)
 
 
 def world() -> World:
@@ -56,12 +61,14 @@ def world() -> World:
 ALL_COLLECTORS: dict[str, Any] = {**COLLECTORS, "simulated": world}
 KNOW_MACHINES = {"host", "nvml", "simulated"}  # the others see what runs on them
 ALL_ACTUATORS: dict[str, Any] = {**ACTUATORS, "simulated": world}
+ALL_POLICIES: dict[str, Any] = {**POLICIES, **TREATING}
 TABLES = {
     "collectors": COLLECTORS,
     "estimators": ESTIMATORS,
     "patterns": MINERS,
     "rules": DETECTORS,
     "scheduling": POLICIES,
+    "treating": TREATING,
     "actuators": ACTUATORS,
     "time_shares": TIME_SHARE_POLICIES,
     "elastic": ELASTIC_POLICIES,
@@ -87,6 +94,7 @@ def crowded() -> View:
 def views() -> dict[str, View]:
     idle = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2"), job("j3", tenant="nobody")])
     believed = believing(idle, idle_s={GPU: 900.0}).with_findings((finding("j1", GPU),))
+    treated = replace(finding("j1", GPU), treatment=Treatment(action="tell", advice="use it"))
     lent = view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
     queue, over = crowded(), job("j9", state=JobState.COMPLETED, start_s=0.0, end_s=300.0)
     known = queue
@@ -97,6 +105,7 @@ def views() -> dict[str, View]:
         "no samples yet": view(node(), jobs=[job(on=[GPU])], busy={GPU: None, OTHER: None}),
         "idle": idle,
         "idle, with beliefs": believed,
+        "idle, as a rule says": idle.with_findings((treated,)),
         "on loan": lent,
         "crowded": queue,
         "crowded, with beliefs": known,
@@ -254,7 +263,7 @@ def test_a_miner_counts_what_it_says(name: str, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", VIEWS)
-@pytest.mark.parametrize("name", [*DETECTORS, *POLICIES])
+@pytest.mark.parametrize("name", [*DETECTORS, *ALL_POLICIES])
 def test_detecting_and_deciding_are_pure(name: str, case: str) -> None:
     seen = VIEWS[case]
     before = arrays(seen)
@@ -262,7 +271,7 @@ def test_detecting_and_deciding_are_pure(name: str, case: str) -> None:
     def answer() -> Any:
         if name in DETECTORS:
             return DETECTORS[name]().detect(seen)
-        return POLICIES[name]().decide(seen)
+        return ALL_POLICIES[name]().decide(seen)
 
     assert answer() == answer()
     assert arrays(seen) == before
@@ -279,15 +288,15 @@ def test_a_finding_has_its_samples_and_its_place(name: str) -> None:
         assert all(part.from_s <= part.to_s for part in each.evidence)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", ALL_POLICIES)
 def test_a_decision_explains_itself_and_can_be_undone(name: str) -> None:
-    made = [each for seen in VIEWS.values() for each in POLICIES[name]().decide(seen)]
+    made = [each for seen in VIEWS.values() for each in ALL_POLICIES[name]().decide(seen)]
 
     assert made
     for each in made:
         assert each.policy == name
         assert len(each.because.split()) > 4
-        assert each.returns or each.undo is not None
+        assert each.returns or each.undo is not None or not each.action.gpus
         assert each.expects.low <= each.expects.mid <= each.expects.high
         assert each.check_after_s > 0
 
@@ -306,8 +315,8 @@ def test_an_actuator_says_whether_it_can_work_here(name: str) -> None:
 @pytest.mark.parametrize("name", ALL_ACTUATORS)
 @pytest.mark.parametrize(
     "made",
-    [decision(), call_back(decision()), start(), preempt()],
-    ids=["lend", "call back", "start", "preempt"],
+    [decision(), call_back(decision()), start(), preempt(), DRAIN],
+    ids=["lend", "call back", "start", "preempt", "drain"],
 )
 def test_what_an_actuator_cannot_do_is_refused_in_words(name: str, made: Any) -> None:
     actuator = ALL_ACTUATORS[name]()
@@ -318,6 +327,17 @@ def test_what_an_actuator_cannot_do_is_refused_in_words(name: str, made: Any) ->
     else:
         assert said.result == "failed"
         assert said.text
+
+
+@pytest.mark.parametrize("name", ALL_ACTUATORS)
+def test_whatever_is_only_to_be_said_is_said(name: str) -> None:
+    tell = Tell(to="ann", about=GPU, text="use it or give it back")
+
+    said = ALL_ACTUATORS[name]().carry_out(decision(action=tell), 1_000_000.0)
+
+    assert said.result == "done"
+    assert said.text == "told ann: use it or give it back"
+    assert said.gpus == ()
 
 
 def test_the_rows_of_these_views_are_what_they_say() -> None:

@@ -10,9 +10,8 @@ from steward.config.settings import RulesSettings
 from steward.decide.rules.compiling import check
 from steward.errors import StewardError, did_you_mean
 from steward.model.rules import Place, Rule, RuleStanding, RuleState
-from steward.store.packages import installed_packages, packages_folder
+from steward.store.packages import installed_packages, packages_folder, shipped
 from steward.store.rules import RuleFault, examine_rules
-from steward.store.rules.shipped import shipped_packs
 
 __all__ = ["read_standings", "running"]
 
@@ -25,35 +24,30 @@ def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, 
     """
     if not settings.on:
         return ()
-    places, standings = _places(settings, store)
-    standings += _read(places)
-    replaced = {each.id for each in standings}
-    packs = shipped_packs() if settings.packs else None
-    ours = _read([packs] if packs else [])
-    standings += [each for each in ours if each.id not in replaced]
+    paths = [Path(each).expanduser() for each in settings.paths]
+    installed, unusable = _installed(packages_folder(store))
+    packs = [shipped()] if settings.packs and shipped().is_dir() else []
+    more = _read([*installed, *paths])
+    replaced = {each.id for each in more}
+    ours = [each for each in _read(packs) if each.id not in replaced]
+    standings = [*ours, *more, *unusable]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
     standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]
     return tuple(sorted(standings, key=lambda each: (each.pack, each.id)))
 
 
-def _places(settings: RulesSettings, store: Path) -> tuple[list[Path], list[RuleStanding]]:
-    """Return where a site's own rules lie, and what is wrong with packages that cannot be used."""
-    own = [Path(each).expanduser() for each in settings.paths]
-    folder = packages_folder(store)
+def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
+    """Return where the rules of packages lie, and what is wrong where they cannot be used."""
     try:
-        installed = [each.folder for each in installed_packages(folder)]
+        return [each.folder for each in installed_packages(folder)], []
     except StewardError as fault:
-        place = Place(file=fault.where)
         why = f"{fault.problem} ({fault.hint})" if fault.hint else fault.problem
-        bad = RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)
-        return own, [bad]
-    return [*installed, *own], []
+        place = Place(file=fault.where)
+        return [], [RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)]
 
 
 def _read(paths: Sequence[Path]) -> list[RuleStanding]:
-    if not paths:
-        return []
     parsed = examine_rules(paths)
     standings = [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
     known = {each.id for each in standings}

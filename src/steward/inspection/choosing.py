@@ -8,9 +8,8 @@ from pathlib import Path
 
 from steward.inspection.checking import sound_rules, with_patterns_checked
 from steward.model.rules import Rule
-from steward.store.packages import installed_packages, packages_folder
+from steward.store.packages import installed_packages, packages_folder, shipped
 from steward.store.rules import examine_rules
-from steward.store.rules.shipped import shipped_packs
 
 __all__ = ["Chosen", "chosen_rules", "own_rules"]
 
@@ -42,9 +41,7 @@ def own_rules(store: Path) -> Chosen:
     notes: list[str] = []
     found: dict[str, Rule] = {}
     packs: dict[str, str] = {}
-    ours = shipped_packs()
-    places = [(path.name, path) for path in sorted(ours.glob("*"))] if ours is not None else []
-    places = [(name, path) for name, path in places if path.is_dir()]
+    places = [(path.name, path) for path in sorted(shipped().glob("*")) if path.is_dir()]
     installed = installed_packages(packages_folder(store))
     places += [(f"{each.manifest.name} {each.manifest.version}", each.folder) for each in installed]
     for name, folder in places:

@@ -29,6 +29,7 @@ from steward.cli.rules.options import (
 )
 from steward.cli.rules.watching import reading, tell_hits
 from steward.cli.words import seconds
+from steward.compiled import is_compiled, stay_plain
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 STDIN = "-"
+_LITTLE_BYTES = 1_000_000
+_PACKED = (".gz", ".zst", ".zstd")
 
 Paths = Annotated[
     list[Path] | None,
@@ -111,6 +114,8 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     form = form_for(format_, out, as_json=as_json)
     patterns = source_patterns(sources)
     logs = _logs(paths, elsewhere=bool(telemetry or prometheus))
+    if not (telemetry or prometheus or follow):
+        _stay_plain_for_little(logs)
     metrics = _asked(prometheus)
     chosen = choose(rules, store_folder(config, data))
     if follow:
@@ -138,6 +143,23 @@ def _logs(paths: Sequence[Path] | None, *, elsewhere: bool) -> list[Path]:
         hint = "name logs or folders, pipe a log in, or give --telemetry"
         raise StewardError("there is nothing to look at", hint=hint)
     return [Path(STDIN)]
+
+
+def _stay_plain_for_little(logs: Sequence[Path]) -> None:
+    """Compile nothing for a newcomer's first log: reading it takes less time than compiling.
+
+    Only in a process that is there for this command: others import more, and read more.
+    """
+    alone = sys.argv[1:3] == ["rules", "run"]
+    if alone and _is_little(logs) and not is_compiled("kernel"):
+        stay_plain()
+
+
+def _is_little(logs: Sequence[Path]) -> bool:
+    files = [each for path in logs for each in (path.rglob("*") if path.is_dir() else (path,))]
+    plain = all(each.suffix not in _PACKED and not each.is_fifo() for each in files)
+    known = str(STDIN) not in map(str, logs) and all(each.exists() for each in files)
+    return known and plain and sum(each.stat().st_size for each in files) <= _LITTLE_BYTES
 
 
 def _feeds(

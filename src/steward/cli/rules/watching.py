@@ -55,9 +55,9 @@ def reading() -> Iterator[Listeners]:
 
 
 def _first_words() -> str:
-    from steward.compiled import is_compiled
+    from steward.compiled import is_compiled, is_plain
 
-    if is_compiled("kernel"):
+    if is_plain() or is_compiled("kernel"):
         return "reading"
     return "compiling once for this machine, about 15 s"
 

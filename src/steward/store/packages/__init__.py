@@ -10,7 +10,7 @@ from steward.store.packages.installing import Allowed, Installation, install, re
 from steward.store.packages.keys import PublicKey, make_key, read_key, trusted_keys
 from steward.store.packages.manifest import Manifest
 from steward.store.packages.packing import Packed, Wish, pack
-from steward.store.packages.places import Installed, installed_packages, packages_folder
+from steward.store.packages.places import Installed, installed_packages, packages_folder, shipped
 
 __all__ = [
     "Allowed",
@@ -27,5 +27,6 @@ __all__ = [
     "packages_folder",
     "read_key",
     "remove",
+    "shipped",
     "trusted_keys",
 ]

@@ -9,7 +9,15 @@ from pathlib import Path
 from steward.errors import StewardError
 from steward.store.packages.manifest import Manifest
 
-__all__ = ["CURRENT", "MANIFEST", "RULES", "Installed", "installed_packages", "packages_folder"]
+__all__ = [
+    "CURRENT",
+    "MANIFEST",
+    "RULES",
+    "Installed",
+    "installed_packages",
+    "packages_folder",
+    "shipped",
+]
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
@@ -24,6 +32,11 @@ class Installed:
     manifest: Manifest
     folder: Path  # of its rules
     signed_by: str  # fingerprint of the key; '' if nobody signed it
+
+
+def shipped() -> Path:
+    """Return the folder of the packs that come with steward: in a clone, a link to `rules`."""
+    return Path(__file__).parents[2] / "packs"
 
 
 def packages_folder(store: Path) -> Path:

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from factories import finding
+from service.house import House, MakeHouse
+from steward.model.finding import Opinion, Quote, Recurrence
+from steward.model.identity import FindingId
+from steward.model.rules import (
+    Clause,
+    Node,
+    Place,
+    Rule,
+    RuleSeverity,
+    RuleStanding,
+    RuleState,
+    Term,
+)
+from steward.model.treatment import Treatment
+from steward.store.tokens import Role
+
+ROOT = Node(kind="set", clauses=(Clause(what=Term(kind="value", text="oops")),), source="a.b")
+RULE = Rule(
+    id="R-0001",
+    key="k",
+    hash="h",
+    root=ROOT,
+    title="It broke",
+    severity=RuleSeverity.HIGH,
+    cause="a cause",
+    mitigation="do this",
+    treatment=Treatment(action="tell", advice="say so"),
+    place=Place(file="rules/mine/r/rule.yaml", line=2),
+)
+STANDINGS = (
+    RuleStanding(id="R-0001", state=RuleState.ON, rule=RULE, pack="mine", place=RULE.place),
+    RuleStanding(id="R-0002", state=RuleState.OFF, rule=replace(RULE, id="R-0002"), pack="b"),
+    RuleStanding(id="broken", state=RuleState.FAULTY, why="line 3: no"),
+)
+FOUND = replace(
+    finding(),
+    id=FindingId("f-1"),
+    rule="R-0001",
+    quotes=(Quote(t_s=999.0, text="oops <b>", stream="a.log", line=7, entity="n1"),),
+)
+
+
+@pytest.fixture
+def house(make_house: MakeHouse) -> House:
+    made = make_house()
+    made.loop.rules = STANDINGS
+    again = Recurrence(finding=FOUND.id, rule="R-0001", from_s=1000.0, t_s=1500.0, hits=4)
+    made.loop.journal.append([FOUND, again])
+    return made
+
+
+def test_rules_are_listed_with_their_state_and_statistics(house: House) -> None:
+    broken, first, off = house.client.get("/api/v1/rules").json()["items"]
+
+    assert (broken["id"], broken["state"], broken["why"]) == ("broken", "faulty", "line 3: no")
+    assert broken["severity"] is None
+    assert (first["id"], first["severity"], first["fired"]) == ("R-0001", "high", 5)
+    assert first["history"] == [{"t_s": 600.0, "hits": 1}, {"t_s": 1200.0, "hits": 4}]
+    assert (off["state"], off["fired"], off["last_s"]) == ("off", 0, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "ids"),
+    [
+        ("state=on", ["R-0001"]),
+        ("state=off&state=faulty", ["broken", "R-0002"]),
+        ("pack=b", ["R-0002"]),
+        ("severity=high", ["R-0001", "R-0002"]),
+        ("severity=low", []),
+    ],
+)
+def test_the_list_can_be_narrowed(house: House, asked: str, ids: list[str]) -> None:
+    items = house.client.get(f"/api/v1/rules?{asked}").json()["items"]
+
+    assert [each["id"] for each in items] == ids
+
+
+def test_one_rule_says_what_it_waits_for_and_what_it_found(house: House) -> None:
+    told = house.client.get("/api/v1/rules/R-0001").json()
+
+    assert told["waits_for"] == ["this, in a.b", "  a line with oops"]
+    assert (told["cause"], told["treatment"]["advice"]) == ("a cause", "say so")
+    assert [each["id"] for each in told["newest"]] == ["f-1"]
+    assert house.client.get("/api/v1/rules/broken").json()["waits_for"] == []
+    assert house.client.get("/api/v1/rules/R-9").status_code == 404
+
+
+def test_a_finding_has_its_lines_its_matches_and_what_people_said(house: House) -> None:
+    said = house.client.post("/api/v1/findings/f-1/confirm", json={"note": "yes"})
+    told = house.client.get("/api/v1/findings/f-1").json()
+
+    assert said.status_code == 202
+    assert told["hits"] == 5
+    assert told["finding"]["quotes"][0]["line"] == 7
+    assert [(each["opinion"], each["note"]) for each in told["opinions"]] == [("confirm", "yes")]
+    assert house.client.get("/api/v1/rules/R-0001").json()["confirmed"] == 1
+    assert house.client.get("/api/v1/findings/f-9").status_code == 404
+
+
+def test_who_only_looks_may_not_judge(make_house: MakeHouse) -> None:
+    house = make_house(host="0.0.0.0")  # noqa: S104 - nothing listens
+    house.loop.journal.append([FOUND])
+    viewer = house.bearer("bob", Role.VIEWER)
+
+    answer = house.client.post("/api/v1/findings/f-1/dismiss", headers=viewer)
+
+    assert answer.status_code == 403
+    assert "bob is a viewer" in answer.json()["error"]["problem"]
+
+
+def test_the_journal_tells_of_opinions_and_recurrences(house: House) -> None:
+    house.loop.journal.append(
+        [Opinion(finding=FOUND.id, rule="R-0001", t_s=1.0, opinion="dismiss", user="ann")]
+    )
+
+    items = house.client.get("/api/v1/journal?kind=opinion&kind=recurrence").json()["items"]
+
+    assert [(each["kind"], each["cause"]) for each in items] == [
+        ("recurrence", "f-1"),
+        ("opinion", "f-1"),
+    ]
+    assert items[0]["value"]["hits"] == 4
+    assert items[1]["value"]["opinion"] == "dismiss"

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 import cramjam
 
@@ -29,15 +29,6 @@ Source = Path | BinaryIO
 PIECE_BYTES = 4 * 2**20
 _PACKED_BYTES = 256 * 1024
 _ZSTD = b"\x28\xb5\x2f\xfd"
-
-
-class _Unpacker(Protocol):
-    eof: bool
-    unused_data: bytes
-
-    def more(self, packed: bytes, most: int) -> bytes: ...
-
-    def needs_input(self) -> bool: ...
 
 
 class _Zlib:

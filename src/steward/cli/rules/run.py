@@ -29,7 +29,6 @@ from steward.cli.rules.options import (
 )
 from steward.cli.rules.watching import reading, tell_hits
 from steward.cli.words import seconds
-from steward.compiled import is_compiled, stay_plain
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
@@ -150,6 +149,8 @@ def _stay_plain_for_little(logs: Sequence[Path]) -> None:
 
     Only in a process that is there for this command: others import more, and read more.
     """
+    from steward.compiled import is_compiled, stay_plain
+
     alone = sys.argv[1:3] == ["rules", "run"]
     if alone and _is_little(logs) and not is_compiled("kernel"):
         stay_plain()

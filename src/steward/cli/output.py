@@ -32,7 +32,8 @@ __all__ = [
     "waiting",
 ]
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Also what turns the direction of text around, or breaks lines where nobody sees why.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 Row = Sequence[str]
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "moment_ago",
     "number",
     "seconds",
+    "short_number",
     "span",
     "sparkline",
 ]
@@ -98,6 +99,18 @@ def number(value: float) -> str:
         return "unknown"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def short_number(value: float) -> str:
+    """Write a figure where there is room for a few letters only.
+
+    >>> short_number(6e10), short_number(1500.0), short_number(0.25), short_number(-2e6)
+    ('60 G', '1.5 k', '0.25', '-2 M')
+    """
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if size <= abs(value) < 1000 * size:
+            return f"{value / size:.3g} {letter}"
     return f"{value:.3g}"
 
 

@@ -37,6 +37,7 @@ _WINDOW_ROWS = 200_000
 _WINDOW_S = 600
 _MOST_CUTS = 500  # of one window, between events
 _ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".prom", ".om")  # in a folder with other things
+_HINT = "give CSV, Parquet or OpenMetrics files, or a folder that steward recorded"
 _KNOWN = frozenset(each.name for each in METRICS)
 
 Reading = Frame | tuple[Event, ...]
@@ -59,7 +60,7 @@ def telemetry_frames(
     if (path / "telemetry").is_dir() or (path / "other").is_dir():
         yield from _recorded(path, wants, tally)
         return
-    works = [work_for(Source(path=file)) for file in _files(path, tally)]
+    works = [_work(file) for file in _files(path, tally)]
     gathered = _Gathered(wants=wants)
     seen = _observations(works, tally)
     for observation in seen:
@@ -84,9 +85,16 @@ def _files(path: Path, tally: Tally) -> list[Path]:
         raise StewardError(
             "no file in it is telemetry",
             where=str(path),
-            hint="give CSV, Parquet or OpenMetrics files, or a folder that steward recorded",
+            hint=_HINT,
         )
     return found
+
+
+def _work(file: Path) -> Work:
+    try:
+        return work_for(Source(path=file))
+    except StewardError as fault:  # its hint is for `observe import`, where a format can be named
+        raise StewardError(fault.problem, where=fault.where, hint=_HINT) from None
 
 
 def _is_telemetry(file: Path) -> bool:

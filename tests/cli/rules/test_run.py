@@ -251,6 +251,39 @@ def test_wrong_use_is_2_and_a_sentence(tmp_path: Path, args: list[str], said: st
     assert said in answer.err + answer.out
 
 
+def test_an_ending_that_tells_no_format_is_not_guessed_at(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(LOG, encoding="utf-8")
+
+    answer = run(disk_rule(tmp_path), log, "--out", tmp_path / "found.pdf")
+
+    assert (answer.code, "'.pdf' does not tell what to write" in answer.err) == (2, True)
+    assert not (tmp_path / "found.pdf").exists()
+
+
+def test_lines_and_names_of_logs_cannot_turn_or_break_what_is_printed(tmp_path: Path) -> None:
+    log = tmp_path / "two\nlines.log"
+    log.write_text(LOG.replace("disk", "\u202e\u2066\x1b[2J disk"), encoding="utf-8")
+
+    answer = run(disk_rule(tmp_path), log)
+
+    assert answer.code == 1
+    assert not {"\u202e", "\u2066", "\x1b"} & {*answer.out}
+    assert "two lines.log:" in answer.out
+
+
+def test_what_is_no_telemetry_is_refused_without_naming_options_of_other_commands(
+    tmp_path: Path,
+) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.touch()
+
+    answer = run(disk_rule(tmp_path), "--telemetry", empty)
+
+    assert (answer.code, "--format" in answer.err) == (2, False)
+    assert "give CSV, Parquet or OpenMetrics files" in answer.err
+
+
 def test_faults_of_rules_are_said_with_their_place(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text("rules:\n  - cre: {id: X-1}\n", encoding="utf-8")

@@ -172,7 +172,7 @@ def test_a_document_without_rules_is_refused() -> None:
         "1:1 there is no key `rulez` in `document`",
         "1:1 `rules` is missing in `document`",
     ]
-    assert problems("[]") == ["1:1 `document` has to be a mapping, and this is a list"]
+    assert problems("[]") == ["1:1 a rule file has to be a mapping, and this is a list"]
     assert problems("rules: x") == ["1:8 `rules` has to be a list, and this is 'x'"]
 
 

@@ -137,7 +137,9 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
     from steward.store.packages import install as installed
 
     if not file.is_file():
-        raise StewardError("there is no such file", where=str(file), hint="check the name")
+        problem = "this is no file" if file.exists() else "there is no such file"
+        hint = "name a package; `steward rules pack DIR` makes one of a folder"
+        raise StewardError(problem, where=str(file), hint=hint)
     allowed = Allowed(
         trust=_public_key(trust) if trust else None,
         unsigned=unsigned,

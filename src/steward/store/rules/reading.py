@@ -25,7 +25,8 @@ class Fields:
         elif isinstance(tree, Mapping):
             entries = tree.entries
         else:
-            problem = f"`{shape}` has to be a mapping, and this is {described(tree)}"
+            what = "a rule file" if shape == "document" else f"`{shape}`"
+            problem = f"{what} has to be a mapping, and this is {described(tree)}"
             complaints.fault(tree.place, problem, f"its keys: {self._keys()}")
             return
         for entry in entries:

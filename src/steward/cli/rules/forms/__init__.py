@@ -32,6 +32,7 @@ class Form(Enum):
 
 FORMS = tuple(each.value for each in Form)
 _ENDINGS = {".json": Form.JSON, ".sarif": Form.SARIF, ".html": Form.HTML, ".htm": Form.HTML}
+_ENDINGS |= dict.fromkeys(("", ".txt", ".log", ".out"), Form.TABLE)
 
 
 def form_for(given: str | None, out: Path | None, *, as_json: bool) -> Form:
@@ -43,10 +44,21 @@ def form_for(given: str | None, out: Path | None, *, as_json: bool) -> Form:
     if as_json:
         return Form.JSON
     if given is None:
-        return _ENDINGS.get(out.suffix.lower(), Form.TABLE) if out else Form.TABLE
+        return _told_by(out) if out else Form.TABLE
     if given not in FORMS:
         raise unknown_name("format", given, FORMS, where="--format")
     return Form(given)
+
+
+def _told_by(out: Path) -> Form:
+    """Return what the ending of a name stands for; of a pipe or a device it means nothing."""
+    if out.exists() and not out.is_file():
+        return Form.TABLE
+    if out.suffix.lower() not in _ENDINGS:
+        problem = f"'{out.suffix}' does not tell what to write"
+        hint = f"end it in .txt, .json, .sarif or .html, or give --format {'|'.join(FORMS)}"
+        raise StewardError(problem, where=str(out), hint=hint)
+    return _ENDINGS[out.suffix.lower()]
 
 
 def write(

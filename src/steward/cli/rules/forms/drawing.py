@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from steward.cli.output import clean
 from steward.cli.views.chart import ticks
-from steward.cli.words import number
+from steward.cli.words import short_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,7 +96,8 @@ def _grid(levels: Sequence[float], y: Place) -> Iterator[str]:
         at = y(value)
         ends = f'x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at:.1f}" y2="{at:.1f}"'
         yield f'<line class="grid" {ends}/>'
-        yield f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{number(value)}</text>'
+        place = f'x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end"'
+        yield f"<text {place}>{short_number(value)}</text>"
 
 
 def _times(points: Sequence[tuple[float, float]], x: Place) -> Iterator[str]:

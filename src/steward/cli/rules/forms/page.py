@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from steward.cli.output import clean
 from steward.cli.rules.forms.drawing import drawing
 from steward.cli.rules.forms.text import proof_line
-from steward.cli.words import log_time, moment, number, span
+from steward.cli.words import log_time, moment, span
 
 if TYPE_CHECKING:
     from steward.inspection.curves import Curve
@@ -210,7 +210,7 @@ def _streams(streams: Sequence[StreamReport]) -> Iterator[str]:
         yield (
             f"<tr><td>{_text(each.stream)}{notes}</td><td>{_text(each.source)}</td>"
             f'<td>{_text(each.format)}</td><td class="n">{each.lines:,}</td>'
-            f'<td class="n">{number(each.bytes / _MIB)}</td>'
+            f'<td class="n">{each.bytes / _MIB:,.1f}</td>'
             f'<td class="n">{each.unparsed:,}</td></tr>'
         )
     yield "</table></div>"

@@ -43,7 +43,7 @@ def proof_line(proof: Proof) -> str:
         said = " ".join(proof.text.split())
         said = said if len(said) <= _WIDTH else f"{said[:_WIDTH]} … {number(proof.value or 0.0)}"
         return f"{moment(proof.t)} {proof.entity}: {said}{since}"
-    where = f"{proof.stream}:{proof.line}" if proof.stream else "event"
+    where = f"{proof.stream.replace(chr(10), ' ')}:{proof.line}" if proof.stream else "event"
     first, *rest = proof.text.splitlines() or [""]
     more = f" (and {len(rest)} more lines)" if rest else ""
     cut = first if len(first) <= _WIDTH else f"{first[:_WIDTH]} …"

@@ -20,12 +20,15 @@ __all__ = ["first_of", "needed_by_program", "passes"]
 _LONGEST = 10_000  # characters of a program
 _MOST_TURNS = 1000  # of one `range`
 _ENDLESS = "def recurse until while repeat combinations range"
+_GROWING = "reduce foreach setpath"  # a text doubled 40 times is more than any machine has
 _OUTSIDE = (
     "import include modulemeta get_search_list get_jq_origin get_prog_origin env input inputs "
     "input_filename input_line_number debug stderr now localtime strflocaltime halt_error"
 )
-_REASONS = dict.fromkeys(_ENDLESS.split(), "may never end") | dict.fromkeys(
-    _OUTSIDE.split(), "looks outside the entry"
+_REASONS = (
+    dict.fromkeys(_ENDLESS.split(), "may never end")
+    | dict.fromkeys(_GROWING.split(), "may grow without end")
+    | dict.fromkeys(_OUTSIDE.split(), "looks outside the entry")
 )
 _LEXEME = re.compile(r'#[^\n]*|"(?:[^"\\]|\\.)*"|[.$@]?[A-Za-z_]\w*(?:::\w+)*', re.DOTALL)
 _NAME = re.compile(r"[.$@]?[A-Za-z_]\w*")
@@ -134,7 +137,7 @@ def _refuse_what_may_not_end(program: str) -> None:
     if len(program) > _LONGEST:
         problem = f"the jq program has {len(program)} characters, more than {_LONGEST}"
         raise StewardError(problem, hint="say it shorter, or as several terms")
-    checked = _SMALL_RANGE.sub("", program)
+    checked = _SMALL_RANGE.sub("", program, count=1)  # four in one another are 10^12 turns
     # Strings with code inside are read as code as a whole: rather one `while` too many refused.
     lexeme = _NAME if "\\(" in program else _LEXEME
     for name in lexeme.findall(checked):
@@ -146,7 +149,7 @@ def _refuse_what_may_not_end(program: str) -> None:
 
 def _hint(name: str) -> str:
     if name == "range":
-        return f"`range` is taken with numbers written out, up to {_MOST_TURNS}"
+        return f"`range` is taken once, with numbers written out, up to {_MOST_TURNS}"
     if name == "recurse":
         return "`..` goes through all values of the entry, and ends"
     return f'write "{name}" in quotes where it is a key; otherwise say it without'

@@ -127,12 +127,13 @@ def _numbers(folder: Path, pattern: re.Pattern[str]) -> Iterator[int]:
 
 def once_each(frame: Frame, order: Sequence[str]) -> Frame:
     """Return rows sorted, each exact duplicate once; the result depends on nothing but the rows."""
-    ordered = frame.sort(order)
+    keys = frame.select(order)
+    at = keys.select(pl.arg_sort_by(order)).to_series()
     same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in order)
-    if not ordered.select(same.slice(1).any()).item():
-        return ordered  # the usual case: nobody was seen twice at one moment
+    if not keys[at].select(same.slice(1).any()).item():  # nobody was seen twice at one moment
+        return frame if at.is_sorted() else frame[at]
     rest = [name for name in frame.columns if name not in order]
-    return ordered.unique(maintain_order=True).sort([*order, *rest])
+    return frame.unique().sort([*order, *rest])
 
 
 def write_frame(

@@ -41,6 +41,7 @@ class Keeper:
         self._parts = parts
         self._shape = shape
         self.max_values = max_values  # may be changed at any time
+        self.between: Callable[[], None] = lambda: None  # two pieces of work; it too
         self._keep_s = keep_days * _DAY_S
         self._note = note
         self._lock_handle: int | None = None
@@ -135,8 +136,11 @@ class Keeper:
     def _compact(self, hour: int) -> None:
         folder = self._parts.folder(hour)
         try:
+            self.between()
             merge(folder, shape=self._shape, max_values=self.max_values, note=self._note)
+            self.between()
             self._after(hour)
+            self.between()
         except OSError as fault:
             raise cannot_write(folder, fault) from fault
 

@@ -184,7 +184,7 @@ def _by_turns(
     metrics = metrics_of(columns) if summed else list(columns)
     rows = max(map(rows_of, files)) * (len(STATISTICS) if summed else 1)
     done: dict[str, pl.Series] = {}
-    for few in few_at_once(metrics, rows):
+    for few in [*few_at_once(metrics, rows)] or [()]:
         opened = (_opened([file], columns, summed=summed) for file in files)
         steps = [coarser(each, few, step_s=step_s, summed=summed).collect() for each in opened]
         united = coarser(pl.concat(steps).lazy(), few, step_s=step_s, summed=True).collect()

@@ -5,6 +5,10 @@ outside while it reads 8 GPUs, this host and 12 jobs, once a second and ten time
 are those of `observing/eight_gpus.c`, which stands in for the driver and answers at once: what
 is measured is all of our own work. What a real driver costs on top is in `observe_h200.py`.
 
+Once an hour files are merged and tiers made. That is watched too: a recorder ten times a second
+goes on in a folder with a whole hour of its own samples, by a clock that soon ends that hour.
+Memory is the most that the kernel has seen, not what a look now and then happens to find.
+
 Bytes per sample are those of the real series in ../shared/data/h200, beside the same as CSV,
 as CSV through gzip, and as blocks of a real Prometheus (made by promtool).
 """
@@ -30,12 +34,15 @@ import polars as pl
 import psutil
 
 from report import bar, finish, progress, quick
+from steward.store.files.parquet import Parts, write_frame
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("STEWARD_DATA") or HERE.parent.parent / "shared" / "data")
 STEWARD = str(Path(sys.executable).with_name("steward"))
 SETTLE_S = 35.0  # imports and the first flush, after 30 s, are not the steady state
 JOBS = 12
+GRACE_S = 300.0  # as long after its end an hour is merged
+QUIET_S = 20.0  # when nothing has changed for so long, all is merged
 REVEAL_SHARE = 0.012  # what the authors of Reveal give for theirs at 100 ms, at the least
 
 
@@ -83,12 +90,14 @@ def watched(command: Sequence[str], env: dict[str, str], for_s: float) -> dict[s
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     outside = psutil.Process(process.pid)
     time.sleep(SETTLE_S)
+    forget_peak(process.pid)
     began_s, before = time.monotonic(), outside.cpu_times()
     resident = []
     while time.monotonic() - began_s < for_s:
         time.sleep(min(2.0, for_s / 20))
         resident.append(outside.memory_info().rss / 1e6)
     after, took_s = outside.cpu_times(), time.monotonic() - began_s
+    most = peak_mb(process.pid)
     process.send_signal(signal.SIGINT)
     said = json.loads(process.communicate(timeout=60)[0])
     cpu_s = after.user + after.system - before.user - before.system
@@ -103,10 +112,76 @@ def watched(command: Sequence[str], env: dict[str, str], for_s: float) -> dict[s
         "known_values_per_tick": round(said["samples"] / max(ticks.values())),
         "ticks": ticks,
         "missed": {name: each["missed"] for name, each in said["pace"].items()},
-        "resident_mb": round(max(resident), 1),
+        "resident_mb": round(most, 1),
+        "median_resident_mb": round(float(np.median(resident)), 1),
         "growth_mb": round(
             float(np.median(resident[half:]) - np.median(resident[: max(1, half)])), 1
         ),
+    }
+
+
+def forget_peak(pid: int) -> None:
+    """Let the kernel look for the most memory of a process anew."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="utf-8")
+
+
+def peak_mb(pid: int) -> float:
+    """Return the most memory that a process has had resident since then."""
+    said = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(said.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
+
+def an_hour_of(recorded: Path, out: Path, hour: int) -> int:
+    """Write an hour of files as a recorder has left them, again and again, one per flush."""
+    found = sorted((recorded / "telemetry").rglob("*.parquet"), key=lambda f: f.stat().st_mtime_ns)
+    tables = [pl.read_parquet(file) for file in found]
+    times = np.concatenate([table["t_s"].to_numpy() for table in tables])
+    first_s, length_s = float(times.min()), float(np.ptp(times))
+    parts, count = Parts(out / "telemetry"), 0
+    begin_s = hour * 3600.0
+    while begin_s + length_s < (hour + 1) * 3600.0:
+        for table in tables:
+            write_frame(parts.folder(hour), table.with_columns(pl.col("t_s") - first_s + begin_s))
+            count += 1
+        begin_s += length_s + 0.1
+    return count
+
+
+def end_of_hour(env: dict[str, str], recorded: Path, out: Path) -> dict[str, Any]:
+    """Watch a recorder while an hour of its own samples is merged and gets its tier."""
+    hour = int(time.time() // 3600) - 1
+    count = an_hour_of(recorded, out, hour)
+    raw, tier = (Parts(out / name).folder(hour) for name in ("telemetry", "telemetry_10s"))
+    over_s = (hour + 1) * 3600.0 + GRACE_S
+    command = [sys.executable, str(HERE / "observing" / "late_recorder.py")]
+    options = ["observe", "record", "--every", "100ms", "--for", "1000s", "--out", str(out)]
+    ahead_s = over_s - SETTLE_S - 10.0 - time.time()
+    process = subprocess.Popen(
+        [*command, str(ahead_s), *options], env=env, stdout=subprocess.DEVNULL
+    )
+    outside = psutil.Process(process.pid)
+    time.sleep(SETTLE_S)
+    forget_peak(process.pid)
+    began_s, before = time.monotonic(), outside.cpu_times()
+    quiet_since_s, seen = began_s, -1
+    while time.monotonic() - quiet_since_s < QUIET_S or not tier.is_dir():
+        time.sleep(0.5)
+        now = len([*raw.glob("*")]) + (len([*tier.glob("*")]) if tier.is_dir() else 0)
+        if now != seen:
+            quiet_since_s, seen = time.monotonic(), now
+        if time.monotonic() - began_s > 600.0:
+            raise SystemExit("the hour was not merged within ten minutes")
+    after, took_s = outside.cpu_times(), time.monotonic() - began_s
+    most = peak_mb(process.pid)
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=60)
+    return {
+        "resident_mb": round(most, 1),
+        "cpu_s": round(after.user + after.system - before.user - before.system, 2),
+        "watched_s": round(took_s, 1),
+        "files_before": count,
+        "files_after": len([*raw.glob("*.parquet")]),
+        "files_of_tier": len([*tier.glob("*.parquet")]),
     }
 
 
@@ -120,6 +195,10 @@ def cpu_and_memory(*, short: bool) -> dict[str, Any]:
             command = [STEWARD, "observe", "record", "--every", every]
             options = ["--for", f"{for_s + 600}s", "--out", str(out), "--json"]
             found[every] = watched([*command, *options], env, for_s)
+        progress("the end of an hour")
+        end = end_of_hour(env, out, Path(name) / "hour")
+        steady_s = found["100ms"]["cpu_share"] * end["watched_s"]
+        found["end_of_hour"] = end | {"merging_cpu_s": round(max(0.0, end["cpu_s"] - steady_s), 2)}
         found["jobs"] = made
     return found
 
@@ -181,16 +260,19 @@ def main() -> None:
     """Measure, and hold the figures against the bars."""
     short = quick()
     results: dict[str, Any] = {"cost": cpu_and_memory(short=short), "disk": on_disk()}
-    slow, fast = results["cost"]["1s"], results["cost"]["100ms"]
+    slow, fast, end = (results["cost"][name] for name in ("1s", "100ms", "end_of_hour"))
+    with_merging = fast["cpu_share"] + end["merging_cpu_s"] / 3600.0
     results["reveal_cpu_share_at_100ms"] = REVEAL_SHARE
     finish(
         "observe_cost",
         results,
         [
             bar("CPU share of a core at 1 s", slow["cpu_share"], "<", 0.01),
-            bar("CPU share of a core at 100 ms", fast["cpu_share"], "<", 0.03),
+            bar("CPU share of a core at 100 ms, with merging", with_merging, "<", 0.03),
             bar("columns", fast["columns"], ">=", 700),
             bar("resident MB", max(slow["resident_mb"], fast["resident_mb"]), "<", 150.0),
+            bar("resident MB at the end of an hour", end["resident_mb"], "<", 150.0),
+            bar("files of an hour, after its end", end["files_after"], "<", end["files_before"]),
             bar("growth of the second half over the first in MB", fast["growth_mb"], "<", 5.0),
             bar(
                 "missed ticks at 100 ms, share",

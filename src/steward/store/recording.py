@@ -65,10 +65,14 @@ class Recording:
         self._flush_every_s = flush_every_s
         self._flushed_s: float | None = None
 
-    def stay_small(self) -> None:
-        """Merge little at a time, into more files: for those who run beside others' work."""
+    def stay_small(self, let_go: Callable[[], None] = lambda: None) -> None:
+        """Merge little at a time, into more files: for those who run beside others' work.
+
+        `let_go` is called between pieces of that work, which have little in common.
+        """
         for table in (self.telemetry.table, self.other.table, self.logs.table):
             table.keeper.max_values = _FEW_VALUES
+            table.keeper.between = let_go
 
     def keep(self, observation: Observation) -> None:
         """Take one look at the world; the next flush makes it durable."""

@@ -13,7 +13,7 @@ import typer
 
 from steward.cli.options import Config, Json, read_settings
 from steward.cli.output import print_json, print_lines, print_note, print_warnings, waiting
-from steward.cli.small import stay_small
+from steward.cli.small import let_go_of_code, stay_small
 from steward.cli.words import moment, number, seconds, span
 from steward.errors import StewardError, unknown_name
 
@@ -77,7 +77,7 @@ def record(
     for why in left_out:
         print_note(why)
     recording = Recording(out, flush_every_s=FLUSH_S)
-    recording.stay_small()
+    recording.stay_small(let_go_of_code)
     recording.about.update(_about(chosen, every_s))
     watch = Watch(chosen, sample_every_s=every_s)
     clock = WallClock()
@@ -85,6 +85,7 @@ def record(
     def keep(seen: Observation) -> None:
         recording.keep(seen)
         recording.upkeep(clock.now_s())
+        let_go_of_code()  # the next look is half a minute away
 
     try:
         with _until_told() as stop, waiting(f"recording for {span(for_s)} into {out}"):

@@ -11,7 +11,7 @@ import numpy as np
 from steward.decide.rules.joining import Board, Leaf, Report, attributes_of, plan
 from steward.decide.rules.line import line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Seen
-from steward.decide.rules.metric import MetricWatch, WatchCounts, arrange, compile_metric
+from steward.decide.rules.metric import MetricWatch, Numbering, WatchCounts, arrange, compile_metric
 from steward.decide.rules.reading import Matched, Reader
 from steward.decide.rules.routes import Routes
 from steward.decide.rules.watching import Watching
@@ -60,6 +60,7 @@ class Engine:
         self._board = Board(self._plans.joins, limits=self._limits, counts=self.counts)
         self._expected_ns: dict[str, int] = {}
         self._newest_ns = -NEVER
+        self._numbering = Numbering()
 
     def fresh(self) -> Engine:
         """Return an engine for the same rules that has seen nothing; patterns are shared."""
@@ -106,7 +107,8 @@ class Engine:
 
     def sample(self, frame: Frame) -> list[Hit]:
         """Read telemetry; its rows may be in any order."""
-        rows = arrange(frame)
+        rows = arrange(frame, self._numbering)
+        self._numbering = rows.numbering
         self._series.take(rows, self._board)
         self._come_to(TELEMETRY, rows.clock_ns)
         return _by_time(self._board.advance(self._common_ns))

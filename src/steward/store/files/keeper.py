@@ -11,33 +11,17 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
-
-import polars as pl
 
 from steward.errors import StewardError
-from steward.store.files.parquet import (
-    TMP,
-    Note,
-    Parts,
-    Shape,
-    cannot_write,
-    columns_of,
-    live_files,
-    replaced_files,
-    rows_of,
-    scan,
-    write_frame,
-)
+from steward.store.files.merging import clean, merge
+from steward.store.files.parquet import TMP, Note, Parts, Shape, cannot_write
 
-__all__ = ["LEVEL", "Keeper", "remove_old"]
+__all__ = ["Keeper", "remove_old"]
 
 _EVERY_S = 60.0
 _GRACE_S = 300.0  # samples may come late; after that an hour is closed
 _DAY_S = 86_400.0
-LEVEL = 9  # written once, kept for weeks
 _MAX_VALUES = 16_000_000  # of one compacted file: bounds the memory that compaction takes
-_MAX_FILES = 32  # at once: what files say about their columns takes as much memory as these
 
 
 class Keeper:
@@ -57,6 +41,7 @@ class Keeper:
         self._parts = parts
         self._shape = shape
         self.max_values = max_values  # may be changed at any time
+        self.between: Callable[[], None] = lambda: None  # two pieces of work; it too
         self._keep_s = keep_days * _DAY_S
         self._note = note
         self._lock_handle: int | None = None
@@ -142,61 +127,22 @@ class Keeper:
         for hour in self._parts.between(0.0, float("inf")):
             self.touched(hour)
             folder = self._parts.folder(hour)
-            self._clean(folder)
+            clean(folder, self._shape, self._note)
             with suppress(OSError):  # readers ignore half-written files too
                 for file in folder.glob(f"*{TMP}"):
                     file.unlink(missing_ok=True)
         return True
 
-    def _clean(self, folder: Path) -> None:
-        """Remove files that another one replaces. Readers ignore them, so a failure can wait."""
-        with suppress(OSError):
-            for file in replaced_files(folder, self._shape, self._note):
-                file.unlink(missing_ok=True)
-
     def _compact(self, hour: int) -> None:
         folder = self._parts.folder(hour)
         try:
-            while self._compact_some(folder):
-                pass
+            self.between()
+            merge(folder, shape=self._shape, max_values=self.max_values, note=self._note)
+            self.between()
             self._after(hour)
+            self.between()
         except OSError as fault:
             raise cannot_write(folder, fault) from fault
-
-    def _compact_some(self, folder: Path) -> bool:
-        """Merge one group of files with the same columns. Return whether there was one."""
-        group = self._group(live_files(folder, self._shape, self._note))
-        if not group:
-            return False
-        metrics = columns_of(group[0], self._shape)
-        everything = pl.lit(value=True)
-        frame = scan(group, metrics=metrics, where=everything, shape=self._shape, note=self._note)
-        left_over = replaced_files(folder, self._shape, self._note)
-        names = [file.name for file in (*group, *left_over)]
-        write_frame(folder, frame, shape=self._shape, replaces=names, level=LEVEL)
-        self._clean(folder)
-        return True
-
-    def _group(self, live: list[Path]) -> list[Path]:
-        """Return files that are to become one, smallest first; none when all is as it should be."""
-        sets: dict[tuple[str, ...], list[Path]] = {}
-        for file in live:
-            sets.setdefault(columns_of(file, self._shape), []).append(file)
-        for columns, alike in sets.items():
-            if len(alike) == 1:
-                continue
-            width = len(self._shape.names) + len(columns)
-            values = {file: rows_of(file) * width for file in alike}
-            group: list[Path] = []
-            total = 0
-            for file in sorted(alike, key=lambda file: (values[file], file))[:_MAX_FILES]:
-                total += values[file]
-                if group and total > self.max_values:
-                    break
-                group.append(file)
-            if len(group) > 1:
-                return group
-        return []
 
     def _remove_old(self, now_s: float) -> None:
         newest_s = min(now_s, self.newest_s)

@@ -127,12 +127,13 @@ def _numbers(folder: Path, pattern: re.Pattern[str]) -> Iterator[int]:
 
 def once_each(frame: Frame, order: Sequence[str]) -> Frame:
     """Return rows sorted, each exact duplicate once; the result depends on nothing but the rows."""
-    ordered = frame.sort(order)
+    keys = frame.select(order)
+    at = keys.select(pl.arg_sort_by(order)).to_series()
     same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in order)
-    if not ordered.select(same.slice(1).any()).item():
-        return ordered  # the usual case: nobody was seen twice at one moment
+    if not keys[at].select(same.slice(1).any()).item():  # nobody was seen twice at one moment
+        return frame if at.is_sorted() else frame[at]
     rest = [name for name in frame.columns if name not in order]
-    return ordered.unique(maintain_order=True).sort([*order, *rest])
+    return frame.unique().sort([*order, *rest])
 
 
 def write_frame(
@@ -228,31 +229,39 @@ def _footer(file: Path, shape: Shape) -> _Footer:
     if wrong or missing:
         raise PolarsError(f"columns of a wrong type: {wrong}; missing: {missing}")
     names = (tuple(json.loads(said.get(key, "[]"))) for key in (_REPLACES, _MADE_FROM))
-    return _Footer(tuple(schema), *names)
+    return _Footer(_one_of_alike(tuple(schema)), *names)
+
+
+@lru_cache(maxsize=1_024)
+def _one_of_alike(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that were given first: an hour has thousands of files, and few sets."""
+    return columns
 
 
 def live_files(folder: Path, shape: Shape, note: Note) -> list[Path]:
     """Return the readable files of a partition, without those that compaction has replaced."""
     good = {file: footer for file in _names(folder) if (footer := _checked(file, shape, note))}
     replaced = {name for footer in good.values() for name in footer.replaces}
-    return sorted(file for file in good if file.name not in replaced)
+    return [file for file in good if file.name not in replaced]
 
 
 def replaced_files(folder: Path, shape: Shape, note: Note) -> list[Path]:
     """Return files that are still there although another one holds their rows."""
-    return sorted({*_names(folder)} - {*live_files(folder, shape, note)})
+    live = {*live_files(folder, shape, note)}
+    return [file for file in _names(folder) if file not in live]
 
 
 def _names(folder: Path) -> list[Path]:
     """List a partition, twice: one pass may miss both a new file and those that it replaces."""
-    before: list[Path] | None = None
+    before: list[str] | None = None
     while True:
         try:
-            now = sorted(path for path in folder.iterdir() if path.name.endswith(_ENDING))
+            with os.scandir(folder) as entries:  # a path of each would cost more than all else
+                now = sorted(entry.name for entry in entries if entry.name.endswith(_ENDING))
         except FileNotFoundError:
             return []  # retention was faster
         if now == before:
-            return now
+            return [folder / name for name in now]
         before = now
 
 

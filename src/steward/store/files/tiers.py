@@ -14,7 +14,8 @@ from pathlib import Path
 import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.store.files.keeper import LEVEL, remove_old
+from steward.store.files.keeper import remove_old
+from steward.store.files.merging import LEVEL, alike, few_at_once
 from steward.store.files.parquet import (
     DAY_S,
     HOUR_S,
@@ -26,6 +27,7 @@ from steward.store.files.parquet import (
     live_files,
     made_from,
     replaced_by,
+    rows_of,
     write_frame,
 )
 
@@ -160,21 +162,34 @@ class Tiers:
         folder = parts.folder(int(from_s // tier.period_s))
         summed = count > 1
         stale = {file: metrics_of(columns_of(file, _SHAPE)) for file in known.stale}
-        for columns, files in _alike(known.levels[count - 1]).items():
+        for columns, files in alike(known.levels[count - 1], _SHAPE).items():
             metrics = metrics_of(columns) if summed else list(columns)
             replaces = [file.name for file, has in stale.items() if sorted(has) == sorted(metrics)]
-            rows = _opened(files, columns, summed=summed)
-            frame = coarser(rows, metrics, step_s=tier.step_s, summed=summed)
             names = [file.name for file in files]
             write_frame(
                 folder,
-                _slim(frame.collect(engine="streaming"), metrics),
+                _slim(_by_turns(files, columns, step_s=tier.step_s, summed=summed), metrics),
                 made_from=names,
                 replaces=replaces,
                 level=LEVEL,
             )
         for file in known.stale:
             file.unlink(missing_ok=True)
+
+
+def _by_turns(
+    files: Sequence[Path], columns: Sequence[str], *, step_s: float, summed: bool
+) -> Frame:
+    """Return one row per entity and step; read one file and a few metrics at a time."""
+    metrics = metrics_of(columns) if summed else list(columns)
+    rows = max(map(rows_of, files)) * (len(STATISTICS) if summed else 1)
+    done: dict[str, pl.Series] = {}
+    for few in [*few_at_once(metrics, rows)] or [()]:
+        opened = (_opened([file], columns, summed=summed) for file in files)
+        steps = [coarser(each, few, step_s=step_s, summed=summed).collect() for each in opened]
+        united = coarser(pl.concat(steps).lazy(), few, step_s=step_s, summed=True).collect()
+        done |= united.to_dict()
+    return pl.DataFrame(done)
 
 
 def _slim(frame: Frame, metrics: Sequence[str]) -> Frame:
@@ -199,14 +214,6 @@ def extremes(columns: Sequence[str]) -> dict[str, str]:
     return {new: new if new in columns else f"{new[:-4]}.mean" for new in wanted}
 
 
-def _alike(files: Sequence[Path]) -> dict[tuple[str, ...], list[Path]]:
-    """Group files by their columns."""
-    sets: dict[tuple[str, ...], list[Path]] = {}
-    for file in files:
-        sets.setdefault(columns_of(file, _SHAPE), []).append(file)
-    return sets
-
-
 def read_steps(
     known: Cover,
     waiting: Sequence[Frame],
@@ -224,10 +231,10 @@ def read_steps(
             once = rows.filter(where).select(T_S, ENTITY, *asked).unique()
             steps = coarser(once, asked, step_s=step_s, summed=False)
             pieces.append(steps.collect(engine="streaming"))
-    for columns, alike in _alike([file for files in tiers for file in files]).items():
+    for columns, same in alike([file for files in tiers for file in files], _SHAPE).items():
         asked = [name for name in metrics_of(columns) if metrics is None or name in metrics]
         if asked:
-            rows = _opened(alike, columns, summed=True)
+            rows = _opened(same, columns, summed=True)
             steps = coarser(rows.filter(where), asked, step_s=step_s, summed=True)
             pieces.append(steps.collect(engine="streaming"))
     return _merged(pieces, step_s=step_s)
@@ -237,7 +244,7 @@ def _raw_rows(
     files: Sequence[Path], waiting: Sequence[Frame]
 ) -> Iterator[tuple[pl.LazyFrame, list[str]]]:
     """Give samples that no tier has, by their columns: those in files and those that wait."""
-    sets = _alike(files)
+    sets = alike(files, _SHAPE)
     by_columns = {tuple(sorted({*table.columns} - {T_S, ENTITY})): table for table in waiting}
     for columns in dict.fromkeys((*sets, *by_columns)):
         names = (T_S, ENTITY, *columns)

@@ -6,7 +6,7 @@ come from, asking a Prometheus (`inspection`), or what a rule makes of it (`deci
 
 from __future__ import annotations
 
-from steward.decide.rules.metric.arranging import Arranged, arrange
+from steward.decide.rules.metric.arranging import Arranged, Numbering, arrange
 from steward.decide.rules.metric.intake import WatchCounts
 from steward.decide.rules.metric.phases import Phases, phase_frame, span_events
 from steward.decide.rules.metric.watch import Ended, MetricWatch, compile_metric
@@ -15,6 +15,7 @@ __all__ = [
     "Arranged",
     "Ended",
     "MetricWatch",
+    "Numbering",
     "Phases",
     "WatchCounts",
     "arrange",

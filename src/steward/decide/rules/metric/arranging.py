@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,42 +12,52 @@ from numpy.typing import NDArray
 from steward.decide.rules.metric.kernels import Floats, Longs
 from steward.model.frame import ENTITY, T_S, Frame
 
-__all__ = ["JOB", "Arranged", "arrange", "nanoseconds"]
+__all__ = ["JOB", "Arranged", "Numbering", "arrange", "nanoseconds"]
 
 JOB = "job_id"  # a column of a frame that says who held the entity
 Bools = NDArray[np.bool_]
+Key = tuple[str, str]  # an entity, and who held it
+_MOST_KEYS = 200_000  # jobs come and go, and each has its keys
 _SECONDS = (-9.2e9, 9.2e9)  # what fits into 64 bits of nanoseconds
+
+
+class Numbering:
+    """A number for each key that was ever seen, so that terms need not look at texts again."""
+
+    def __init__(self) -> None:
+        self._number: dict[Key, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def of(self, keys: Iterable[Key]) -> Longs:
+        """Return the numbers of keys; new ones get the next."""
+        number = self._number
+        return np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Arranged:
     """Rows by entity and time. `keys` are entities, or entities with the job that held them."""
 
-    keys: tuple[tuple[str, str], ...]
+    keys: tuple[Key, ...]
+    numbers: Longs  # of the keys
+    numbering: Numbering
     off: Longs  # rows of key `i` are `[off[i]:off[i + 1]]`
     t_ns: Longs
+    clock_ns: int  # what time it is for most: one clock that is far ahead does not count
+    metrics: tuple[str, ...]  # columns that have values
     untimed: int  # rows without a usable time or entity, which are left out
     _frame: Frame
+    _there: Frame  # where its metrics have values
     _order: Longs | None  # of the frame's rows; None: as they are
     _columns: dict[str, tuple[Floats, Bools]] = field(default_factory=dict)
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Columns that have values."""
-        return tuple(name for name in self._frame.columns if name not in (T_S, ENTITY, JOB))
-
-    @property
-    def clock_ns(self) -> int:
-        """What time it is for most: one clock that is far ahead does not count."""
-        newest = np.sort(self.t_ns[self.off[1:] - 1])
-        return int(newest[len(newest) // 2]) if len(newest) else -(2**62)
 
     def column(self, name: str) -> tuple[Floats, Bools]:
         """Return the values of a metric and where there are any; NaN is one: "none from now"."""
         found = self._columns.get(name)
         if found is None:
-            series = self._frame[name]
-            values, there = series.to_numpy(), series.is_not_null().to_numpy()
+            values, there = self._frame[name].to_numpy(), self._there[name].to_numpy()
             if self._order is not None:
                 values, there = values[self._order], there[self._order]
             found = self._columns[name] = (values, there)
@@ -58,8 +69,11 @@ def nanoseconds(t_s: Floats) -> Longs:
     return np.round(t_s * 1e6).astype(np.int64) * 1000
 
 
-def arrange(frame: Frame) -> Arranged:
-    """Sort a frame by entity and time; rows that have neither are counted."""
+def arrange(frame: Frame, before: Numbering | None = None) -> Arranged:
+    """Sort a frame by entity and time; rows that have neither are counted.
+
+    `before` is the numbering of the frame before; one that has grown too long is left behind.
+    """
     usable = pl.col(T_S).is_between(*_SECONDS) & pl.col(ENTITY).is_not_null()
     good = frame.filter(usable)
     code = _codes(good)
@@ -73,14 +87,27 @@ def arrange(frame: Frame) -> Arranged:
     rows = starts if order is None else order[starts]
     entities = good[ENTITY].gather(rows).to_list()
     jobs = good[JOB].gather(rows).to_list() if JOB in good.columns else [None] * len(entities)
+    keys = tuple((entity, job or "") for entity, job in zip(entities, jobs, strict=True))
+    numbering = Numbering() if before is None or len(before) > _MOST_KEYS else before
+    off = np.append(starts, len(code))
+    there = good.select(pl.exclude(T_S, ENTITY, JOB).is_not_null())
     return Arranged(
-        keys=tuple((entity, job or "") for entity, job in zip(entities, jobs, strict=True)),
-        off=np.append(starts, len(code)),
+        keys=keys,
+        numbers=numbering.of(keys),
+        numbering=numbering,
+        off=off,
         t_ns=t_ns,
+        clock_ns=_most(t_ns[off[1:] - 1]),
+        metrics=tuple(there.columns),
         untimed=frame.height - good.height,
         _frame=good,
+        _there=there,
         _order=order,
     )
+
+
+def _most(newest_ns: Longs) -> int:
+    return int(np.sort(newest_ns)[len(newest_ns) // 2]) if len(newest_ns) else -(2**62)
 
 
 def _codes(frame: Frame) -> Longs:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.rules.metric.arranging import Arranged
+from steward.decide.rules.metric.arranging import Arranged, Numbering
 from steward.decide.rules.metric.kernels import Floats, Longs, Points, Samples
 from steward.decide.rules.metric.looking import PHASE_COLUMN, Wanted
 from steward.decide.rules.metric.promql.expression import Selector
@@ -44,6 +44,8 @@ class Intake:
     counts: WatchCounts = field(default_factory=WatchCounts)
     known: Known = field(default_factory=Known)
     stores: dict[str, Store] = field(default_factory=dict)
+    _own: Longs = field(default_factory=lambda: np.zeros(0, np.int64))  # -1: not known yet
+    _numbering: Numbering = field(default_factory=Numbering)  # of which `_own` has our numbers
 
     def __post_init__(self) -> None:
         for each in self.wanted.values():
@@ -67,6 +69,8 @@ class Intake:
         """
         self.counts.untimed += rows.untimed
         names = [name for name in rows.metrics if self._wants(name)]
+        if not names:
+            return Points(np.zeros(len(self.known) + 1, np.int64), np.zeros(0, np.int64))
         there = np.zeros(len(rows.t_ns), bool)
         for name in names:
             there |= rows.column(name)[1]
@@ -99,17 +103,24 @@ class Intake:
         if not there.any():
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         some = np.logical_or.reduceat(there, rows.off[:-1])
-        numbers = [
-            self.known.number(key if self.by_job else (key[0], "")) if used else -1
-            for key, used in zip(rows.keys, some.tolist(), strict=True)
-        ]
-        number = np.repeat(np.array(numbers, np.int64), np.diff(rows.off))
+        number = np.repeat(self._own_numbers(rows, some), np.diff(rows.off))
         order = np.flatnonzero(there)
         mine = number[order]
         if (np.diff(mine) < 0).any():
             again = np.argsort(mine, kind="stable")
             order, mine = order[again], mine[again]
         return order, mine
+
+    def _own_numbers(self, rows: Arranged, used: Bools) -> Longs:
+        """Return our numbers of the keys that are used, some of which may be new."""
+        if rows.numbering is not self._numbering:
+            self._numbering, self._own = rows.numbering, np.zeros(0, np.int64)
+        more = len(rows.numbering) - len(self._own)
+        self._own = np.append(self._own, np.full(more, -1))
+        for at in np.flatnonzero(used & (self._own[rows.numbers] < 0)).tolist():
+            key = rows.keys[at]
+            self._own[rows.numbers[at]] = self.known.number(key if self.by_job else (key[0], ""))
+        return self._own[rows.numbers]
 
     def _laid_out(self, number: Longs, t_ns: Longs, values: Floats) -> Samples:
         counts = np.bincount(number, minlength=len(self.known))
@@ -129,6 +140,7 @@ class Intake:
         kept[np.argsort(newest, kind="stable")[-room:]] = True
         self.counts.evicted += int((~kept).sum())
         self.known.only(kept)
+        self._own = np.zeros(0, np.int64)
         for store in self.stores.values():
             store.only(kept)
         for each in self.wanted.values():

@@ -7,8 +7,9 @@ Only what compares entities needs them at the same times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -23,8 +24,9 @@ from steward.decide.rules.metric.kernels import (
 from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
 from steward.decide.rules.metric.promql.expression import Selector
 from steward.decide.rules.metric.promql.functions import OVER_RANGE
+from steward.decide.rules.metric.promql.named import NAMELESS, Names
 from steward.decide.rules.metric.promql.names import PHASE, Column
-from steward.decide.rules.metric.promql.vectors import Labels, Rows
+from steward.decide.rules.metric.promql.vectors import Rows
 from steward.decide.rules.metric.series import Chosen, Known
 from steward.decide.rules.metric.storing import Store
 
@@ -94,7 +96,7 @@ class Apart:
         samples = self.stores[wanted.column.name].samples
         values = _computed(samples, self.points, selector, how, wanted.column)
         meant = np.repeat(wanted.chosen.among(self.known), np.diff(self.points.off))
-        return Rows(labels=((),), values=np.where(meant, values, np.nan)[np.newaxis])
+        return Rows(labels=NAMELESS, values=np.where(meant, values, np.nan)[np.newaxis])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,12 +121,12 @@ class Together:
     def _rows(self, selector: Selector, how: tuple[str, float]) -> Rows:
         wanted = self.wanted[selector]
         if wanted.column.name != PHASE:
-            return self._of(wanted.column.name, selector, how, lambda labels: labels)
+            return self._of(wanted.column.name, selector, how)
         names = [name.removeprefix(PHASE_COLUMN) for name in self._phases(wanted)]
-        parts = [self._of(PHASE_COLUMN + name, selector, how, _labelled(name)) for name in names]
+        parts = [_of_phase(name, self._of(PHASE_COLUMN + name, selector, how)) for name in names]
         empty = np.zeros((0, len(self.times)))
         return Rows(
-            labels=tuple(labels for part in parts for labels in part.labels),
+            labels=reduce(Names.then, (part.labels for part in parts)) if parts else Names(),
             values=np.concatenate([empty, *(part.values for part in parts)]),
         )
 
@@ -136,13 +138,7 @@ class Together:
             and wanted.chosen.phase(name.removeprefix(PHASE_COLUMN))
         ]
 
-    def _of(
-        self,
-        column: str,
-        selector: Selector,
-        how: tuple[str, float],
-        named: Callable[[Labels], Labels],
-    ) -> Rows:
+    def _of(self, column: str, selector: Selector, how: tuple[str, float]) -> Rows:
         wanted = self.wanted[selector]
         samples = self.stores[column].samples
         meant = wanted.chosen.among(self.known) & (np.diff(samples.off) > 0)
@@ -151,10 +147,14 @@ class Together:
         points = Points(off, np.tile(self.times, len(rows)))
         values = _computed(samples, points, selector, how, wanted.column)
         return Rows(
-            labels=tuple(named(self.known.labels[row]) for row in rows.tolist()),
+            labels=self.known.names(rows),
             values=values.reshape(len(rows), len(self.times)),
         )
 
 
-def _labelled(phase: str) -> Callable[[Labels], Labels]:
-    return lambda labels: tuple(sorted((*labels, ("phase", phase))))
+def _of_phase(phase: str, rows: Rows) -> Rows:
+    labels = rows.labels.remembered(
+        ("phase", phase),
+        lambda: Names(tuple(sorted((*each, ("phase", phase)))) for each in rows.labels),
+    )
+    return Rows(labels=labels, values=rows.values)

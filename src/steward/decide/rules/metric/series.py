@@ -9,18 +9,20 @@ import re2
 from numpy.typing import NDArray
 
 from steward.decide.rules.metric.promql.expression import Matcher, Selector
+from steward.decide.rules.metric.promql.named import Labels, Names
 from steward.decide.rules.metric.promql.names import PHASE, SAME, Column
 from steward.decide.rules.metric.promql.scanning import fault
-from steward.decide.rules.metric.promql.vectors import Labels
 from steward.errors import StewardError
 from steward.model.label import entity_of, labels_of
 
 __all__ = ["Chosen", "Known", "entity_named", "labels_of_key"]
 
 Bools = NDArray[np.bool_]
+Longs = NDArray[np.int64]
 Key = tuple[str, str]  # an entity, and who held it
 _REST = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _MOST_PATTERN_BYTES = 8 * 2**20
+_MOST_NAMES = 32  # sets of series that are remembered; a term looks at a few
 
 
 def labels_of_key(key: Key) -> Labels:
@@ -56,6 +58,7 @@ class Known:
         self.keys: list[Key] = []
         self.labels: list[Labels] = []
         self._number: dict[Key, int] = {}
+        self._names: dict[bytes, Names] = {}
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -69,12 +72,23 @@ class Known:
             self.labels.append(labels_of_key(key))
         return found
 
+    def names(self, rows: Longs) -> Names:
+        """Return the labels of series; of the same ones, the same names."""
+        known = rows.tobytes()
+        found = self._names.get(known)
+        if found is None:
+            if len(self._names) >= _MOST_NAMES:
+                self._names.clear()
+            found = self._names[known] = Names(self.labels[row] for row in rows.tolist())
+        return found
+
     def only(self, kept: Bools) -> None:
         """Forget all others and number the rest anew."""
         rows = np.flatnonzero(kept).tolist()
         self.keys = [self.keys[row] for row in rows]
         self.labels = [self.labels[row] for row in rows]
         self._number = {key: row for row, key in enumerate(self.keys)}
+        self._names.clear()
 
 
 class Chosen:

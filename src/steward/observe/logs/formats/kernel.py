@@ -75,7 +75,7 @@ def _zone(  # noqa: C901, PLR0911 - compiled: one look
     colon = buffer[start + 3] == 58
     minutes = start + 4 if colon else start + 3
     if minutes + 1 >= end or not (_is_digit(buffer[minutes]) and _is_digit(buffer[minutes + 1])):
-        if start == at and ways & codes.ZONE_MAYBE and not colon:
+        if start == at and ways & codes.ZONE_MAYBE:
             return _offset(buffer, start, -1, fields)  # `+00`, as PostgreSQL writes it
         return missing
     if not ways & (codes.ZONE_COLON if colon else codes.ZONE_PLAIN):

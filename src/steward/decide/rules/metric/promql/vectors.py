@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steward.decide.rules.metric.kernels import Floats, Longs
 from steward.decide.rules.metric.promql.expression import Aggregate, Binary
+from steward.decide.rules.metric.promql.named import Labels, Names
 from steward.errors import StewardError
 
 __all__ = ["Labels", "Rows", "aggregated", "combined", "compared"]
 
 Bools = NDArray[np.bool_]
-Labels = tuple[tuple[str, str], ...]  # by name
 ARITHMETIC: Mapping[str, Callable[..., Floats]] = {
     "+": np.add,
     "-": np.subtract,
@@ -41,7 +42,7 @@ COMPARE: Mapping[str, Callable[..., Bools]] = {
 class Rows:
     """One row for each series, one column for each time; NaN is absent."""
 
-    labels: tuple[Labels, ...]
+    labels: Names
     values: Floats
 
     def with_values(self, values: Floats) -> Rows:
@@ -77,12 +78,18 @@ def combined(how: Binary, left: Rows, right: Rows) -> Rows:
     return _matched(how, left, right, keys)
 
 
-def _keys(how: Binary, labels: Sequence[Labels]) -> Sequence[Labels]:
+def _keys(how: Binary, labels: Names) -> Names:
     """Return what tells series apart for an operator."""
-    if how.on is not None:
-        return [tuple(each for each in one if each[0] in how.on) for one in labels]
-    if how.ignoring is not None:
-        return [tuple(each for each in one if each[0] not in how.ignoring) for one in labels]
+    on, ignoring = how.on, how.ignoring
+    if on is not None:
+        return labels.remembered(
+            ("on", on), lambda: Names(tuple(x for x in one if x[0] in on) for one in labels)
+        )
+    if ignoring is not None:
+        return labels.remembered(
+            ("ignoring", ignoring),
+            lambda: Names(tuple(x for x in one if x[0] not in ignoring) for one in labels),
+        )
     return labels
 
 
@@ -93,56 +100,85 @@ def _rows_of(keys: Sequence[Labels]) -> dict[Labels, list[int]]:
     return found
 
 
-def _numbered(keys: Sequence[Labels]) -> tuple[dict[Labels, int], list[int]]:
-    """Return a number for each key from 0 on, and the numbers of all rows."""
-    numbers: dict[Labels, int] = {}
-    return numbers, [numbers.setdefault(key, len(numbers)) for key in keys]
+class _Numbered(NamedTuple):
+    """A number for each key from 0 on, and the numbers of all rows."""
+
+    keys: Names  # each once
+    number: Mapping[Labels, int]
+    rows: Longs
 
 
-def _any_of(values: Floats, keys: Sequence[Labels], wanted: Sequence[Labels]) -> Bools:
+def _numbered(keys: Names) -> _Numbered:
+    def work_out() -> _Numbered:
+        number: dict[Labels, int] = {}
+        rows = [number.setdefault(key, len(number)) for key in keys]
+        return _Numbered(Names(number), number, np.array(rows, np.int64))
+
+    return keys.remembered("numbered", work_out)
+
+
+def _any_of(values: Floats, keys: Names, wanted: Names) -> Bools:
     """Say for each wanted key at which times any series with that key is there."""
     there = ~np.isnan(values)
-    if keys == wanted and len({*keys}) == len(keys):  # as most often: parts of one condition
-        return there
-    numbers, rows = _numbered(keys)
-    if len(numbers) < len(keys):
-        some = np.zeros((len(numbers), values.shape[1]), bool)
-        np.logical_or.at(some, rows, there)
+    numbered = _numbered(keys)
+    if len(numbered.keys) < len(keys):
+        some = np.zeros((len(numbered.keys), values.shape[1]), bool)
+        np.logical_or.at(some, numbered.rows, there)
         there = some
+    elif keys is wanted:  # as most often: parts of one condition
+        return there
     never = np.zeros((1, values.shape[1]), bool)
-    found = np.array([numbers.get(key, -1) for key in wanted], np.int64)  # -1: the last row
+    number = numbered.number
+    found = keys.beside(  # -1: the last row
+        wanted, "any", lambda: np.array([number.get(key, -1) for key in wanted], np.int64)
+    )
     return np.concatenate([there, never])[found]
 
 
-def _either(
-    left: Rows, right: Rows, left_keys: Sequence[Labels], right_keys: Sequence[Labels]
-) -> Rows:
+def _either(left: Rows, right: Rows, left_keys: Names, right_keys: Names) -> Rows:
     missing = ~_any_of(left.values, left_keys, right_keys)
     added = np.where(missing, right.values, np.nan)
-    labels = (*left.labels, *right.labels)
-    return _distinct(labels, np.concatenate([left.values, added]))
+    return _distinct(left.labels.then(right.labels), np.concatenate([left.values, added]))
 
 
-def _matched(how: Binary, many: Rows, one: Rows, keys: tuple[Sequence[Labels], ...]) -> Rows:
+class _Pairs(NamedTuple):
+    """Which rows of the many belong to which of the one, and what both together are called."""
+
+    own: Longs
+    own_keys: Names
+    other: Longs  # among the different keys of the one
+    labels: Names
+
+
+def _matched(how: Binary, many: Rows, one: Rows, keys: tuple[Names, ...]) -> Rows:
     """Apply an operator to pairs; `many` is the left side unless there is `group_right`."""
-    rows = _rows_of(keys[1])
-    own = [row for row, key in enumerate(keys[0]) if key in rows]
+    pairs = many.labels.beside(
+        one.labels,
+        ("pairs", how.on, how.ignoring, how.many, how.taken),
+        lambda: _pairs(how, many.labels, one.labels, keys),
+    )
+    mine = many.values[pairs.own]
     if not how.many:
-        _only_one(many.values[own], [keys[0][row] for row in own], how)
+        _only_one(mine, pairs.own_keys, how)
     _only_one(one.values, keys[1], how)
-    theirs = _distinct(keys[1], one.values).values
-    place = {key: at for at, key in enumerate(rows)}
-    other = theirs[[place[keys[0][row]] for row in own]]
-    mine = many.values[own]
+    other = _distinct(keys[1], one.values).values[pairs.other]
     left, right = (other, mine) if how.many == "right" else (mine, other)
-    values = compared(how, left, right, kept=left)
-    labels = [
-        _with(many.labels[row], one.labels[rows[keys[0][row]][0]], how.taken)
-        if how.many
-        else keys[0][row]
-        for row in own
-    ]
-    return _distinct(labels, values)
+    return _distinct(pairs.labels, compared(how, left, right, kept=left))
+
+
+def _pairs(how: Binary, many: Names, one: Names, keys: tuple[Names, ...]) -> _Pairs:
+    rows = _rows_of(keys[1])
+    number = _numbered(keys[1]).number
+    own = [row for row, key in enumerate(keys[0]) if key in rows]
+    own_keys = Names(keys[0][row] for row in own)
+    labels = own_keys
+    if how.many:
+        labels = Names(
+            _with(many[row], one[rows[key][0]], how.taken)
+            for row, key in zip(own, own_keys, strict=True)
+        )
+    other = np.array([number[key] for key in own_keys], np.int64)
+    return _Pairs(np.array(own, np.int64), own_keys, other, labels)
 
 
 def _with(labels: Labels, other: Labels, taken: Sequence[str]) -> Labels:
@@ -150,25 +186,25 @@ def _with(labels: Labels, other: Labels, taken: Sequence[str]) -> Labels:
     return tuple(sorted({**dict(labels), **more}.items()))
 
 
-def _distinct(labels: Sequence[Labels], values: Floats) -> Rows:
+def _distinct(labels: Names, values: Floats) -> Rows:
     """Put series of the same labels together: at each time the first that is there."""
-    numbers, at = _numbered(labels)
-    if len(numbers) == len(labels):
-        return Rows(labels=tuple(labels), values=values)
-    merged = np.full((len(numbers), values.shape[1]), np.nan)
-    rest, rows = np.arange(len(labels)), np.array(at)
+    names, _, rows = _numbered(labels)
+    if len(names) == len(labels):
+        return Rows(labels=labels, values=values)
+    merged = np.full((len(names), values.shape[1]), np.nan)
+    rest = np.arange(len(labels))
     while len(rest):  # once for the first of each, once for the second
         first = np.unique(rows[rest], return_index=True)[1]
         mine = rest[first]
         known = merged[rows[mine]]
         merged[rows[mine]] = np.where(np.isnan(known), values[mine], known)
         rest = np.delete(rest, first)
-    return Rows(labels=tuple(numbers), values=merged)
+    return Rows(labels=names, values=merged)
 
 
-def _only_one(values: Floats, keys: Sequence[Labels], how: Binary) -> None:
+def _only_one(values: Floats, keys: Names, how: Binary) -> None:
     """Refuse two series for one key at the same time."""
-    if len({*keys}) == len(keys):
+    if len(_numbered(keys).keys) == len(keys):
         return
     for key, own in _rows_of(keys).items():
         if len(own) > 1 and ((~np.isnan(values[own])).sum(axis=0) > 1).any():
@@ -183,22 +219,38 @@ def _only_one(values: Floats, keys: Sequence[Labels], how: Binary) -> None:
 # -- over groups ---------------------------------------------------------------------------------
 
 
+class _Groups(NamedTuple):
+    """The rows of each group, and all of them laid behind each other."""
+
+    names: Names
+    rows: Sequence[list[int]]
+    order: Longs
+    starts: Longs
+
+
 def aggregated(how: Aggregate, rows: Rows) -> Rows:
     """Return one series for each group, or the extreme series of each."""
-    groups = _rows_of([_group(how, each) for each in rows.labels])
+    groups = rows.labels.remembered(
+        ("groups", how.labels, how.without), lambda: _groups(how, rows.labels)
+    )
     if how.op in ("topk", "bottomk"):
-        return rows.with_values(_extreme(how, rows.values, list(groups.values())))
-    if not groups:
+        return rows.with_values(_extreme(how, rows.values, groups.rows))
+    if not groups.names:
         return rows
-    order = np.concatenate([np.array(own) for own in groups.values()])
-    starts = np.cumsum([0, *(len(own) for own in groups.values())])[:-1]
-    values = rows.values[order]
+    values, starts = rows.values[groups.order], groups.starts
     if how.op == "quantile":
         q = float(how.parameter or 0.0)
         found = np.array([_quantiles(part, q) for part in np.split(values, starts[1:])])
     else:
         found = _reduced(how.op, values, starts)
-    return Rows(labels=tuple(groups), values=found)
+    return Rows(labels=groups.names, values=found)
+
+
+def _groups(how: Aggregate, labels: Names) -> _Groups:
+    groups = _rows_of([_group(how, each) for each in labels])
+    order = np.array([row for own in groups.values() for row in own], np.int64)
+    starts = np.cumsum([0, *(len(own) for own in groups.values())])[:-1]
+    return _Groups(Names(groups), list(groups.values()), order, starts)
 
 
 def _group(how: Aggregate, labels: Labels) -> Labels:

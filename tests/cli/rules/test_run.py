@@ -272,6 +272,16 @@ def test_lines_and_names_of_logs_cannot_turn_or_break_what_is_printed(tmp_path: 
     assert "two lines.log:" in answer.out
 
 
+def test_a_line_that_was_cut_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(f"2026-03-02 09:00:00 {'x' * 20_000_000}\n{LOG}", encoding="utf-8")
+
+    answer = run(disk_rule(tmp_path), log)
+
+    assert answer.code == 1
+    assert "1 lines or entries were too long" in answer.err
+
+
 def test_what_is_no_telemetry_is_refused_without_naming_options_of_other_commands(
     tmp_path: Path,
 ) -> None:

@@ -104,6 +104,9 @@ def _text(report: RunReport, form: Form, at_least: RuleSeverity, telemetry: Sequ
 
 def _doubts(report: RunReport) -> list[str]:
     doubts = [*report.notes, *(note for each in report.streams for note in each.notes)]
+    cut = sum(each.cut for each in report.streams)
+    if cut:
+        doubts.append(f"{cut:,} lines or entries were too long, and only their beginning was read")
     lost = {
         "evicted": "things seen had to be forgotten before their windows were over",
         "evicted_states": "entities had to be forgotten with what was seen of them",

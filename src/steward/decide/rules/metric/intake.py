@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.decide.rules.metric.arranging import Arranged, Numbering
-from steward.decide.rules.metric.kernels import Floats, Longs, Points, Samples
+from steward.decide.rules.metric.kernels import NEVER_NS, Floats, Longs, Points, Samples
 from steward.decide.rules.metric.looking import PHASE_COLUMN, Wanted
+from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
 from steward.decide.rules.metric.promql.expression import Selector
 from steward.decide.rules.metric.promql.names import PHASE
 from steward.decide.rules.metric.series import Known
@@ -20,6 +21,8 @@ __all__ = ["Intake", "WatchCounts"]
 
 Bools = NDArray[np.bool_]
 _KEPT_SHARE = 0.9  # of the most series, after some had to be forgotten
+_AWAY_NS = 3600 * 10**9  # agents that were cut off send what they kept: it goes on from there
+_SWEEP_NS = 120 * 10**9  # how often series that ended are looked for
 _NEVER = np.iinfo(np.int64).min
 
 
@@ -44,6 +47,8 @@ class Intake:
     counts: WatchCounts = field(default_factory=WatchCounts)
     known: Known = field(default_factory=Known)
     stores: dict[str, Store] = field(default_factory=dict)
+    _clock_ns: int = -NEVER_NS
+    _swept_ns: int = -NEVER_NS
     _own: Longs = field(default_factory=lambda: np.zeros(0, np.int64))  # -1: not known yet
     _numbering: Numbering = field(default_factory=Numbering)  # of which `_own` has our numbers
 
@@ -126,23 +131,43 @@ class Intake:
         counts = np.bincount(number, minlength=len(self.known))
         return Samples(np.append(0, np.cumsum(counts)), t_ns, values)
 
-    def forget(self) -> Bools | None:
-        """Let go of those silent for longest if there are too many; returns which are kept."""
-        if len(self.known) <= self.most_series:
+    def forget(self, clock_ns: int, gap_ns: int) -> Bools | None:
+        """Let go of series that no look can reach any more, and of some if there are too many.
+
+        Too many: then those silent for longest go, and are counted. Returns which are kept.
+        """
+        before_ns, self._clock_ns = self._clock_ns, clock_ns  # until then all was told
+        if len(self.known) > self.most_series:
+            newest = self._newest()
+            room = max(1, int(self.most_series * _KEPT_SHARE))
+            kept = np.zeros(len(self.known), bool)
+            kept[np.argsort(newest, kind="stable")[-room:]] = True
+            self.counts.evicted += int((~kept).sum())
+        elif gap_ns < NEVER_NS and before_ns - self._swept_ns > _SWEEP_NS:
+            self._swept_ns = before_ns
+            kept = self._newest() >= before_ns - max(self._reach_ns() + gap_ns, _AWAY_NS)
+        else:
             return None
+        return self._only(kept) if not kept.all() else None
+
+    def _newest(self) -> Longs:
         newest = np.full(len(self.known), _NEVER)
         for store in self.stores.values():
             some = np.diff(store.samples.off) > 0
             ends = store.samples.off[1:][some] - 1
             newest[some] = np.maximum(newest[some], store.samples.t[ends])
-        room = max(1, int(self.most_series * _KEPT_SHARE))
-        kept = np.zeros(len(self.known), bool)
-        kept[np.argsort(newest, kind="stable")[-room:]] = True
-        self.counts.evicted += int((~kept).sum())
+        return newest
+
+    def _reach_ns(self) -> int:
+        """Return how long ago a sample can be that a look still finds."""
+        return LOOKBACK_NS + max(each.range_ns + each.offset_ns for each in self.wanted)
+
+    def _only(self, kept: Bools) -> Bools:
         self.known.only(kept)
-        self._own = np.zeros(0, np.int64)
+        anew = np.where(kept, np.cumsum(kept) - 1, -1)
+        self._own = np.append(anew, -1)[self._own]
         for store in self.stores.values():
             store.only(kept)
         for each in self.wanted.values():
-            each.chosen.forget()
+            each.chosen.only(kept)
         return kept

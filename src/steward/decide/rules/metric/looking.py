@@ -33,6 +33,7 @@ from steward.decide.rules.metric.storing import Store
 __all__ = ["PHASE_COLUMN", "Apart", "Together", "Wanted"]
 
 PHASE_COLUMN = "phase:"  # what a column of frames begins with that says how long a phase lasts
+_NOBODY = np.zeros(0, np.int64)
 # Of a counter only its rate is kept.
 _OF_RATES = {"rate": "avg_over_time", "increase": "avg_over_time", "irate": "last_over_time"}
 
@@ -126,7 +127,7 @@ class Together:
         parts = [_of_phase(name, self._of(PHASE_COLUMN + name, selector, how)) for name in names]
         empty = np.zeros((0, len(self.times)))
         return Rows(
-            labels=reduce(Names.then, (part.labels for part in parts)) if parts else Names(),
+            labels=reduce(Names.then, (part.labels for part in parts), self.known.names(_NOBODY)),
             values=np.concatenate([empty, *(part.values for part in parts)]),
         )
 

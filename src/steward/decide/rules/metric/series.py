@@ -118,9 +118,9 @@ class Chosen:
         """Say whether a phase of this name is meant."""
         return all(_holds(matcher, pattern, name) for _, matcher, pattern in self._phase)
 
-    def forget(self) -> None:
-        """Begin anew: series have other numbers."""
-        self._found = np.zeros(0, bool)
+    def only(self, kept: Bools) -> None:
+        """Forget all other series; those that were not looked at yet have no answer."""
+        self._found = self._found[kept[: len(self._found)]]
 
     def _means(self, known: Known, row: int) -> bool:
         labels = dict(known.labels[row])

@@ -61,7 +61,7 @@ class ApartWay:
                 points=points,
             )
             yield Seen(points=points, values=evaluate(self._expression, look).values[0])
-        kept = self._intake.forget()
+        kept = self._intake.forget(clock_ns, self.gap_ns)
         if kept is not None:
             self.state = only(self.state, kept)
         self.due_ns = self._silences.next_ns(clock_ns)

@@ -56,8 +56,17 @@ class Results:
             return 0
         kept = np.flatnonzero(self.state.since >= 0)[-most:]
         gone = len(self._labels) - len(kept)
+        self._only(kept)
+        return gone
+
+    def forget_others(self) -> None:
+        """Let go of what does not hold and was not found by the last look: it has ended."""
+        kept = self.state.since >= 0
+        kept[self._last[1]] = True
+        self._only(np.flatnonzero(kept))
+
+    def _only(self, kept: Longs) -> None:
         self._labels = [self._labels[row] for row in kept.tolist()]
         self._number = {labels: row for row, labels in enumerate(self._labels)}
         self._last = Names(), np.zeros(0, np.int64)
         self.state = only(self.state, kept)
-        return gone

@@ -70,7 +70,7 @@ class TogetherWay:
         ready = steps if last else steps[steps <= clock_ns]
         self._waiting = steps[len(ready) :]
         yield from self._looks(ready)
-        self._forget()
+        self._forget(clock_ns)
         ahead = int(np.min(self._waiting, initial=NEVER_NS))
         self.due_ns = min(ahead, self._silences.next_ns(clock_ns))
 
@@ -99,8 +99,9 @@ class TogetherWay:
             self._entities.setdefault(known.labels[row], known.keys[row][0])
         self._named = len(known)
 
-    def _forget(self) -> None:
-        if self._intake.forget() is not None:
+    def _forget(self, clock_ns: int) -> None:
+        if self._intake.forget(clock_ns, self.gap_ns) is not None:
+            self._results.forget_others()
             self._entities, self._named = {}, 0
             self._name_entities()
         self._intake.counts.evicted += self._results.forget(self._intake.most_series)

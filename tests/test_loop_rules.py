@@ -13,7 +13,7 @@ from steward.act.guard import Guard, Limits
 from steward.clock import ManualClock
 from steward.decide.rules.live import Rules
 from steward.decide.treating.treat import Treat
-from steward.inspection.measuring import RecordedMeter
+from steward.inspection.series.measuring import RecordedMeter
 from steward.loop import Loop
 from steward.model.decision import Autonomy, DecisionState, Preempt, Start, Tell
 from steward.model.event import LogLine, Observation

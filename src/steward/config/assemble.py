@@ -18,7 +18,7 @@ from steward.config.settings import RulesSettings, Settings
 from steward.decide.rules import DETECTORS
 from steward.decide.rules.live import Rules
 from steward.errors import StewardError
-from steward.inspection.measuring import RecordedMeter
+from steward.inspection.series.measuring import RecordedMeter
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
 from steward.loop import Loop, Stages

@@ -12,7 +12,7 @@ from heapq import merge
 from pathlib import Path
 
 from steward.decide.rules.engine import TELEMETRY, Engine
-from steward.inspection.telemetry import telemetry_frames
+from steward.inspection.series.telemetry import telemetry_frames
 from steward.model.event import Event
 from steward.model.frame import T_S, Frame
 from steward.model.rules import Hit, LogBlock, Mode, Stream

@@ -126,6 +126,10 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
         feeds, notes = _feeds(logs, telemetry or (), patterns)
         if prometheus:
             feeds = [_asked_feed(since), *feeds]
+        if not feeds:
+            named = ", ".join(map(str, logs))
+            hint = "; ".join(notes) or "name a log, or a folder that has logs"
+            raise StewardError("there is no log to look at", where=named, hint=hint)
         report = _run(chosen, feeds, mode, metrics)
         report = replace(report, notes=(*report.notes, *notes))
     write(report, form, out, at_least=worst, telemetry=telemetry or (), followed=follow)
@@ -206,7 +210,7 @@ def _asked(prometheus: str | None) -> Metrics | None:
         return None
     from steward.clients.prometheus import PrometheusServer
     from steward.clients.web import Endpoint
-    from steward.inspection.asking import asked_metrics
+    from steward.inspection.series.asking import asked_metrics
 
     server = PrometheusServer(Endpoint(url=prometheus))
     server.version()  # raises at once if it is none

@@ -97,7 +97,7 @@ def _text(report: RunReport, form: Form, at_least: RuleSeverity, telemetry: Sequ
 
         return as_sarif(report)
     from steward.cli.rules.forms.page import as_page
-    from steward.inspection.curves import curves_of
+    from steward.inspection.series.curves import curves_of
 
     return as_page(report, curves_of(report.findings, telemetry))
 

@@ -16,7 +16,7 @@ from steward.cli.words import short_number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from steward.inspection.curves import Curve
+    from steward.inspection.series.curves import Curve
 
 __all__ = ["drawing"]
 

@@ -14,8 +14,8 @@ from steward.cli.rules.forms.text import proof_line
 from steward.cli.words import log_time, moment, span
 
 if TYPE_CHECKING:
-    from steward.inspection.curves import Curve
     from steward.inspection.report import Diagnosis, Proof, RunReport, StreamReport
+    from steward.inspection.series.curves import Curve
 
 __all__ = ["as_page"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from steward.inspection.report import Diagnosis
-from steward.inspection.telemetry import telemetry_frames
+from steward.inspection.series.telemetry import telemetry_frames
 from steward.model.frame import ENTITY, T_S, Frame
 
 __all__ = ["Curve", "curves_of"]

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from steward.errors import StewardError
-from steward.inspection import telemetry
-from steward.inspection.telemetry import telemetry_frames
+from steward.inspection.series import telemetry
+from steward.inspection.series.telemetry import telemetry_frames
 from steward.model.event import Event, Observation
 from steward.model.span import Span
 from steward.observe.importing.source import Tally

@@ -6,7 +6,7 @@ import pytest
 
 from steward.clients.prometheus import QuerySeries
 from steward.errors import StewardError, TemporaryError
-from steward.inspection.asking import asked_metrics
+from steward.inspection.series.asking import asked_metrics
 from steward.model.rules import MetricTerm
 
 NS = 10**9

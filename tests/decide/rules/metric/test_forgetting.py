@@ -105,7 +105,7 @@ def test_names_are_the_same_as_long_as_the_series_are() -> None:
     for size in range(5, 60):
         known.names(np.arange(size))
     assert known.names(few) == names
-    assert len(known._names) <= 32
+    assert len(known._names) <= 6
 
 
 def test_what_was_worked_out_beside_others_is_remembered_for_the_newest_of_them() -> None:
@@ -113,6 +113,6 @@ def test_what_was_worked_out_beside_others_is_remembered_for_the_newest_of_them(
     joined = [mine.then(other) for other in others]
 
     assert mine.then(others[-1]) is joined[-1]
-    assert mine.then(others[-5]) is joined[-5]
+    assert mine.then(others[-3]) is joined[-3]
     assert mine.then(others[0]) is not joined[0]
     assert mine.then(others[0]) == joined[0] == ((), (("node", "0"),))

@@ -22,7 +22,7 @@ Longs = NDArray[np.int64]
 Key = tuple[str, str]  # an entity, and who held it
 _REST = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _MOST_PATTERN_BYTES = 8 * 2**20
-_MOST_NAMES = 32  # sets of series that are remembered; a term looks at a few
+_MOST_NAMES = 6  # sets of series that are remembered; a term looks at a few
 
 
 def labels_of_key(key: Key) -> Labels:
@@ -75,11 +75,12 @@ class Known:
     def names(self, rows: Longs) -> Names:
         """Return the labels of series; of the same ones, the same names."""
         known = rows.tobytes()
-        found = self._names.get(known)
+        found = self._names.pop(known, None)
         if found is None:
-            if len(self._names) >= _MOST_NAMES:
-                self._names.clear()
-            found = self._names[known] = Names(self.labels[row] for row in rows.tolist())
+            found = Names(self.labels[row] for row in rows.tolist())
+        self._names[known] = found  # behind all others
+        if len(self._names) > _MOST_NAMES:
+            del self._names[next(iter(self._names))]
         return found
 
     def only(self, kept: Bools) -> None:

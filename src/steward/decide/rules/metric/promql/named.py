@@ -13,7 +13,7 @@ __all__ = ["NAMELESS", "Labels", "Names"]
 
 Labels = tuple[tuple[str, str], ...]  # by name
 T = TypeVar("T")
-_MOST_OTHERS = 8  # beside which the same names are looked at; the newest count
+_MOST_OTHERS = 3  # beside which the same names are looked at; the newest count
 
 
 class Names(tuple[Labels, ...]):

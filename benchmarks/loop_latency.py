@@ -70,6 +70,8 @@ def measure(gpus: int, jobs: int, turns: int) -> dict[str, Any]:
         loop = assemble(settings, clock=clock, collectors=[collector], actuator=world)
         took_ms, cpu_ms, in_view, decided = [], [], [], 0
         for turn in range(WARM_TURNS + turns):
+            if turn == WARM_TURNS:
+                loop.settle()  # as `run` does after its first turns
             began_cpu_s = time.thread_time()
             loop.turn()
             cpu_s = time.thread_time() - began_cpu_s  # the collector has a thread of its own

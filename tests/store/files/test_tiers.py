@@ -109,6 +109,25 @@ def test_a_broken_tier_is_worked_out_anew(tmp_path: Path) -> None:
         assert "is unreadable" in again.damage()[0]
 
 
+def test_a_step_that_lies_in_two_files_is_one_row_of_the_tier(tmp_path: Path) -> None:
+    with closing(Telemetry(tmp_path / "telemetry")) as telemetry:
+        telemetry.table.keeper.max_values = 1  # nothing is merged
+        for seconds in ((0, 1, 2), (3, 12)):
+            for second in seconds:
+                telemetry.append(samples(T0 + second, {"a": {BUSY: float(second), "x": 1.0}}))
+            telemetry.flush()
+
+        kept(telemetry, T0 + 2 * 3600)
+
+    assert len([*(tmp_path / "telemetry").rglob("*.parquet")]) == 2
+    (tier,) = (tmp_path / "telemetry_10s").rglob("*.parquet")
+    columns = ["t_s", *(f"{BUSY}.{each}" for each in ("min", "max", "mean", "count"))]
+    assert pl.read_parquet(tier).select(columns).rows() == [
+        (T0, 0.0, 3.0, 1.5, 4.0),
+        (T0 + 10, 12.0, 12.0, 12.0, 1.0),
+    ]
+
+
 def test_a_row_that_came_twice_counts_once(tmp_path: Path) -> None:
     with closing(Telemetry(tmp_path / "telemetry")) as telemetry:
         for _ in range(2):

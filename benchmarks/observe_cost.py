@@ -52,7 +52,9 @@ def eight_gpus(folder: Path) -> Iterator[dict[str, str]]:
     library = folder / "libnvidia-ml.so.1"
     source = HERE / "observing" / "eight_gpus.c"
     subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
-    yield {**os.environ, "LD_LIBRARY_PATH": str(folder)}
+    env = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
+    del env["_RJEM_MALLOC_CONF"]  # our own polars has set it; a recorder begins without
+    yield env
 
 
 @contextmanager

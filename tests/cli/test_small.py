@@ -15,9 +15,8 @@ print(polars.thread_pool_size(), *names)
 
 
 def told(**settings: str) -> tuple[int, list[str]]:
-    # Polars, which tests have loaded already, tells its children how to keep memory.
-    own = ("POLARS_", "_RJEM_")
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    ours = ("POLARS_", "_RJEM_")  # polars itself has set the latter, in this process
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     said = subprocess.run(
         [sys.executable, "-c", ASK],
         env=clean | settings,

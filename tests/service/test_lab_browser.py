@@ -133,6 +133,7 @@ def test_a_comparison_that_runs_is_cancelled_and_the_others_stay_within_reach(
         expect(page.locator(".st-lab-result .st-chip").first).to_have_text("failed", timeout=60_000)
 
         page.get_by_label("The example").check()
+        page.wait_for_timeout(1000)  # the server has heard of it, also on a busy machine
         run(page)
         page.get_by_role("button", name="Cancel").click()
         expect(page.locator(".st-lab-result .st-chip").first).to_have_text("cancelled")

@@ -94,9 +94,7 @@ def rule_routes(board: Board) -> APIRouter:
     @routes.get("/rules", responses=failures())
     def rules(
         state: Annotated[list[RuleState] | None, Query(description="only these")] = None,
-        pack: Annotated[
-            list[str] | None, Query(description="only of these packs", max_length=100)
-        ] = None,
+        pack: Annotated[str, Query(description="only of this pack", max_length=200)] = "",
         severity: Annotated[list[SeverityWord] | None, Query(description="only these")] = None,
     ) -> RuleList:
         """List rules with their statistics."""
@@ -104,7 +102,7 @@ def rule_routes(board: Board) -> APIRouter:
             _item(row)
             for row in board.look().rules
             if (not state or row.standing.state in state)
-            and (not pack or row.standing.pack in pack)
+            and (not pack or row.standing.pack == pack)
             and (not severity or _word(row) in severity)
         ]
         return RuleList(items=items)

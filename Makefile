@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-data test-real check fix bench docs lock screenshots clean
+.PHONY: help setup run demo test test-data test-real explore check fix bench docs lock screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ test-data: .venv/.setup ## the tests on real traces, from STEWARD_DATA or ../sha
 test-real: .venv/.setup ## the tests with real servers and a real browser (installs them)
 	scripts/install-real-parts
 	$(BIN)/python -m pytest -m real
+
+explore: .venv/.setup ## the tests of laws, on new random examples (`make test` repeats its own)
+	$(BIN)/python -m pytest -n 2 -m 'hypothesis and not real and not data' --hypothesis-profile=explore
 
 check: .venv/.setup ## format, lint, types, import contracts, tests with coverage, docs drift
 	$(BIN)/ruff format --check .

@@ -10,7 +10,12 @@ from hypothesis import HealthCheck, settings
 
 # How long an example takes says more about the machine than about the code: claims about speed
 # are benchmarks.
-settings.register_profile("steward", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+# The same commit gives the same answer, on every machine: what a new seed finds is news about the
+# code, not about the change that is being judged. `make explore` draws new examples, many more.
+settings.register_profile("steward", untimed, derandomize=True)
+settings.register_profile("explore", untimed, print_blob=True)
 settings.load_profile("steward")
 
 # A steward that runs on this machine has the usual place; tests must not meet it.

@@ -19,7 +19,7 @@ from steward.store.records import KINDS, Record
 
 def can_be_kept(value: Record) -> bool:
     """Say whether the journal takes it: a time must be a number, and PostgreSQL knows no NUL."""
-    row = {name: getattr(value, name, ()) for name in ("id", "decision", "findings")}
+    row = {name: getattr(value, name, ()) for name in ("id", "decision", "finding", "findings")}
     return value.t_s == value.t_s and "\\x00" not in repr(row)
 
 

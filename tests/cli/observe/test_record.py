@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from patience import LONG_S, until
 from steward.cli.app import app
 from steward.store.query import Query
 
@@ -45,13 +46,6 @@ def start() -> Iterator[Start]:
     for each in running:
         each.kill()
         each.communicate()
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < until_s
-        time.sleep(0.05)
 
 
 def rows(folder: Path) -> int:
@@ -107,11 +101,11 @@ def test_who_is_told_to_stop_keeps_what_was_recorded(
     tmp_path: Path, start: Start, told: signal.Signals
 ) -> None:
     running = start(tmp_path / "r", "--for", "1h", "--every", "50ms", "--collectors", "host")
-    wait_for((tmp_path / "r" / "recording.json").exists)
+    until((tmp_path / "r" / "recording.json").exists)
     time.sleep(0.3)
 
     running.send_signal(told)
-    out, errors = running.communicate(timeout=30)
+    out, errors = running.communicate(timeout=LONG_S)
 
     assert running.returncode == 0
     assert "recorded" in out
@@ -127,7 +121,7 @@ def test_a_disk_that_is_full_until_the_end_is_told_as_a_loss(tmp_path: Path, sta
     args = ["--for", "600ms", "--every", "50ms", "--collectors", "host"]
 
     running = start(tmp_path / "r", *args, code=full)
-    _, errors = running.communicate(timeout=60)
+    _, errors = running.communicate(timeout=LONG_S)
 
     assert running.returncode == 2
     assert "could not be written and is lost" in errors
@@ -138,10 +132,10 @@ def test_a_disk_that_is_full_until_the_end_is_told_as_a_loss(tmp_path: Path, sta
 def test_a_kill_leaves_what_was_written_by_then(tmp_path: Path, start: Start) -> None:
     args = ["--for", "1h", "--every", "50ms", "--collectors", "host"]
     running = start(tmp_path / "r", *args, code=HASTY)
-    wait_for(lambda: any((tmp_path / "r").rglob("*.parquet")))
+    until(lambda: any((tmp_path / "r").rglob("*.parquet")))
 
     running.kill()
-    running.communicate(timeout=30)
+    running.communicate(timeout=LONG_S)
 
     assert rows(tmp_path / "r") > 0
     assert json.loads((tmp_path / "r" / "recording.json").read_text())["every_s"] == 0.05

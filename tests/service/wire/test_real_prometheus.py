@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import httpx
 import pytest
 
-from beds.prometheus import Prometheus, agent, free_port, prometheus, upstream
-from steward.clients.prometheus import PrometheusServer, QuerySeries
+from beds.prometheus import Prometheus, agent, prometheus, upstream
+from patience import free_port, until
+from steward.clients.prometheus import PrometheusServer
 from steward.clients.sending.remote_writer import RemoteWriter
 from steward.clients.web import Endpoint
 from steward.clients.wire.remote_write import encode_write, labels_of_key
@@ -21,17 +21,6 @@ from steward.observe.collectors.prometheus import Prometheus as Source
 from wire_messages import RECORDED
 
 pytestmark = pytest.mark.real
-PATIENCE_S = 60.0
-
-
-def until(ask: Callable[[], list[QuerySeries]]) -> list[QuerySeries]:
-    end_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end_s:
-        if found := ask():
-            return found
-        time.sleep(0.3)
-    pytest.fail("Prometheus has no answer")
-
 
 PUSHED = "steward_host_cpu_user_cores{job='steward', node='127.0.0.1'}"
 

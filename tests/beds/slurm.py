@@ -35,7 +35,7 @@ class SlurmBed:
     def run(self, *command: str) -> str:
         """Run one of Slurm's commands and return what it said."""
         done = subprocess.run(
-            command, env=self.env, capture_output=True, text=True, timeout=30, check=False
+            command, env=self.env, capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, f"{' '.join(command)}: {done.stderr or done.stdout}"
         return done.stdout.strip()
@@ -74,7 +74,7 @@ class SlurmBed:
         daemon = self.daemons.pop(name)
         daemon.terminate()
         try:
-            daemon.wait(timeout=10)
+            daemon.wait(timeout=60)
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
@@ -208,11 +208,11 @@ def _cancel_all(bed: SlurmBed) -> None:
             ["scancel", "--full", "--signal=KILL", "--user=root"],
             env=bed.env,
             capture_output=True,
-            timeout=10,
+            timeout=60,
             check=False,
         )
         subprocess.run(
-            ["scancel", "--user=root"], env=bed.env, capture_output=True, timeout=10, check=False
+            ["scancel", "--user=root"], env=bed.env, capture_output=True, timeout=60, check=False
         )
     for pid in _steps(bed.folder):
         os.kill(pid, signal.SIGKILL)

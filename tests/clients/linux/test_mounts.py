@@ -6,7 +6,6 @@ import math
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -224,7 +223,6 @@ def test_a_server_that_hangs_is_a_gap_and_holds_nobody_up(
 ) -> None:
     systems = disk.systems(shown(tmp_path, ROOT, NFS, LUSTRE))
 
-    begun_s = time.thread_time()
     first = by_entity(systems)
     until(lambda: not unknown(by_entity(systems)["/fs:/lustre"]))
     for now_s in range(1, 200):
@@ -238,7 +236,6 @@ def test_a_server_that_hangs_is_a_gap_and_holds_nobody_up(
 
     assert unknown(first["/fs:/data"])
     assert len(threads) == 1
-    assert time.thread_time() - begun_s < 5.0
 
 
 def test_old_figures_are_not_shown_for_a_server_that_hangs_later(

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from patience import until
-
 import os
 import threading
 import time
@@ -10,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import until
 from steward.model.rules import LogBlock
 from steward.observe.logs import Following, follow
 

@@ -127,7 +127,7 @@ def feed(
     together = engine.joins_streams and len(feeds) > 1
     if together:
         engine.expect(each.name for each in feeds)
-    threads = _useful_threads(feeds) if threads is None else threads
+    threads = useful_threads(feeds) if threads is None else threads
     with Ahead(threads) if threads else nullcontext() as ahead:
         begin = partial(_begun, engine=engine, mode=mode, ahead=ahead)
         pieces: Iterator[Given | str] = (
@@ -144,7 +144,7 @@ def feed(
     yield from engine.finish()
 
 
-def _useful_threads(feeds: Iterable[Feed]) -> int:
+def useful_threads(feeds: Iterable[Feed]) -> int:
     """Return how many threads shall read ahead: none on one core, nor for little."""
     cores = len(os.sched_getaffinity(0))
     if cores == 1 or is_plain():  # Python itself does one thing at a time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -26,7 +26,7 @@ def read_blocks(
     stream: Stream,
     tally: Tally | None = None,
     reading: Reading | None = None,
-) -> Iterator[LogBlock]:
+) -> Generator[LogBlock]:
     """Yield the entries of a file, a pipe, or of several files that are one stream.
 
     Several are read one after another, in the order of their first times. What happened on the

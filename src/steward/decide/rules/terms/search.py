@@ -26,7 +26,7 @@ has_hyperscan = find_spec("hyperscan") is not None  # it exists for x86 only
 
 _PIECE_BYTES = 1 << 28  # Hyperscan counts in 32 bits
 _FREE_REPORTS = 64
-_BYTES_PER_REPORT = 256  # a report takes as long as the automaton takes for about 100 bytes
+_BYTES_PER_REPORT = 128  # a report takes as long as the automaton takes for about 100 bytes
 _BUSY_BLOCKS = 15  # that the automaton looks through before Hyperscan is tried again
 
 

@@ -292,6 +292,14 @@ def test_a_packed_log_that_is_cut_gives_what_it_has_and_says_so(kind: str) -> No
     assert "a stream" in tally.notes[0]
 
 
+@pytest.mark.parametrize("head", [b"PK\x03\x04", b"\x04\x22\x4d\x18"])
+def test_a_packing_that_is_not_known_is_said_and_not_read_as_lines(head: bytes) -> None:
+    tally = Tally()
+
+    assert entries(head + b"\x00rest\n", tally=tally) == []
+    assert "unpack it first" in tally.notes[0]
+
+
 @pytest.mark.parametrize("kind", ["gz", "zst"])
 def test_a_bomb_costs_time_and_no_memory(kind: str) -> None:
     packed = PACKERS[kind](b"0" * (100 * MIB))

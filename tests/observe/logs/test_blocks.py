@@ -306,6 +306,14 @@ def test_where_nothing_can_be_unpacked_it_is_said_and_nobody_waits(
     assert "no /proc here" in note
 
 
+@pytest.mark.parametrize("head", [b"PK\x03\x04", b"\x04\x22\x4d\x18"])
+def test_a_packing_that_is_not_known_is_said_and_not_read_as_lines(head: bytes) -> None:
+    tally = Tally()
+
+    assert entries(head + b"\x00rest\n", tally=tally) == []
+    assert "unpack it first" in tally.notes[0]
+
+
 @pytest.mark.parametrize("kind", ["gz", "zst"])
 def test_a_bomb_costs_time_and_no_memory(kind: str) -> None:
     packed = PACKERS[kind](b"0" * (100 * MIB))

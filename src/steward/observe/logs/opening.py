@@ -29,6 +29,7 @@ Source = Path | BinaryIO
 PIECE_BYTES = 4 * 2**20
 _PACKED_BYTES = 256 * 1024
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_NOT_UNPACKED = {b"\x04\x22\x4d\x18": "lz4", b"PK\x03\x04": "zip"}
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how such a text begins
 
 
@@ -141,6 +142,10 @@ def _unpacked(file: BinaryIO, notes: list[str], size: int) -> Iterator[bytes]:
     if head.startswith(_ZSTD):
         yield from _zstd(file, head, notes, size)
         return
+    for magic, kind in _NOT_UNPACKED.items():
+        if head.startswith(magic):
+            notes.append(f"{where_of(file)}: not read, since {kind} is not known: unpack it first")
+            return
     while head:
         yield head
         head = _read(file, size)

@@ -137,9 +137,7 @@ def _epoch(buffer: Octets, at: int, end: int, unit_ns: int, fewest: int, fields:
 
 
 @njit
-def _seconds(
-    buffer: Octets, at: int, end: int, must: int, fewest: int, fields: Ints
-) -> int:
+def _seconds(buffer: Octets, at: int, end: int, must: int, fewest: int, fields: Ints) -> int:
     """Read seconds with perhaps a fraction; whole ones that are too large have smaller units."""
     value, read = np.int64(0), 0
     while at < end and read < 19 and _is_digit(buffer[at]):

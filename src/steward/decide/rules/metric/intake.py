@@ -120,6 +120,7 @@ class Intake:
         """Return our numbers of the keys that are used, some of which may be new."""
         if rows.numbering is not self._numbering:
             self._numbering, self._own = rows.numbering, np.zeros(0, np.int64)
+            self.known.use(rows.numbering.lexicon)
         more = len(rows.numbering) - len(self._own)
         self._own = np.append(self._own, np.full(more, -1))
         for at in np.flatnonzero(used & (self._own[rows.numbers] < 0)).tolist():

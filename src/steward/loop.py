@@ -14,6 +14,7 @@ from typing import TypeVar
 from steward.act.desk import Desk, Done
 from steward.act.effects import Effects
 from steward.act.verify import Verifier
+from steward.clients.questions import Questions
 from steward.clock import Clock
 from steward.errors import StewardError
 from steward.learn.rules import KINDS, RuleBook
@@ -86,9 +87,11 @@ class Loop:
         intake: Intake | None = None,
         forwarding: Forwarding | None = None,
         rules: Sequence[RuleStanding] = (),
+        questions: Questions | None = None,
     ) -> None:
         self.stages = stages
         self.rules = tuple(rules)  # all that the site knows, also those that do not run
+        self.questions = questions  # what rules ask a Prometheus, if the site has one
         self.forwarding = forwarding
         self.intake = intake  # one of the collectors of the watch, if others send telemetry
         self.journal = journal
@@ -167,6 +170,8 @@ class Loop:
             self._observe(self._next_time())
         if self.forwarding is not None:
             self.forwarding.finish()  # while the rest is made durable
+        if self.questions is not None:
+            self.questions.close()
         watch.close()
         if self._turns:
             self._write(self.stages.verifier.settle(self.view))
@@ -264,6 +269,8 @@ class Loop:
         for each in stages.recognisers:
             findings += self._ask(each.name, partial(each.recognise, seen, view), ())
             self._unwritten += self._ask(each.name, partial(each.recurrences, view.t_s), ())
+        if self.questions is not None:
+            self._unwritten += self.questions.news(view.t_s)
         view = view.with_findings(tuple(findings))
         decisions: list[Decision] = []
         for policy in stages.policies:

@@ -53,7 +53,7 @@ class Load:
         return dict(json.loads(self._answer()))
 
     def end(self) -> None:
-        self._process.communicate("\n", timeout=20)
+        self._process.communicate("\n", timeout=120)
 
     def _say(self) -> None:
         assert self._process.stdin
@@ -86,7 +86,7 @@ def group() -> Iterator[dict[str, Path]]:
 
 def remove(folder: Path) -> None:
     """Remove a group; the kernel needs a moment after its last process."""
-    for _ in range(100):
+    for _ in range(1000):
         try:
             folder.rmdir()
         except OSError:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ import polars as pl
 import pytest
 
 from factories import cluster, gpu_row, job, node, samples, tenants
+from patience import LONG_S
 from steward.errors import StewardError
 from steward.model.cluster import Health, Link, LinkKind, Node, Switch
 from steward.model.event import Availability, Observation
@@ -84,12 +84,12 @@ def test_a_collector_that_hangs_is_named_once_and_heard_when_it_comes_back(
         gate.wait(30)
         return busy("n1/gpu0", 0.1)(t_s)
 
-    watch = Watch([Eye("slow", slow), Eye("b", busy("n2/gpu0", 0.2))], timeout_s=0.05)
+    watch = Watch([Eye("slow", slow), Eye("b", busy("n2/gpu0", 0.2))], timeout_s=2.0)
 
     first, faults = watch.look(1.0)
     second, again = watch.look(2.0)
     gate.set()
-    watch.timeout_s = 10.0
+    watch.timeout_s = LONG_S
     third, after = watch.look(3.0)
 
     assert entities(first) == entities(second) == ["n2/gpu0"]
@@ -181,7 +181,7 @@ def test_what_a_late_answer_has_read_counts_only_when_it_is_fetched(gate: thread
     watch.look(1.0)
     before = watch.positions()
     gate.set()
-    watch.timeout_s = 10.0
+    watch.timeout_s = LONG_S
     watch.look(2.0)
 
     assert before == {}
@@ -248,13 +248,12 @@ def test_a_source_that_is_being_read_or_does_not_close_holds_nobody_up(
         return Observation()
 
     watch = Watch([Door("read", hang), Door("sticks", busy("a", 0.1)), Door("c", busy("b", 0.1))])
-    watch.timeout_s = 0.2
+    watch.timeout_s = 2.0
     watch.look(1.0)
-    before_s = time.monotonic()
-    watch.close()
+    watch.close()  # and does not wait until the gate is opened
 
     assert closed == ["sticks", "c"]
-    assert time.monotonic() - before_s < 5.0
+    assert not gate.is_set()
 
 
 def test_a_panic_of_a_library_is_a_fault_of_the_collector_that_had_it() -> None:

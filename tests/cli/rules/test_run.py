@@ -325,7 +325,7 @@ def test_following_prints_at_once_and_ends_without_inventing(tmp_path: Path) -> 
         assert (first["rule"], first["evidence"][0]["line"]) == ("DISK-0001", 1)
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)
+        rest, _ = process.communicate(timeout=120)
     finally:
         process.kill()
     last = json.loads(rest)

@@ -353,6 +353,22 @@ def test_nul_bytes_and_broken_utf8_are_kept_and_counted() -> None:
     assert (tally.nul, tally.undecodable) == (1, 1)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("block_bytes", [7, MIB])
+def test_what_windows_writes_is_read_as_any_other_text(encoding: str, block_bytes: int) -> None:
+    plain = at(1, "caf\u00e9") + at(2, "b")
+    mark = "\ufeff" if encoding == "utf-16-be" else ""  # the others put one there themselves
+    written = (mark + plain.decode().replace("\n", "\r\n")).encode(encoding)
+
+    assert entries(written, block_bytes=block_bytes) == entries(plain)
+
+
+def test_half_a_character_at_the_end_is_not_lost_in_silence() -> None:
+    written = at(1, "b").decode().rstrip().encode("utf-16") + b"\x00"
+
+    assert texts(written) == [at(1, "b").rstrip() + "\ufffd".encode()]
+
+
 def test_binary_junk_is_read_without_a_fault_and_in_bounded_pieces() -> None:
     for mode in Mode:
         try:

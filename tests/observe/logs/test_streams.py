@@ -20,11 +20,12 @@ def test_a_folder_gives_its_logs_and_says_what_it_left_out(tmp_path: Path) -> No
     write(tmp_path / "a" / "model.bin")
     write(tmp_path / "a" / "core.log", bytes(range(256)) * 20)
     packed = write(tmp_path / "b" / "old.log.gz", gzip.compress(b"x\n"))
+    wide = write(tmp_path / "b" / "windows.log", "x\n".encode("utf-16"))
     (tmp_path / "b" / "loop").symlink_to(tmp_path)
 
     found = streams_of([tmp_path])
 
-    assert [files for _, files in found.streams] == [(log,), (packed,)]
+    assert [files for _, files in found.streams] == [(log,), (packed,), (wide,)]
     left = {Path(path).name: why for path, why in found.skipped.items()}
     assert left == {"model.bin": "it is not called like a log", "core.log": "it is not text"}
 

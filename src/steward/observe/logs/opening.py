@@ -7,6 +7,7 @@ file that unpacks to terabytes costs time, never memory.
 from __future__ import annotations
 
 import bz2
+import codecs
 import io
 import lzma
 import mmap
@@ -14,7 +15,7 @@ import os
 import tempfile
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,12 +23,13 @@ import cramjam
 
 from steward.errors import StewardError
 
-__all__ = ["PIECE_BYTES", "Source", "pieces", "where"]
+__all__ = ["PIECE_BYTES", "UTF_16", "Source", "as_utf8", "pieces", "where"]
 
 Source = Path | BinaryIO
 PIECE_BYTES = 4 * 2**20
 _PACKED_BYTES = 256 * 1024
 _ZSTD = b"\x28\xb5\x2f\xfd"
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how such a text begins
 
 
 class _Zlib:
@@ -99,6 +101,20 @@ def pieces(source: Source, notes: list[str], *, size: int = PIECE_BYTES) -> Iter
             yield from _unpacked(file, notes, size)
     else:
         yield from _unpacked(source, notes, size)
+
+
+def as_utf8(raw: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield text as UTF-8, without the mark that Windows puts before it; it writes UTF-16, too."""
+    decoder: codecs.IncrementalDecoder | None = None
+    for number, piece in enumerate(raw):
+        if number == 0 and piece.startswith(UTF_16):
+            decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        if decoder is not None:
+            yield decoder.decode(piece).encode("utf-8", "replace")
+        else:
+            yield piece.removeprefix(codecs.BOM_UTF8) if number == 0 else piece
+    if decoder is not None:
+        yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
 def _read(file: BinaryIO, size: int) -> bytes:

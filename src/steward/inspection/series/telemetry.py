@@ -115,8 +115,12 @@ class _Gathered:
     rows: int = 0
     tables: list[Frame] = field(default_factory=list)
     other: list[Frame] = field(default_factory=list)
-    spans: tuple[Span, ...] = ()
+    grown: dict[str, Span] = field(default_factory=dict)  # by id: one is told again as it grows
     events: tuple[Event, ...] = ()
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(self.grown.values())
 
     def add(self, seen: Observation) -> None:
         for table in seen.tables:
@@ -128,7 +132,7 @@ class _Gathered:
             other = seen.other.filter(pl.col("metric").is_in(list(self.wants)))
             self.other.append(other)
             self.rows += other.height
-        self.spans += seen.spans
+        self.grown |= {span.id: span for span in seen.spans}
         self.events += seen.events
 
     def windows(self) -> Iterator[Frame]:

@@ -96,9 +96,9 @@ def upstream(folder: Path, *, exposition: bytes = b"", settings: str = "") -> It
     ]
     program = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=dict(os.environ))
     try:
-        with _exporter(exposition) as exporter:
+        with exporter(exposition) as shown:
             _wait_for(f"http://127.0.0.1:{port}/readyz")
-            yield Upstream(steward=f"127.0.0.1:{port}", exporter=exporter)
+            yield Upstream(steward=f"127.0.0.1:{port}", exporter=shown)
     finally:
         program.terminate()
         program.wait()
@@ -123,7 +123,9 @@ def agent(folder: Path, *, server: str, settings: str) -> Iterator[subprocess.Po
 
 
 @contextmanager
-def _exporter(exposition: bytes) -> Iterator[str]:
+def exporter(exposition: bytes) -> Iterator[str]:
+    """Run an exporter that always shows the same; gives `HOST:PORT`."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from steward.clients.web import Endpoint
+from steward.config.forward import file_there, secret_in
 from steward.config.settings import RulesSettings
 from steward.decide.rules.compiling import check
 from steward.errors import StewardError, did_you_mean
@@ -13,7 +15,7 @@ from steward.model.rules import Place, Rule, RuleStanding, RuleState
 from steward.store.packages import installed_packages, packages_folder, shipped
 from steward.store.rules import RuleFault, examine_rules
 
-__all__ = ["read_standings", "running"]
+__all__ = ["endpoint_of", "read_standings", "running"]
 
 
 def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, ...]:
@@ -27,14 +29,29 @@ def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, 
     paths = [Path(each).expanduser() for each in settings.paths]
     installed, unusable = _installed(packages_folder(store))
     packs = [shipped()] if settings.packs and shipped().is_dir() else []
-    more = _read([*installed, *paths])
+    asks = bool(settings.prometheus)
+    more = _read([*installed, *paths], asks=asks)
     replaced = {each.id for each in more}
-    ours = [each for each in _read(packs) if each.id not in replaced]
+    ours = [each for each in _read(packs, asks=asks) if each.id not in replaced]
     standings = [*ours, *more, *unusable]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
     standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]
     return tuple(sorted(standings, key=lambda each: (each.pack, each.id)))
+
+
+def endpoint_of(settings: RulesSettings) -> Endpoint:
+    """Return the Prometheus that is asked, with its token; raises with all files not to be read."""
+    faults: list[str] = []
+    endpoint = Endpoint(
+        url=settings.prometheus,
+        token=secret_in("rules.prometheus_token_file", settings.prometheus_token_file, faults),
+        ca=file_there("rules.prometheus_ca_file", settings.prometheus_ca_file, faults),
+    )
+    if faults:
+        hint = "name files that the user who runs steward may read"
+        raise StewardError("; ".join(faults), where="[rules]", hint=hint)
+    return endpoint
 
 
 def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
@@ -47,9 +64,11 @@ def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
         return [], [RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)]
 
 
-def _read(paths: Sequence[Path]) -> list[RuleStanding]:
+def _read(paths: Sequence[Path], *, asks: bool) -> list[RuleStanding]:
     parsed = examine_rules(paths)
-    standings = [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
+    standings = [
+        _standing(rule, _problems(rule, parsed.faults, asks=asks)) for rule in parsed.rules
+    ]
     known = {each.id for each in standings}
     return [*standings, *_unread(parsed.faults, known)]
 
@@ -72,11 +91,11 @@ def _standing(rule: Rule, problems: Sequence[str]) -> RuleStanding:
     )
 
 
-def _problems(rule: Rule, faults: Sequence[RuleFault]) -> list[str]:
+def _problems(rule: Rule, faults: Sequence[RuleFault], *, asks: bool) -> list[str]:
     """Say what keeps a rule that could be read from running: patterns, and clashes with others."""
     mine = [each for each in faults if each.rule == rule.id and each.place.file == rule.place.file]
     said = [_said(each.place, each.problem, each.hint) for each in mine]
-    return said + [_said(each.place, each.problem, each.hint) for each in check(rule)]
+    return said + [_said(each.place, each.problem, each.hint) for each in check(rule, asks=asks)]
 
 
 def _unread(faults: Sequence[RuleFault], known: set[str]) -> Iterator[RuleStanding]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
@@ -152,7 +152,8 @@ def useful_threads(feeds: Iterable[Feed]) -> int:
     files = (file for each in feeds if isinstance(each, LogFeed) for file in each.files)
     size = 0
     for file in files:
-        size += file.stat().st_size
+        with suppress(OSError):  # it was moved just now: whoever reads it says so
+            size += file.stat().st_size
         if size >= _WORTH_BYTES:
             return min(cores, _MOST_THREADS)
     return 0

@@ -292,6 +292,20 @@ def test_a_packed_log_that_is_cut_gives_what_it_has_and_says_so(kind: str) -> No
     assert "a stream" in tally.notes[0]
 
 
+def test_where_nothing_can_be_unpacked_it_is_said_and_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no /proc here")
+
+    monkeypatch.setattr(cramjam, "File", refuse)
+    tally = Tally()
+
+    assert entries(PACKERS["zst"](at(1)), tally=tally) == []
+    (note,) = tally.notes
+    assert "no /proc here" in note
+
+
 @pytest.mark.parametrize("head", [b"PK\x03\x04", b"\x04\x22\x4d\x18"])
 def test_a_packing_that_is_not_known_is_said_and_not_read_as_lines(head: bytes) -> None:
     tally = Tally()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,16 @@ def test_the_first_line_of_syslog_tells_the_host(line: bytes, host: str, tmp_pat
     stream = stream_of(write(tmp_path / "syslog", line))
 
     assert (stream.attributes.get("host", ""), stream.entity) == (host, host)
+
+
+def test_what_a_pipe_says_is_left_to_its_reader(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    line = b"Jan  5 08:00:00 n07 kernel: it begins\n"
+    end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(end, line)
+        assert stream_of(pipe).entity == ""
+        assert os.read(end, 100) == line
+    finally:
+        os.close(end)

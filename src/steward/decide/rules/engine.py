@@ -12,7 +12,7 @@ import numpy as np
 from steward.decide.rules.joining import Board, Leaf, Report, attributes_of, plan
 from steward.decide.rules.line import line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Seen
-from steward.decide.rules.metric import MetricWatch, Numbering, WatchCounts, arrange, compile_metric
+from steward.decide.rules.metric import Numbering, TermWatch, WatchCounts, arrange, compile_metric
 from steward.decide.rules.reading import Matched, Reader
 from steward.decide.rules.routes import Routes
 from steward.decide.rules.sifting import Sifted, sift
@@ -41,7 +41,7 @@ class Engine:
         mode: Mode = Mode.STRICT,
         limits: Limits | None = None,
         respect_sources: bool = True,
-        compile_metric: Callable[[MetricTerm], MetricWatch] = compile_metric,
+        compile_metric: Callable[[MetricTerm], TermWatch] = compile_metric,
     ) -> None:
         self._mode = mode
         self._limits = limits or Limits()

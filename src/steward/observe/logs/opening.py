@@ -16,7 +16,6 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -212,14 +211,15 @@ def _filled(pipe: io.FileIO, size: int) -> bytes:
 def _pour(packed: mmap.mmap, into: int, faults: list[str]) -> None:
     target = None
     try:
-        target = cramjam.File(
-            f"/proc/self/fd/{into}", read=False, write=True, truncate=False, append=False
-        )
-        os.close(into)
+        try:
+            target = cramjam.File(
+                f"/proc/self/fd/{into}", read=False, write=True, truncate=False, append=False
+            )
+        finally:
+            os.close(into)  # the reader waits until all ends for writing are closed
         cramjam.zstd.decompress_into(packed, target)
     except (cramjam.DecompressionError, OSError) as fault:
         if "Broken pipe" not in str(fault):  # the reader has enough
             faults.append(str(fault))
     finally:
-        with suppress(NameError):
-            del target
+        del target  # which closes it, also where a fault still holds this frame

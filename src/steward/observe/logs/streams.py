@@ -135,7 +135,9 @@ def _is_junk(head: bytes) -> bool:
 
 
 def _host(path: Path) -> str:
-    """Return the machine that syslog names in the first line."""
+    """Return the machine that syslog names in the first line; what a pipe says is said once."""
+    if not path.is_file():
+        return ""
     try:
         with path.open("rb") as file:
             first = file.readline(4096)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from nicegui import ui
 from nicegui.element import Element
 
+from steward.clients.questions import Questions
 from steward.model.rules import RuleState
 from steward.service.board import Picture
 from steward.service.pages.drawings import empty
@@ -16,7 +17,7 @@ from steward.service.pages.rows import Html, Rows, set_prop
 from steward.service.pages.rules.drawings import rule_row
 from steward.service.rulebook import RuleRow
 
-__all__ = ["kept", "rules_page"]
+__all__ = ["asked_note", "kept", "rules_page"]
 
 HEADS = ("Rule", "State", "Severity", "Pack", "Last day", "Matches", "Last", "Right so far")
 NOTHING = empty("No rules here", "Choose other filters, or see `rules.paths` in the configuration.")
@@ -29,6 +30,8 @@ SHOWN: dict[str, Callable[[RuleRow], bool]] = {
     "Faulty": lambda row: row.standing.state is RuleState.FAULTY,
     "To retire": lambda row: row.stats.retire,
 }
+MOST_TROUBLES = 3
+MEANWHILE = "Nodes that steward sees itself are judged as ever; nothing is known of the others."
 SEVERITIES = (ALL, "critical", "high", "medium", "low", "info")
 
 
@@ -58,6 +61,7 @@ class _List:
         self._chosen = {"shown": ALL, "pack": ALL, "severity": ALL}
         self._buttons: dict[tuple[str, str], ui.button] = {}
         with card("Rules"):
+            self._asked = Html()
             packs = sorted({row.standing.pack for row in visit.board.picture.rules} - {""})
             self._filters("shown", SHOWN, "Which rules")
             self._filters("pack", (ALL, *packs), "Of which pack")
@@ -73,6 +77,7 @@ class _List:
 
     def show(self, picture: Picture) -> None:
         """Bring the table up to date."""
+        self._asked.show(asked_note(self._visit.board.loop.questions))
         chosen = self._chosen
         wanted = kept(
             picture.rules,
@@ -103,6 +108,19 @@ class _List:
             self.show(self._visit.board.picture)
 
         return choose
+
+
+def asked_note(questions: Questions | None) -> Markup:
+    """Say which Prometheus is asked as well, and what is wrong with it."""
+    if questions is None:
+        return Markup("")
+    if not questions.troubles:
+        return tag("p", f"Metric terms also ask {questions.where}.", class_="st-quiet")
+    what = "; ".join(questions.troubles[:MOST_TROUBLES])
+    more = len(questions.troubles) - MOST_TROUBLES
+    rest = f" (and {more} more)" if more > 0 else ""
+    text = f"{questions.where} is asked by metric terms. {what}{rest}. {MEANWHILE}"
+    return tag("p", text, class_="st-notice", role="alert")
 
 
 def _make(markup: Markup) -> tuple[Element, Callable[[Markup], None]]:

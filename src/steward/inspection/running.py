@@ -55,7 +55,7 @@ def run_rules(
         rules=len(rules),
         seconds=time.perf_counter() - began_s,
         samples=sum(each.rows for each in series),
-        notes=tuple(note for each in series for note in each.notes),
+        notes=tuple(note for each in series for note in (*each.notes, *each.complaints())),
     )
 
 

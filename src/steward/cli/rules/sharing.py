@@ -138,7 +138,7 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Check a package of rules from top to bottom, and put its rules into use.
+    """Check a package of rules, and put its rules into use.
 
     Nothing is written before all of it was checked: signature, paths, sizes, digests, every rule.
     """
@@ -180,7 +180,7 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
 
 
 def packages(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
-    """List the packages of rules that are in use, and whose keys are trusted."""
+    """List packages of rules in use, and whose keys are trusted."""
     from steward.store.packages import installed_packages, packages_folder, trusted_keys
 
     folder = packages_folder(store_folder(config, data))

@@ -194,6 +194,7 @@ def test_times_choose_what_is_exported(recording: Path) -> None:
         (("--format", "csv", "--from", "yesterday"), "'yesterday' is not a time"),
         (("--format", "remote-write", "--to", "nowhere"), "is not an address"),
         (("--format", "remote-write"), "remote-write goes to an address"),
+        (("--to", "/dev/full/x.csv"), "/dev/full/x.csv: cannot be written: Not a directory"),
     ],
 )
 def test_wrong_use_is_said_in_words(recording: Path, options: tuple[str, ...], word: str) -> None:

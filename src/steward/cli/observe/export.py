@@ -237,8 +237,15 @@ def _file(to: str) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with whole_file(Path(to)) as file:
-        yield file
+    try:
+        with whole_file(Path(to)) as file:
+            yield file
+    except OSError as fault:
+        raise StewardError(
+            f"cannot be written: {fault.strerror or fault}",
+            where=to,
+            hint="name a file with --to in a folder that is there, has room, and may be written to",
+        ) from fault
 
 
 @contextmanager

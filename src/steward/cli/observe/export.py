@@ -126,7 +126,7 @@ def _opened(data: Path) -> Iterator[Telemetry]:
     if not folder.is_dir():
         hint = "name the folder that `steward observe record --out` or `steward up` wrote"
         raise StewardError("there is no telemetry here", where=str(data), hint=hint)
-    telemetry = Telemetry(folder)
+    telemetry = Telemetry(folder, keep_days=None)
     try:
         yield telemetry
         print_warnings(telemetry.damage())

@@ -291,3 +291,16 @@ def everything_after(
                 telemetry.append(samples(t_s, {entity: values}))
     with closing(telemetry):
         return everything(telemetry)
+
+
+def test_who_only_reads_leaves_the_folder_as_it_is(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+    (tmp_path / ".lock").unlink()
+    (files(tmp_path)[0].parent / "half.parquet.tmp").touch()
+    before = files(tmp_path, "*")
+
+    with closing(Telemetry(tmp_path, keep_days=None)) as telemetry:
+        kept(telemetry, LATER)
+
+        assert everything(telemetry).height == 8
+    assert files(tmp_path, "*") == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -103,6 +104,20 @@ def test_pieces_are_the_whole_time_and_nothing_twice(
     assert all(a.to_s == b.from_s for a, b in pairwise(found))
     for tier, time_s in [(p.tier, t_s) for p in found if p.tier for t_s in (p.from_s, p.to_s)]:
         assert time_s % tier.step_s == 0
+
+
+def test_what_is_left_of_samples_that_are_gone_is_told_by_the_tier(folder: Path) -> None:
+    with closing(Telemetry(folder / "telemetry")) as telemetry:
+        telemetry.table.keeper.compact_all()
+    for day in (folder / "telemetry").glob("date=*"):
+        shutil.rmtree(day)
+    asked = parse(f"count({BUSY}) from {T0 + 3} to {T0 + 601} where node = n2")
+
+    with Query(folder, from_s=T0 + 3, to_s=T0 + 601) as query:
+        query.expect(asked.metrics)
+        rows = query.ask(asked.sql(0.0)).rows
+
+    assert rows == [(300,)]
 
 
 @pytest.mark.parametrize("ends_s", [400, 410, 411, 600])

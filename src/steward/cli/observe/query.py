@@ -79,6 +79,7 @@ def query(  # noqa: PLR0913 - a command's options are its parameters
         expression.since_s = min(since_s, expression.since_s or since_s)
     from_s, to_s = expression.time(newest_s)
     with Query(folder, from_s=from_s, to_s=to_s, limits=limits) as asked:
+        asked.expect(expression.metrics)
         sql = question if is_sql(question) else expression.sql(newest_s)
         if out is not None:
             print_note(f"{asked.save(sql, out)} rows are in {out}")

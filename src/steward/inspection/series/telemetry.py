@@ -194,8 +194,8 @@ def _recorded(
 ) -> Iterator[Reading]:
     spans = read_spans(folder / "spans.jsonl", tally.note)
     events += tuple(_events(folder / "events.jsonl", tally))
-    telemetry = Telemetry(folder / "telemetry")
-    other = Other(folder / "other") if (folder / "other").is_dir() else None
+    telemetry = Telemetry(folder / "telemetry", keep_days=None)
+    other = Other(folder / "other", keep_days=None) if (folder / "other").is_dir() else None
     try:
         windows = _stored_windows(telemetry, other, wants, tally)
         yield from _with_events(windows, spans, events, wants)

@@ -89,6 +89,12 @@ class Expression:
     most: int | None = None  # so many rows: those with the greatest first value
     least_first: bool = False  # or those with the least
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that it names."""
+        names = (*(name for _, name in self.values), *(each.name for each in self.where))
+        return tuple(dict.fromkeys(name for name in names if name not in FIELDS))
+
     def time(self, newest_s: float) -> tuple[float, float]:
         """Return from when to when it asks, given the newest sample."""
         from_s = self.from_s if self.from_s is not None else 0.0
@@ -183,7 +189,8 @@ class _Parser:
         return made
 
     def _value(self) -> tuple[str, str]:
-        what = self._word("what to work out", tuple(_PLAIN))
+        sql = "or ask in SQL: it begins with SELECT, WITH or FROM"
+        what = self._word("what to work out", tuple(_PLAIN), otherwise=sql)
         self._sign("(")
         metric = self._expect("word", "a metric")
         if metric.text in FIELDS and what != "count":
@@ -274,13 +281,13 @@ class _Parser:
             raise self._fault(problem, token.place) from None
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
-    def _word(self, what: str, known: Sequence[str]) -> str:
+    def _word(self, what: str, known: Sequence[str], *, otherwise: str = "") -> str:
         token = self._take(what)
         word = token.text.lower()
         if word not in known:
             near = did_you_mean(word, known)
             problem = f"'{token.text}' is not {what}; known: {', '.join(known)}"
-            raise self._fault(problem, token.place, near)
+            raise self._fault(problem, token.place, near or otherwise)
         return word
 
     def _sign(self, sign: str) -> None:

@@ -74,7 +74,7 @@ def merge(old: Samples, new: Samples, keep: Longs) -> tuple[Longs, Longs, Floats
             else:
                 late += 1
         off[i + 1] = k
-    if 2 * k < len(t):  # else there is little room to win
+    if 10 * k < 9 * len(t):  # else there is little room to win
         return off, t[:k].copy(), v[:k].copy(), late
     return off, t[:k], v[:k], late
 

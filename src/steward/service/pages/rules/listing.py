@@ -121,8 +121,9 @@ def changed_note(files: Sequence[str]) -> Markup:
     more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
     what = "file has" if len(files) == 1 else "files have"
     text = f"{len(files)} rule {what} changed since steward began: "
-    then = f"{more}. See what `steward rules check` says, then start steward again to run them."
-    return tag("p", text, *named, then, class_="st-notice", role="status")
+    see = (f"{more}. See what ", tag("code", "steward rules check"), " says of them.")
+    then = " They run when steward is started again."
+    return tag("p", text, *named, *see, then, class_="st-hint st-above", role="status")
 
 
 def asked_note(questions: Questions | None) -> Markup:
@@ -130,12 +131,12 @@ def asked_note(questions: Questions | None) -> Markup:
     if questions is None:
         return Markup("")
     if not questions.troubles:
-        return tag("p", f"Metric terms also ask {questions.where}.", class_="st-quiet")
+        return tag("p", f"Metric terms also ask {questions.where}.", class_="st-quiet st-above")
     what = "; ".join(questions.troubles[:MOST_TROUBLES])
     more = len(questions.troubles) - MOST_TROUBLES
     rest = f" (and {more} more)" if more > 0 else ""
-    text = f"{questions.where} is asked by metric terms. {what}{rest}. {MEANWHILE}"
-    return tag("p", text, class_="st-notice", role="alert")
+    text = f"Metric terms also ask {questions.where}: {what}{rest}. {MEANWHILE}"
+    return tag("p", text, class_="st-notice st-above", role="alert")
 
 
 def _make(markup: Markup) -> tuple[Element, Callable[[Markup], None]]:

@@ -63,6 +63,7 @@ def _bars() -> dict[str, Any]:
     chart = line_chart()
     chart["yAxis"]["minInterval"] = 1
     chart["legend"]["show"] = False
+    chart["xAxis"] |= {"min": "dataMin", "max": "dataMax"}  # else a single bar widens it by hours
     return chart
 
 

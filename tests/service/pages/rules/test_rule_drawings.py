@@ -114,7 +114,7 @@ def test_filters_of_the_list(chosen: dict[str, str], ids: list[str]) -> None:
 def test_bars_over_time_reach_from_the_first_match_to_now() -> None:
     bars, edges = hits_series([(0.0, 3)], 200_000.0)
 
-    assert bars["data"] == [[0.0, 3]]
+    assert bars["data"] == [[0.0, None], [600_000.0, None], [0.0, 3]]
     assert edges["data"] == [[0.0, 0], [200_000_000.0, 0]]
 
 

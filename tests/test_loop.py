@@ -383,6 +383,7 @@ def test_after_a_restart_open_loans_are_followed_on_and_nothing_is_lost(
     (lent, _back) = stories(second)
     assert lent.state is DecisionState.DONE
     parts = [(outcome.from_s, outcome.to_s) for outcome in lent.outcomes]
+    assert len(parts) > 1
     assert all(a[1] == b[0] for a, b in pairwise(parts))
     assert len(world.carried_out) == 2
     assert len(values(second, "finding")) == 1

@@ -22,7 +22,7 @@ from steward.cli.output import print_json
 from steward.errors import StewardError
 from told import steward, told
 
-COMMAND = [sys.executable, "-c", "from steward.cli import main; main()"]
+COMMAND = [sys.executable, "-m", "steward"]
 HEAVY = ("polars", "nicegui", "sqlalchemy", "numpy", "fastapi", "pydantic", "pynvml", "torch")
 
 

@@ -16,7 +16,7 @@ from steward.clock import Clock
 from steward.config.forward import targets_of
 from steward.config.plugs import POLICIES
 from steward.config.rulebook import endpoint_of, read_standings, running
-from steward.config.settings import RulesSettings, Settings
+from steward.config.settings import RulesSettings, Settings, StoreSettings
 from steward.decide.rules import DETECTORS
 from steward.decide.rules.live import Rules
 from steward.decide.rules.metric import compile_metric
@@ -57,13 +57,7 @@ def assemble(
     observe = settings.observe
     make = _Maker(settings.plugs)
     store = settings.store
-    recording = Recording(
-        store.path,
-        flush_every_s=store.flush_every_s,
-        keep_days=store.keep_days,
-        keep_tiers_days=(store.keep_10s_days, store.keep_5min_days),
-        events=False,  # the journal has them
-    )
+    recording = _recording(store)
     meter = RecordedMeter(recording.telemetry)
     guard = Guard(limits(settings), meter)
     intake = Intake(settings.store.path / "intake") if collectors is None else None
@@ -123,6 +117,16 @@ def _questions(settings: RulesSettings) -> Questions | None:
     if not settings.prometheus:
         return None
     return Questions(PrometheusServer(endpoint_of(settings), most_series=MOST_SERIES))
+
+
+def _recording(store: StoreSettings) -> Recording:
+    return Recording(
+        store.path,
+        flush_every_s=store.flush_every_s,
+        keep_days=store.keep_days,
+        keep_tiers_days=(store.keep_10s_days, store.keep_5min_days),
+        events=False,  # the journal has them
+    )
 
 
 def _recognisers(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -18,13 +19,14 @@ def write(path: Path, data: bytes = b"x\n") -> Path:
 def test_a_folder_gives_its_logs_and_says_what_it_left_out(tmp_path: Path) -> None:
     log = write(tmp_path / "a" / "app.log")
     write(tmp_path / "a" / "model.bin")
-    write(tmp_path / "a" / "core.log", bytes(range(256)) * 20)
+    write(tmp_path / "a" / "core.log", Random(7).randbytes(5000))
     packed = write(tmp_path / "b" / "old.log.gz", gzip.compress(b"x\n"))
+    wide = write(tmp_path / "b" / "windows.log", "x\n".encode("utf-16"))
     (tmp_path / "b" / "loop").symlink_to(tmp_path)
 
     found = streams_of([tmp_path])
 
-    assert [files for _, files in found.streams] == [(log,), (packed,)]
+    assert [files for _, files in found.streams] == [(log,), (packed,), (wide,)]
     left = {Path(path).name: why for path, why in found.skipped.items()}
     assert left == {"model.bin": "it is not called like a log", "core.log": "it is not text"}
 

@@ -13,7 +13,7 @@ from steward.cli.rules.options import store_folder
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
-    from steward.store.packages import Installation, PublicKey
+    from steward.store.packages import Installation, Packed, PublicKey
 
 __all__ = ["install", "pack", "packages", "remove"]
 
@@ -74,7 +74,7 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     """
     from steward import __version__
     from steward.inspection.checking import sound_rules
-    from steward.store.packages import Wish, make_key, read_key
+    from steward.store.packages import Wish, read_key
     from steward.store.packages import pack as packed
 
     if key is not None and new_key is not None:
@@ -84,12 +84,8 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     if folder is not None:
         sound_rules([folder], lenient=False)  # before anything is written
     if new_key is not None:
-        public = make_key(new_key)
-        print_note(f"secret key: {new_key} (keep it safe, give it to nobody)")
-        print_note(f"public key: {public.text}")
+        _make_key(new_key, as_json=as_json and folder is None)
     if folder is None:
-        if as_json:
-            print_json({"key": str(new_key), "public": public.text})
         return
     used = key or new_key
     wish = Wish(
@@ -99,6 +95,20 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     )
     target = out or Path(f"{wish.name}-{wish.version}{ENDING}")
     made = packed(folder, target, wish, key=read_key(used) if used is not None else None)
+    _tell_packed(made, as_json=as_json)
+
+
+def _make_key(file: Path, *, as_json: bool) -> None:
+    from steward.store.packages import make_key
+
+    public = make_key(file)
+    print_note(f"secret key: {file} (keep it safe, give it to nobody)")
+    print_note(f"public key: {public.text}")
+    if as_json:
+        print_json({"key": str(file), "public": public.text})
+
+
+def _tell_packed(made: Packed, *, as_json: bool) -> None:
     signature = made.signature
     if as_json:
         print_json(

@@ -15,7 +15,7 @@ from steward.clients.prometheus import QuerySeries
 from steward.decide.rules.metric import Arranged, MetricWatch, WatchCounts
 from steward.decide.rules.metric.kernels import NEVER_NS, Longs, Stretches
 from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
-from steward.decide.rules.metric.promql.named import Names
+from steward.decide.rules.metric.promql.named import Lexicon
 from steward.decide.rules.metric.promql.vectors import Labels, Rows
 from steward.decide.rules.metric.ways import Results, Seen
 from steward.errors import TemporaryError
@@ -138,4 +138,4 @@ def answered_rows(found: Sequence[QuerySeries], times: Longs, step_ns: int) -> R
         merged.setdefault(_whose(each.labels), []).append(row)
     united = [np.fmax.reduce(values[rows]) for rows in merged.values()]
     shape = (len(merged), len(times))
-    return Rows(labels=Names(merged), values=np.array(united).reshape(shape))
+    return Rows(labels=Lexicon().names(merged), values=np.array(united).reshape(shape))

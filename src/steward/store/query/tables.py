@@ -118,7 +118,7 @@ class Tables:
         return f"({text}) UNION ALL BY NAME (SELECT {nothing} WHERE false)"
 
     def _is_known(self, name: str) -> bool:
-        wanted = {name, *metrics_of([name])}
+        wanted = {name, f"{name}.count", *metrics_of([name])}  # samples may be gone, steps not
         roots = [Parts(self.folder / "telemetry")]
         roots += [tier.parts(self.folder / "telemetry") for tier in TIERS]
         folders = (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -177,6 +180,20 @@ def test_text_that_is_full_of_literals_is_searched_in_another_way_with_the_same_
 
     expected = [one_by_one(wanted, each) for each in (calm, busy)]
     assert seen == [*expected, *[expected[0]] * 20, expected[1]]
+
+
+@WAYS
+def test_threads_may_share_a_prefilter(*, accelerate: bool) -> None:
+    busy = block(*(b"=" * 5000 if number % 2 else b"-- disk" for number in range(40)))
+    calm = block(*(b"nothing %d {} disk" % number for number in range(2000)))
+    wanted = [value("disk"), regex("(?i)={3}"), regex("d.sk"), jq(".a"), value("1 {")]
+    prefilter = Prefilter(wanted, accelerate=accelerate)
+    expected = [one_by_one(wanted, each) for each in (calm, busy)]
+
+    with ThreadPoolExecutor(4) as pool:
+        seen = list(pool.map(partial(found, prefilter), [calm, busy] * 20))
+
+    assert seen == expected * 20
 
 
 def test_terms_for_which_nothing_is_certain_are_told() -> None:

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from steward.decide.rules.metric.kernels import Floats, Longs
+from steward.decide.rules.metric.promql.named import Lexicon
 from steward.model.frame import ENTITY, T_S, Frame
 
 __all__ = ["JOB", "Arranged", "Numbering", "arrange", "nanoseconds"]
@@ -17,7 +18,7 @@ __all__ = ["JOB", "Arranged", "Numbering", "arrange", "nanoseconds"]
 JOB = "job_id"  # a column of a frame that says who held the entity
 Bools = NDArray[np.bool_]
 Key = tuple[str, str]  # an entity, and who held it
-_MOST_KEYS = 200_000  # jobs come and go, and each has its keys
+_MOST_GONE = 20_000  # jobs come and go, and each has its keys: so many more than there are now
 _SECONDS = (-9.2e9, 9.2e9)  # what fits into 64 bits of nanoseconds
 
 
@@ -26,6 +27,7 @@ class Numbering:
 
     def __init__(self) -> None:
         self._number: dict[Key, int] = {}
+        self.lexicon = Lexicon()  # the same for labels
 
     def __len__(self) -> int:
         return len(self._number)
@@ -88,7 +90,8 @@ def arrange(frame: Frame, before: Numbering | None = None) -> Arranged:
     entities = good[ENTITY].gather(rows).to_list()
     jobs = good[JOB].gather(rows).to_list() if JOB in good.columns else [None] * len(entities)
     keys = tuple((entity, job or "") for entity, job in zip(entities, jobs, strict=True))
-    numbering = Numbering() if before is None or len(before) > _MOST_KEYS else before
+    most = 2 * len(keys) + _MOST_GONE
+    numbering = Numbering() if before is None or len(before) > most else before
     off = np.append(starts, len(code))
     there = good.select(pl.exclude(T_S, ENTITY, JOB).is_not_null())
     return Arranged(

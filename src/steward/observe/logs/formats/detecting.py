@@ -116,7 +116,7 @@ def _can_follow(each: Format) -> bool:
 
     A number somewhere in a line, or seconds since the start of the machine, would only mislead.
     """
-    return each.anchored and not each.template.relative and each.name != "epoch"
+    return each.anchored and not each.template.relative and not each.name.startswith("epoch")
 
 
 def _fits(each: Format, raw: Sequence[bytes], years: Years) -> NDArray[np.bool_]:

@@ -24,7 +24,6 @@ from steward.decide.rules.metric.kernels import NEVER_NS, Longs, Stretches
 from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
 from steward.decide.rules.metric.promql.expression import Call, walk
 from steward.decide.rules.metric.promql.functions import ABSENCE
-from steward.decide.rules.metric.promql.named import Names
 from steward.decide.rules.metric.promql.names import PHASE
 from steward.decide.rules.metric.promql.parsing import parse
 from steward.decide.rules.metric.promql.vectors import Labels, Rows
@@ -150,6 +149,6 @@ class _LaterWay:
         if not heard:
             return found
         nodes = [dict(labels).get("node", "") for labels in found.labels]
-        kept = [row for row, node in enumerate(nodes) if node and node not in heard]
-        labels = list(found.labels)
-        return Rows(labels=Names(labels[row] for row in kept), values=found.values[kept])
+        others = [row for row, node in enumerate(nodes) if node and node not in heard]
+        kept = np.array(others, np.int64)
+        return Rows(labels=found.labels.only(kept), values=found.values[kept])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rule_texts import file
-from steward.config.rulebook import endpoint_of, read_standings, running
+from steward.config.rulebook import endpoint_of, read_standings, rule_files, running
 from steward.config.settings import RulesSettings
 from steward.errors import StewardError
 from steward.model.rules import RuleStanding, RuleState
@@ -149,3 +149,27 @@ def test_all_files_for_it_that_cannot_be_read_are_named_at_once(tmp_path: Path) 
 def test_what_is_no_address_of_a_prometheus_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"not an address|has a user in it"):
         RulesSettings.model_validate({"prometheus": url})
+
+
+def test_the_files_of_a_site_and_of_packages_are_known_with_what_changes_when_they_do(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path, "GOOD-0001")
+    settings = RulesSettings.model_validate({"paths": [str(tmp_path / "mine")]})
+    before = rule_files(settings, tmp_path / "store")
+    written(packages_folder(tmp_path / "store"), "PACK-0001")
+    (tmp_path / "mine" / "good-0001" / "rule.yaml").write_text("rules: [")
+    after = rule_files(settings, tmp_path / "store")
+
+    assert [Path(each).parent.name for each in before] == ["good-0001"]
+    assert sorted(Path(each).parent.name for each in after) == ["good-0001", "pack-0001"]
+    assert not set(before.items()) & set(after.items())
+    assert rule_files(RulesSettings.model_validate({"on": False}), tmp_path) == {}
+
+
+def test_a_folder_without_rules_is_called_by_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "site-rules").mkdir()
+
+    found = standings(tmp_path / "site-rules")
+
+    assert found["site-rules"].why.startswith("a folder with no rule files")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -241,7 +242,7 @@ def test_a_source_that_is_being_read_or_does_not_close_holds_nobody_up(
         def close(self) -> None:
             closed.append(self.name)
             if self.name == "sticks":
-                gate.wait(30)
+                gate.wait(LONG_S)
 
     def hang(_t_s: float) -> Observation:
         gate.wait(30)
@@ -250,10 +251,11 @@ def test_a_source_that_is_being_read_or_does_not_close_holds_nobody_up(
     watch = Watch([Door("read", hang), Door("sticks", busy("a", 0.1)), Door("c", busy("b", 0.1))])
     watch.timeout_s = 2.0
     watch.look(1.0)
-    watch.close()  # and does not wait until the gate is opened
+    before_s = time.monotonic()
+    watch.close()
 
     assert closed == ["sticks", "c"]
-    assert not gate.is_set()
+    assert time.monotonic() - before_s < LONG_S / 2  # it does not wait for the gate
 
 
 def test_a_panic_of_a_library_is_a_fault_of_the_collector_that_had_it() -> None:

@@ -16,7 +16,7 @@ from service.labs import TRACE
 from service.running import Running, running
 from steward.store.tokens import Role, Tokens
 
-# The engines may have to be compiled first: a minute and a half on a small machine, ten where it is busy.
+# The engines may have to be compiled first: a minute and a half, or ten on a busy machine.
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1500)]
 
 COMPILED_WITHIN_MS = 1_200_000

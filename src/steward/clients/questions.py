@@ -128,7 +128,8 @@ class Questions:
     def _take(self, question: Question, answer: list[QuerySeries] | StewardError) -> None:
         self._answers[question] = answer
         if isinstance(answer, StewardError):
-            self._trouble[question.expr] = str(answer)
+            at = f"{question.expr}: " if answer.where == question.expr else ""
+            self._trouble[question.expr] = f"{at}{answer.problem}"
         else:
             self._trouble.pop(question.expr, None)
 

@@ -113,6 +113,12 @@ def limits(settings: Settings) -> Limits:
     )
 
 
+def _questions(settings: RulesSettings) -> Questions | None:
+    if not settings.prometheus:
+        return None
+    return Questions(PrometheusServer(endpoint_of(settings), most_series=MOST_SERIES))
+
+
 def _recording(store: StoreSettings) -> Recording:
     return Recording(
         store.path,
@@ -121,12 +127,6 @@ def _recording(store: StoreSettings) -> Recording:
         keep_tiers_days=(store.keep_10s_days, store.keep_5min_days),
         events=False,  # the journal has them
     )
-
-
-def _questions(settings: RulesSettings) -> Questions | None:
-    if not settings.prometheus:
-        return None
-    return Questions(PrometheusServer(endpoint_of(settings), most_series=MOST_SERIES))
 
 
 def _recognisers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,9 @@ from steward.decide.rules.compiling import check
 from steward.errors import StewardError, did_you_mean
 from steward.model.rules import Place, Rule, RuleStanding, RuleState
 from steward.store.packages import installed_packages, packages_folder, shipped
-from steward.store.rules import RuleFault, examine_rules
+from steward.store.rules import SUFFIXES, RuleFault, examine_rules
 
-__all__ = ["endpoint_of", "read_standings", "running"]
+__all__ = ["endpoint_of", "read_standings", "rule_files", "running"]
 
 
 def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, ...]:
@@ -38,6 +39,19 @@ def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, 
     standings = [_switched(each, settings.disabled) for each in standings]
     standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]
     return tuple(sorted(standings, key=lambda each: (each.pack, each.id)))
+
+
+def rule_files(settings: RulesSettings, store: Path) -> dict[str, tuple[int, int]]:
+    """Return the files of a site's own and installed rules: when each changed, and its size."""
+    found: dict[str, tuple[int, int]] = {}
+    folders = [packages_folder(store), *(Path(each).expanduser() for each in settings.paths)]
+    for folder in folders if settings.on else ():
+        for path in (folder, *folder.rglob("*")):
+            with suppress(OSError):  # it went away in this moment
+                if path.suffix in SUFFIXES and path.is_file():
+                    said = path.stat()
+                    found[str(path)] = (said.st_mtime_ns, said.st_size)
+    return found
 
 
 def endpoint_of(settings: RulesSettings) -> Endpoint:
@@ -105,12 +119,17 @@ def _unread(faults: Sequence[RuleFault], known: set[str]) -> Iterator[RuleStandi
             by_name.setdefault((fault.place.file, fault.rule), []).append(fault)
     for (file, rule), group in by_name.items():
         yield RuleStanding(
-            id=rule or Path(file).parent.name,
+            id=rule or _named(Path(file)),
             state=RuleState.FAULTY,
             pack=_pack(group[0].place),
             why="; ".join(_said(each.place, each.problem, each.hint) for each in group[:5]),
             place=group[0].place,
         )
+
+
+def _named(file: Path) -> str:
+    """Return what a file without a rule's id is called: packs have one folder per rule."""
+    return file.parent.name if file.suffix in SUFFIXES else file.name
 
 
 def _said(place: Place, problem: str, hint: str) -> str:

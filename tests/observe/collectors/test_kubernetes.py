@@ -316,12 +316,14 @@ def test_looking_never_waits_for_the_server() -> None:
         deaf.listen()
         access = Access(server=f"http://127.0.0.1:{deaf.getsockname()[1]}")
         collector = Kubernetes(api=Api(access, timeout_s=1.0))
-        looks = [collector.collect(float(t_s)) for t_s in range(10)]
+        began_s = time.monotonic()
+        for t_s in range(100):
+            collector.collect(float(t_s))
 
-        assert [look.jobs for look in looks] == [()] * 10  # and all before it has said a word
+        assert time.monotonic() - began_s < 50.0  # and not a timeout each time
         for each in collector._watched.all if collector._watched else ():
             each._stop.set()
-        time.sleep(0.4)
+        time.sleep(1.2)
         collector.close()
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["install", "pack", "packages", "remove"]
 
 ENDING = ".tar.gz"
+AT_NEXT_START = "a steward that runs now takes it up when it is started again"
 
 Folder = Annotated[
     Path | None, typer.Argument(metavar="DIR", help="The folder of rules, with their examples.")
@@ -177,6 +178,8 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
         )
     else:
         print_lines([_told(done, dry_run=dry_run)])
+        if not dry_run and done.done != "same":
+            print_note(AT_NEXT_START)
 
 
 def packages(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
@@ -231,6 +234,7 @@ def remove(
         print_json({"name": gone.name, "version": gone.version, "rules": len(gone.rules)})
     else:
         print_lines([f"{gone.name} {gone.version} and its {len(gone.rules)} rules are gone"])
+        print_note(AT_NEXT_START)
 
 
 def _public_key(given: str) -> PublicKey:

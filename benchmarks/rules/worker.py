@@ -74,6 +74,7 @@ def parallel(log: Path, count: int) -> dict[str, float]:
         file.unlink(missing_ok=True)
         file.hardlink_to(log)
     feeds = [LogFeed(stream=Stream(name=file.name), sources=(file,)) for file in files]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     hits = sum(1 for _ in feed(engine, feeds, mode=Mode.STRICT))
     took_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
@@ -83,6 +84,7 @@ def parallel(log: Path, count: int) -> dict[str, float]:
         "wall_s": round(took_s, 3),
         "cpu_s": round(cpu_s, 3),
         "wall_mb_per_s": round(sum(each.tally.bytes for each in feeds) / took_s / 1e6, 1),
+        "preempted": resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - before,  # by others
         "hits": hits,
         "peak_mib": round(_peak_mib()),
     }

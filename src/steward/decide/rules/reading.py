@@ -63,6 +63,7 @@ class Reader:
             route = self._routes.of(block.stream.source)
             if route is not None:
                 found = route.prefilter.find(block)
+                self._counts.too_long += found.too_long
                 self._match_alone(route, block, found, clock_ns)
                 for leaf, candidates in self._candidates(route, block, found).items():
                     self._feed(lane, leaf, candidates, clock_ns)

@@ -311,7 +311,7 @@ def test_rows_that_cannot_be_used_are_counted_with_their_lines(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("content", "name", "problem"),
     [
-        (b"", "x.csv", "is no format"),
+        (b"", "x.csv", "has nothing in it"),
         (b"\x00\x01\x02", "x.bin", "is no format"),
         (b"a,b\n1,2\n", "x.csv", "is no format"),
         (b"PAR1 and nothing", "x.parquet", "cannot be read as Parquet"),

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
+import jsonschema_rs
 import pytest
 from typer.testing import CliRunner
 
+from cli.rules import sarif_schema
 from cli.rules.rule_files import LOG, disk_rule, idle_series
 from steward.cli.app import app
 from told import steward
@@ -124,6 +126,7 @@ def test_sarif_has_what_the_standard_asks_for(tmp_path: Path) -> None:
     assert run(folder, folder / "test.log", "--out", out).code == 1
 
     log = json.loads(out.read_text(encoding="utf-8"))
+    jsonschema_rs.validate(sarif_schema.LOG, log, validate_formats=True)
     assert log["version"] == "2.1.0"
     (one,) = log["runs"]
     driver = one["tool"]["driver"]
@@ -140,6 +143,48 @@ def test_sarif_has_what_the_standard_asks_for(tmp_path: Path) -> None:
     assert place["region"]["startLine"] == 1
     assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 3
     assert one["invocations"][0]["executionSuccessful"] is True
+
+
+def test_sarif_of_hostile_rules_logs_and_series_is_valid_and_its_markdown_harmless(
+    tmp_path: Path,
+) -> None:
+    folder = disk_rule(tmp_path)
+    rule = folder / "rule.yaml"
+    text = rule.read_text(encoding="utf-8")
+    text = text.replace("make room", "'<b>make</b> `room < 1` # now'")
+    text = text.replace("https://example.org/disk", "https://example.org/a b<c>")
+    rule.write_text(text.replace("[disk]", "[disk, disk, '<x>']"), encoding="utf-8")
+    log = tmp_path / "a b%#ü.log"
+    log.write_bytes(LOG.encode().replace(b"<b>&", b"\x00\xff\x1b[31m"))
+    out, series_out = tmp_path / "found.sarif", tmp_path / "series.sarif"
+    idle, series = idle_series(tmp_path)
+
+    run(folder, log, "--out", out)
+    steward("rules", "run", "--telemetry", series, "--rules", idle, "--out", series_out)
+
+    for file in (series_out, out):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        jsonschema_rs.validate(sarif_schema.LOG, found, validate_formats=True)
+        assert found["runs"][0]["results"]
+    helps = json.loads(out.read_text(encoding="utf-8"))["runs"][0]["tool"]["driver"]["rules"][0][
+        "help"
+    ]
+    assert "\\<b\\>make\\</b\\> `room < 1`" in helps["markdown"]
+    assert "<b>make</b> room < 1 # now" in helps["text"]
+
+
+def test_rule_text_in_the_page_is_shown_as_lists_and_code_and_never_as_html(tmp_path: Path) -> None:
+    folder = disk_rule(tmp_path)
+    rule = folder / "rule.yaml"
+    text = rule.read_text(encoding="utf-8")
+    evil = '"- run `df -h`\\n- <script>alert(1)</script> [x](javascript:alert(1))"'
+    rule.write_text(text.replace("make room", evil), encoding="utf-8")
+
+    page = run(folder, folder / "test.log", "--format", "html").out
+
+    assert "<li>run <code>df -h</code></li>" in page
+    assert "<script" not in page
+    assert 'href="javascript' not in page
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_logs_are_only_text(tmp_path: Path) -> None:

@@ -237,6 +237,12 @@ def test_many_events_do_not_cut_telemetry_to_pieces(
     [
         ("gone", None, "no such file or folder"),
         ("a.txt", "hello\n", "is no format that can be told"),
+        ("a.csv", "hello world\n", "is no format that can be told"),
+        ("a.csv", "", "its first line is empty"),
+        ("a.csv", "gpu,power\n0,3\n", "is no format that can be told"),
+        ("a.csv.gz", "not packed\n", "is no format that can be told"),
+        ("a.log", "Jan 01 00:00:01 host kernel: disk full\n", "is no format that can be told"),
+        ("a.csv", "t,x\nnoon,1\nnight,2\n", "read as csv, and has no sample in 2 rows .*'t'.*: 2"),
         ("a.csv.gz", "t_s,entity\n", ""),
     ],
 )
@@ -260,3 +266,22 @@ def test_a_folder_without_telemetry_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(StewardError, match="no file in it is telemetry"):
         frames(tmp_path, BUSY)
+
+
+def test_a_file_without_samples_among_others_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("t_s,entity,gpu.busy_share\n1700000000,n1/gpu0,0.5\n")
+    (tmp_path / "b.csv").write_text("t,x\nnoon,1\n")
+    tally = Tally()
+
+    list(telemetry_frames(tmp_path, frozenset({BUSY}), tally=tally))
+
+    assert any("b.csv: it was read as csv, and has no sample" in note for note in tally.notes)
+
+
+def test_it_is_said_when_no_rule_looks_at_anything_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("time,foo\n1700000000,1\n")
+    tally = Tally()
+
+    list(telemetry_frames(tmp_path / "a.csv", frozenset({BUSY}), tally=tally))
+
+    assert tally.notes[-1] == "a.csv: no rule looks at any metric of it; it has foo"

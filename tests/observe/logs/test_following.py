@@ -84,6 +84,8 @@ def test_lines_come_once_whole_and_in_order_through_rotation(
 
     stamps = [text.split()[1][-2:] for text in reader.texts]
     assert stamps == ["01", "02", "03", "04"]
+    lines = [number for block in reader.blocks for number in block.line.tolist()]
+    assert lines == [2, 3, 1, 1]  # each in its own file
     assert reader.following.tallies[str(log)].format == "iso"
 
 

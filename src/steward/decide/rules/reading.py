@@ -61,6 +61,7 @@ class Reader:
                 self._begin_again(lane)
             clock_ns = np.maximum(np.maximum.accumulate(t_ns), lane.clock_ns)
             self._counts.late += int(np.count_nonzero(t_ns < clock_ns))
+            self._counts.too_long += sifted.found.too_long
             if sifted.route is not None:
                 self._match_alone(sifted.route, sifted, clock_ns)
                 for leaf, candidates in self._candidates(sifted.route, sifted).items():

@@ -119,6 +119,7 @@ def _doubts(report: RunReport) -> list[str]:
         "late_samples": "samples were older than ones before them, and were left out",
         "untimed_samples": "samples have no time, and were left out",
         "evicted_series": "series had to be forgotten, since there were too many",
+        "too_long": "lines of JSON were too long for a jq term, which was not asked about them",
     }
     return doubts + [
         f"{report.counts[name]:,} {words}" for name, words in lost.items() if report.counts[name]

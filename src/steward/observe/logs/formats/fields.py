@@ -134,7 +134,7 @@ def fraction(buffer: Octets, at: int, end: int, digits: int, fields: Ints) -> in
 
 @njit
 def epoch(buffer: Octets, at: int, end: int, unit_ns: int, fewest: int, fields: Ints) -> int:
-    """Read a time since 1970 in a unit, or in the one that its size tells; return its end, or -1."""
+    """Read a time since 1970, in a unit or in that which fits; return its end, or -1."""
     value, read = np.int64(0), 0
     while at < end and read < 19 and is_digit(buffer[at]):
         if value > 922_337_203_685_477_580:

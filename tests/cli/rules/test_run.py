@@ -327,6 +327,26 @@ def test_a_line_that_was_cut_is_told(tmp_path: Path) -> None:
     assert "1 lines or entries were too long" in answer.err
 
 
+def test_lines_that_came_late_are_told(tmp_path: Path) -> None:
+    folder = disk_rule(tmp_path)
+    log = tmp_path / "late.log"
+    log.write_text("2026-03-02 10:00:00.000 a\n2026-03-02 09:00:00.000 b\n")
+
+    assert not run(folder, log).err  # they were put in order
+    assert "1 entries are older" in run(folder, log, "--compat").err
+
+
+def test_samples_that_cannot_be_used_are_told_with_their_place(tmp_path: Path) -> None:
+    folder = disk_rule(tmp_path)
+    table = tmp_path / "odd.csv"
+    table.write_text("t_s,entity,gpu.busy_share\nnoon,n1/gpu0,0.5\n2,n1/gpu0,much\n3,n1/gpu0,1\n")
+
+    answer = run(folder, "--telemetry", table)
+
+    assert "'t_s' cannot be read (odd.csv, line 2)" in answer.err
+    assert "'gpu.busy_share' is no number (odd.csv, line 3)" in answer.err
+
+
 def test_what_is_no_telemetry_is_refused_without_naming_options_of_other_commands(
     tmp_path: Path,
 ) -> None:
@@ -370,7 +390,7 @@ def test_following_prints_at_once_and_ends_without_inventing(tmp_path: Path) -> 
         assert (first["rule"], first["evidence"][0]["line"]) == ("DISK-0001", 1)
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)
+        rest, _ = process.communicate(timeout=120)
     finally:
         process.kill()
     last = json.loads(rest)

@@ -124,6 +124,19 @@ def test_a_table_may_say_who_held_what_and_in_which_phase(tmp_path: Path) -> Non
     assert (1040.0, "job.began", "n1/gpu0", "830") in events(file, BUSY)
 
 
+def test_a_phase_that_goes_on_in_the_next_block_of_a_file_begins_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steward.observe.importing.sheet._BLOCK_BYTES", 200)
+    file = tmp_path / "test.csv"
+    rows = [f"{1000 + i},n1/gpu0,0.1,compile\n" for i in range(50)]
+    file.write_text("t_s,entity,gpu.busy_share,phase\n" + "".join(rows))
+
+    kinds = [kind for _, kind, _, _ in events(file, BUSY)]
+
+    assert kinds == ["phase.began", "phase.ended"]
+
+
 def test_only_what_is_wanted_is_read(tmp_path: Path) -> None:
     file = tmp_path / "test.csv"
     file.write_text("t_s,entity,gpu.busy_share,gpu.power_watts\n1000,n1/gpu0,0.2,100\n")

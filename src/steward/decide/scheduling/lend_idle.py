@@ -17,6 +17,7 @@ from steward.model.view import HEALTH_CODES, QUEUED, View
 
 __all__ = ["LendIdle"]
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
@@ -44,7 +45,7 @@ class LendIdle:
             return
         pools = self._pools(view, remaining.mid)
         hopeless = _Hopeless()
-        for job, need in _most_deserving(view) if pools else ():
+        for job, need in _most_deserving(view, _hopeful(view, pools, remaining)):
             if not pools:
                 return
             if hopeless.covers(need):
@@ -195,11 +196,37 @@ def _yield(view: View) -> float:
     return 0.5 if column is None else float(column.mid[0])
 
 
-def _most_deserving(view: View) -> Iterator[tuple[int, _Need]]:
+def _hopeful(view: View, pools: list[_Pool], remaining: ForecastColumn) -> Bools:
+    """Say of each job whether some pool might do for it: thousands wait, and few can be helped.
+
+    Only the best GPU of a pool is looked at, since which of its GPUs are left will change.
+    """
+    best: dict[tuple[int, int], tuple[float, float]] = {}  # model and GPUs: free bytes, idle time
+    for pool in pools:
+        kind = int(view.gpus.model[pool.rows[0]]), len(pool.rows)
+        free, idle_s = best.get(kind, (np.nan, np.nan))
+        best[kind] = (
+            float(np.fmax.reduce(pool.free_bytes[pool.rows], initial=free)),
+            float(np.fmax.reduce(remaining.mid[pool.rows], initial=idle_s)),
+        )
+    jobs, share = view.jobs, _yield(view)
+    found = np.zeros(len(jobs.gpus), bool)
+    for (model, gpus), (free, idle_s) in best.items():
+        found |= (
+            (jobs.gpus <= gpus)
+            & (jobs.model_mask >> model & 1).astype(bool)
+            & (jobs.gpu_memory_bytes <= free)
+            & (jobs.save_s + jobs.restore_s < idle_s * share)
+        )
+    return found
+
+
+def _most_deserving(view: View, hopeful: Bools) -> Iterator[tuple[int, _Need]]:
     """Yield waiting jobs that can be stopped again: by priority, then tenant's use, then wait."""
     jobs, tenants = view.jobs, view.tenants
     waiting = np.flatnonzero(
-        (jobs.state == QUEUED)
+        hopeful
+        & (jobs.state == QUEUED)
         & jobs.checkpointable
         & ~jobs.spoken_for
         & (jobs.tenant >= 0)

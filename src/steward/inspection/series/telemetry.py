@@ -147,8 +147,12 @@ class _Gathered:
     rows: int = 0
     tables: list[Frame] = field(default_factory=list)
     other: list[Frame] = field(default_factory=list)
-    spans: tuple[Span, ...] = ()
+    grown: dict[str, Span] = field(default_factory=dict)  # by id: one is told again as it grows
     events: tuple[Event, ...] = ()
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(self.grown.values())
 
     def add(self, seen: Observation) -> None:
         for table in seen.tables:
@@ -160,7 +164,7 @@ class _Gathered:
             other = seen.other.filter(pl.col("metric").is_in(list(self.wants)))
             self.other.append(other)
             self.rows += other.height
-        self.spans += seen.spans
+        self.grown |= {span.id: span for span in seen.spans}
         self.events += seen.events
 
     def windows(self) -> Iterator[Frame]:
@@ -222,8 +226,8 @@ def _recorded(
 ) -> Iterator[Reading]:
     spans = read_spans(folder / "spans.jsonl", tally.note)
     events += tuple(_events(folder / "events.jsonl", tally))
-    telemetry = Telemetry(folder / "telemetry")
-    other = Other(folder / "other") if (folder / "other").is_dir() else None
+    telemetry = Telemetry(folder / "telemetry", keep_days=None)
+    other = Other(folder / "other", keep_days=None) if (folder / "other").is_dir() else None
     try:
         windows = _stored_windows(telemetry, other, wants, tally)
         yield from _with_events(windows, spans, events, wants)

@@ -37,7 +37,7 @@ def importer_for(path: Path, name: str | None = None) -> Importer:
     if found is None:
         begins = f"is no format that can be told from its beginning: {head.line[:120]}"
         raise StewardError(
-            begins if head.line else "has nothing in it",
+            begins if head.line else "its first line is empty, and so is perhaps the file",
             where=str(path),
             hint=f"name it with --format; known: {', '.join(sorted(IMPORTERS))}",
         )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decide.rules.metric.frames import IDLE, busy, watch
 from steward.decide.rules.metric import MetricWatch, Numbering, arrange, intake
-from steward.decide.rules.metric.promql.named import Names
-from steward.decide.rules.metric.series import Known
+from steward.decide.rules.metric.promql.named import Labels, Lexicon
 from steward.model.rules import Item
 
 BY_NODE = "avg by (node) (steward_gpu_busy_share) < 0.3"
@@ -79,7 +77,7 @@ def test_what_is_told_is_the_same_as_if_nothing_was_forgotten(
 
 
 def test_numbers_of_keys_that_grow_too_many_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steward.decide.rules.metric.arranging._MOST_KEYS", 3)
+    monkeypatch.setattr("steward.decide.rules.metric.arranging._MOST_GONE", 1)
     idle, numbering, found = watch(for_s=50), Numbering(), []
 
     for turn in range(8):
@@ -92,27 +90,56 @@ def test_numbers_of_keys_that_grow_too_many_begin_anew(monkeypatch: pytest.Monke
     assert [item.entity for item in found] == ["n1/gpu0"]
 
 
-def test_names_are_the_same_as_long_as_the_series_are() -> None:
-    known = Known()
-    for i in range(100):
-        known.number((f"n{i}", ""))
-    few = np.arange(3)
+def test_labels_are_worked_out_once_for_each_and_only_for_new_ones() -> None:
+    lexicon, asked = Lexicon(), []
 
-    names = known.names(few)
+    def node(labels: Labels) -> Labels:
+        asked.append(labels)
+        return labels[-1:]
 
-    assert known.names(few.copy()) is names
-    assert known.names(np.arange(4)) is not names
-    for size in range(5, 60):
-        known.names(np.arange(size))
-    assert known.names(few) == names
-    assert len(known._names) <= 6
+    first = [(("gpu", str(gpu)), ("node", "n1")) for gpu in range(3)]
+    new = (("gpu", "0"), ("node", "n2"))
+    names = lexicon.names(first).made("node", node)
+    again = lexicon.names([*first, new]).made("node", node)
+
+    assert list(names) == [(("node", "n1"),)] * 3
+    assert list(again) == [(("node", "n1"),)] * 3 + [(("node", "n2"),)]
+    assert asked == [*first, new]
 
 
-def test_what_was_worked_out_beside_others_is_remembered_for_the_newest_of_them() -> None:
-    mine, others = Names([()]), [Names([(("node", str(i)),)]) for i in range(20)]
-    joined = [mine.then(other) for other in others]
+def test_ways_to_make_labels_of_others_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steward.decide.rules.metric.promql.named._MOST_WAYS", 3)
+    names = Lexicon().names([()])
 
-    assert mine.then(others[-1]) is joined[-1]
-    assert mine.then(others[-3]) is joined[-3]
-    assert mine.then(others[0]) is not joined[0]
-    assert mine.then(others[0]) == joined[0] == ((), (("node", "0"),))
+    made = [list(names.made(way, lambda _, way=way: (("phase", str(way)),))) for way in range(20)]
+
+    assert made == [[(("phase", str(way)),)] for way in range(20)]
+    assert len(names.lexicon._made) <= 4
+
+
+@given(st.lists(st.integers(0, 9)), st.lists(st.integers(0, 12), max_size=20))
+def test_each_of_some_names_is_found_once_in_their_order(
+    mine: list[int], wanted: list[int]
+) -> None:
+    lexicon = Lexicon()
+    names = lexicon.names((("gpu", str(each)),) for each in mine)
+
+    each = names.different
+
+    assert list(each.names) == list(dict.fromkeys(names))
+    assert list(each.names.only(each.rows)) == list(names)
+    assert each.first.tolist() == [mine.index(one) for one in dict.fromkeys(mine)]
+    places = {one: row for row, one in enumerate(dict.fromkeys(mine))}
+    asked = lexicon.names((("gpu", str(one)),) for one in wanted)
+    assert each.names.rows_of(asked).tolist() == [places.get(one, -1) for one in wanted]
+
+
+@pytest.mark.parametrize("expr", [IDLE, BY_NODE, BOTH])
+def test_what_is_told_does_not_depend_on_when_numbers_begin_anew(
+    expr: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = [(1 + turn % 15, 0.1 if turn % 7 else 0.9, 1.0) for turn in range(60)]
+    kept = _all(expr, looks, Numbering())
+
+    monkeypatch.setattr("steward.decide.rules.metric.arranging._MOST_GONE", -10)
+    assert _all(expr, looks, Numbering()) == kept

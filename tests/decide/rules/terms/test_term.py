@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from decide.rules.terms.blocks import jq, regex, value
@@ -65,14 +63,8 @@ def test_a_byte_that_is_no_utf8_counts_as_one_letter() -> None:
     assert holds(regex("\ufffd"), b"\xff")
 
 
-def test_nested_repetitions_take_no_longer_than_others() -> None:
-    text = b"a" * 1_000_000
-
-    began_s = time.process_time()
-    matched = holds(regex("(a*)*(a|aa)+(a?){50}b"), text)
-
-    assert not matched
-    assert time.process_time() - began_s < 5
+def test_nested_repetitions_which_take_others_years_are_searched() -> None:
+    assert not holds(regex("(a*)*(a|aa)+(a?){50}b"), b"a" * 1_000_000)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from steward.decide.rules.metric.kernels import Floats, Longs
+from steward.decide.rules.metric.promql.named import Lexicon
 from steward.model.frame import ENTITY, T_S, Frame
 
 __all__ = ["JOB", "Arranged", "Numbering", "arrange", "nanoseconds"]
@@ -17,7 +18,7 @@ __all__ = ["JOB", "Arranged", "Numbering", "arrange", "nanoseconds"]
 JOB = "job_id"  # a column of a frame that says who held the entity
 Bools = NDArray[np.bool_]
 Key = tuple[str, str]  # an entity, and who held it
-_MOST_KEYS = 200_000  # jobs come and go, and each has its keys
+_MOST_GONE = 20_000  # jobs come and go, and each has its keys: so many more than there are now
 _SECONDS = (-9.2e9, 9.2e9)  # what fits into 64 bits of nanoseconds
 
 
@@ -26,6 +27,7 @@ class Numbering:
 
     def __init__(self) -> None:
         self._number: dict[Key, int] = {}
+        self.lexicon = Lexicon()  # the same for labels
 
     def __len__(self) -> int:
         return len(self._number)
@@ -49,7 +51,6 @@ class Arranged:
     metrics: tuple[str, ...]  # columns that have values
     untimed: int  # rows without a usable time or entity, which are left out
     _frame: Frame
-    _there: Frame  # where its metrics have values
     _order: Longs | None  # of the frame's rows; None: as they are
     _columns: dict[str, tuple[Floats, Bools]] = field(default_factory=dict)
 
@@ -57,7 +58,8 @@ class Arranged:
         """Return the values of a metric and where there are any; NaN is one: "none from now"."""
         found = self._columns.get(name)
         if found is None:
-            values, there = self._frame[name].to_numpy(), self._there[name].to_numpy()
+            series = self._frame[name]
+            values, there = series.to_numpy(), series.is_not_null().to_numpy()
             if self._order is not None:
                 values, there = values[self._order], there[self._order]
             found = self._columns[name] = (values, there)
@@ -74,8 +76,7 @@ def arrange(frame: Frame, before: Numbering | None = None) -> Arranged:
 
     `before` is the numbering of the frame before; one that has grown too long is left behind.
     """
-    usable = pl.col(T_S).is_between(*_SECONDS) & pl.col(ENTITY).is_not_null()
-    good = frame.filter(usable)
+    good = _usable(frame)
     code = _codes(good)
     t_ns = nanoseconds(good[T_S].to_numpy())
     order = None
@@ -88,9 +89,9 @@ def arrange(frame: Frame, before: Numbering | None = None) -> Arranged:
     entities = good[ENTITY].gather(rows).to_list()
     jobs = good[JOB].gather(rows).to_list() if JOB in good.columns else [None] * len(entities)
     keys = tuple((entity, job or "") for entity, job in zip(entities, jobs, strict=True))
-    numbering = Numbering() if before is None or len(before) > _MOST_KEYS else before
+    most = 2 * len(keys) + _MOST_GONE
+    numbering = Numbering() if before is None or len(before) > most else before
     off = np.append(starts, len(code))
-    there = good.select(pl.exclude(T_S, ENTITY, JOB).is_not_null())
     return Arranged(
         keys=keys,
         numbers=numbering.of(keys),
@@ -98,12 +99,20 @@ def arrange(frame: Frame, before: Numbering | None = None) -> Arranged:
         off=off,
         t_ns=t_ns,
         clock_ns=_most(t_ns[off[1:] - 1]),
-        metrics=tuple(there.columns),
+        metrics=tuple(name for name in good.columns if name not in (T_S, ENTITY, JOB)),
         untimed=frame.height - good.height,
         _frame=good,
-        _there=there,
         _order=order,
     )
+
+
+def _usable(frame: Frame) -> Frame:
+    """Return the rows that have a time and an entity: most often all of them, as they are."""
+    t_s, entities = frame[T_S].to_numpy(), frame[ENTITY]
+    timed = (t_s >= _SECONDS[0]) & (t_s <= _SECONDS[1])  # what is no number is neither
+    if timed.all() and not entities.null_count():
+        return frame
+    return frame.filter(pl.Series(timed) & entities.is_not_null())
 
 
 def _most(newest_ns: Longs) -> int:

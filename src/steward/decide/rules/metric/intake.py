@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from steward.decide.rules.metric.arranging import Arranged, Numbering
 from steward.decide.rules.metric.kernels import NEVER_NS, Floats, Longs, Points, Samples
+from steward.decide.rules.metric.laying import lay_out
 from steward.decide.rules.metric.looking import PHASE_COLUMN, Wanted
 from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
 from steward.decide.rules.metric.promql.expression import Selector
@@ -24,6 +25,7 @@ _KEPT_SHARE = 0.9  # of the most series, after some had to be forgotten
 _AWAY_NS = 3600 * 10**9  # agents that were cut off send what they kept: it goes on from there
 _SWEEP_NS = 120 * 10**9  # how often series that ended are looked for
 _NEVER = np.iinfo(np.int64).min
+_NO_VALUES = np.zeros(0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,10 +78,10 @@ class Intake:
         names = [name for name in rows.metrics if self._wants(name)]
         if not names:
             return Points(np.zeros(len(self.known) + 1, np.int64), np.zeros(0, np.int64))
-        there = np.zeros(len(rows.t_ns), bool)
-        for name in names:
-            there |= rows.column(name)[1]
-        order, number = self._numbered(rows, there)
+        there = rows.column(names[0])[1]
+        for name in names[1:]:
+            there = there | rows.column(name)[1]
+        own = self._own_numbers(rows, there)
         for name in names:
             self._store(name)
         looked = np.full(len(self.known), _NEVER // 2)
@@ -87,11 +89,9 @@ class Intake:
         for name, store in self.stores.items():
             if name in names:
                 values, some = rows.column(name)
-                mine = some[order]
-                new = self._laid_out(number[mine], rows.t_ns[order][mine], values[order][mine])
-                self.counts.late += store.add(new, looked)
+                self.counts.late += store.add(self._laid_out(rows, some, own, values), looked)
             store.widen(len(self.known))
-        laid = self._laid_out(number, rows.t_ns[order], np.zeros(0))
+        laid = self._laid_out(rows, there, own, _NO_VALUES)
         return Points(laid.off, laid.t)
 
     def _wants(self, name: str) -> bool:
@@ -103,33 +103,25 @@ class Intake:
             )
         )
 
-    def _numbered(self, rows: Arranged, there: Bools) -> tuple[Longs, Longs]:
-        """Return the rows that have something, in the order of their series, and its numbers."""
-        if not there.any():
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        some = np.logical_or.reduceat(there, rows.off[:-1])
-        number = np.repeat(self._own_numbers(rows, some), np.diff(rows.off))
-        order = np.flatnonzero(there)
-        mine = number[order]
-        if (np.diff(mine) < 0).any():
-            again = np.argsort(mine, kind="stable")
-            order, mine = order[again], mine[again]
-        return order, mine
-
-    def _own_numbers(self, rows: Arranged, used: Bools) -> Longs:
-        """Return our numbers of the keys that are used, some of which may be new."""
+    def _own_numbers(self, rows: Arranged, there: Bools) -> Longs:
+        """Return our numbers of the keys; those that have something may be new."""
         if rows.numbering is not self._numbering:
             self._numbering, self._own = rows.numbering, np.zeros(0, np.int64)
+            self.known.use(rows.numbering.lexicon)
         more = len(rows.numbering) - len(self._own)
-        self._own = np.append(self._own, np.full(more, -1))
-        for at in np.flatnonzero(used & (self._own[rows.numbers] < 0)).tolist():
+        if more:
+            self._own = np.append(self._own, np.full(more, -1))
+        strange = np.flatnonzero(self._own[rows.numbers] < 0)
+        some = np.append(0, np.cumsum(there))[rows.off]
+        for at in strange[some[strange + 1] > some[strange]].tolist():
             key = rows.keys[at]
-            self._own[rows.numbers[at]] = self.known.number(key if self.by_job else (key[0], ""))
+            mine = self.known.number(key if self.by_job else (key[0], ""))
+            self._own[rows.numbers[at]] = mine
         return self._own[rows.numbers]
 
-    def _laid_out(self, number: Longs, t_ns: Longs, values: Floats) -> Samples:
-        counts = np.bincount(number, minlength=len(self.known))
-        return Samples(np.append(0, np.cumsum(counts)), t_ns, values)
+    def _laid_out(self, rows: Arranged, there: Bools, own: Longs, values: Floats) -> Samples:
+        taken = Samples(rows.off, rows.t_ns, values)
+        return Samples(*lay_out(taken, there, own, len(self.known)))
 
     def forget(self, clock_ns: int, gap_ns: int) -> Bools | None:
         """Let go of series that no look can reach any more, and of some if there are too many.
@@ -149,6 +141,12 @@ class Intake:
         else:
             return None
         return self._only(kept) if not kept.all() else None
+
+    def nodes(self, since_ns: int) -> frozenset[str]:
+        """Return the nodes of which there was a sample since then."""
+        rows = np.flatnonzero(self._newest() >= since_ns).tolist()
+        named = {dict(self.known.labels[row]).get("node", "") for row in rows}
+        return frozenset(named - {""})
 
     def _newest(self) -> Longs:
         newest = np.full(len(self.known), _NEVER)

@@ -1,4 +1,4 @@
-"""Compiled loops over samples: keeping the newest, looking back, and how long something held."""
+"""Compiled loops over samples: looking back, and how long something held."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from steward.compiled import njit
 
 __all__ = [
     "LASTS", "NEVER_NS", "Floats", "Longs", "Points", "Samples", "Stretches", "expire", "held",
-    "latest", "merge", "over_range",
+    "latest", "over_range",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -55,41 +55,6 @@ class Stretches(NamedTuple):
 
 
 @njit
-def merge(old: Samples, new: Samples, keep: Longs) -> tuple[Longs, Longs, Floats, int]:
-    """Put new samples behind those of each series; drop what is older than `keep[i]`.
-
-    The last sample before `keep[i]` stays, so that there is always a value to look back at. New
-    samples that are not newer than what is there are left out and counted.
-    """
-    n = len(new.off) - 1
-    off = np.zeros(n + 1, np.int64)
-    t = np.empty(len(old.t) + len(new.t), np.int64)
-    v = np.empty(len(old.t) + len(new.t), np.float64)
-    late = 0
-    k = 0
-    for i in range(n):
-        first = old.off[i] if i < len(old.off) - 1 else 0
-        end = old.off[i + 1] if i < len(old.off) - 1 else 0
-        last = old.t[end - 1] if end > first else _NEVER
-        while first + 1 < end and old.t[first + 1] < keep[i]:
-            first += 1
-        for j in range(first, end):
-            t[k] = old.t[j]
-            v[k] = old.v[j]
-            k += 1
-        for j in range(new.off[i], new.off[i + 1]):
-            if new.t[j] > last:
-                last = new.t[j]
-                t[k] = last
-                v[k] = new.v[j]
-                k += 1
-            else:
-                late += 1
-        off[i + 1] = k
-    return off, t[:k].copy(), v[:k].copy(), late
-
-
-@njit
 def latest(samples: Samples, points: Points, back_ns: int) -> Floats:
     """Return the newest value at each time, not older than `back_ns`; NaN where there is none."""
     out = np.full(len(points.t), np.nan)
@@ -114,6 +79,8 @@ def over_range(  # noqa: C901 - compiled
     x = np.empty(len(samples.t), np.int64)
     y = np.empty(len(samples.t), np.float64)
     for i in range(len(points.off) - 1):
+        if points.off[i] == points.off[i + 1]:  # as of all jobs that ended in the last hour
+            continue
         n = 0  # samples of this series that are numbers
         for j in range(samples.off[i], samples.off[i + 1]):
             if samples.v[j] == samples.v[j]:

@@ -8,7 +8,7 @@ Only what compares entities needs them at the same times.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -24,7 +24,7 @@ from steward.decide.rules.metric.kernels import (
 from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
 from steward.decide.rules.metric.promql.expression import Selector
 from steward.decide.rules.metric.promql.functions import OVER_RANGE
-from steward.decide.rules.metric.promql.named import NAMELESS, Names
+from steward.decide.rules.metric.promql.named import Names
 from steward.decide.rules.metric.promql.names import PHASE, Column
 from steward.decide.rules.metric.promql.vectors import Rows
 from steward.decide.rules.metric.series import Chosen, Known
@@ -33,6 +33,7 @@ from steward.decide.rules.metric.storing import Store
 __all__ = ["PHASE_COLUMN", "Apart", "Together", "Wanted"]
 
 PHASE_COLUMN = "phase:"  # what a column of frames begins with that says how long a phase lasts
+How = tuple[str, float]  # a function of a range and its parameter; "": the newest value
 _NOBODY = np.zeros(0, np.int64)
 # Of a counter only its rate is kept.
 _OF_RATES = {"rate": "avg_over_time", "increase": "avg_over_time", "irate": "last_over_time"}
@@ -47,7 +48,7 @@ class Wanted:
 
 
 def _computed(
-    samples: Samples, points: Points, selector: Selector, how: tuple[str, float], column: Column
+    samples: Samples, points: Points, selector: Selector, how: How, column: Column
 ) -> Floats:
     """Return a function of samples at points, in the unit that was asked for."""
     function, parameter = how
@@ -81,23 +82,33 @@ class Apart:
     wanted: Mapping[Selector, Wanted]
     stores: Mapping[str, Store]
     points: Points
+    _found: dict[tuple[Selector, How], Rows] = field(default_factory=dict)
 
     @property
     def t_s(self) -> Floats:
         return self.points.t / 1e9
 
+    @property
+    def nameless(self) -> Names:
+        return self.known.lexicon.nameless
+
     def newest(self, selector: Selector) -> Rows:
-        return self._rows(selector, ("", 0.0))
+        return self.past(selector, "", 0.0)
 
     def past(self, selector: Selector, function: str, parameter: float) -> Rows:
-        return self._rows(selector, (function, parameter))
+        what = selector, (function, parameter)
+        if what not in self._found:  # conditions say the same more than once
+            self._found[what] = self._rows(*what)
+        return self._found[what]
 
-    def _rows(self, selector: Selector, how: tuple[str, float]) -> Rows:
+    def _rows(self, selector: Selector, how: How) -> Rows:
         wanted = self.wanted[selector]
         samples = self.stores[wanted.column.name].samples
         values = _computed(samples, self.points, selector, how, wanted.column)
-        meant = np.repeat(wanted.chosen.among(self.known), np.diff(self.points.off))
-        return Rows(labels=NAMELESS, values=np.where(meant, values, np.nan)[np.newaxis])
+        meant = wanted.chosen.among(self.known)
+        if not meant.all():
+            values = np.where(np.repeat(meant, np.diff(self.points.off)), values, np.nan)
+        return Rows(labels=self.nameless, values=values[np.newaxis])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,18 +119,26 @@ class Together:
     wanted: Mapping[Selector, Wanted]
     stores: Mapping[str, Store]
     times: Longs
+    _found: dict[tuple[Selector, How], Rows] = field(default_factory=dict)
 
     @property
     def t_s(self) -> Floats:
         return self.times / 1e9
 
+    @property
+    def nameless(self) -> Names:
+        return self.known.lexicon.nameless
+
     def newest(self, selector: Selector) -> Rows:
-        return self._rows(selector, ("", 0.0))
+        return self.past(selector, "", 0.0)
 
     def past(self, selector: Selector, function: str, parameter: float) -> Rows:
-        return self._rows(selector, (function, parameter))
+        what = selector, (function, parameter)
+        if what not in self._found:
+            self._found[what] = self._rows(*what)
+        return self._found[what]
 
-    def _rows(self, selector: Selector, how: tuple[str, float]) -> Rows:
+    def _rows(self, selector: Selector, how: How) -> Rows:
         wanted = self.wanted[selector]
         if wanted.column.name != PHASE:
             return self._of(wanted.column.name, selector, how)
@@ -139,7 +158,7 @@ class Together:
             and wanted.chosen.phase(name.removeprefix(PHASE_COLUMN))
         ]
 
-    def _of(self, column: str, selector: Selector, how: tuple[str, float]) -> Rows:
+    def _of(self, column: str, selector: Selector, how: How) -> Rows:
         wanted = self.wanted[selector]
         samples = self.stores[column].samples
         meant = wanted.chosen.among(self.known) & (np.diff(samples.off) > 0)
@@ -154,8 +173,6 @@ class Together:
 
 
 def _of_phase(phase: str, rows: Rows) -> Rows:
-    labels = rows.labels.remembered(
-        ("phase", phase),
-        lambda: Names(tuple(sorted((*each, ("phase", phase)))) for each in rows.labels),
-    )
+    named = ("phase", phase)
+    labels = rows.labels.made(named, lambda each: tuple(sorted((*each, named))))
     return Rows(labels=labels, values=rows.values)

@@ -9,7 +9,7 @@ import re2
 from numpy.typing import NDArray
 
 from steward.decide.rules.metric.promql.expression import Matcher, Selector
-from steward.decide.rules.metric.promql.named import Labels, Names
+from steward.decide.rules.metric.promql.named import Labels, Lexicon, Names
 from steward.decide.rules.metric.promql.names import PHASE, SAME, Column
 from steward.decide.rules.metric.promql.scanning import fault
 from steward.errors import StewardError
@@ -22,7 +22,6 @@ Longs = NDArray[np.int64]
 Key = tuple[str, str]  # an entity, and who held it
 _REST = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _MOST_PATTERN_BYTES = 8 * 2**20
-_MOST_NAMES = 6  # sets of series that are remembered; a term looks at a few
 
 
 def labels_of_key(key: Key) -> Labels:
@@ -57,8 +56,10 @@ class Known:
     def __init__(self) -> None:
         self.keys: list[Key] = []
         self.labels: list[Labels] = []
+        self.lexicon = Lexicon()
         self._number: dict[Key, int] = {}
-        self._names: dict[bytes, Names] = {}
+        self._ids: list[int] = []  # of the labels
+        self._all = self.lexicon.names(())
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -69,27 +70,31 @@ class Known:
         if found is None:
             found = self._number[key] = len(self.keys)
             self.keys.append(key)
-            self.labels.append(labels_of_key(key))
+            self._ids.append(self.lexicon.number(labels_of_key(key)))
+            self.labels.append(self.lexicon.labels[self._ids[-1]])
         return found
 
+    def use(self, lexicon: Lexicon) -> None:
+        """Take the numbers of labels from another lexicon, as all other terms do."""
+        if lexicon is not self.lexicon:
+            self.lexicon = lexicon
+            self._ids = [lexicon.number(labels) for labels in self.labels]
+            self._all = lexicon.names(())
+
     def names(self, rows: Longs) -> Names:
-        """Return the labels of series; of the same ones, the same names."""
-        known = rows.tobytes()
-        found = self._names.pop(known, None)
-        if found is None:
-            found = Names(self.labels[row] for row in rows.tolist())
-        self._names[known] = found  # behind all others
-        if len(self._names) > _MOST_NAMES:
-            del self._names[next(iter(self._names))]
-        return found
+        """Return the labels of series."""
+        if len(self._all) < len(self.keys):
+            self._all = Names(self.lexicon, np.array(self._ids, np.int64))
+        return self._all.only(rows)
 
     def only(self, kept: Bools) -> None:
         """Forget all others and number the rest anew."""
         rows = np.flatnonzero(kept).tolist()
         self.keys = [self.keys[row] for row in rows]
         self.labels = [self.labels[row] for row in rows]
+        self._ids = [self._ids[row] for row in rows]
         self._number = {key: row for row, key in enumerate(self.keys)}
-        self._names.clear()
+        self._all = self.lexicon.names(())
 
 
 class Chosen:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.rules.metric.kernels import Longs, Samples, merge
+from steward.decide.rules.metric.kernels import Longs, Samples
+from steward.decide.rules.metric.laying import merge
 
 __all__ = ["Store"]
 

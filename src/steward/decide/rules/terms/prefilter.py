@@ -41,7 +41,7 @@ class Prefilter:
     """Finds exactly the entries for which terms hold, in one pass over a block.
 
     For most terms there are literals of which a matching entry has at least one. These are looked
-    for in the whole buffer; only entries that have one are tested. Keep one per thread.
+    for in the whole buffer; only entries that have one are tested. Threads may share it.
     """
 
     def __init__(self, terms: Sequence[Term], *, accelerate: bool = has_hyperscan) -> None:

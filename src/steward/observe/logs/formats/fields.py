@@ -157,7 +157,7 @@ def epoch(buffer: Octets, at: int, end: int, unit_ns: int, fewest: int, fields: 
 
 
 @njit
-def seconds(buffer: Octets, at: int, end: int, must: int, fields: Ints) -> int:
+def seconds(buffer: Octets, at: int, end: int, must: int, fewest: int, fields: Ints) -> int:
     """Read seconds with perhaps a fraction; whole ones that are too large have smaller units."""
     value, read = np.int64(0), 0
     while at < end and read < 19 and is_digit(buffer[at]):
@@ -166,7 +166,7 @@ def seconds(buffer: Octets, at: int, end: int, must: int, fields: Ints) -> int:
         value = value * 10 + (buffer[at] - 48)
         at += 1
         read += 1
-    if read == 0 or value < 0:
+    if read < fewest or value < 0:
         return -1
     if at + 1 < end and buffer[at] == 46 and is_digit(buffer[at + 1]):
         if value > _LAST_S:

@@ -49,7 +49,7 @@ def rule_row(row: RuleRow, now_s: float) -> Markup:
         tag(
             "td",
             tag("a", tag("b", row.title or row.id), href=address_of(row.id)),
-            tag("span", row.id, class_="st-quiet"),
+            tag("span", row.id, class_="st-quiet") if row.title else None,
             tag("span", row.standing.why, class_="st-quiet") if row.standing.why else None,
         ),
         tag("td", state_chips(row)),

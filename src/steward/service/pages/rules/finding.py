@@ -54,7 +54,7 @@ class _Page:
             with ui.element("div").classes("st-decision-head"):
                 self._head = Html(tag="div", classes="st-grow")
                 self._actions = ui.element("div").classes("st-actions")
-            self._opinions = Html()
+            self._opinions = Html(classes="st-said")
         with card("The very lines") as self._lines_card:
             self._lines = Html()
         self._charts = ui.element("div").classes("st-curves")

@@ -110,15 +110,15 @@ def _column(selector: Selector, expr: str) -> Column:
 
 def _check_counters(expression: Expression, columns: dict[Selector, Column], expr: str) -> None:
     fine = {
-        each.args[0]
+        id(each.args[0])
         for each in walk(expression)
         if isinstance(each, Call) and each.name in _OF_COUNTERS
     }
-    for selector, column in columns.items():
-        if column.rises and selector not in fine:
-            hint = f"write rate({selector.name}[5m])"
-            problem = f"'{selector.name}' is a counter, kept as a rate"
-            raise _wrong(problem, expr, selector.at, hint)
+    for each in walk(expression):
+        if isinstance(each, Selector) and columns[each].rises and id(each) not in fine:
+            hint = f"write rate({each.name}[5m])"
+            problem = f"'{each.name}' is a counter, kept as a rate"
+            raise _wrong(problem, expr, each.at, hint)
 
 
 def _check_absences(expression: Expression, expr: str) -> None:

@@ -17,7 +17,7 @@ from steward.decide.rules.metric.promql.expression import (
     Selector,
 )
 from steward.decide.rules.metric.promql.functions import OVER_RANGE, OVER_VALUES
-from steward.decide.rules.metric.promql.named import NAMELESS
+from steward.decide.rules.metric.promql.named import Names
 from steward.decide.rules.metric.promql.vectors import Rows, aggregated, combined, compared
 
 __all__ = ["LOOKBACK_NS", "Series", "evaluate"]
@@ -33,6 +33,11 @@ class Series(Protocol):
     @property
     def t_s(self) -> Floats:
         """The times at which everything is looked at."""
+        ...
+
+    @property
+    def nameless(self) -> Names:
+        """One series without labels."""
         ...
 
     def newest(self, selector: Selector) -> Rows:
@@ -69,7 +74,7 @@ def _called(call: Call, series: Series) -> Value:
         return series.t_s
     if call.name == "vector":
         number = _numbers(_value(call.args[0], series))
-        return Rows(labels=NAMELESS, values=np.broadcast_to(number, (1, len(series.t_s))))
+        return Rows(labels=series.nameless, values=np.broadcast_to(number, (1, len(series.t_s))))
     rows = _rows(_value(call.args[0], series))
     more = [_numbers(_value(each, series)) for each in call.args[1:]]
     function: Callable[..., Floats] = OVER_VALUES[call.name]

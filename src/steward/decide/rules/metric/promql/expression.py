@@ -1,9 +1,9 @@
-"""What a PromQL expression says, as a tree."""
+"""What a PromQL expression says, as a tree. What is written twice is the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 __all__ = ["Aggregate", "Binary", "Call", "Expression", "Matcher", "Number", "Selector", "walk"]
@@ -16,7 +16,7 @@ class Matcher:
     label: str
     op: Literal["=", "!=", "=~", "!~"]
     text: str
-    at: int = 0  # where it is written, counted in characters from 0
+    at: int = field(default=0, compare=False)  # where it is written, in characters from 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Number:
     """A number that is written down."""
 
     value: float
-    at: int = 0
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Selector:
     matchers: tuple[Matcher, ...] = ()
     range_ns: int = 0
     offset_ns: int = 0
-    at: int = 0
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Call:
 
     name: str
     args: tuple[Expression, ...]
-    at: int = 0
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Aggregate:
     parameter: float | None = None
     labels: tuple[str, ...] = ()
     without: bool = False
-    at: int = 0
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Binary:
     ignoring: tuple[str, ...] | None = None
     many: Literal["", "left", "right"] = ""
     taken: tuple[str, ...] = ()  # labels that the many take from the one
-    at: int = 0
+    at: int = field(default=0, compare=False)
 
 
 Expression = Number | Selector | Call | Aggregate | Binary

@@ -1,48 +1,143 @@
-"""The labels of the series of some rows, with what was once worked out about them.
+"""The labels of the series of some rows, as numbers.
 
-Which series there are changes seldom, and what belongs to what depends on nothing else: rows that
-are looked at again have the very same `Names`, and nothing is worked out twice.
+Jobs come and go, and with them some series of every look; most are those of the look before. So
+each set of labels has a number, what is made of a set (its node, its group) is worked out once for
+each, and what belongs to what is arithmetic on numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar, cast
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import NamedTuple
 
-__all__ = ["NAMELESS", "Labels", "Names"]
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.compiled import njit
+
+__all__ = ["Different", "Labels", "Lexicon", "Names"]
 
 Labels = tuple[tuple[str, str], ...]  # by name
-T = TypeVar("T")
-_MOST_OTHERS = 3  # beside which the same names are looked at; the newest count
+Longs = NDArray[np.int64]
+_MOST_WAYS = 1000  # in which labels are made of others; phases have names of their own
 
 
-class Names(tuple[Labels, ...]):
-    """Labels of each row; asked by what they are (`is`), not by what is in them."""
+class Lexicon:
+    """A number for each set of labels that was ever seen, and what is made of it.
 
-    def __init__(self, labels: Iterable[Labels] = ()) -> None:
-        del labels  # a tuple has them already
-        self._known: dict[Hashable, object] = {}
+    It belongs to one engine: two threads must not ask it at the same time.
+    """
 
-    def remembered(self, what: Hashable, make: Callable[[], T]) -> T:
-        """Return what was worked out about these names before, or work it out."""
-        known = cast("dict[Hashable, T]", self._known)
-        if what not in known:
-            known[what] = make()
-        return known[what]
+    def __init__(self) -> None:
+        self.labels: list[Labels] = []
+        self._number: dict[Labels, int] = {}
+        self._made: dict[Hashable, Longs] = {}
+        self._places = np.zeros(0, np.int64)
+        self.nameless = self.names([()])  # one series without labels
 
-    def beside(self, other: Names, what: Hashable, make: Callable[[], T]) -> T:
-        """Return what was worked out about these names and others, if those are the same."""
-        pairs: list[tuple[Names, T]] = self.remembered(what, list)
-        for names, found in pairs:
-            if names is other:
-                return found
-        made = make()
-        pairs[:] = [(other, made), *pairs[: _MOST_OTHERS - 1]]
-        return made
+    def number(self, labels: Labels) -> int:
+        """Return the number of labels; new ones get the next."""
+        found = self._number.setdefault(labels, len(self.labels))
+        if found == len(self.labels):
+            self.labels.append(labels)
+        return found
+
+    def names(self, labels: Iterable[Labels]) -> Names:
+        """Return labels as numbers."""
+        return Names(self, np.array([self.number(each) for each in labels], np.int64))
+
+    def made(self, ids: Longs, what: Hashable, make: Callable[[Labels], Labels]) -> Longs:
+        """Return the numbers of what `make` makes of labels; `what` says which way that is."""
+        if len(self._made) > _MOST_WAYS:
+            self._made.clear()
+        known = self._made[what] = self._grown(self._made.get(what, self._places[:0]))
+        for id_ in dict.fromkeys(ids[known[ids] < 0].tolist()):
+            known[id_] = self.number(make(self.labels[id_]))
+        return known[ids]
+
+    def places(self) -> Longs:
+        """Return room for something about each set of labels: -1, and left so by who uses it."""
+        self._places = self._grown(self._places)
+        return self._places
+
+    def _grown(self, known: Longs) -> Longs:
+        """Make room for all numbers, and for as many more, so that it happens seldom."""
+        if len(known) >= len(self.labels):
+            return known
+        return np.append(known, np.full(2 * len(self.labels) - len(known), -1))
+
+
+class Different(NamedTuple):
+    """Each of some names once, in their order; and which of them each row has."""
+
+    names: Names
+    rows: Longs
+    first: Longs  # row of each
+
+
+class Names:
+    """Labels of each row."""
+
+    __slots__ = ("_different", "ids", "lexicon")
+
+    def __init__(self, lexicon: Lexicon, ids: Longs) -> None:
+        self.lexicon = lexicon
+        self.ids = ids
+        self._different: Different | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Labels]:
+        return map(self.lexicon.labels.__getitem__, self.ids.tolist())
+
+    def made(self, what: Hashable, make: Callable[[Labels], Labels]) -> Names:
+        """Return what `make` makes of the labels of each row."""
+        return Names(self.lexicon, self.lexicon.made(self.ids, what, make))
+
+    def only(self, rows: Longs) -> Names:
+        """Return the names of some rows."""
+        return Names(self.lexicon, self.ids[rows])
 
     def then(self, other: Names) -> Names:
         """Return these names, and then the others."""
-        return self.beside(other, "then", lambda: Names((*self, *other)))
+        return Names(self.lexicon, np.concatenate([self.ids, other.ids]))
+
+    @property
+    def different(self) -> Different:
+        """Each of these names once."""
+        if self._different is None:
+            rows, first = _numbered(self.ids, self.lexicon.places())
+            names = self if len(first) == len(rows) else self.only(first)
+            self._different = Different(names, rows, first)
+        return self._different
+
+    def rows_of(self, wanted: Names) -> Longs:
+        """Return the row that each of the wanted has here, or -1; of these, each must be once."""
+        return _rows_of(self.ids, wanted.ids, self.lexicon.places())
 
 
-NAMELESS = Names([()])  # one series without labels
+@njit
+def _numbered(ids: Longs, places: Longs) -> tuple[Longs, Longs]:
+    rows = np.empty(len(ids), np.int64)
+    first = np.empty(len(ids), np.int64)
+    count = 0
+    for row in range(len(ids)):
+        if places[ids[row]] < 0:
+            places[ids[row]] = count
+            first[count] = row
+            count += 1
+        rows[row] = places[ids[row]]
+    for id_ in ids:
+        places[id_] = -1
+    return rows, first[:count].copy()
+
+
+@njit
+def _rows_of(ids: Longs, wanted: Longs, places: Longs) -> Longs:
+    for row in range(len(ids)):
+        places[ids[row]] = row
+    rows = places[wanted]
+    for id_ in ids:
+        places[id_] = -1
+    return rows

@@ -82,57 +82,26 @@ def _keys(how: Binary, labels: Names) -> Names:
     """Return what tells series apart for an operator."""
     on, ignoring = how.on, how.ignoring
     if on is not None:
-        return labels.remembered(
-            ("on", on), lambda: Names(tuple(x for x in one if x[0] in on) for one in labels)
-        )
+        return labels.made(("on", on), lambda one: tuple(x for x in one if x[0] in on))
     if ignoring is not None:
-        return labels.remembered(
-            ("ignoring", ignoring),
-            lambda: Names(tuple(x for x in one if x[0] not in ignoring) for one in labels),
+        return labels.made(
+            ("ignoring", ignoring), lambda one: tuple(x for x in one if x[0] not in ignoring)
         )
     return labels
-
-
-def _rows_of(keys: Sequence[Labels]) -> dict[Labels, list[int]]:
-    found: dict[Labels, list[int]] = {}
-    for row, key in enumerate(keys):
-        found.setdefault(key, []).append(row)
-    return found
-
-
-class _Numbered(NamedTuple):
-    """A number for each key from 0 on, and the numbers of all rows."""
-
-    keys: Names  # each once
-    number: Mapping[Labels, int]
-    rows: Longs
-
-
-def _numbered(keys: Names) -> _Numbered:
-    def work_out() -> _Numbered:
-        number: dict[Labels, int] = {}
-        rows = [number.setdefault(key, len(number)) for key in keys]
-        return _Numbered(Names(number), number, np.array(rows, np.int64))
-
-    return keys.remembered("numbered", work_out)
 
 
 def _any_of(values: Floats, keys: Names, wanted: Names) -> Bools:
     """Say for each wanted key at which times any series with that key is there."""
     there = ~np.isnan(values)
-    numbered = _numbered(keys)
-    if len(numbered.keys) < len(keys):
-        some = np.zeros((len(numbered.keys), values.shape[1]), bool)
-        np.logical_or.at(some, numbered.rows, there)
+    each = keys.different
+    if len(each.names) < len(keys):
+        some = np.zeros((len(each.names), values.shape[1]), bool)
+        np.logical_or.at(some, each.rows, there)
         there = some
     elif keys is wanted:  # as most often: parts of one condition
         return there
     never = np.zeros((1, values.shape[1]), bool)
-    number = numbered.number
-    found = keys.beside(  # -1: the last row
-        wanted, "any", lambda: np.array([number.get(key, -1) for key in wanted], np.int64)
-    )
-    return np.concatenate([there, never])[found]
+    return np.concatenate([there, never])[each.names.rows_of(wanted)]  # -1: the last row
 
 
 def _either(left: Rows, right: Rows, left_keys: Names, right_keys: Names) -> Rows:
@@ -152,11 +121,7 @@ class _Pairs(NamedTuple):
 
 def _matched(how: Binary, many: Rows, one: Rows, keys: tuple[Names, ...]) -> Rows:
     """Apply an operator to pairs; `many` is the left side unless there is `group_right`."""
-    pairs = many.labels.beside(
-        one.labels,
-        ("pairs", how.on, how.ignoring, how.many, how.taken),
-        lambda: _pairs(how, many.labels, one.labels, keys),
-    )
+    pairs = _pairs(how, many.labels, one.labels, keys)
     mine = many.values[pairs.own]
     if not how.many:
         _only_one(mine, pairs.own_keys, how)
@@ -167,18 +132,15 @@ def _matched(how: Binary, many: Rows, one: Rows, keys: tuple[Names, ...]) -> Row
 
 
 def _pairs(how: Binary, many: Names, one: Names, keys: tuple[Names, ...]) -> _Pairs:
-    rows = _rows_of(keys[1])
-    number = _numbered(keys[1]).number
-    own = [row for row, key in enumerate(keys[0]) if key in rows]
-    own_keys = Names(keys[0][row] for row in own)
-    labels = own_keys
-    if how.many:
-        labels = Names(
-            _with(many[row], one[rows[key][0]], how.taken)
-            for row, key in zip(own, own_keys, strict=True)
-        )
-    other = np.array([number[key] for key in own_keys], np.int64)
-    return _Pairs(np.array(own, np.int64), own_keys, other, labels)
+    each = keys[1].different
+    found = each.names.rows_of(keys[0])
+    own = np.flatnonzero(found >= 0)
+    own_keys, other = keys[0].only(own), found[own]
+    labels = many.only(own) if how.many else own_keys
+    if how.taken:
+        both = zip(labels, one.only(each.first[other]), strict=True)
+        labels = many.lexicon.names(_with(mine, its, how.taken) for mine, its in both)
+    return _Pairs(own, own_keys, other, labels)
 
 
 def _with(labels: Labels, other: Labels, taken: Sequence[str]) -> Labels:
@@ -188,7 +150,7 @@ def _with(labels: Labels, other: Labels, taken: Sequence[str]) -> Labels:
 
 def _distinct(labels: Names, values: Floats) -> Rows:
     """Put series of the same labels together: at each time the first that is there."""
-    names, _, rows = _numbered(labels)
+    names, rows, _ = labels.different
     if len(names) == len(labels):
         return Rows(labels=labels, values=values)
     merged = np.full((len(names), values.shape[1]), np.nan)
@@ -204,53 +166,42 @@ def _distinct(labels: Names, values: Floats) -> Rows:
 
 def _only_one(values: Floats, keys: Names, how: Binary) -> None:
     """Refuse two series for one key at the same time."""
-    if len(_numbered(keys).keys) == len(keys):
+    each = keys.different
+    if len(each.names) == len(keys):
         return
-    for key, own in _rows_of(keys).items():
-        if len(own) > 1 and ((~np.isnan(values[own])).sum(axis=0) > 1).any():
-            shown = ", ".join(f'{name}="{value}"' for name, value in key)
-            raise StewardError(
-                f"'{how.op}' finds {len(own)} series for {{{shown}}} on one side",
-                where="promql",
-                hint="add group_left or group_right, or aggregate that side first",
-            )
+    count = np.zeros((len(each.names), values.shape[1]), np.int64)
+    np.add.at(count, each.rows, ~np.isnan(values))
+    for several in np.flatnonzero((count > 1).any(axis=1)).tolist():
+        key = each.names.lexicon.labels[each.names.ids[several]]
+        shown = ", ".join(f'{name}="{value}"' for name, value in key)
+        raise StewardError(
+            f"'{how.op}' finds {(each.rows == several).sum()} series for {{{shown}}} on one side",
+            where="promql",
+            hint="add group_left or group_right, or aggregate that side first",
+        )
 
 
 # -- over groups ---------------------------------------------------------------------------------
 
 
-class _Groups(NamedTuple):
-    """The rows of each group, and all of them laid behind each other."""
-
-    names: Names
-    rows: Sequence[list[int]]
-    order: Longs
-    starts: Longs
-
-
 def aggregated(how: Aggregate, rows: Rows) -> Rows:
     """Return one series for each group, or the extreme series of each."""
-    groups = rows.labels.remembered(
-        ("groups", how.labels, how.without), lambda: _groups(how, rows.labels)
-    )
-    if how.op in ("topk", "bottomk"):
-        return rows.with_values(_extreme(how, rows.values, groups.rows))
-    if not groups.names:
+    groups = rows.labels.made(
+        ("by", how.labels, how.without), lambda labels: _group(how, labels)
+    ).different
+    if not len(groups.names):
         return rows
-    values, starts = rows.values[groups.order], groups.starts
+    order = np.argsort(groups.rows, kind="stable")
+    starts = np.append(0, np.cumsum(np.bincount(groups.rows))[:-1])
+    if how.op in ("topk", "bottomk"):
+        return rows.with_values(_extreme(how, rows.values, np.split(order, starts[1:])))
+    values = rows.values[order]
     if how.op == "quantile":
         q = float(how.parameter or 0.0)
         found = np.array([_quantiles(part, q) for part in np.split(values, starts[1:])])
     else:
         found = _reduced(how.op, values, starts)
     return Rows(labels=groups.names, values=found)
-
-
-def _groups(how: Aggregate, labels: Names) -> _Groups:
-    groups = _rows_of([_group(how, each) for each in labels])
-    order = np.array([row for own in groups.values() for row in own], np.int64)
-    starts = np.cumsum([0, *(len(own) for own in groups.values())])[:-1]
-    return _Groups(Names(groups), list(groups.values()), order, starts)
 
 
 def _group(how: Aggregate, labels: Labels) -> Labels:
@@ -299,7 +250,7 @@ def _quantiles(values: Floats, q: float) -> Floats:
     return found
 
 
-def _extreme(how: Aggregate, values: Floats, groups: Sequence[list[int]]) -> Floats:
+def _extreme(how: Aggregate, values: Floats, groups: Sequence[Longs]) -> Floats:
     """Keep the `k` largest or smallest of each group at each time; ties by place."""
     k = int(how.parameter or 0)
     found = np.full_like(values, np.nan)

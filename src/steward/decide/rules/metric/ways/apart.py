@@ -9,6 +9,7 @@ import numpy as np
 from steward.decide.rules.metric.arranging import Arranged
 from steward.decide.rules.metric.intake import Intake
 from steward.decide.rules.metric.kernels import NEVER_NS, Points
+from steward.decide.rules.metric.laying import due
 from steward.decide.rules.metric.looking import Apart
 from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS, evaluate
 from steward.decide.rules.metric.promql.expression import Expression
@@ -49,10 +50,12 @@ class ApartWay:
         points = Points(np.zeros(len(self._intake.known) + 1, np.int64), np.zeros(0, np.int64))
         if rows is not None:
             points = self._intake.add(rows, self.state.last)
+        if not self._intake.known:
+            return  # nobody has what it asks for
         self.state = widened(self.state, len(self._intake.known))
         if self._silences:
             points = _united([points, *self._silences.until(clock_ns, self.state.last)])
-        points = self._due(points)
+        points = Points(*due(points, self.state.last, self._interval_ns))
         if len(points.t):
             look = Apart(
                 known=self._intake.known,
@@ -65,18 +68,6 @@ class ApartWay:
         if kept is not None:
             self.state = only(self.state, kept)
         self.due_ns = self._silences.next_ns(clock_ns)
-
-    def _due(self, points: Points) -> Points:
-        """Return the points that are new, each once, and only the first of each interval."""
-        number = np.repeat(np.arange(len(points.off) - 1), np.diff(points.off))
-        looked = self.state.last[number]
-        first = np.diff(number, prepend=-1) > 0
-        before = np.where(first, looked, np.roll(points.t, 1))
-        new = points.t > np.maximum(before, looked)
-        if self._interval_ns:
-            new &= points.t // self._interval_ns > before // self._interval_ns
-        off = np.append(0, np.cumsum(np.bincount(number[new], minlength=len(points.off) - 1)))
-        return Points(off, points.t[new])
 
 
 def _united(parts: Sequence[Points]) -> Points:

@@ -7,21 +7,24 @@ from collections.abc import Mapping
 import numpy as np
 
 from steward.decide.rules.metric.kernels import Longs, Points
-from steward.decide.rules.metric.promql.named import Labels, Names
+from steward.decide.rules.metric.promql.named import Labels, Lexicon, Names
 from steward.decide.rules.metric.promql.vectors import Rows
 from steward.decide.rules.metric.series import entity_named
 from steward.decide.rules.metric.ways.way import Seen, no_stretches, only, widened
 
 __all__ = ["Results"]
 
+_NONE = np.zeros(0, np.int64)
+
 
 class Results:
     """Results by their labels, numbered from 0."""
 
     def __init__(self) -> None:
-        self._number: dict[Labels, int] = {}
         self._labels: list[Labels] = []
-        self._last: tuple[Names, Longs] = (Names(), np.zeros(0, np.int64))
+        self._lexicon = Lexicon()
+        self._row_of = _NONE  # by the number that labels have in the lexicon; -1: none
+        self._last = _NONE  # rows of the last look
         self.state = no_stretches()
 
     def whose(self, series: int, entities: Mapping[Labels, str]) -> tuple[str, Labels]:
@@ -41,14 +44,25 @@ class Results:
         return Seen(points=points, values=values.ravel())
 
     def _rows(self, names: Names) -> Longs:
-        if self._last[0] is not names:
-            for labels in names:
-                if labels not in self._number:
-                    self._number[labels] = len(self._labels)
-                    self._labels.append(labels)
-            rows = np.array([self._number[labels] for labels in names], np.int64)
-            self._last = names, rows
-        return self._last[1]
+        if names.lexicon is not self._lexicon:
+            self._lexicon = names.lexicon
+            self._number()
+        more = len(self._lexicon.labels) - len(self._row_of)
+        if more > 0:
+            self._row_of = np.append(self._row_of, np.full(more, -1))
+        rows = self._row_of[names.ids]
+        if (rows < 0).any():
+            for id_ in dict.fromkeys(names.ids[rows < 0].tolist()):
+                self._row_of[id_] = len(self._labels)
+                self._labels.append(self._lexicon.labels[id_])
+            rows = self._row_of[names.ids]
+        self._last = rows
+        return rows
+
+    def _number(self) -> None:
+        ids = self._lexicon.names(self._labels).ids
+        self._row_of = np.full(len(self._lexicon.labels), -1)
+        self._row_of[ids] = np.arange(len(ids))
 
     def forget(self, most: int) -> int:
         """Let go of what does not hold if there are too many; returns how many went."""
@@ -62,11 +76,11 @@ class Results:
     def forget_others(self) -> None:
         """Let go of what does not hold and was not found by the last look: it has ended."""
         kept = self.state.since >= 0
-        kept[self._last[1]] = True
+        kept[self._last] = True
         self._only(np.flatnonzero(kept))
 
     def _only(self, kept: Longs) -> None:
         self._labels = [self._labels[row] for row in kept.tolist()]
-        self._number = {labels: row for row, labels in enumerate(self._labels)}
-        self._last = Names(), np.zeros(0, np.int64)
+        self._number()
+        self._last = _NONE
         self.state = only(self.state, kept)

@@ -63,6 +63,8 @@ class TogetherWay:
             looked = np.full(len(self._intake.known), self._done_ns)
             times.append(self._intake.add(rows, looked).t)
             self._name_entities()
+        if not self._intake.known:
+            return  # nobody has what it asks for
         begin = np.full(len(self._intake.known), self._done_ns)
         times += [each.t for each in self._silences.until(clock_ns, begin)]
         steps = np.unique(-(-np.concatenate(times) // self._step_ns) * self._step_ns)

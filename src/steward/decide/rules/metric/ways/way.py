@@ -60,6 +60,8 @@ def no_stretches() -> Stretches:
 def widened(state: Stretches, size: int) -> Stretches:
     """Return the state with more series, which do not hold yet."""
     more = size - len(state.since)
+    if not more:
+        return state
     return Stretches(
         np.append(state.since, np.full(more, -1)),
         np.append(state.told, np.zeros(more, bool)),

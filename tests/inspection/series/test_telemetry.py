@@ -238,7 +238,7 @@ def test_many_events_do_not_cut_telemetry_to_pieces(
         ("gone", None, "no such file or folder"),
         ("a.txt", "hello\n", "is no format that can be told"),
         ("a.csv", "hello world\n", "is no format that can be told"),
-        ("a.csv", "", "has nothing in it"),
+        ("a.csv", "", "its first line is empty"),
         ("a.csv", "gpu,power\n0,3\n", "is no format that can be told"),
         ("a.csv.gz", "not packed\n", "is no format that can be told"),
         ("a.log", "Jan 01 00:00:01 host kernel: disk full\n", "is no format that can be told"),

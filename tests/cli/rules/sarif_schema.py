@@ -1,7 +1,8 @@
 """SARIF 2.1.0 as far as we write it, after the OASIS standard: names, types, and nothing else.
 
 As in the standard's own schema, an object has only the properties that are defined for it; of
-these, the ones that we never write are left out, so that whatever passes here passes there.
+these, the ones that we never write are left out, so that whatever passes here passes there. It was
+compared with that schema, definition by definition.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 TEXT = {"type": "string"}
-FILLED = {"type": "string", "minLength": 1}
 URI = {"type": "string", "format": "uri", "minLength": 1}
 LEVEL = {"enum": ["none", "note", "warning", "error"]}
 
@@ -34,7 +34,7 @@ BAG = {
 }  # 3.8: the rest is free
 MESSAGE = thing("text", text=TEXT)
 MULTIFORMAT = thing("text", text=TEXT, markdown=TEXT)
-REGION = thing(startLine={"type": "integer", "minimum": 1}, snippet=thing(text=TEXT))
+REGION = thing("startLine", startLine={"type": "integer", "minimum": 1}, snippet=thing(text=TEXT))
 PHYSICAL = {
     **thing(
         artifactLocation=thing(uri={"type": "string", "format": "uri-reference"}), region=REGION

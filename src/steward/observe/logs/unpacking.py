@@ -236,7 +236,37 @@ def _quoted(buffer: Octets, at: int, end: int) -> bool:
 
 
 @njit
-def open_json(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one walk over the lines
+def _output_of(buffer: Octets, start: int, end: int) -> int:
+    """Return 0 for standard output, 1 for standard error, -1 for what is neither."""
+    if not _quoted(buffer, start, end):
+        return -1
+    if _same(buffer, start + 1, end - 1, _STDERR):
+        return 1
+    return 0 if _same(buffer, start + 1, end - 1, _STDOUT) else -1
+
+
+@njit
+def _text_of(buffer: Octets, start: int, end: int, out: Octets, to: int) -> int:
+    """Write the text of a value, in quotes or as numbers; return its end, or -1 for no text."""
+    if _quoted(buffer, start, end):
+        return _unescaped(buffer, start + 1, end - 1, out, to)
+    if start >= 0 and buffer[start] == 91:
+        return _numbers(buffer, start, end, out, to)
+    return -1
+
+
+@njit
+def _without_line_end(out: Octets, begin: int, end: int) -> int:
+    """Return where a text ends that may have a line end."""
+    if end > begin and out[end - 1] == 10:
+        end -= 1
+    if end > begin and out[end - 1] == 13:
+        end -= 1
+    return end
+
+
+@njit
+def open_json(  # noqa: PLR0913, PLR0917 - compiled: one walk over the lines
     buffer: Octets,
     start: Ints,
     end: Ints,
@@ -264,44 +294,25 @@ def open_json(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one walk ove
     spans = np.empty(6, np.int64)
     to = 0
     for line in range(len(start)):
-        begin = to
-        good = _members(buffer, start[line], end[line], key_text, key_time, key_output, spans)
-        good = good and _quoted(buffer, spans[2], spans[3])
-        if good and len(key_output) > 1:
-            good = _quoted(buffer, spans[4], spans[5])
-            if good and _same(buffer, spans[4] + 1, spans[5] - 1, _STDERR):
-                output[line] = 1
-            elif good:
-                good = _same(buffer, spans[4] + 1, spans[5] - 1, _STDOUT)
-        if good:
-            t_ns[line] = read_within(buffer, spans[2] + 1, spans[3] - 1, heads, steps, pool, years)
-            good = t_ns[line] != NO_TIME
-        if good:
-            if _quoted(buffer, spans[0], spans[1]):
-                to = _unescaped(buffer, spans[0] + 1, spans[1] - 1, out, to)
-            elif spans[0] >= 0 and buffer[spans[0]] == 91:
-                to = _numbers(buffer, spans[0], spans[1], out, to)
-            else:
-                to = -1
-            good = to >= 0
-        if good:
-            if to > begin and out[to - 1] == 10:
-                text_end[line] = to - 1
-            else:
-                text_end[line] = to
-                part[line] = to - begin >= cuts
-            if text_end[line] > begin and out[text_end[line] - 1] == 13:
-                text_end[line] -= 1
+        begin, text, said, wrote = to, -1, NO_TIME, 0
+        if _members(buffer, start[line], end[line], key_text, key_time, key_output, spans):
+            if len(key_output) > 1:
+                wrote = _output_of(buffer, spans[4], spans[5])
+            if wrote >= 0 and _quoted(buffer, spans[2], spans[3]):
+                said = read_within(buffer, spans[2] + 1, spans[3] - 1, heads, steps, pool, years)
+            if said != NO_TIME:
+                text = _text_of(buffer, spans[0], spans[1], out, to)
+        ok[line] = text >= 0
+        text_start[line], t_ns[line] = begin, said if text >= 0 else NO_TIME
+        if text >= 0:
+            to, output[line] = text, wrote
+            text_end[line] = _without_line_end(out, begin, to)
+            ended = to > begin and out[to - 1] == 10
+            part[line] = not ended and to - begin >= cuts
         else:
-            to = begin
-            t_ns[line] = NO_TIME
-            output[line] = 0
-            for place in range(start[line], end[line]):
-                out[to] = buffer[place]
-                to += 1
+            to, output[line] = begin + end[line] - start[line], 0
+            out[begin:to] = buffer[start[line] : end[line]]
             text_end[line] = to
-        text_start[line] = begin
-        ok[line] = good
     return to
 
 

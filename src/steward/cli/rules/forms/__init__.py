@@ -115,11 +115,11 @@ def _doubts(report: RunReport) -> list[str]:
         "evicted": "things seen had to be forgotten before their windows were over",
         "evicted_states": "entities had to be forgotten with what was seen of them",
         "set_back": "times went on from an hour or more before, and what waited was decided",
+        "too_long": "lines of JSON were too long for a jq term, which was not asked about them",
         "unjoined": "things seen lack what their rule is joined on (`correlations`)",
         "late_samples": "samples were older than ones before them, and were left out",
         "untimed_samples": "samples have no time, and were left out",
         "evicted_series": "series had to be forgotten, since there were too many",
-        "too_long": "lines of JSON were too long for a jq term, which was not asked about them",
     }
     return doubts + [
         f"{report.counts[name]:,} {words}" for name, words in lost.items() if report.counts[name]

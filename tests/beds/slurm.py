@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patience import LONG_S, free_port
+
 NODES = ("n1", "n2", "n3", "n4")
 GPUS = 8
-PATIENCE_S = 60.0
 ACCOUNTS = ("bio", "vision")
 
 
@@ -34,7 +35,7 @@ class SlurmBed:
     def run(self, *command: str) -> str:
         """Run one of Slurm's commands and return what it said."""
         done = subprocess.run(
-            command, env=self.env, capture_output=True, text=True, timeout=30, check=False
+            command, env=self.env, capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, f"{' '.join(command)}: {done.stderr or done.stdout}"
         return done.stdout.strip()
@@ -47,7 +48,7 @@ class SlurmBed:
 
     def wait_for(self, what: Callable[[], bool], *, why: str) -> None:
         """Wait until it holds."""
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + LONG_S
         while not what():
             assert time.monotonic() < end_s, f"waited in vain for {why}; {self.logs()}"
             time.sleep(0.1)
@@ -73,7 +74,7 @@ class SlurmBed:
         daemon = self.daemons.pop(name)
         daemon.terminate()
         try:
-            daemon.wait(timeout=10)
+            daemon.wait(timeout=60)
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
@@ -118,7 +119,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _bring_up(bed: SlurmBed) -> None:
-    ports = _free_ports(3 + len(NODES))
+    ports = [free_port() for _ in range(3 + len(NODES))]
     _write_files(bed.folder, ports)
     _start_munge(bed)
     _start_database(bed, ports[2])
@@ -207,11 +208,11 @@ def _cancel_all(bed: SlurmBed) -> None:
             ["scancel", "--full", "--signal=KILL", "--user=root"],
             env=bed.env,
             capture_output=True,
-            timeout=10,
+            timeout=60,
             check=False,
         )
         subprocess.run(
-            ["scancel", "--user=root"], env=bed.env, capture_output=True, timeout=10, check=False
+            ["scancel", "--user=root"], env=bed.env, capture_output=True, timeout=60, check=False
         )
     for pid in _steps(bed.folder):
         os.kill(pid, signal.SIGKILL)
@@ -248,17 +249,6 @@ def _succeeds(bed: SlurmBed, command: Sequence[str]) -> bool:
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 SLURM_CONF = """\

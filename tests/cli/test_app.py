@@ -6,7 +6,6 @@ import errno
 import os
 import pty
 import re
-import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from steward.cli.output import print_json
 from steward.errors import StewardError
 from told import steward, told
 
-COMMAND = [sys.executable, "-c", "from steward.cli import main; main()"]
+COMMAND = [sys.executable, "-m", "steward"]
 HEAVY = ("polars", "nicegui", "sqlalchemy", "numpy", "fastapi", "pydantic", "pynvml", "torch")
 
 
@@ -36,7 +35,7 @@ def run(
         stderr=subprocess.PIPE,
         env={**os.environ, "HOME": "/nonexistent", **environment},
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
@@ -51,22 +50,11 @@ def test_help_loads_nothing_heavy() -> None:
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
     )
 
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_help_takes_less_than_half_a_second() -> None:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = run("--help")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-
-    # Processor time: other tests may keep the machine busy.
-    took_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert done.returncode == 0
-    assert took_s < 0.5
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,6 @@ def test_a_cluster_file_has_nodes_of_several_kinds(trace: Path, tmp_path: Path) 
         (("--cluster", "x", "--gpus", "8"), "both say what machines there are", "one of them"),
         (("--locality", "1,2"), "'1,2' is not four numbers", "--locality 1,1.05"),
         (("--out", "/proc/x"), "the results cannot be written", "--out"),
-        (("--scheduler", "tcp://127.0.0.1:9"), "", ""),
     ],
 )
 def test_wrong_use_of_compare_is_a_sentence_and_a_hint(

@@ -106,7 +106,7 @@ def test_it_watches_this_machine_until_it_is_told_to_stop(tmp_path: Path) -> Non
 
     second = steward("up", "--data", tmp_path, "--port", 0)
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=120)
 
     assert said["address"].startswith("http://127.0.0.1:")
     assert (said["data"], said["autonomy"], said["demo"]) == (str(tmp_path), "advise", False)

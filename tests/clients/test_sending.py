@@ -59,7 +59,7 @@ def test_a_receiver_that_stays_away_is_given_up_after_a_while() -> None:
 
 def test_more_than_may_wait_is_given_up_at_once_and_counted() -> None:
     hold = threading.Event()
-    sender = Sender(lambda _body: hold.wait(10), most_waiting=2)
+    sender = Sender(lambda _body: hold.wait(60), most_waiting=2)
 
     taken = [sender.offer(b"x", 1) for _ in range(6)]
     hold.set()

@@ -157,13 +157,13 @@ def test_a_command_that_fails_says_its_first_line(tmp_path: Path) -> None:
 
 
 def test_a_command_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
-    FakeSlurm(tmp_path).command("squeue", "echo '{\"jobs\": ['; exec sleep 30")
+    FakeSlurm(tmp_path).command("squeue", "echo '{\"jobs\": ['; exec sleep 600")
     began_s = time.monotonic()
 
     with pytest.raises(SlurmError, match=r"no answer within 0\.2 s"):
         SlurmCommands(folder=f"{tmp_path}:/bin", timeout_s=0.2).jobs()
 
-    assert time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s < 200
 
 
 def test_a_machine_without_slurm_says_so(tmp_path: Path) -> None:

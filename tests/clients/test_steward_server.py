@@ -168,7 +168,7 @@ def test_a_token_does_not_go_over_the_network_in_the_clear(url: str, token_file:
 
 
 @pytest.mark.parametrize("url", ["http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"])
-def test_to_this_machine_it_may(url: str, token_file: Path) -> None:
+def test_a_token_may_go_to_this_machine_in_the_clear(url: str, token_file: Path) -> None:
     StewardServer(url, token_file=token_file).close()
 
 

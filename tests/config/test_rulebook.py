@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from rule_texts import file
-from steward.config.rulebook import read_standings, running
+from steward.config.rulebook import endpoint_of, read_standings, rule_files, running
 from steward.config.settings import RulesSettings
+from steward.errors import StewardError
 from steward.model.rules import RuleStanding, RuleState
 from steward.store.packages.places import CURRENT, MANIFEST, packages_folder
 
@@ -106,3 +107,69 @@ def test_rules_that_come_with_steward_run_unless_rules_are_off(tmp_path: Path) -
 @pytest.mark.parametrize("mode", ["strict", "compat"])
 def test_the_mode_is_one_of_two(mode: str) -> None:
     assert RulesSettings.model_validate({"mode": mode}).mode.value == mode
+
+
+BEYOND = "set:\n  match: [{promql: {expr: 'holt_winters(up[9m], 0.5, 0.5) > 1'}}]\n"
+
+
+def test_what_only_a_prometheus_understands_runs_where_there_is_one(tmp_path: Path) -> None:
+    written(tmp_path, "HOLT-0001", BEYOND)
+
+    alone = standings(tmp_path)["HOLT-0001"]
+    beside = standings(tmp_path, prometheus="http://p:9090")["HOLT-0001"]
+
+    assert (alone.state, beside.state) == (RuleState.FAULTY, RuleState.ON)
+
+
+def test_the_prometheus_that_is_asked_has_its_token_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("geheim\n")
+    given = {"prometheus": "http://p:9090", "prometheus_token_file": str(tmp_path / "token")}
+
+    endpoint = endpoint_of(RulesSettings.model_validate(given))
+
+    assert (endpoint.url, endpoint.token) == ("http://p:9090", "geheim")
+
+
+def test_all_files_for_it_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
+    given = {
+        "prometheus": "http://p:9090",
+        "prometheus_token_file": str(tmp_path / "none"),
+        "prometheus_ca_file": str(tmp_path / "ca"),
+    }
+
+    with pytest.raises(StewardError) as caught:
+        endpoint_of(RulesSettings.model_validate(given))
+
+    assert "rules.prometheus_token_file" in caught.value.problem
+    assert "rules.prometheus_ca_file" in caught.value.problem
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("url", ["localhost:9090", "ftp://p", "http://me:secret@p:9090"])
+def test_what_is_no_address_of_a_prometheus_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"not an address|has a user in it"):
+        RulesSettings.model_validate({"prometheus": url})
+
+
+def test_the_files_of_a_site_and_of_packages_are_known_with_what_changes_when_they_do(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path, "GOOD-0001")
+    settings = RulesSettings.model_validate({"paths": [str(tmp_path / "mine")]})
+    before = rule_files(settings, tmp_path / "store")
+    written(packages_folder(tmp_path / "store"), "PACK-0001")
+    (tmp_path / "mine" / "good-0001" / "rule.yaml").write_text("rules: [")
+    after = rule_files(settings, tmp_path / "store")
+
+    assert [Path(each).parent.name for each in before] == ["good-0001"]
+    assert sorted(Path(each).parent.name for each in after) == ["good-0001", "pack-0001"]
+    assert not set(before.items()) & set(after.items())
+    assert rule_files(RulesSettings.model_validate({"on": False}), tmp_path) == {}
+
+
+def test_a_folder_without_rules_is_called_by_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "site-rules").mkdir()
+
+    found = standings(tmp_path / "site-rules")
+
+    assert found["site-rules"].why.startswith("a folder with no rule files")

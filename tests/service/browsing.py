@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from patience import LONG_S
+
+expect.set_options(timeout=1000 * LONG_S)  # it ends as soon as it is so
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = [
@@ -35,7 +39,7 @@ def opened(browser: Browser, address: str, **context: Any) -> Iterator[Page]:
     """Give a page that fails the test if anything breaks in it or comes from elsewhere."""
     made = browser.new_context(**context)
     page = made.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(1000 * LONG_S)
     broken: list[str] = []
     page.on("pageerror", lambda error: broken.append(str(error)))
     page.on("console", lambda said: broken.append(said.text) if said.type == "error" else None)

@@ -132,7 +132,7 @@ def test_every_operation_of_the_api_is_fuzzed(api: Api) -> None:
 def test_no_request_breaks_it_and_every_answer_is_as_described(
     api: Api, method: str, path: str
 ) -> None:
-    fuzz(api, method, path, examples=40)
+    fuzz(api, method, path, examples=20)
 
 
 @pytest.mark.real

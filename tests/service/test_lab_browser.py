@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
+from patience import until
 from service.browsing import opened
 from service.labs import TRACE
 from service.running import Running, running
 from steward.store.tokens import Role, Tokens
 
-# The engines may have to be compiled first: a minute and a half on a small machine.
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+# The engines may have to be compiled first: a minute and a half, or ten on a busy machine.
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1500)]
 
-COMPILED_WITHIN_MS = 400_000
+COMPILED_WITHIN_MS = 1_200_000
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,6 @@ def test_an_uploaded_trace_is_compared_and_its_table_is_seen(
         choose(page, "fifo", "commons")
         page.get_by_label("GPUs", exact=True).fill("8")
         run(page)
-        expect(page.get_by_role("progressbar", name="Progress")).to_be_visible()
 
         table = report(page).get_by_role("table").first
         expect(table).to_be_visible(timeout=COMPILED_WITHIN_MS)
@@ -80,18 +80,23 @@ def test_the_report_is_as_tall_as_it_is_and_has_the_colours_of_the_page(
         body = report(page).locator("body")
         expect(body).to_contain_text("made up", timeout=COMPILED_WITHIN_MS)
         expect(page.locator(".st-lab-result")).to_contain_text("synthetic")
-        page.wait_for_timeout(500)
 
-        inside = body.evaluate("(each) => each.scrollHeight")
-        frame = page.locator("iframe.st-report").bounding_box()
-        assert frame is not None
-        assert abs(frame["height"] - inside) < 60
+        def as_tall() -> bool:
+            inside = body.evaluate("(each) => each.scrollHeight")
+            frame = page.locator("iframe.st-report").bounding_box()
+            return frame is not None and abs(frame["height"] - inside) < 60
+
+        until(as_tall, why="a frame as tall as the report")
 
         for _ in range(2):  # from auto to light to dark
             page.get_by_role("button", name=re.compile("^Colours")).click()
         expect(page.locator("body.body--dark")).to_be_attached()
-        colour = body.evaluate("(each) => getComputedStyle(each).backgroundColor")
-        assert max(int(part) for part in re.findall(r"\d+", colour)[:3]) < 60
+
+        def dark() -> bool:
+            colour = body.evaluate("(each) => getComputedStyle(each).backgroundColor")
+            return max(int(part) for part in re.findall(r"\d+", colour)[:3]) < 60
+
+        until(dark, why="a dark report")
 
 
 def test_what_is_wrong_is_said_on_the_page(
@@ -117,7 +122,7 @@ def test_what_is_wrong_is_said_on_the_page(
         page.get_by_label("GPUs", exact=True).fill("")
         run(page)
         notice = page.locator(".st-lab-result .st-notice")
-        expect(notice).to_contain_text("shopping.csv: is no known format", timeout=60_000)
+        expect(notice).to_contain_text("shopping.csv: is no known format")
         expect(notice).to_contain_text("lacks")
 
 
@@ -130,10 +135,9 @@ def test_a_comparison_that_runs_is_cancelled_and_the_others_stay_within_reach(
         page.goto(f"{service.address}/lab")
         page.get_by_label("Trace file").set_input_files(file)
         run(page)
-        expect(page.locator(".st-lab-result .st-chip").first).to_have_text("failed", timeout=60_000)
+        expect(page.locator(".st-lab-result .st-chip").first).to_have_text("failed")
 
         page.get_by_label("The example").check()
-        page.wait_for_timeout(1000)  # the server has heard of it, also on a busy machine
         run(page)
         page.get_by_role("button", name="Cancel").click()
         expect(page.locator(".st-lab-result .st-chip").first).to_have_text("cancelled")
@@ -163,6 +167,6 @@ def test_the_form_and_a_comparison_fit_a_phone(browser: Browser, service: Runnin
     with opened(browser, service.address, viewport=phone) as page:
         page.goto(f"{service.address}/lab")
         expect(page.get_by_role("button", name="Run the comparison")).to_be_visible()
-        page.wait_for_timeout(1000)
+        expect(page.locator("form.st-lab")).to_be_visible()
 
         assert page.evaluate("document.documentElement.scrollWidth") == 375

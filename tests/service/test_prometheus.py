@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from patience import free_port, until
 from service.running import running
 
 pytestmark = pytest.mark.real
-PATIENCE_S = 60.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -54,19 +46,16 @@ def prometheus(folder: Path, target: str) -> Iterator[str]:
 
 def ask(address: str, query: str) -> list[dict[str, dict[str, str]]]:
     """Ask until there is an answer."""
-    end_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end_s:
+
+    def answer() -> list[dict[str, dict[str, str]]]:
         try:
-            said = httpx.get(f"{address}/api/v1/query", params={"query": query}, timeout=5)
+            said = httpx.get(f"{address}/api/v1/query", params={"query": query}, timeout=30)
             said.raise_for_status()  # 503 while it starts
         except httpx.HTTPError:
-            time.sleep(0.3)
-            continue
-        found: list[dict[str, dict[str, str]]] = said.json()["data"]["result"]
-        if found:
-            return found
-        time.sleep(0.3)
-    pytest.fail(f"Prometheus has no answer to {query}")
+            return []
+        return list(said.json()["data"]["result"])
+
+    return until(answer, why=query)
 
 
 def test_prometheus_scrapes_the_loop_and_every_gpu(tmp_path: Path) -> None:
@@ -92,7 +81,7 @@ def test_promtool_finds_no_fault_in_the_metrics(tmp_path: Path) -> None:
     program = shutil.which("promtool")
     assert program, "promtool is not installed: run scripts/install-real-parts"
     with running(tmp_path) as steward:
-        metrics = httpx.get(f"{steward.address}/metrics", timeout=10).text
+        metrics = httpx.get(f"{steward.address}/metrics", timeout=60).text
 
     checked = subprocess.run(
         [program, "check", "metrics"], input=metrics, capture_output=True, text=True, check=False

@@ -89,7 +89,10 @@ def test_one_rule_says_what_it_waits_for_and_what_it_found(house: House) -> None
     assert (told["cause"], told["treatment"]["advice"]) == ("a cause", "say so")
     assert [each["id"] for each in told["newest"]] == ["f-1"]
     assert house.client.get("/api/v1/rules/broken").json()["waits_for"] == []
-    assert house.client.get("/api/v1/rules/R-9").status_code == 404
+    missing = house.client.get("/api/v1/rules/R-00010")
+    fault = missing.json()["error"]
+    assert (missing.status_code, fault["where"]) == (404, "path.rule")
+    assert fault["hint"].startswith("did you mean 'R-000")
 
 
 def test_a_finding_has_its_lines_its_matches_and_what_people_said(house: House) -> None:

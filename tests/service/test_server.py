@@ -37,7 +37,7 @@ def events(lines: Iterator[str]) -> Iterator[dict[str, str]]:
 
 
 Event = dict[str, str]
-FROM_THE_START: Any = {"headers": {"Last-Event-ID": "0"}, "timeout": 30}
+FROM_THE_START: Any = {"headers": {"Last-Event-ID": "0"}, "timeout": 120}
 
 
 def first(seen: Iterator[Event], wanted: Callable[[Event], bool]) -> Event:
@@ -54,7 +54,7 @@ def test_a_signal_ends_it_cleanly_with_everything_on_disk(
     ):
         first(events(stream.iter_lines()), lambda event: event.get("event") == "entry")
         service.program.send_signal(how)
-        code = service.program.wait(timeout=30)
+        code = service.program.wait(timeout=120)
 
     assert code == 0
     with closing(open_journal(f"sqlite:///{tmp_path / 'journal.sqlite3'}")) as journal:
@@ -73,11 +73,11 @@ def test_a_stream_goes_on_where_a_client_was_cut_off(tmp_path: Path) -> None:
             entry = first(seen, lambda event: event["event"] == "entry")
             turn = first(seen, lambda event: event["event"] == "turn")
         cut = {"Last-Event-ID": str(int(entry["id"]) - 1)}
-        with httpx.stream("GET", url, headers=cut, timeout=30) as stream:
+        with httpx.stream("GET", url, headers=cut, timeout=120) as stream:
             again = first(events(stream.iter_lines()), lambda event: event["event"] == "entry")
         wrong = httpx.get(url, headers={"Last-Event-ID": "yesterday"})
 
-    assert json.loads(turn["data"])["turns"] >= 0
+    assert json.loads(turn["data"]).keys() == {"turns", "t_s", "last_turn_s"}
     assert again == entry
     assert json.loads(entry["data"])["seq"] == int(entry["id"])
     assert wrong.status_code == 400

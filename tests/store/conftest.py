@@ -7,7 +7,6 @@ import pwd
 import resource
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from patience import free_port
 from steward.store.journal import Journal, open_journal
 
 PASSWORD = "correct-horse"  # noqa: S105 - of a server that lives for seconds
@@ -34,12 +34,6 @@ def _as_somebody() -> dict[str, Any]:
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
-def _free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[str]:
     """Start a server of its own and give the URL of its maintenance database."""
@@ -53,7 +47,7 @@ def postgresql() -> Iterator[str]:
     if somebody:
         for path in (folder, folder / "password"):
             os.chown(path, somebody["user"], somebody["group"])
-    port, data = _free_port(), str(folder / "data")
+    port, data = free_port(), str(folder / "data")
 
     def call(program: str, *arguments: str) -> None:
         command = [str(programs / program), "-D", data, *arguments]

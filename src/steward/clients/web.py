@@ -63,7 +63,8 @@ def _trusted(ca: str) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=ca)
     except ssl.SSLError as fault:
-        raise StewardError(f"is not a certificate: {fault}", where=ca, hint="name a PEM file") from fault  # noqa: E501  # fmt: skip
+        problem = f"is not a certificate: {fault}"
+        raise StewardError(problem, where=ca, hint="name a PEM file") from fault
 
 
 def read_up_to(

@@ -10,14 +10,18 @@ from steward.act.desk import Desk
 from steward.act.effects import Effects
 from steward.act.guard import Guard, Limits
 from steward.act.verify import Verifier
+from steward.clients.prometheus import PrometheusServer
+from steward.clients.questions import Questions
 from steward.clock import Clock
 from steward.config.forward import targets_of
 from steward.config.plugs import POLICIES
-from steward.config.rulebook import read_standings, running
-from steward.config.settings import RulesSettings, Settings
+from steward.config.rulebook import endpoint_of, read_standings, running
+from steward.config.settings import RulesSettings, Settings, StoreSettings
 from steward.decide.rules import DETECTORS
 from steward.decide.rules.live import Rules
+from steward.decide.rules.metric import compile_metric
 from steward.errors import StewardError
+from steward.inspection.series.beside import MOST_SERIES, metrics_beside
 from steward.inspection.series.measuring import RecordedMeter
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
@@ -53,13 +57,7 @@ def assemble(
     observe = settings.observe
     make = _Maker(settings.plugs)
     store = settings.store
-    recording = Recording(
-        store.path,
-        flush_every_s=store.flush_every_s,
-        keep_days=store.keep_days,
-        keep_tiers_days=(store.keep_10s_days, store.keep_5min_days),
-        events=False,  # the journal has them
-    )
+    recording = _recording(store)
     meter = RecordedMeter(recording.telemetry)
     guard = Guard(limits(settings), meter)
     intake = Intake(settings.store.path / "intake") if collectors is None else None
@@ -68,6 +66,7 @@ def assemble(
     if intake is not None:
         intake.decoders.update(Decoders().by_kind)
     standings = read_standings(settings.rules, store.path)
+    questions = _questions(settings.rules) if collectors is None and running(standings) else None
     stages = Stages(
         watch=Watch(
             (*make.all("collector", observe.collectors, COLLECTORS), intake)
@@ -82,7 +81,7 @@ def assemble(
         miners=make.all("miner", settings.learn.miners, MINERS),
         estimators=make.all("estimator", settings.learn.estimators, ESTIMATORS),
         detectors=make.all("detector", settings.decide.detectors, DETECTORS),
-        recognisers=_recognisers(standings, settings.rules),
+        recognisers=_recognisers(standings, settings.rules, questions),
         effects=Effects(meter),
         policies=make.all("policy", _with_returns(settings.decide.policies), POLICIES),
         desk=Desk(guard, actuator or make.one("actuator", settings.act.actuator, ACTUATORS)),
@@ -98,6 +97,7 @@ def assemble(
         intake=intake,
         forwarding=forwarding,
         rules=standings,
+        questions=questions,
     )
 
 
@@ -113,11 +113,31 @@ def limits(settings: Settings) -> Limits:
     )
 
 
+def _questions(settings: RulesSettings) -> Questions | None:
+    if not settings.prometheus:
+        return None
+    return Questions(PrometheusServer(endpoint_of(settings), most_series=MOST_SERIES))
+
+
+def _recording(store: StoreSettings) -> Recording:
+    return Recording(
+        store.path,
+        flush_every_s=store.flush_every_s,
+        keep_days=store.keep_days,
+        keep_tiers_days=(store.keep_10s_days, store.keep_5min_days),
+        events=False,  # the journal has them
+    )
+
+
 def _recognisers(
-    standings: Sequence[RuleStanding], settings: RulesSettings
+    standings: Sequence[RuleStanding], settings: RulesSettings, questions: Questions | None
 ) -> tuple[Recogniser, ...]:
     rules = running(standings)
-    return (Rules(rules, mode=settings.mode, sources=settings.sources),) if rules else ()
+    if not rules:
+        return ()
+    metrics = metrics_beside(questions) if questions is not None else compile_metric
+    recogniser = Rules(rules, mode=settings.mode, sources=settings.sources, compile_metric=metrics)
+    return (recogniser,)
 
 
 def _with_returns(policies: Sequence[str]) -> tuple[str, ...]:

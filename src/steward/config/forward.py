@@ -15,7 +15,7 @@ from steward.model.metrics import METRICS
 if TYPE_CHECKING:
     from steward.observe.forwarding import Target
 
-__all__ = ["targets_of", "wrong_receivers"]
+__all__ = ["file_there", "secret_in", "targets_of", "wrong_receivers"]
 
 
 def wrong_receivers(settings: Settings) -> Iterator[Wrong]:
@@ -58,10 +58,10 @@ def targets_of(settings: Settings) -> tuple[Target, ...]:
             format=each.format.value,
             endpoint=Endpoint(
                 url=each.url,
-                token=_secret(f"forward.{name}.token_file", each.token_file, faults),
+                token=secret_in(f"forward.{name}.token_file", each.token_file, faults),
                 user=each.user,
-                password=_secret(f"forward.{name}.password_file", each.password_file, faults),
-                ca=_there(f"forward.{name}.ca_file", each.ca_file, faults),
+                password=secret_in(f"forward.{name}.password_file", each.password_file, faults),
+                ca=file_there(f"forward.{name}.ca_file", each.ca_file, faults),
             ),
             metrics=each.metrics,
             lines=each.lines,
@@ -74,7 +74,8 @@ def targets_of(settings: Settings) -> tuple[Target, ...]:
     return tuple(targets)
 
 
-def _secret(key: str, file: str, faults: list[str]) -> str:
+def secret_in(key: str, file: str, faults: list[str]) -> str:
+    """Return the secret that a file holds; what is wrong with it goes to the faults."""
     if not file:
         return ""
     try:
@@ -88,7 +89,8 @@ def _secret(key: str, file: str, faults: list[str]) -> str:
     return secret
 
 
-def _there(key: str, file: str, faults: list[str]) -> str:
+def file_there(key: str, file: str, faults: list[str]) -> str:
+    """Return the path of a file; that it is not there goes to the faults."""
     path = Path(file).expanduser() if file else None
     if path is not None and not path.is_file():
         faults.append(f"{key}: {file} is not there")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from steward.clients.web import Endpoint
+from steward.config.forward import file_there, secret_in
 from steward.config.settings import RulesSettings
 from steward.decide.rules.compiling import check
 from steward.errors import StewardError, did_you_mean
 from steward.model.rules import Place, Rule, RuleStanding, RuleState
 from steward.store.packages import installed_packages, packages_folder, shipped
-from steward.store.rules import RuleFault, examine_rules
+from steward.store.rules import SUFFIXES, RuleFault, examine_rules
 
-__all__ = ["read_standings", "running"]
+__all__ = ["endpoint_of", "read_standings", "rule_files", "running"]
 
 
 def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, ...]:
@@ -27,14 +30,42 @@ def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, 
     paths = [Path(each).expanduser() for each in settings.paths]
     installed, unusable = _installed(packages_folder(store))
     packs = [shipped()] if settings.packs and shipped().is_dir() else []
-    more = _read([*installed, *paths])
+    asks = bool(settings.prometheus)
+    more = _read([*installed, *paths], asks=asks)
     replaced = {each.id for each in more}
-    ours = [each for each in _read(packs) if each.id not in replaced]
+    ours = [each for each in _read(packs, asks=asks) if each.id not in replaced]
     standings = [*ours, *more, *unusable]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
     standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]
     return tuple(sorted(standings, key=lambda each: (each.pack, each.id)))
+
+
+def rule_files(settings: RulesSettings, store: Path) -> dict[str, tuple[int, int]]:
+    """Return the files of a site's own and installed rules: when each changed, and its size."""
+    found: dict[str, tuple[int, int]] = {}
+    folders = [packages_folder(store), *(Path(each).expanduser() for each in settings.paths)]
+    for folder in folders if settings.on else ():
+        for path in (folder, *folder.rglob("*")):
+            with suppress(OSError):  # it went away in this moment
+                if path.suffix in SUFFIXES and path.is_file():
+                    said = path.stat()
+                    found[str(path)] = (said.st_mtime_ns, said.st_size)
+    return found
+
+
+def endpoint_of(settings: RulesSettings) -> Endpoint:
+    """Return the Prometheus that is asked, with its token; raises with all files not to be read."""
+    faults: list[str] = []
+    endpoint = Endpoint(
+        url=settings.prometheus,
+        token=secret_in("rules.prometheus_token_file", settings.prometheus_token_file, faults),
+        ca=file_there("rules.prometheus_ca_file", settings.prometheus_ca_file, faults),
+    )
+    if faults:
+        hint = "name files that the user who runs steward may read"
+        raise StewardError("; ".join(faults), where="[rules]", hint=hint)
+    return endpoint
 
 
 def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
@@ -47,9 +78,11 @@ def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
         return [], [RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)]
 
 
-def _read(paths: Sequence[Path]) -> list[RuleStanding]:
+def _read(paths: Sequence[Path], *, asks: bool) -> list[RuleStanding]:
     parsed = examine_rules(paths)
-    standings = [_standing(rule, _problems(rule, parsed.faults)) for rule in parsed.rules]
+    standings = [
+        _standing(rule, _problems(rule, parsed.faults, asks=asks)) for rule in parsed.rules
+    ]
     known = {each.id for each in standings}
     return [*standings, *_unread(parsed.faults, known)]
 
@@ -72,11 +105,11 @@ def _standing(rule: Rule, problems: Sequence[str]) -> RuleStanding:
     )
 
 
-def _problems(rule: Rule, faults: Sequence[RuleFault]) -> list[str]:
+def _problems(rule: Rule, faults: Sequence[RuleFault], *, asks: bool) -> list[str]:
     """Say what keeps a rule that could be read from running: patterns, and clashes with others."""
     mine = [each for each in faults if each.rule == rule.id and each.place.file == rule.place.file]
     said = [_said(each.place, each.problem, each.hint) for each in mine]
-    return said + [_said(each.place, each.problem, each.hint) for each in check(rule)]
+    return said + [_said(each.place, each.problem, each.hint) for each in check(rule, asks=asks)]
 
 
 def _unread(faults: Sequence[RuleFault], known: set[str]) -> Iterator[RuleStanding]:
@@ -86,12 +119,17 @@ def _unread(faults: Sequence[RuleFault], known: set[str]) -> Iterator[RuleStandi
             by_name.setdefault((fault.place.file, fault.rule), []).append(fault)
     for (file, rule), group in by_name.items():
         yield RuleStanding(
-            id=rule or Path(file).parent.name,
+            id=rule or _named(Path(file)),
             state=RuleState.FAULTY,
             pack=_pack(group[0].place),
             why="; ".join(_said(each.place, each.problem, each.hint) for each in group[:5]),
             place=group[0].place,
         )
+
+
+def _named(file: Path) -> str:
+    """Return what a file without a rule's id is called: packs have one folder per rule."""
+    return file.parent.name if file.suffix in SUFFIXES else file.name
 
 
 def _said(place: Place, problem: str, hint: str) -> str:

@@ -117,6 +117,10 @@ def _receiver_url(url: str) -> str:
     return url
 
 
+def _no_or_receiver_url(url: str) -> str:
+    return _receiver_url(url) if url else ""
+
+
 Plugs = Annotated[tuple[str, ...], AfterValidator(_named_once)]
 Name = Annotated[str, AfterValidator(_not_blank)]
 
@@ -214,6 +218,17 @@ class RulesSettings(_Section):
         default_factory=dict,
         description="what rules call a source of lines, by the unit, file or container that "
         'writes it: `"*/train-*.log" = "cre.log.training"`; `*` stands for anything',
+    )
+    prometheus: Annotated[str, AfterValidator(_no_or_receiver_url)] = Field(
+        "",
+        description="a Prometheus that metric terms ask about nodes of which nothing is seen here, "
+        "as `http://HOST:9090`; empty means none",
+    )
+    prometheus_token_file: str = Field(
+        "", description="a file that holds a token for it and nothing else"
+    )
+    prometheus_ca_file: str = Field(
+        "", description="certificates to trust, in PEM form; empty means the usual authorities"
     )
 
 

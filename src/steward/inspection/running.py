@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from steward.decide.rules.engine import Engine
 from steward.decide.rules.metric import MetricWatch, compile_metric
-from steward.inspection.feeding import Feed, LogFeed, Piece, TelemetryFeed, feed
+from steward.inspection.feeding import Feed, Given, LogFeed, TelemetryFeed, feed
 from steward.inspection.report import Gathering, RunReport, StreamReport
 from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
 from steward.observe.logs import Following, Tally
@@ -23,10 +23,10 @@ Metrics = Callable[[MetricTerm], MetricWatch]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """Who is told of hits, and of what was read, as it comes."""
+    """Who is told of hits, and of what was read of feeds, as it comes."""
 
     hit: Callable[[Hit], None] = lambda _hit: None
-    piece: Callable[[Piece], None] = lambda _piece: None
+    piece: Callable[[Given], None] = lambda _piece: None
 
 
 def run_rules(
@@ -55,7 +55,7 @@ def run_rules(
         rules=len(rules),
         seconds=time.perf_counter() - began_s,
         samples=sum(each.rows for each in series),
-        notes=tuple(note for each in series for note in each.notes),
+        notes=tuple(note for each in series for note in (*each.notes, *each.complaints())),
     )
 
 
@@ -103,7 +103,6 @@ def follow_rules(
         streams[block.stream.name] = block.stream
         _note_clock(block, behind_ns)
         told(engine.read(block))
-        tell.piece(block)
     if not following.stop.is_set():
         told(engine.finish())
     logs = [

@@ -37,6 +37,7 @@ class LogLine:
     source: str  # what wrote it: `kernel`, a systemd unit, a file, a container
     text: str
     level: int = 6
+    number: int = 0  # which line of its file; 0 where unknown, or where it is from none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import translate
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +16,7 @@ import polars as pl
 
 from steward.clients.sending import Sender, SenderStats
 from steward.clients.web import Endpoint
+from steward.errors import TemporaryError
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.observe.forwarding.ways import SENT_FORMATS, parts, way_out
 from steward.observe.translate.outgoing import series_of
@@ -26,6 +28,7 @@ __all__ = ["FILE_FORMATS", "SENT_FORMATS", "Choice", "export_file", "export_sent
 FILE_FORMATS = ("prometheus", "csv", "parquet", "json-lines")
 WINDOW_S = 300  # series are sent together for so long: receivers do not take what is too old
 HOUR_S = 3600
+PATIENCE_S = 60.0  # somebody waits at a terminal
 
 Progress = Callable[[int], None]
 
@@ -66,21 +69,48 @@ def export_sent(
     endpoint: Endpoint,
     format_: str,
     progress: Progress = lambda _samples: None,
+    trouble: Callable[[str], None] = lambda _said: None,
 ) -> SenderStats:
-    """Send what was chosen; returns what became of it. Waits for a receiver that asks for that."""
+    """Send what was chosen; returns what became of it. Waits for a receiver that asks for that.
+
+    `trouble` hears the first fault that may pass. A receiver that stays away for a minute gets
+    nothing more: what comes after would be given up in the same way.
+    """
     way = way_out(format_, endpoint)
-    sender = Sender(way.send, most_waiting=8)
+    sender = Sender(_telling(way.send, trouble), most_waiting=8, patience_s=PATIENCE_S)
     stats = SenderStats()
     try:
-        for frame in frames(telemetry, choice, window_s=WINDOW_S):
-            for part in parts(series_of(frame)):
-                count = sum(len(each.values) for each in part)
-                sender.offer(way.encode(part), count, wait=True)
-                progress(count)
+        for part in chain.from_iterable(
+            parts(series_of(frame)) for frame in frames(telemetry, choice, window_s=WINDOW_S)
+        ):
+            if sender.stats.given_up:
+                break
+            count = sum(len(each.values) for each in part)
+            sender.offer(way.encode(part), count, wait=True)
+            progress(count)
     finally:
-        stats = sender.close(within_s=60.0)
+        stats = sender.close(within_s=0.0 if sender.stats.given_up else PATIENCE_S)
         way.close()
     return stats
+
+
+def _telling(
+    send: Callable[[bytes], object], trouble: Callable[[str], None]
+) -> Callable[[bytes], None]:
+    """Return a way to send that says once why it has to try again."""
+    told = False
+
+    def once(body: bytes) -> None:
+        nonlocal told
+        try:
+            send(body)
+        except TemporaryError as fault:
+            if not told:
+                trouble(f"{fault}; trying again for {PATIENCE_S:.0f} s")
+            told = True
+            raise
+
+    return once
 
 
 # -- into files --------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from steward.service.access import User
 from steward.service.failures import RefusedError
 from steward.service.ledger import Curve, Ledger, Point, Told
 from steward.service.observed import Newest
-from steward.service.rulebook import RuleRow, rule_rows
+from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
 from steward.service.snapshot import GpuState, Snapshot, snapshot_of
 from steward.service.sparks import Sparks, samples_around
 from steward.store.choices import choose, possible
@@ -66,6 +66,7 @@ class Picture:
     truth_curve: tuple[Point, ...]
     history: tuple[Use, ...]  # oldest first
     rules: tuple[RuleRow, ...] = ()
+    changed_rules: tuple[str, ...] = ()  # files that are not as they were when steward began
 
 
 class Board:
@@ -92,6 +93,7 @@ class Board:
         self._truth = truth
         self._truth_curve: Curve[Point] = Curve()
         self._history: Curve[Use] = Curve(160)
+        self._rule_files = RuleFiles(settings)
         self._ledger = Ledger(loop.journal, settings.savings.assumptions)
         self._lock = threading.Lock()
         self._turned_s = time.monotonic()
@@ -231,6 +233,7 @@ class Board:
             truth_curve=self._truth_curve.points,
             history=self._history.points,
             rules=rule_rows(self.loop.rules, ledger.book.stats(view.t_s)),
+            changed_rules=self._rule_files.changed(),
         )
 
 

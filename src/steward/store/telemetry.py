@@ -19,14 +19,17 @@ KEEP_TIERS_DAYS = (180.0, 1825.0)  # 10 s, 5 min
 
 
 class Telemetry:
-    """All samples, by entity and time. One process appends; any thread or process may read."""
+    """All samples, by entity and time. One process appends; any thread or process may read.
+
+    Who only reads says `keep_days=None`: the folder stays as it is, and may be somebody else's.
+    """
 
     def __init__(
         self,
         folder: Path,
         *,
         flush_every_s: float = 30.0,
-        keep_days: float = 30.0,
+        keep_days: float | None = 30.0,
         keep_tiers_days: Sequence[float] = KEEP_TIERS_DAYS,
         max_waiting_rows: int = MAX_WAITING_ROWS,
     ) -> None:

@@ -53,7 +53,8 @@ def receiver() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             taken.append((self.path, self.rfile.read(int(self.headers["content-length"]))))
-            self.send_response(404 if self.path == "/wrong" else 200)
+            busy = self.path == "/busy" and len(taken) == 1
+            self.send_response(404 if self.path == "/wrong" else 503 if busy else 200)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -157,6 +158,19 @@ def test_a_receiver_that_refuses_is_status_1(
     assert "answers 404" in done.output
 
 
+def test_a_receiver_that_is_away_for_a_moment_is_told_and_gets_all(
+    recording: Path, receiver: tuple[str, list[tuple[str, bytes]]]
+) -> None:
+    address, _ = receiver
+
+    done = run(recording, "--format", "remote-write", "--to", f"{address}/busy")
+
+    assert done.exit_code == 0, done.output
+    assert "answers 503" in done.output
+    assert "trying again for 60 s" in done.output
+    assert "sent 301" in done.output
+
+
 def test_times_choose_what_is_exported(recording: Path) -> None:
     last = run(recording, "--format", "csv", "--since", "10s")
     between = run(
@@ -179,6 +193,8 @@ def test_times_choose_what_is_exported(recording: Path) -> None:
         (("--format", "csv", "--metric", "gpu.bussy"), "no metric called"),
         (("--format", "csv", "--from", "yesterday"), "'yesterday' is not a time"),
         (("--format", "remote-write", "--to", "nowhere"), "is not an address"),
+        (("--format", "remote-write"), "remote-write goes to an address"),
+        (("--to", "/dev/full/x.csv"), "/dev/full/x.csv: cannot be written: Not a directory"),
     ],
 )
 def test_wrong_use_is_said_in_words(recording: Path, options: tuple[str, ...], word: str) -> None:

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from patience import LONG_S, until
 from steward.cli.app import app
 from steward.store.query import Query
 
@@ -45,13 +45,6 @@ def start() -> Iterator[Start]:
     for each in running:
         each.kill()
         each.communicate()
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < until_s
-        time.sleep(0.05)
 
 
 def rows(folder: Path) -> int:
@@ -89,13 +82,13 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_recording_can_be_asked_and_says_what_it_is(tmp_path: Path) -> None:
-    args = ["--for", "300ms", "--every", "100ms", "--collectors", "host,prometheus", "--json"]
+    args = ["--for", "1s", "--every", "100ms", "--collectors", "host,prometheus", "--json"]
 
     result = CliRunner().invoke(app, ["observe", "record", "--out", str(tmp_path / "r"), *args])
 
     assert result.exit_code == 0
     said = json.loads(result.stdout)
-    assert said["pace"]["host"]["ticks"] >= 3
+    assert said["pace"]["host"]["ticks"] >= 1
     assert said["faults"] == []
     assert rows(tmp_path / "r") == said["rows"] > 0
     about = json.loads((tmp_path / "r" / "recording.json").read_text())
@@ -106,17 +99,17 @@ def test_a_recording_can_be_asked_and_says_what_it_is(tmp_path: Path) -> None:
 def test_who_is_told_to_stop_keeps_what_was_recorded(
     tmp_path: Path, start: Start, told: signal.Signals
 ) -> None:
-    running = start(tmp_path / "r", "--for", "1h", "--every", "50ms", "--collectors", "host")
-    wait_for((tmp_path / "r" / "recording.json").exists)
-    time.sleep(0.3)
+    args = ["--for", "1h", "--every", "50ms", "--collectors", "host"]
+    running = start(tmp_path / "r", *args, code=HASTY)
+    until(lambda: any((tmp_path / "r").rglob("*.parquet")))
 
     running.send_signal(told)
-    out, errors = running.communicate(timeout=30)
+    out, errors = running.communicate(timeout=LONG_S)
 
     assert running.returncode == 0
     assert "recorded" in out
     assert "Traceback" not in errors
-    assert rows(tmp_path / "r") > 3
+    assert rows(tmp_path / "r") > 0
 
 
 def test_a_disk_that_is_full_until_the_end_is_told_as_a_loss(tmp_path: Path, start: Start) -> None:
@@ -127,7 +120,7 @@ def test_a_disk_that_is_full_until_the_end_is_told_as_a_loss(tmp_path: Path, sta
     args = ["--for", "600ms", "--every", "50ms", "--collectors", "host"]
 
     running = start(tmp_path / "r", *args, code=full)
-    _, errors = running.communicate(timeout=60)
+    _, errors = running.communicate(timeout=LONG_S)
 
     assert running.returncode == 2
     assert "could not be written and is lost" in errors
@@ -138,10 +131,10 @@ def test_a_disk_that_is_full_until_the_end_is_told_as_a_loss(tmp_path: Path, sta
 def test_a_kill_leaves_what_was_written_by_then(tmp_path: Path, start: Start) -> None:
     args = ["--for", "1h", "--every", "50ms", "--collectors", "host"]
     running = start(tmp_path / "r", *args, code=HASTY)
-    wait_for(lambda: any((tmp_path / "r").rglob("*.parquet")))
+    until(lambda: any((tmp_path / "r").rglob("*.parquet")))
 
     running.kill()
-    running.communicate(timeout=30)
+    running.communicate(timeout=LONG_S)
 
     assert rows(tmp_path / "r") > 0
     assert json.loads((tmp_path / "r" / "recording.json").read_text())["every_s"] == 0.05

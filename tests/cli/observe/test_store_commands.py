@@ -37,6 +37,7 @@ def test_an_import_says_what_it_made_of_a_file(tmp_path: Path) -> None:
     assert answer.json["bad"] == {"the time in 't' cannot be read": 1}
     assert answer.json["from_s"] == answer.json["to_s"] == T0
     assert "read as csv" in shown.out
+    assert "what could be read is in" in shown.out
     assert "line 3" in shown.err
 
 
@@ -91,6 +92,10 @@ def test_since_means_those_seconds_and_not_the_hour_they_are_in(data: str) -> No
     wrong = steward("observe", "query", sql, "--data", data, "--since", "soon")
 
     assert answer.json == [{"n": 10}]
+    small = steward(
+        "observe", "query", f"count({BUSY})", "--data", data, "--since", "109s", "--json"
+    )
+    assert small.json == [{f"count({BUSY})": 110}]
     assert wrong.code == 2
     assert "--since: 'soon' is no time" in wrong.err
 
@@ -123,11 +128,14 @@ def test_an_answer_can_become_a_file(tmp_path: Path, data: str) -> None:
 
     answer = steward("observe", "query", "FROM telemetry", "--data", data, "--out", str(out))
     wrong = steward("observe", "query", "FROM telemetry", "--data", data, "--out", "x.xls")
+    nowhere = str(tmp_path / "none" / "x.csv")
+    lost = steward("observe", "query", "FROM telemetry", "--data", data, "--out", nowhere)
 
     assert answer.code == 0
     assert pl.read_parquet(out).height == 120
-    assert wrong.code == 2
+    assert (wrong.code, lost.code) == (2, 2)
     assert ".parquet or .csv" in wrong.err
+    assert "the answer cannot be written: No such file" in lost.err
 
 
 def test_a_long_answer_is_cut_and_says_so(data: str) -> None:
@@ -147,6 +155,10 @@ def test_a_long_answer_is_cut_and_says_so(data: str) -> None:
         ("SELECT * FROM read_text('/etc/passwd')", "only the folder's own tables"),
         ("mean(gpu.busy_share) evry 1m", "query, column 22"),
         (f"mean({BUSY}x)", f"did you mean '{BUSY}'"),
+        ("mean(host.load_1m) every 5m", "'host.load_1m' was never recorded here"),
+        (f"mean({BUSY}) where host.load_1m > 1", "'host.load_1m' was never recorded here"),
+        (f"SELECT {BUSY} FROM telemetry", "names with dots need quotes"),
+        ("SELEC 1", "it begins with SELECT, WITH or FROM"),
     ],
 )
 def test_a_wrong_question_is_answered_with_its_place(data: str, question: str, said: str) -> None:
@@ -162,6 +174,9 @@ def test_a_folder_without_telemetry_is_named(tmp_path: Path) -> None:
 
         assert answer.code == 2
         assert "no telemetry here" in answer.err
+
+    (tmp_path / "file").touch()
+    assert "this is a file" in steward("observe", "quality", str(tmp_path / "file")).err
 
 
 def test_the_tail_prints_json_lines(data: str) -> None:

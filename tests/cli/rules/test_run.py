@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
+import jsonschema_rs
 import pytest
 from typer.testing import CliRunner
 
+from cli.rules import sarif_schema
 from cli.rules.rule_files import LOG, disk_rule, idle_series
 from steward.cli.app import app
 from told import steward
@@ -124,6 +126,7 @@ def test_sarif_has_what_the_standard_asks_for(tmp_path: Path) -> None:
     assert run(folder, folder / "test.log", "--out", out).code == 1
 
     log = json.loads(out.read_text(encoding="utf-8"))
+    jsonschema_rs.validate(sarif_schema.LOG, log, validate_formats=True)
     assert log["version"] == "2.1.0"
     (one,) = log["runs"]
     driver = one["tool"]["driver"]
@@ -140,6 +143,48 @@ def test_sarif_has_what_the_standard_asks_for(tmp_path: Path) -> None:
     assert place["region"]["startLine"] == 1
     assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 3
     assert one["invocations"][0]["executionSuccessful"] is True
+
+
+def test_sarif_of_hostile_rules_logs_and_series_is_valid_and_its_markdown_harmless(
+    tmp_path: Path,
+) -> None:
+    folder = disk_rule(tmp_path)
+    rule = folder / "rule.yaml"
+    text = rule.read_text(encoding="utf-8")
+    text = text.replace("make room", "'<b>make</b> `room < 1` # now'")
+    text = text.replace("https://example.org/disk", "https://example.org/a b<c>")
+    rule.write_text(text.replace("[disk]", "[disk, disk, '<x>']"), encoding="utf-8")
+    log = tmp_path / "a b%#ü.log"
+    log.write_bytes(LOG.encode().replace(b"<b>&", b"\x00\xff\x1b[31m"))
+    out, series_out = tmp_path / "found.sarif", tmp_path / "series.sarif"
+    idle, series = idle_series(tmp_path)
+
+    run(folder, log, "--out", out)
+    steward("rules", "run", "--telemetry", series, "--rules", idle, "--out", series_out)
+
+    for file in (series_out, out):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        jsonschema_rs.validate(sarif_schema.LOG, found, validate_formats=True)
+        assert found["runs"][0]["results"]
+    helps = json.loads(out.read_text(encoding="utf-8"))["runs"][0]["tool"]["driver"]["rules"][0][
+        "help"
+    ]
+    assert "\\<b\\>make\\</b\\> `room < 1`" in helps["markdown"]
+    assert "<b>make</b> room < 1 # now" in helps["text"]
+
+
+def test_rule_text_in_the_page_is_shown_as_lists_and_code_and_never_as_html(tmp_path: Path) -> None:
+    folder = disk_rule(tmp_path)
+    rule = folder / "rule.yaml"
+    text = rule.read_text(encoding="utf-8")
+    evil = '"- run `df -h`\\n- <script>alert(1)</script> [x](javascript:alert(1))"'
+    rule.write_text(text.replace("make room", evil), encoding="utf-8")
+
+    page = run(folder, folder / "test.log", "--format", "html").out
+
+    assert "<li>run <code>df -h</code></li>" in page
+    assert "<script" not in page
+    assert 'href="javascript' not in page
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_logs_are_only_text(tmp_path: Path) -> None:
@@ -282,6 +327,26 @@ def test_a_line_that_was_cut_is_told(tmp_path: Path) -> None:
     assert "1 lines or entries were too long" in answer.err
 
 
+def test_lines_that_came_late_are_told(tmp_path: Path) -> None:
+    folder = disk_rule(tmp_path)
+    log = tmp_path / "late.log"
+    log.write_text("2026-03-02 10:00:00.000 a\n2026-03-02 09:00:00.000 b\n")
+
+    assert not run(folder, log).err  # they were put in order
+    assert "1 entries are older" in run(folder, log, "--compat").err
+
+
+def test_samples_that_cannot_be_used_are_told_with_their_place(tmp_path: Path) -> None:
+    folder = disk_rule(tmp_path)
+    table = tmp_path / "odd.csv"
+    table.write_text("t_s,entity,gpu.busy_share\nnoon,n1/gpu0,0.5\n2,n1/gpu0,much\n3,n1/gpu0,1\n")
+
+    answer = run(folder, "--telemetry", table)
+
+    assert "'t_s' cannot be read (odd.csv, line 2)" in answer.err
+    assert "'gpu.busy_share' is no number (odd.csv, line 3)" in answer.err
+
+
 def test_what_is_no_telemetry_is_refused_without_naming_options_of_other_commands(
     tmp_path: Path,
 ) -> None:
@@ -325,7 +390,7 @@ def test_following_prints_at_once_and_ends_without_inventing(tmp_path: Path) -> 
         assert (first["rule"], first["evidence"][0]["line"]) == ("DISK-0001", 1)
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)
+        rest, _ = process.communicate(timeout=120)
     finally:
         process.kill()
     last = json.loads(rest)

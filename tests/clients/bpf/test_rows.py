@@ -27,7 +27,7 @@ def count(kernel: MadeUpKernel, rows: Rows, owner: int, times: int, *, stripe: i
 
 
 def seen(rows: Rows) -> dict[str, float]:
-    return dict(zip((*rows.groups, "all"), rows.totals()[:, 0].tolist(), strict=True))
+    return dict(zip((*rows.groups, "all"), rows.totals(rows.plain)[:, 0].tolist(), strict=True))
 
 
 def test_what_groups_of_one_job_count_is_added_up() -> None:

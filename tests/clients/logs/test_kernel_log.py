@@ -207,5 +207,5 @@ def test_a_line_that_is_written_to_the_kernel_is_read_back() -> None:
 
     assert len(read) == 1
     assert read[0].level == 4
-    assert before_s - 0.1 <= read[0].t_s <= time.time()
+    assert before_s - 5.0 <= read[0].t_s <= time.time() + 5.0  # clocks are set meanwhile
     assert made.lost == 0

@@ -496,3 +496,59 @@ def test_whatever_happens_every_line_comes_exactly_once(
     history.reader.follower.close()
 
     assert sorted(history.seen) == sorted(history.written)
+
+
+# -- numbers of lines ------------------------------------------------------------------------------
+
+
+def numbers(reader: Reader) -> list[tuple[int, str]]:
+    reader._t_s += STEP_S
+    seen = reader.follower.look(reader._t_s)
+    return [pair for each in seen for pair in zip(each.numbers, each.texts, strict=True)]
+
+
+def test_lines_have_their_numbers_in_their_file_blank_ones_counted(
+    log: Path, reader: Reader
+) -> None:
+    add(log, "\n\nfour\nfi")
+    assert numbers(reader) == [(4, "four")]
+    add(log, "ve\n\nseven\n")
+    assert numbers(reader) == [(5, "five"), (7, "seven")]
+
+    reader.restart()
+    add(log, "eight\n")
+    assert numbers(reader) == [(8, "eight")]
+
+    log.rename(log.with_suffix(".log.1"))
+    log.write_text("one\n")
+    assert (1, "one") in numbers(reader)
+
+
+def test_a_file_that_was_emptied_counts_from_one(log: Path, reader: Reader) -> None:
+    add(log, "two\n")
+    reader.lines()
+
+    log.write_text("")
+    reader.lines()
+    add(log, "one\n")
+
+    assert numbers(reader) == [(1, "one")]
+
+
+def test_a_line_that_is_too_long_is_one_line(log: Path, tmp_path: Path) -> None:
+    reader = Reader(tmp_path / "*.log", limits=Limits(window_bytes=100))
+    reader.lines()
+
+    add(log, "x" * 350 + "\nthree\n")
+
+    assert [number for number, _ in numbers(reader)] == [2, 3]
+
+
+def test_numbers_are_unknown_after_a_stretch_was_skipped(log: Path, tmp_path: Path) -> None:
+    limits = Limits(window_bytes=100, behind_bytes=200)
+    reader = Reader(tmp_path / "*.log", limits=limits)
+    reader.lines()
+
+    add(log, "x\n" * 1000)
+
+    assert {number for number, _ in numbers(reader)} == {0}

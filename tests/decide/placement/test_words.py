@@ -80,7 +80,7 @@ def test_cpus_on_one_node_and_memory_on_another() -> None:
     )
 
 
-def test_fractions() -> None:
+def test_a_fraction_that_does_not_fit_is_told_with_the_most_that_would() -> None:
     nodes = state([2], milli=[[300, 200]], cpus=4.0)
 
     assert why_not(nodes, want(0, 500)) == "no GPU has 0.5 of itself free; the most is 0.3"

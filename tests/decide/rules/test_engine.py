@@ -334,3 +334,16 @@ def test_streams_that_are_expected_may_be_behind() -> None:
 
     assert engine.tick(100, behind_ns={"b": 95}) == []
     assert len(engine.read(block_of([(6, "<A>")], Stream(name="b", source="two")))) == 1
+
+
+def test_of_a_sifted_block_only_times_and_what_matters_are_kept() -> None:
+    lines = [(t, "x" * 200) for t in range(100)] + [(200, "<A> and more"), (201, "<A><B>")]
+    engine = Engine([rule(PAIR)])
+
+    sifted = engine.sifter("letters")(block_of(lines, Stream(name="a.log", source="letters")))
+
+    assert sifted.texts == [b"<A> and more", b"<A><B>"]
+    assert (sifted.found.entry.tolist(), sifted.place.tolist()) == ([100, 101, 101], [0, 1, 1])
+    assert sifted.read_bytes > 20_000
+    assert sifted.held_bytes < 2_000
+    assert [hit.rule for hit in engine.take(sifted)] == ["R-0001"]

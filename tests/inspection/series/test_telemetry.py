@@ -124,6 +124,19 @@ def test_a_table_may_say_who_held_what_and_in_which_phase(tmp_path: Path) -> Non
     assert (1040.0, "job.began", "n1/gpu0", "830") in events(file, BUSY)
 
 
+def test_a_phase_that_goes_on_in_the_next_block_of_a_file_begins_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steward.observe.importing.sheet._BLOCK_BYTES", 200)
+    file = tmp_path / "test.csv"
+    rows = [f"{1000 + i},n1/gpu0,0.1,compile\n" for i in range(50)]
+    file.write_text("t_s,entity,gpu.busy_share,phase\n" + "".join(rows))
+
+    kinds = [kind for _, kind, _, _ in events(file, BUSY)]
+
+    assert kinds == ["phase.began", "phase.ended"]
+
+
 def test_only_what_is_wanted_is_read(tmp_path: Path) -> None:
     file = tmp_path / "test.csv"
     file.write_text("t_s,entity,gpu.busy_share,gpu.power_watts\n1000,n1/gpu0,0.2,100\n")
@@ -224,6 +237,12 @@ def test_many_events_do_not_cut_telemetry_to_pieces(
     [
         ("gone", None, "no such file or folder"),
         ("a.txt", "hello\n", "is no format that can be told"),
+        ("a.csv", "hello world\n", "is no format that can be told"),
+        ("a.csv", "", "its first line is empty"),
+        ("a.csv", "gpu,power\n0,3\n", "is no format that can be told"),
+        ("a.csv.gz", "not packed\n", "is no format that can be told"),
+        ("a.log", "Jan 01 00:00:01 host kernel: disk full\n", "is no format that can be told"),
+        ("a.csv", "t,x\nnoon,1\nnight,2\n", "read as csv, and has no sample in 2 rows .*'t'.*: 2"),
         ("a.csv.gz", "t_s,entity\n", ""),
     ],
 )
@@ -247,3 +266,22 @@ def test_a_folder_without_telemetry_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(StewardError, match="no file in it is telemetry"):
         frames(tmp_path, BUSY)
+
+
+def test_a_file_without_samples_among_others_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("t_s,entity,gpu.busy_share\n1700000000,n1/gpu0,0.5\n")
+    (tmp_path / "b.csv").write_text("t,x\nnoon,1\n")
+    tally = Tally()
+
+    list(telemetry_frames(tmp_path, frozenset({BUSY}), tally=tally))
+
+    assert any("b.csv: it was read as csv, and has no sample" in note for note in tally.notes)
+
+
+def test_it_is_said_when_no_rule_looks_at_anything_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("time,foo\n1700000000,1\n")
+    tally = Tally()
+
+    list(telemetry_frames(tmp_path / "a.csv", frozenset({BUSY}), tally=tally))
+
+    assert tally.notes[-1] == "a.csv: no rule looks at any metric of it; it has foo"

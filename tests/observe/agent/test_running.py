@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from observe.agent.test_shipping import SENDER, Clocks, FakeServer
 from observe.parcels import small
+from patience import until
 from steward.clock import WallClock
 from steward.errors import StewardError
 from steward.model.event import Availability, Observation
@@ -59,10 +60,23 @@ class Scene:
             say=self.said.append,
         )
 
-    def run(self, seconds: float) -> None:
+    def run(self, enough: Callable[[], bool]) -> None:
+        """Let it work until there is enough."""
         stop = threading.Event()
-        threading.Timer(seconds, stop.set).start()
+
+        def end() -> None:
+            try:
+                until(enough)
+            finally:
+                stop.set()
+
+        waiting = threading.Thread(target=end)
+        waiting.start()
         self.agent.run(stop)
+        waiting.join()
+
+    def got(self, count: int) -> Callable[[], bool]:
+        return lambda: len(self.server.got) >= count
 
 
 @pytest.fixture
@@ -73,9 +87,8 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_an_agent_sends_until_it_is_told_to_stop_and_then_the_rest(scene: Scene) -> None:
-    scene.run(0.3)
+    scene.run(scene.got(3))
 
-    assert len(scene.server.got) >= 3
     assert scene.shipping.buffer.waiting_parcels == 0
     assert scene.said[0] == "sending"
     assert scene.said[-1] == "stopped"
@@ -83,7 +96,7 @@ def test_an_agent_sends_until_it_is_told_to_stop_and_then_the_rest(scene: Scene)
 
 
 def test_it_writes_how_it_is_doing(scene: Scene) -> None:
-    scene.run(0.2)
+    scene.run(scene.got(1))
 
     said = read_status(scene.folder)
 
@@ -94,7 +107,7 @@ def test_it_writes_how_it_is_doing(scene: Scene) -> None:
 
 def test_a_fault_is_told_once_and_sent_as_an_event(scene: Scene) -> None:
     scene.source.broken = True
-    scene.run(0.3)
+    scene.run(scene.got(3))
 
     assert [line for line in scene.said if "sensor is gone" in line] == [
         "collector source: the sensor is gone"
@@ -104,11 +117,10 @@ def test_a_fault_is_told_once_and_sent_as_an_event(scene: Scene) -> None:
 
 def test_a_server_that_is_away_does_not_keep_it_from_ending(scene: Scene) -> None:
     scene.server.away = True
-    scene.run(0.3)
+    scene.run(lambda: scene.shipping.buffer.waiting_parcels >= 2)
 
     assert "no answer: refused" in scene.said[0]
     assert "parcels wait in" in scene.said[-1]
-    assert scene.shipping.buffer.waiting_parcels >= 2
 
 
 def test_once_says_whether_the_server_has_it(scene: Scene) -> None:
@@ -168,7 +180,7 @@ def test_an_agent_goes_on_in_streams_where_it_was(tmp_path: Path) -> None:
             self.at = positions["at"]
 
     first = Scene(tmp_path, Stream())
-    first.run(0.2)
+    first.run(first.got(2))
     first.spool.close()
     reached = first.source.positions()["at"]  # type: ignore[attr-defined]
     second = Scene(tmp_path, Stream())

@@ -72,7 +72,7 @@ def test_time_asleep_is_booked_under_what_was_waited_for(tmp_path: Path) -> None
 
     for cause in ("sleep", "lock", "network"):
         slept_ns = int((tmp_path / cause).read_text())
-        assert 1e9 <= slept_ns < 2e9
+        assert slept_ns >= 1e9
         assert seen[f"wait.{cause}.ns"] == pytest.approx(slept_ns, rel=0.05), (cause, seen)
         assert seen[f"wait.{cause}.count"] == pytest.approx(100, rel=0.05), cause
 
@@ -82,13 +82,18 @@ def test_a_wait_that_lasts_is_seen_before_it_ends() -> None:
         load = Load("def work(): pass", group=group)  # which now reads from a pipe
         try:
             read(probes)
-            began_s, before = time.monotonic(), read(probes)[f"n1@{job}"]
-            time.sleep(0.5)
-            took_s, after = time.monotonic() - began_s, read(probes)[f"n1@{job}"]
+            at_s, looks = [time.monotonic()], []
+            for rest_s in (0.5, 0.0):
+                looks.append(read(probes)[f"n1@{job}"])
+                at_s.append(time.monotonic())
+                time.sleep(rest_s)
+                at_s.append(time.monotonic())
+            before, after = looks
         finally:
             load.end()
 
-    assert grown(before, after)["wait.file.ns"] == pytest.approx(took_s * 1e9, rel=0.05)
+    least_s, most_s = at_s[2] - at_s[1], at_s[3] - at_s[0]  # a busy machine takes long to look
+    assert 0.95 * least_s <= grown(before, after)["wait.file.ns"] * 1e-9 <= 1.05 * most_s
     assert grown(before, after)["wait.file.count"] == 0
 
 
@@ -164,10 +169,12 @@ def test_time_inside_a_call_is_what_the_caller_measures(tmp_path: Path) -> None:
             os.write(outside, b'x')
     def work():
         threading.Thread(target=write).start()
-        began = time.monotonic_ns()
+        took = 0
         for _ in range(20):
+            began = time.monotonic_ns()
             os.read(inside, 1)
-        open({str(tmp_path / "took")!r}, "w").write(str(time.monotonic_ns() - began))
+            took += time.monotonic_ns() - began
+        open({str(tmp_path / "took")!r}, "w").write(str(took))
     """
     with probing("syscalls") as probes:
         seen = worked(probes, work)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -109,14 +108,6 @@ def look(*at_s: float, entity: str = "n1/gpu0", value: float = 0.5, metric: str 
 
 def line(text: str, *, entity: str = "n1", level: int = 6, source: str = "kernel") -> LogLine:
     return LogLine(t_s=T0, entity=entity, source=source, text=text, level=level)
-
-
-def until(true: Callable[[], bool], *, within_s: float = 5.0) -> None:
-    """Wait for something that another thread does."""
-    end_s = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < end_s, "it did not happen"
-        time.sleep(0.005)
 
 
 def in_order(points: Sequence[Point]) -> bool:

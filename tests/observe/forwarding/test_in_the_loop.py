@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from observe.agent.test_running import Scene
-from observe.forwarding.receivers import in_order, look, receiver, target, until
+from observe.forwarding.receivers import in_order, look, receiver, target
+from patience import LONG_S, until
 from service.house import START_S, build_house
 from steward.clock import ManualClock
 from steward.config import draft_settings
@@ -95,11 +96,10 @@ def test_an_agent_forwards_and_its_status_says_so(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     with receiver() as site:
         scene.agent._forwarding = Forwarding([target(site.url)])
-        scene.run(0.3)
+        scene.run(lambda: len(site.points()) >= 3)
     scene.spool.close()
 
     status = json.loads((tmp_path / "status.json").read_text())["forwarding"][0]
-    assert len(site.points()) >= 3
     assert in_order(site.points())
     assert status["sent_samples"] == len(site.points())
 
@@ -107,15 +107,14 @@ def test_an_agent_forwards_and_its_status_says_so(tmp_path: Path) -> None:
 def test_an_agent_whose_receiver_hangs_still_ends_in_time(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     with receiver() as site:
-        site.slow_s = 30.0
+        site.slow_s = 200.0
         scene.agent._forwarding = Forwarding([target(site.url)])
         began_s = time.monotonic()
-        scene.run(0.2)
+        scene.run(scene.got(2))
         took_s = time.monotonic() - began_s
     scene.spool.close()
 
-    assert took_s < 5.0
-    assert len(scene.server.got) >= 2
+    assert took_s < 100.0
 
 
 def test_status_may_be_asked_for_while_looks_are_taken() -> None:
@@ -135,7 +134,7 @@ def test_status_may_be_asked_for_while_looks_are_taken() -> None:
         until(lambda: outlet.status.sent_samples == 50)
         stop.set()
         asking.join()
-        outlet.close(time.monotonic() + 2.0)
+        outlet.close(time.monotonic() + LONG_S)
 
     assert seen == sorted(seen)
 

@@ -241,7 +241,7 @@ def test_the_same_parcel_twice_at_the_same_time_is_taken_once(intake: Intake) ->
 
     def slow(body: bytes) -> Parcel:
         inside.set()
-        go_on.wait(5)
+        go_on.wait(60)
         return open_parcel(body)
 
     intake.decoders["parcel"] = slow
@@ -250,7 +250,7 @@ def test_the_same_parcel_twice_at_the_same_time_is_taken_once(intake: Intake) ->
         target=lambda: results.append(intake.accept("parcel", parcel(1), once=once(1)))
     )
     first.start()
-    inside.wait(5)
+    inside.wait(60)
     with pytest.raises(TemporaryError, match="still being written"):
         intake.accept("parcel", parcel(1), once=once(1))
     go_on.set()

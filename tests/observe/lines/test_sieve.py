@@ -26,7 +26,7 @@ def sieve(**options: int) -> Sieve:
 
 def look(made: Sieve, *texts: str, t_s: float = NOW_S, source: str = "/var/log/app") -> Observation:
     made.begin(t_s)
-    made.take_texts(list(texts), entity="n1", source=source, now_s=t_s)
+    made.take_texts(list(texts), [0] * len(texts), entity="n1", source=source, now_s=t_s)
     return made.taken()
 
 
@@ -131,9 +131,10 @@ def test_a_look_knows_when_it_has_enough() -> None:
     made = sieve(at_most=10)
     made.begin(NOW_S)
 
-    made.take_texts([f"line {'xyz'[i % 3]}" for i in range(9)], entity="n", source="s", now_s=NOW_S)
+    texts = [f"line {'xyz'[i % 3]}" for i in range(9)]
+    made.take_texts(texts, [0] * 9, entity="n", source="s", now_s=NOW_S)
     assert not made.full
-    made.take_texts(["one more"], entity="n", source="s", now_s=NOW_S)
+    made.take_texts(["one more"], [0], entity="n", source="s", now_s=NOW_S)
 
     assert made.full
 

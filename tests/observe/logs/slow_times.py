@@ -16,12 +16,13 @@ _CODES = {
     "k": r" ?(?P<month>\d\d?)", "b": rf"(?P<name>(?i:{'|'.join(MONTHS)}))", "a": r"[A-Za-z]{3,}",
     "l": r"[A-Za-z]*", "p": r"(?P<half>[AaPp][Mm])", "F": r"(?:[.,](?P<fraction>\d+))?",
     "z": r"(?P<zone>Z|[+-]\d\d:\d\d)", "o": r"(?P<zone>[+-]\d{4})", "Z": _ANY_ZONE,
+    "E": r"(?P<any>\d{10,19})(?:\.(?P<part>\d+))?",
     "s": r"(?P<any>\d{1,19})(?:\.(?P<part>\d+))?", "r": r"(?P<any>\d{1,19})\.(?P<part>\d+)",
     "A": r"(?P<any>\d{1,19})", "Q": r"(?P<any>\d{16,19})", "L": r"(?P<ms>\d{1,19})",
     "U": r"(?P<us>\d{1,19})", "N": r"(?P<ns>\d{1,19})", "n": r"\d+", "x": r"[^ \t]+",
     "w": r"[ \t]*", "W": r"[ \t]+", "D": r"(?!\d)", ">": r"(?P<text>)", "%": "%",
 }  # fmt: skip
-_PREFIX = re.compile(r" {0,3}(?:\d+: |\[[^\]]{0,22}\d\](?:<[^>]*>)?: ?)")
+_PREFIX = re.compile(r"(?>(?:\x1b\[[\d;]*m)*)(?: {0,3}(?:\d+: |\[[^\]]{0,22}\d\](?:<[^>]*>)?: ?))?")
 LAST_NS = 2**63 - 1
 
 
@@ -68,6 +69,8 @@ def _moment(said: dict[str, str | None], now_s: float) -> int | None:
             return _bounded(int(str(said[name])) * unit)
     if said.get("any"):
         return _epoch(int(str(said["any"])), said.get("part"))
+    if not said.keys() & {"name", "month"}:
+        return _in_year({**said, "month": "1", "day": "1"}, 1970)
     limit = datetime.fromtimestamp(int(now_s), UTC) + timedelta(days=7)
     if said.get("year") or said.get("short"):
         return _in_year(said, _year(said))

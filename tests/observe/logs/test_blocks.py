@@ -292,6 +292,28 @@ def test_a_packed_log_that_is_cut_gives_what_it_has_and_says_so(kind: str) -> No
     assert "a stream" in tally.notes[0]
 
 
+def test_where_nothing_can_be_unpacked_it_is_said_and_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no /proc here")
+
+    monkeypatch.setattr(cramjam, "File", refuse)
+    tally = Tally()
+
+    assert entries(PACKERS["zst"](at(1)), tally=tally) == []
+    (note,) = tally.notes
+    assert "no /proc here" in note
+
+
+@pytest.mark.parametrize("head", [b"PK\x03\x04", b"\x04\x22\x4d\x18"])
+def test_a_packing_that_is_not_known_is_said_and_not_read_as_lines(head: bytes) -> None:
+    tally = Tally()
+
+    assert entries(head + b"\x00rest\n", tally=tally) == []
+    assert "unpack it first" in tally.notes[0]
+
+
 @pytest.mark.parametrize("kind", ["gz", "zst"])
 def test_a_bomb_costs_time_and_no_memory(kind: str) -> None:
     packed = PACKERS[kind](b"0" * (100 * MIB))
@@ -337,6 +359,22 @@ def test_nul_bytes_and_broken_utf8_are_kept_and_counted() -> None:
 
     assert [row[2] for row in seen] == data.splitlines()
     assert (tally.nul, tally.undecodable) == (1, 1)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("block_bytes", [7, MIB])
+def test_what_windows_writes_is_read_as_any_other_text(encoding: str, block_bytes: int) -> None:
+    plain = at(1, "caf\u00e9") + at(2, "b")
+    mark = "\ufeff" if encoding == "utf-16-be" else ""  # the others put one there themselves
+    written = (mark + plain.decode().replace("\n", "\r\n")).encode(encoding)
+
+    assert entries(written, block_bytes=block_bytes) == entries(plain)
+
+
+def test_half_a_character_at_the_end_is_not_lost_in_silence() -> None:
+    written = at(1, "b").decode().rstrip().encode("utf-16") + b"\x00"
+
+    assert texts(written) == [at(1, "b").rstrip() + "\ufffd".encode()]
 
 
 def test_binary_junk_is_read_without_a_fault_and_in_bounded_pieces() -> None:

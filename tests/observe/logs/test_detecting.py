@@ -32,6 +32,19 @@ def test_strict_takes_what_reads_most_lines_and_gives_the_rest_to_others() -> No
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
+        (b"00:12:01 x\n", "clock"),
+        (b"[00:12:01] x\n", "clock-bracketed"),
+        (b"1748736001 x\n", "epoch"),
+    ],
+)
+def test_numbers_are_times_only_where_most_lines_begin_with_one(line: bytes, expected: str) -> None:
+    assert name(line * 2 + b"loss 0.5\n", Mode.STRICT) == expected
+    assert name(line + b"loss 0.5\nloss 0.4\n", Mode.STRICT) == "none"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
         (b'{"log":"x\\n","stream":"stdout","time":"2025-06-01T00:00:01Z"}', "docker-json"),
         (b"2025-06-01T00:00:01Z stderr F x", "cri"),
         (b"2025-06-01T00:00:01Z x", "rfc3339-ahead"),

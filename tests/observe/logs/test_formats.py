@@ -64,6 +64,27 @@ EXAMPLES = [  # format, line, nanoseconds after that day began: strict, compat (
     ("logfmt-t", "t=2025-06-01T00:00:01Z lvl=info", S, None),
     ("access-log", '1.2.3.4 - - [01/Jun/2025:02:00:01 +0200] "GET / "', S, None),
     ("epoch", "1748736001000000 x", S, None),
+    ("epoch", "1748736001.5 x", S + S // 2, None),
+    ("epoch", "1748736001 x", S, None),
+    ("epoch-bracketed", "[1748736001] x", S, None),
+    ("us-half-day", "6/1/2025 12:00:01 AM x", S, None),
+    ("level-first", "WARN  2025-06-01 00:00:01,5 x", S + S // 2, None),
+    ("level-first-bar", "INFO | 2025-06-01 00:00:01 | x", S, None),
+    ("cassandra", "INFO  [main] 2025-06-01 00:00:01,250 x", S + 250_000_000, None),
+    ("java", "Jun 01, 2025 12:00:01 AM org.x", S, None),
+    ("spark", "25/06/01 00:00:01 ERROR x", S, None),
+    ("mysql-5", "250601  0:00:01 [ERROR] x", S, None),
+    ("rabbitmq-3", "=INFO REPORT==== 1-Jun-2025::00:00:01 ===", S, None),
+    ("mail", "Sun, 01 Jun 2025 02:00:01 +0200 x", S, None),
+    ("dots", "01.06.2025 00:00:01 x", S, None),
+    ("iso-dashed", "2025-06-01_00:00:01.5 x", S + S // 2, None),
+    ("compact", "20250601 00:00:01.5 x", S + S // 2, None),
+    ("compact-t", "20250601T020001+0200 x", S, None),
+    ("json-date", '{"t":{"$date":"2025-06-01T00:00:01.5+00:00"}}', S + S // 2, None),
+    ("logfmt-time-bare", "time=2025-06-01T00:00:01.5Z level=x", S + S // 2, None),
+    ("rfc3339", "\x1b[2m2025-06-01T00:00:01Z\x1b[0m \x1b[32mINFO\x1b[0m x", S, None),
+    ("clock", "00:00:01.5 [main] x", S + S // 2 - JUNE_1, None),
+    ("clock-bracketed", "[00:00:01] x", S - JUNE_1, None),
 ]
 
 
@@ -113,7 +134,8 @@ def test_seconds_since_the_machine_started_count_from_then() -> None:
 
 
 @pytest.mark.parametrize(
-    "prefix", ["[rank3]: ", "[default0]:", "3: ", "  12: ", "[1,0]<stdout>:", "[rank11]:"]
+    "prefix",
+    ["\x1b[1;32m", "[rank3]: ", "[default0]:", "3: ", "  12: ", "[1,0]<stdout>:", "[rank11]:"],
 )
 def test_a_rank_before_the_time_is_gone_over_in_strict_mode_only(prefix: str) -> None:
     line = f"{prefix}2025-06-01 00:00:01,5 step".encode()
@@ -159,7 +181,21 @@ def test_what_is_no_moment_is_no_time(line: str) -> None:
 PIECES = st.one_of(
     st.sampled_from([line for _, line, _, _ in EXAMPLES]),
     st.sampled_from(
-        ["[rank1]: ", "3: ", "Z", " Z", "+00", " +01:30", " -0730", "-07", ",", ".5", " "]
+        [
+            "\x1b[2m",
+            "\x1b[",
+            "[rank1]: ",
+            "3: ",
+            "Z",
+            " Z",
+            "+00",
+            " +01:30",
+            " -0730",
+            "-07",
+            ",",
+            ".5",
+            " ",
+        ]
     ),
     st.text("0123456789-:T ./[]\t", max_size=6),
 )

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -18,13 +20,14 @@ def write(path: Path, data: bytes = b"x\n") -> Path:
 def test_a_folder_gives_its_logs_and_says_what_it_left_out(tmp_path: Path) -> None:
     log = write(tmp_path / "a" / "app.log")
     write(tmp_path / "a" / "model.bin")
-    write(tmp_path / "a" / "core.log", bytes(range(256)) * 20)
+    write(tmp_path / "a" / "core.log", hashlib.shake_128(b"x").digest(5000))
     packed = write(tmp_path / "b" / "old.log.gz", gzip.compress(b"x\n"))
+    wide = write(tmp_path / "b" / "windows.log", "x\n".encode("utf-16"))
     (tmp_path / "b" / "loop").symlink_to(tmp_path)
 
     found = streams_of([tmp_path])
 
-    assert [files for _, files in found.streams] == [(log,), (packed,)]
+    assert [files for _, files in found.streams] == [(log,), (packed,), (wide,)]
     left = {Path(path).name: why for path, why in found.skipped.items()}
     assert left == {"model.bin": "it is not called like a log", "core.log": "it is not text"}
 
@@ -78,3 +81,16 @@ def test_the_first_line_of_syslog_tells_the_host(line: bytes, host: str, tmp_pat
     stream = stream_of(write(tmp_path / "syslog", line))
 
     assert (stream.attributes.get("host", ""), stream.entity) == (host, host)
+
+
+def test_what_a_pipe_says_is_left_to_its_reader(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    line = b"Jan  5 08:00:00 n07 kernel: it begins\n"
+    end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(end, line)
+        assert stream_of(pipe).entity == ""
+        assert os.read(end, 100) == line
+    finally:
+        os.close(end)

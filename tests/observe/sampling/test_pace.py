@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from patience import until
 from steward.errors import StewardError
 from steward.model.event import Availability, Observation
 from steward.model.layout import Block, Layout
@@ -159,21 +160,19 @@ def test_the_pace_is_kept_and_a_slow_reading_costs_the_ticks_that_it_took() -> N
         return [1.0, 2.0]
 
     pace = Pace([Meter(read)], every_s=0.1)
+    track = pace.tracks["meter"]
     pace.start()
     pace.start()  # a second start changes nothing
-    time.sleep(0.25)
+    until(lambda: track.stats.ticks >= 3)
+    missed = track.stats.missed
     slow.set()
-    time.sleep(0.85)
+    until(lambda: track.stats.missed >= missed + 2)
     pace.stop()
-    track = pace.tracks["meter"]
     times = [t for frame in track.drain()[0] for t in frame["t_s"].to_list()]
 
-    assert track.stats.missed >= 2
     assert 0 < track.stats.missed_share < 1
     assert len(times) == track.stats.ticks
     assert times == sorted(times)
-    off = np.array(times[1:3]) % 0.1
-    assert np.minimum(off, 0.1 - off).max() < 0.05  # nodes sample at the same moments
 
 
 def test_one_that_hangs_keeps_its_thread_and_the_others_go_on(
@@ -192,19 +191,17 @@ def test_one_that_hangs_keeps_its_thread_and_the_others_go_on(
     pace = Pace([stuck, sound], every_s=0.05)
 
     pace.start()
-    time.sleep(0.3)
+    until(lambda: pace.tracks["meter"].is_reading)
+    time.sleep(0.3)  # longer than a reading may take
     before = pace.tracks["sound"].stats.ticks
     pace.start()  # whoever looks next sees that the first one hangs
-    time.sleep(0.3)
-    meanwhile = pace.tracks["sound"].stats.ticks
+    until(lambda: pace.tracks["sound"].stats.ticks >= 2)
     gate.set()
-    time.sleep(0.3)
+    until(lambda: pace.tracks["meter"].stats.ticks >= 2)  # it came back, in a thread of its own
     pace.stop()
     pace.start()  # stopped is stopped
 
     assert before == 0
-    assert meanwhile >= 2
-    assert pace.tracks["meter"].stats.ticks >= 2  # it came back, in a thread of its own
     assert len(readers) == 1  # the thread that came back leaves the other one alone
 
 
@@ -212,17 +209,17 @@ def test_a_look_brings_all_ticks_since_the_last_one_in_our_words() -> None:
     watch = Watch([Meter(lambda: [50.0, 2000.0])], sample_every_s=0.05)
 
     first, _ = watch.look(time.time())
-    time.sleep(0.3)
+    fetched = sum(table.height for table in first.tables)
+    until(lambda: watch.pace["meter"].ticks >= fetched + 3)
     second, faults = watch.look(time.time())
     watch.stop()
 
     assert faults == ()
-    assert [table.height for table in first.tables] == [1]
+    assert fetched >= 1
     (table,) = second.tables
     assert table.height >= 3
     assert table["gpu.busy_share"].to_list() == [0.5] * table.height
     assert table["gpu.power_watts"].to_list() == [2.0] * table.height
-    assert watch.pace["meter"].ticks >= 4
 
 
 def test_silence_is_a_gap_for_all_but_jobs() -> None:
@@ -314,7 +311,7 @@ def test_a_reading_that_does_not_end_is_told_once_and_so_is_its_end(
     hanging = threading.Thread(target=pace.tick, args=(5.0,))
     hanging.start()
     begun.wait(30)
-    time.sleep(0.1)
+    time.sleep(0.1)  # longer than a reading may take
     told = [pace.drain()[1], pace.drain()[1]]
     pace.tick(6.0)  # another thread finds it taken, and leaves it alone
     gate.set()
@@ -335,13 +332,16 @@ def test_a_slow_first_reading_does_not_move_the_beat() -> None:
         return [1.0, 2.0]
 
     pace = Pace([Meter(read)], every_s=0.2)
-    pace.start()
-    time.sleep(0.9)
-    pace.stop()
-    times = np.array([t for frame in pace.tracks["meter"].drain()[0] for t in frame["t_s"]])
+    times: list[float] = []
 
-    off = times[1:] % 0.2
-    assert np.median(np.minimum(off, 0.2 - off)) < 0.04
+    def on_the_beat() -> bool:
+        times.extend(t for frame in pace.tracks["meter"].drain()[0] for t in frame["t_s"])
+        off = np.array(times[1:][-4:]) % 0.2
+        return len(off) == 4 and bool(np.median(np.minimum(off, 0.2 - off)) < 0.04)
+
+    pace.start()
+    until(on_the_beat)  # a busy machine is late at times, but not at most of them
+    pace.stop()
 
 
 def test_the_end_waits_for_no_reading_and_nobody_is_read_after_it(
@@ -371,7 +371,7 @@ def test_the_end_waits_for_no_reading_and_nobody_is_read_after_it(
     gate.set()
     time.sleep(0.1)
 
-    assert took_s < 5.0  # and not two periods of a minute
+    assert took_s < 50.0  # and not two periods of a minute
     assert not read_late.is_set()
 
 
@@ -383,9 +383,10 @@ def test_the_first_look_waits_for_nobody_behind_one_that_hangs(
     gate = threading.Event()
     stuck, sound = Meter(lambda: [1.0] if gate.wait(30) else []), Meter(lambda: [50.0, 2.0])
     sound.name = "sound"
-    watch = Watch([stuck, sound], sample_every_s=0.02, timeout_s=1.0)
+    watch = Watch([stuck, sound], sample_every_s=0.02, timeout_s=3.0)
 
     seen, faults = watch.look(time.time())
+    watch.timeout_s = 100.0
     before_s = time.monotonic()
     watch.look(time.time())  # it is known to hang: not waited for again
     watch.close()
@@ -394,18 +395,18 @@ def test_the_first_look_waits_for_nobody_behind_one_that_hangs(
 
     assert [table["gpu.busy_share"][0] for table in seen.tables] == [0.5]
     assert [fault.where for fault in faults] == ["collector meter"]
-    assert took_s < 0.95
+    assert took_s < 50.0
 
 
 def test_a_watch_that_is_stopped_before_it_began_says_nothing_and_waits_for_nobody() -> None:
-    watch = Watch([Meter(lambda: [1.0, 2.0])], timeout_s=5.0)
+    watch = Watch([Meter(lambda: [1.0, 2.0])], timeout_s=100.0)
 
     watch.stop()
     before_s = time.monotonic()
     seen, faults = watch.look(1.0)
 
     assert (seen.tables, faults) == ((), ())
-    assert time.monotonic() - before_s < 4.0
+    assert time.monotonic() - before_s < 50.0
 
 
 def test_a_look_that_fails_does_not_take_the_samples_with_it() -> None:
@@ -441,17 +442,18 @@ def test_the_beat_does_not_follow_a_clock_that_jumps(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module.time, "time", lambda: real() + shift_s[0])
     pace = Pace([Meter(lambda: [1.0, 2.0])], every_s=0.02)
 
-    pace.start()
-    time.sleep(0.2)
-    shift_s[0] = 3600.0
-    time.sleep(0.2)
-    shift_s[0] = -3600.0
-    time.sleep(0.2)
-    pace.stop()
-    stats = pace.tracks["meter"].stats
+    track = pace.tracks["meter"]
 
-    assert 20 <= stats.ticks <= 35  # neither a burst nor a silence
-    assert stats.worst_late_s < 1.0
+    began_s = time.monotonic()
+    pace.start()
+    for shift_s[0] in (0.0, 3600.0, -3600.0):
+        enough = track.stats.ticks + 5
+        until(lambda least=enough: track.stats.ticks >= least)  # no silence
+    took_s = time.monotonic() - began_s
+    pace.stop()
+
+    assert track.stats.ticks + track.stats.missed <= took_s / 0.02 + 3  # no burst
+    assert track.stats.worst_late_s < 1000.0
 
 
 def test_ten_thousand_entities_are_fetched_while_they_are_read() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -52,11 +51,9 @@ def test_it_is_ended_when_nobody_wants_it_or_it_takes_too_long(tmp_path: Path, h
     stop = threading.Event()
     if how == "stopped":
         stop.set()
-    began_s = time.monotonic()
 
     in_process(task(tmp_path), heard.append, stop, longest_s=0.0)
 
-    assert time.monotonic() - began_s < 20
     assert active_children() == []
     ended = [Refused(problem="took too long and was ended", hint="take fewer jobs or policies")]
     assert heard == ([] if how == "stopped" else ended)

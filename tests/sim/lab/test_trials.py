@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,16 @@ from steward.model.machines import MachineChange, Machines, machines_of
 from steward.model.replay import Replay
 from steward.model.trace import Trace, trace_of
 from steward.sim.lab.settings import LabSettings
-from steward.sim.lab.trials import Base, Cache, Failed, Judged, Trial, run_trials, runnable
+from steward.sim.lab.trials import (
+    Base,
+    Cache,
+    Failed,
+    Judged,
+    Trial,
+    run_trials,
+    runnable,
+    workers,
+)
 from steward.sim.lab.trials.cache import base_digest, default_folder, digest_of
 from steward.sim.lab.trials.packed import DamagedError, pack, unpack
 from steward.sim.lab.trials.trial import busiest_day, run_trial
@@ -264,14 +273,23 @@ def test_processes_and_one_process_agree_and_tell_as_they_go() -> None:
     assert cores() >= 1
 
 
-def test_without_dask_it_is_said_what_to_install() -> None:
-    if find_spec("dask") is not None:
-        pytest.skip("dask is an extra, and it is installed here")
+def test_without_dask_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask", None)
 
     with pytest.raises(StewardError, match="dask is not installed") as caught:
         run_trials(BASE, [FIFO], scheduler="tcp://nowhere:1")
 
     assert "steward[scale]" in caught.value.hint
+
+
+def test_a_dask_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="dask is an extra")
+    monkeypatch.setattr(workers, "ANSWERS_WITHIN_S", 0.2)
+
+    with pytest.raises(StewardError, match="no Dask scheduler answers at 'tcp://127") as caught:
+        run_trials(BASE, [FIFO], scheduler="tcp://127.0.0.1:9")
+
+    assert caught.value.where == "--scheduler"
 
 
 def test_the_day_that_is_drawn_is_the_one_with_most_work_left_over() -> None:

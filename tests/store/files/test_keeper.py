@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factories import samples
+from patience import until
 from steward.errors import StewardError
 from steward.model.frame import Frame
 from steward.store.files.keeper import Keeper
@@ -234,6 +235,7 @@ def test_reading_during_compaction_always_gives_all_rows(tmp_path: Path) -> None
 
         reader = threading.Thread(target=read)
         reader.start()
+        until(lambda: counts)
         for turn in range(25):
             telemetry.append(samples(T0 + 10 + turn, {"a": {BUSY: 0.5}}))
             telemetry.flush()
@@ -241,7 +243,6 @@ def test_reading_during_compaction_always_gives_all_rows(tmp_path: Path) -> None
         stop.set()
         reader.join()
 
-    assert counts
     assert set(counts) == {2}
 
 
@@ -290,3 +291,16 @@ def everything_after(
                 telemetry.append(samples(t_s, {entity: values}))
     with closing(telemetry):
         return everything(telemetry)
+
+
+def test_who_only_reads_leaves_the_folder_as_it_is(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+    (tmp_path / ".lock").unlink()
+    (files(tmp_path)[0].parent / "half.parquet.tmp").touch()
+    before = files(tmp_path, "*")
+
+    with closing(Telemetry(tmp_path, keep_days=None)) as telemetry:
+        kept(telemetry, LATER)
+
+        assert everything(telemetry).height == 8
+    assert files(tmp_path, "*") == before

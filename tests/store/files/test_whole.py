@@ -41,7 +41,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
 
     with whole_file(pipe) as file:
         file.write(b"found")
-    reader.join(timeout=10)
+    reader.join(timeout=60)
 
     assert read == [b"found"]
     assert pipe.is_fifo()

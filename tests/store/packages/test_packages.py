@@ -385,7 +385,7 @@ def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
         (lambda: b"hello", "no package"),
         (lambda: gzip.compress(b"hello" * 500), "no package"),
         (lambda: tar_of(GOOD), "does not begin with"),
-        (lambda: tar_of(("manifest.json", b"{}")), "not one of ours"),
+        (lambda: tar_of(("manifest.json", b"{}")), "not one of ours: 'format' is missing"),
         (lambda: tar_of(("manifest.json", b"[" * 100_000)), "not one of ours"),
         (lambda: tar_of(("manifest.json", b"\xff\xfe")), "not one of ours"),
         (lambda: tar_of(("manifest.json", manifest_of(format=2))), "format 2"),
@@ -393,6 +393,10 @@ def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
         (lambda: tar_of(("manifest.json", manifest_of(version="new"))), "not a version"),
         (lambda: tar_of(("manifest.json", manifest_of(GOOD))), "not in it"),
         (lambda: tar_of(("manifest.json", manifest_of()), GOOD), "not in its manifest"),
+        (
+            lambda: tar_of(("manifest.json", manifest_of(GOOD)), ("rules/../../x", b"")),
+            r"wants to write to 'rules/../../x'",
+        ),
         (lambda: tar_of(("manifest.json", manifest_of(GOOD)), GOOD, GOOD), "in it twice"),
         (lambda: tar_of(("manifest.json", manifest_of(GOOD, GOOD)), GOOD), "two files"),
         (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 from factories import samples
 from steward.errors import StewardError
 from steward.store.query import Query, is_sql, parse
+from steward.store.query.pieces import pieces
 from steward.store.telemetry import Telemetry
 
 T0 = 1_700_000_000.0 // 300 * 300
@@ -39,6 +43,10 @@ def answer(folder: Path, text: str) -> list[tuple[object, ...]]:
         (f"mean({BUSY})", [(0.5,)]),
         (f"mean({BUSY}) by node", [("n1", 0.5), ("n2", 0.5)]),
         (f"max({BUSY}), min({BUSY}) by entity top 1", [("n1/gpu0", 1.0, 0.0)]),
+        (f"max({BUSY}) by entity bottom 1", [("n2/gpu0", 0.5)]),
+        (f"sum({BUSY}), count({BUSY}) from {T0 + 3} to {T0 + 307} where node = n1", [(7.0, 304)]),
+        (f"max({BUSY}), min({BUSY}) by entity since 302s top 1", [("n1/gpu0", 1.0, 0.0)]),
+        ("count(entity) where kind = gpu", [(1200,)]),
         (
             f'mean({BUSY}) every 5m where entity ~ "n1/*"',
             [(T0, 0.0), (T0 + 300, 1.0)],
@@ -58,17 +66,58 @@ def test_a_question_is_answered(
 
 
 def test_the_coarsest_tier_that_can_tell_is_asked() -> None:
-    def table(text: str) -> str:
-        return parse(text).sql(0.0).partition(" FROM ")[2].split()[0]
+    def tables(text: str) -> list[str]:
+        return re.findall(r"FROM (\w+)", parse(text).sql(10_000_000.0))
 
-    assert table(f"mean({BUSY}) every 10m") == "telemetry_5m"
-    assert table(f"max({BUSY}) by node every 1m") == "telemetry_10s"
-    assert table(f"p95({BUSY}) every 5m") == "telemetry"
-    assert table(f"mean({BUSY}) by job every 5m") == "telemetry"
-    assert table(f"mean({BUSY}) every 7s") == "telemetry"
-    assert table(f"mean({BUSY}) every 5m from 600 to 900") == "telemetry_5m"
-    assert table(f"mean({BUSY}) every 5m from 600 to 910") == "telemetry_10s"
-    assert table(f"mean({BUSY}) every 5m from 600 to 911") == "telemetry"
+    assert tables(f"mean({BUSY}) every 10m") == ["telemetry_5m"]
+    assert tables(f"mean({BUSY}) by entity bottom 10") == ["telemetry_5m"]
+    assert tables(f"max({BUSY}) by node every 1m") == ["telemetry_10s"]
+    assert tables(f"p95({BUSY}) every 5m") == ["telemetry"]
+    assert tables(f"mean({BUSY}) by job every 5m") == ["telemetry"]
+    assert tables(f"mean({BUSY}) every 7s") == ["telemetry"]
+    assert tables("count(entity)") == ["telemetry"]
+    assert tables(f"mean({BUSY}) every 5m from 600 to 900") == ["telemetry_5m"]
+
+
+def test_only_the_ends_of_a_time_are_read_from_samples() -> None:
+    def tables(text: str) -> list[str]:
+        return re.findall(r"FROM (\w+)", parse(text).sql(10_000_000.0))
+
+    assert tables(f"mean({BUSY}) every 5m from 600 to 911") == ["telemetry_5m", "telemetry"]
+    assert tables(f"mean({BUSY}) by entity since 1d") == ["telemetry_5m", "telemetry"]
+    assert tables(f"mean({BUSY}) from 601 to 911") == ["telemetry_10s", "telemetry", "telemetry"]
+    assert tables(f"mean({BUSY}) from 601 to 609") == ["telemetry"]
+
+
+@given(
+    from_s=st.floats(0, 2_000),
+    takes_s=st.floats(1, 2_000),
+    every_s=st.sampled_from([None, 7.0, 10.0, 300.0]),
+)
+def test_pieces_are_the_whole_time_and_nothing_twice(
+    from_s: float, takes_s: float, every_s: float | None
+) -> None:
+    found = sorted(pieces(from_s, from_s + takes_s, every_s=every_s), key=lambda each: each.from_s)
+
+    assert found[0].from_s == from_s
+    assert found[-1].to_s == from_s + takes_s
+    assert all(a.to_s == b.from_s for a, b in pairwise(found))
+    for tier, time_s in [(p.tier, t_s) for p in found if p.tier for t_s in (p.from_s, p.to_s)]:
+        assert time_s % tier.step_s == 0
+
+
+def test_what_is_left_of_samples_that_are_gone_is_told_by_the_tier(folder: Path) -> None:
+    with closing(Telemetry(folder / "telemetry")) as telemetry:
+        telemetry.table.keeper.compact_all()
+    for day in (folder / "telemetry").glob("date=*"):
+        shutil.rmtree(day)
+    asked = parse(f"count({BUSY}) from {T0 + 3} to {T0 + 601} where node = n2")
+
+    with Query(folder, from_s=T0 + 3, to_s=T0 + 601) as query:
+        query.expect(asked.metrics)
+        rows = query.ask(asked.sql(0.0)).rows
+
+    assert rows == [(300,)]
 
 
 @pytest.mark.parametrize("ends_s", [400, 410, 411, 600])
@@ -109,6 +158,7 @@ def test_since_begins_with_a_whole_step_whatever_is_worked_out(folder: Path) -> 
         ("mean(x) top 0", 13, "is no number of rows"),
         ("mean(x) top -3", 13, "is no number of rows"),
         ("mean(x) top 1.5", 13, "is no number of rows"),
+        ("mean(x) top 3 bottom 3", 15, "either top or bottom"),
         ("mean(x) every 1m every 2m", 18, "is there twice"),
         ("mean(entity)", 6, "is a text"),
         ("", 1, "is expected"),

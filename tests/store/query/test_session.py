@@ -258,7 +258,7 @@ def test_files_that_compaction_replaces_meanwhile_are_found_again(
 
 
 def test_an_answer_that_cannot_be_written_is_told(folder: Path) -> None:
-    with Query(folder) as query, pytest.raises(StewardError, match="cannot be kept"):
+    with Query(folder) as query, pytest.raises(StewardError, match="the answer cannot be written"):
         query.save("SELECT 1", folder / "none" / "x.csv")
 
 

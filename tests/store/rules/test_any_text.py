@@ -27,7 +27,7 @@ PIECES = [
 
 
 @given(st.text(max_size=200), st.booleans())
-def test_any_text(text: str, lenient: bool) -> None:  # noqa: FBT001 - hypothesis gives it
+def test_any_text_gives_rules_or_faults(text: str, lenient: bool) -> None:  # noqa: FBT001 - hypothesis gives it
     must_hold(examine_text(text, file="f", lenient=lenient))
 
 
@@ -41,7 +41,7 @@ def test_any_text(text: str, lenient: bool) -> None:  # noqa: FBT001 - hypothesi
     ),
     st.booleans(),
 )
-def test_a_rule_file_with_anything_put_in_or_cut_out(
+def test_a_rule_file_with_anything_put_in_or_cut_out_gives_rules_or_faults(
     text: str,
     changes: list[tuple[float, int, str]],
     lenient: bool,  # noqa: FBT001
@@ -80,7 +80,7 @@ def written_by_shape(name: str, depth: int) -> st.SearchStrategy[str]:
 
 @settings(max_examples=80)
 @given(written_by_shape("root", 5))
-def test_a_file_of_the_right_keys_with_any_values(rule: str) -> None:
+def test_a_file_of_the_right_keys_with_any_values_gives_rules_or_faults(rule: str) -> None:
     must_hold(
         examine_text(f"rules: [{{cre: {{id: STW-1}}, rule: {rule}}}]", file="f", lenient=True)
     )

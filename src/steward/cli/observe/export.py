@@ -126,7 +126,7 @@ def _opened(data: Path) -> Iterator[Telemetry]:
     if not folder.is_dir():
         hint = "name the folder that `steward observe record --out` or `steward up` wrote"
         raise StewardError("there is no telemetry here", where=str(data), hint=hint)
-    telemetry = Telemetry(folder)
+    telemetry = Telemetry(folder, keep_days=None)
     try:
         yield telemetry
         print_warnings(telemetry.damage())
@@ -185,10 +185,21 @@ def _send(
     from steward.observe.exporting import export_sent
 
     to, token_file, ca = way
+    if to == "-":
+        raise StewardError(
+            f"{format_} goes to an address", where="--to", hint="write --to http://HOST:PORT/PATH"
+        )
     token = token_file.read_text(encoding="utf-8").strip() if token_file else ""
     endpoint = Endpoint(url=to, token=token, ca=str(ca or ""))
     with _counting() as progress:
-        done = export_sent(telemetry, choice, endpoint=endpoint, format_=format_, progress=progress)
+        done = export_sent(
+            telemetry,
+            choice,
+            endpoint=endpoint,
+            format_=format_,
+            progress=progress,
+            trouble=print_note,
+        )
     if as_json:
         print_json(done)
     else:
@@ -196,6 +207,7 @@ def _send(
             [
                 f"sent {number(done.sent)} samples to {to}",
                 f"  refused {number(done.refused)}, given up {number(done.given_up)}",
+                *(["  nothing after that was tried"] if done.given_up else []),
                 *([f"  last fault: {done.last_fault}"] if done.last_fault else []),
             ]
         )
@@ -225,8 +237,15 @@ def _file(to: str) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with whole_file(Path(to)) as file:
-        yield file
+    try:
+        with whole_file(Path(to)) as file:
+            yield file
+    except OSError as fault:
+        raise StewardError(
+            f"cannot be written: {fault.strerror or fault}",
+            where=to,
+            hint="name a file with --to in a folder that is there, has room, and may be written to",
+        ) from fault
 
 
 @contextmanager

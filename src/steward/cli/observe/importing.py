@@ -145,7 +145,8 @@ def _show(imported: Imported) -> None:
         lines.append(f"  unknown, kept in other/: {', '.join(imported.unknown)}"[:500])
     if imported.text:
         lines.append(f"  without numbers, left out: {', '.join(imported.text)}"[:500])
-    print_lines([*lines, f"all of it is in {imported.out}"])
+    what = "what could be read" if imported.bad else "all of it"
+    print_lines([*lines, f"{what} is in {imported.out}"])
     print_warnings(
         f"{count} times: {reason} ({'; '.join(imported.examples.get(reason, ()))})"
         for reason, count in imported.bad.items()

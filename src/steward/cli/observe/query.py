@@ -67,18 +67,20 @@ def query(  # noqa: PLR0913 - a command's options are its parameters
     Tables: telemetry, telemetry_10s, telemetry_5m, other, logs, spans, events. The folder is only
     read, and nothing outside it can be. Samples that were not flushed yet are not seen.
     """
-    from steward.store.query import Limits, Query, is_sql, parse
+    from steward.store.query import Expression, Limits, Query, is_sql, parse
 
     folder = _folder(data, config)
     limits = Limits(memory_bytes=memory_mib << 20, timeout_s=timeout_s)
     with Query(folder, limits=limits) as whole:
         newest_s = whole.newest_s() if since or not is_sql(question) else 0.0
-    expression = None if is_sql(question) else parse(question)
-    from_s, to_s = (0.0, float("inf")) if expression is None else expression.time(newest_s)
+    expression = Expression() if is_sql(question) else parse(question)
     if since:
-        from_s = max(from_s, newest_s - _seconds(since))
+        since_s = _seconds(since)
+        expression.since_s = min(since_s, expression.since_s or since_s)
+    from_s, to_s = expression.time(newest_s)
     with Query(folder, from_s=from_s, to_s=to_s, limits=limits) as asked:
-        sql = question if expression is None else expression.sql(newest_s)
+        asked.expect(expression.metrics)
+        sql = question if is_sql(question) else expression.sql(newest_s)
         if out is not None:
             print_note(f"{asked.save(sql, out)} rows are in {out}")
         else:

@@ -72,8 +72,8 @@ def record(
     if every_s < FASTEST_S:
         hint = "sources change no faster; 100ms is the shortest that all of them follow"
         raise StewardError(f"{every} is less than 10 ms", where="--every", hint=hint)
-    _check_empty(out)
     chosen, left_out = _collectors(read_settings(config, None), collectors)
+    _check_empty(out)
     for why in left_out:
         print_note(why)
     recording = Recording(out, flush_every_s=FLUSH_S)

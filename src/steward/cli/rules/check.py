@@ -29,9 +29,10 @@ Lenient = Annotated[
 
 
 def check(paths: Paths, *, lenient: Lenient = False, as_json: Json = False) -> None:
-    """Say all that is wrong with rule files, with line and column, and what would help.
+    """Say all that is wrong with rule files, and what would help.
 
-    Exits 1 when a rule cannot be used. Advice never changes the exit status.
+    Every fault has file, line and column. Exits 1 when a rule cannot be used. Advice never changes
+    the exit status.
     """
     from steward.inspection.checking import check_rules
 

@@ -35,7 +35,7 @@ def examine(
     proof: Proof = False,
     as_json: Json = False,
 ) -> None:
-    """Run each rule over its own examples, and over those of all the others.
+    """Run each rule over its own examples and those of all others.
 
     A rule must fire on each test.log (or test.csv) and stay silent on each test-fp.log. Rules that
     fire on the examples of others are counted. Exits 1 when a rule does not do what it must.

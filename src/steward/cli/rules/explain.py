@@ -58,9 +58,10 @@ def explain(  # noqa: PLR0913 - a command's options are its parameters
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Say in words what a rule waits for, and with --on why it fires on a log or does not.
+    """Say in words what a rule waits for, and why it did not fire.
 
-    Exits 1 when there is a log and the rule does not fire on it.
+    With --on and --telemetry it says where each condition holds, and what stood in the way. Exits
+    1 when the rule does not fire on these.
     """
     from steward.inspection.explaining import explain as explained
 

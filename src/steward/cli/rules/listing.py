@@ -27,7 +27,7 @@ def list_rules(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List rules: our packs and what was installed, or those of --rules."""
+    """List our rules and what was installed, or those of --rules."""
     worst = severity_of(severity)
     chosen = choose(rules, store_folder(config, data))
     found = [

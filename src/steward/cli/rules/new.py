@@ -35,9 +35,10 @@ def new(
     rule_id: Id = None,
     as_json: Json = False,
 ) -> None:
-    """Make a folder with rule.yaml, test.log and test-fp.log that passes `steward rules test`.
+    """Make a folder with a rule and examples that pass its test.
 
-    With --from-log and --line, the pattern is that line with its numbers and names left open.
+    These are rule.yaml, test.log and test-fp.log; `steward rules test` is the test. With --from-log
+    and --line, the pattern is that line with its numbers and names left open.
     """
     from steward.inspection.drafting import Sample, draft
 

@@ -107,7 +107,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     """Run rules over logs and telemetry, and say what they find.
 
     Without --rules these are our packs and what was installed. Exits 1 when something at or above
-    --severity was found (without it: when anything was).
+    --severity was found (without it: when anything was), 0 when not, 2 when it could not look.
     """
     mode, worst = mode_of(compat=compat, strict=strict), severity_of(severity)
     form = form_for(format_, out, as_json=as_json)

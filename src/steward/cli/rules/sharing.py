@@ -13,11 +13,12 @@ from steward.cli.rules.options import store_folder
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
-    from steward.store.packages import Installation, PublicKey
+    from steward.store.packages import Installation, Packed, PublicKey
 
 __all__ = ["install", "pack", "packages", "remove"]
 
 ENDING = ".tar.gz"
+AT_NEXT_START = "a steward that runs now takes it up when it is started again"
 
 Folder = Annotated[
     Path | None, typer.Argument(metavar="DIR", help="The folder of rules, with their examples.")
@@ -73,7 +74,7 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     """
     from steward import __version__
     from steward.inspection.checking import sound_rules
-    from steward.store.packages import Wish, make_key, read_key
+    from steward.store.packages import Wish, read_key
     from steward.store.packages import pack as packed
 
     if key is not None and new_key is not None:
@@ -83,12 +84,8 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     if folder is not None:
         sound_rules([folder], lenient=False)  # before anything is written
     if new_key is not None:
-        public = make_key(new_key)
-        print_note(f"secret key: {new_key} (keep it safe, give it to nobody)")
-        print_note(f"public key: {public.text}")
+        _make_key(new_key, as_json=as_json and folder is None)
     if folder is None:
-        if as_json:
-            print_json({"key": str(new_key), "public": public.text})
         return
     used = key or new_key
     wish = Wish(
@@ -98,6 +95,20 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     )
     target = out or Path(f"{wish.name}-{wish.version}{ENDING}")
     made = packed(folder, target, wish, key=read_key(used) if used is not None else None)
+    _tell_packed(made, as_json=as_json)
+
+
+def _make_key(file: Path, *, as_json: bool) -> None:
+    from steward.store.packages import make_key
+
+    public = make_key(file)
+    print_note(f"secret key: {file} (keep it safe, give it to nobody)")
+    print_note(f"public key: {public.text}")
+    if as_json:
+        print_json({"key": str(file), "public": public.text})
+
+
+def _tell_packed(made: Packed, *, as_json: bool) -> None:
     signature = made.signature
     if as_json:
         print_json(
@@ -128,7 +139,7 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Check a package of rules from top to bottom, and put its rules into use.
+    """Check a package of rules, and put its rules into use.
 
     Nothing is written before all of it was checked: signature, paths, sizes, digests, every rule.
     """
@@ -167,10 +178,12 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
         )
     else:
         print_lines([_told(done, dry_run=dry_run)])
+        if not dry_run and done.done != "same":
+            print_note(AT_NEXT_START)
 
 
 def packages(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
-    """List the packages of rules that are in use, and whose keys are trusted."""
+    """List packages of rules in use, and whose keys are trusted."""
     from steward.store.packages import installed_packages, packages_folder, trusted_keys
 
     folder = packages_folder(store_folder(config, data))
@@ -221,6 +234,7 @@ def remove(
         print_json({"name": gone.name, "version": gone.version, "rules": len(gone.rules)})
     else:
         print_lines([f"{gone.name} {gone.version} and its {len(gone.rules)} rules are gone"])
+        print_note(AT_NEXT_START)
 
 
 def _public_key(given: str) -> PublicKey:

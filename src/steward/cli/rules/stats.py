@@ -24,10 +24,11 @@ _COLUMNS = (
 
 
 def stats(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
-    """Show what the journal says of each rule: fired, confirmed, undone, what its actions brought.
+    """Show how often each rule fired, and how often it was right.
 
-    The weight is the share of judged findings that were right, and its range. A rule that is wrong
-    more often than right is marked: retire it, or make it narrower.
+    The journal says what was fired, confirmed and undone, and what actions brought. The weight
+    is the share of judged findings that were right, and its range. A rule that is wrong more
+    often than right is marked: retire it, or make it narrower.
     """
     from steward.learn.rules import rule_stats
 

@@ -15,7 +15,7 @@ from steward.cli.output import clean, plain
 from steward.cli.words import log_time
 
 if TYPE_CHECKING:
-    from steward.inspection.feeding import Piece
+    from steward.inspection.feeding import Given
     from steward.inspection.running import Listeners
     from steward.model.rules import Hit, Rule
 
@@ -40,9 +40,9 @@ def reading() -> Iterator[Listeners]:
     shown_s = 0.0
     with Console(stderr=True).status(_first_words()) as status:
 
-        def piece(piece: Piece) -> None:
+        def piece(piece: Given) -> None:
             nonlocal size, shown_s
-            size += len(getattr(piece, "buffer", b""))
+            size += getattr(piece, "read_bytes", 0)
             if time.monotonic() - shown_s > _EVERY_S:
                 shown_s = time.monotonic()
                 status.update(f"{size / _MIB:,.0f} MiB read, {hits:,} hits")

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from steward.clients.bpf.programs.shared import Places
 from steward.clients.bpf.syscalls import Kernel, MapKind
 
-__all__ = ["Rows"]
+__all__ = ["HISTOGRAM", "Rows"]
+
+HISTOGRAM = ".histogram"  # how the name of a counter with many numbers ends
 
 Numbers = NDArray[np.uint64]
 Totals = NDArray[np.float64]
@@ -37,6 +39,8 @@ class Rows:
         self.groups: tuple[str, ...] = ()  # who has counters now, in order
         self.width = max(1, sum(counters.values()))
         self.columns = _columns(counters)
+        plain = sum(n for name, n in counters.items() if not name.endswith(HISTOGRAM))
+        self.plain, self.buckets = slice(0, plain), slice(plain, sum(counters.values()))
         self.count = slots
         self._kernel = kernel
         self._most = 16 * slots  # owners without a slot of their own are in the map too
@@ -89,11 +93,15 @@ class Rows:
         self.prepare({owner: known[owner] for owner in known.keys() - taken.keys()})
         self._arrange()
 
-    def totals(self) -> Totals:
-        """Return a row per group, in order of `groups`, and one for all together at the end."""
-        rows: Numbers = np.add.reduce(self._rows[:, : self._used], axis=0)
+    def totals(self, part: slice) -> Totals:
+        """Return a row per group, in order of `groups`, and one for all together at the end.
+
+        `part` is which of the columns: all that is touched has to come from memory anew, after the
+        work of others.
+        """
+        rows: Numbers = np.add.reduce(self._rows[:, : self._used, part], axis=0)
         totals: Totals = self._belongs @ rows.astype(np.float64)
-        totals += self._past
+        totals += self._past[:, part]
         return totals
 
     # -- inside ----------------------------------------------------------------------------------
@@ -151,10 +159,11 @@ class Rows:
 
 
 def _columns(counters: Mapping[str, int]) -> dict[str, slice]:
+    """Give each counter its place: histograms last, for they are read less often."""
     columns, at = {}, 0
-    for name, count in counters.items():
-        columns[name] = slice(at, at + count)
-        at += count
+    for name in sorted(counters, key=lambda name: name.endswith(HISTOGRAM)):
+        columns[name] = slice(at, at + counters[name])
+        at += counters[name]
     return columns
 
 

@@ -14,6 +14,7 @@ import os
 import platform
 import struct
 from enum import IntEnum
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -101,6 +102,7 @@ class Bpf:
         self.types = types
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._types = 0  # BTF of our own values; task storage insists on it
+        self._walks: dict[int, ctypes.Array[ctypes.c_char]] = {}  # of each link, what starts one
 
     def obstacle(self) -> StewardError | None:
         """Return why no program can be loaded here at all, or None; nothing is tried."""
@@ -236,13 +238,17 @@ class Bpf:
     def iterator(self, program: int) -> int:
         """Return a link from which runs over all tasks are started (see `run_through`)."""
         attr = struct.pack("<IIIIQIIQQ", program, 0, ITERATOR, 0, 0, 0, 0, 0, 0)
-        return self._bpf(Command.LINK_CREATE, attr, what="an iterator")
+        link = self._bpf(Command.LINK_CREATE, attr, what="an iterator")
+        self._walks[link] = ctypes.create_string_buffer(struct.pack("<II", link, 0), 8)
+        return link
 
     def run_through(self, link: int) -> None:
-        """Let an iterator's program see every task once."""
-        fd = self._bpf(Command.ITERATOR_CREATE, struct.pack("<II", link, 0), what="an iterator")
+        """Let an iterator's program see every task once: ten times a second, so without detours."""
+        fd = self._libc.syscall(_numbers()[0], int(Command.ITERATOR_CREATE), self._walks[link], 8)
+        if fd < 0:
+            raise _refused("an iterator", ctypes.get_errno())
         try:
-            while os.read(fd, 4096):
+            while os.read(fd, 1):  # the program says nothing
                 pass
         finally:
             os.close(fd)
@@ -297,6 +303,7 @@ class Bpf:
         return int(got)
 
 
+@cache
 def _numbers() -> tuple[int, int]:
     return _NUMBERS[platform.machine()]  # others do not come so far: see `support.py`
 

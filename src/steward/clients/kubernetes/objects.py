@@ -36,7 +36,6 @@ class Pod:
     end_s: float | None
     owner_kind: str
     owner_name: str
-    owner_uid: str
     gpus: int
     slices: tuple[str, ...]
     gpu_product: str
@@ -47,7 +46,6 @@ class Pod:
     restarts: int
     exit_code: int | None
     ended_reason: str  # OOMKilled, Error, Completed, ...
-    leaving: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +106,6 @@ def pod_from(raw: Mapping[str, Any]) -> Pod | None:
         end_s=_end(phase, ends),
         owner_kind=str(owner.get("kind") or ""),
         owner_name=str(owner.get("name") or ""),
-        owner_uid=str(owner.get("uid") or ""),
         gpus=sum(int(quantity(each.get(name))) for each in devices for name in WHOLE_GPUS),
         slices=_slices(devices),
         gpu_product=str(_map(spec, "nodeSelector").get("nvidia.com/gpu.product") or ""),
@@ -119,7 +116,6 @@ def pod_from(raw: Mapping[str, Any]) -> Pod | None:
         restarts=sum(int(each.get("restartCount") or 0) for each in _containers(status)),
         exit_code=int(worst["exitCode"]) if "exitCode" in worst else None,
         ended_reason=str(worst.get("reason") or ""),
-        leaving=bool(meta.get("deletionTimestamp")),
     )
 
 

@@ -6,16 +6,18 @@ import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from steward.clients.logs.rotation import COMPRESSED, neighbours, with_inode
 
-__all__ = ["CUT_MARK", "Followed", "Limits"]
+__all__ = ["CUT_MARK", "Followed", "Limits", "Lines"]
 
 MIB = 2**20
 CUT_MARK = " …[cut]"
 _PRINT_BYTES = 64
 _LOOK_BACK_BYTES = 65536
+_COUNTED_BYTES = 64 * MIB  # before the first line that is read, to know its number
+_UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,13 @@ class Limits:
     window_bytes: int = MIB  # the longest line, too
     look_bytes: int = 32 * MIB
     behind_bytes: int = 256 * MIB
+
+
+class Lines(NamedTuple):
+    """Lines that are not blank, and which they are in their file, from 1; 0 where unknown."""
+
+    texts: list[str]
+    numbers: list[int]
 
 
 class Followed:
@@ -42,6 +51,7 @@ class Followed:
         self._print = (0, 0)  # length and checksum of what is just before `offset`
         self._skipping = 0  # bytes left out so far of a line that is too long, or of a backlog
         self._reason = ""
+        self._before: int | None = 0  # whole lines before `offset`; None: not counted yet
         self._asked_at = 0
         self._losses: list[tuple[str, str]] = []
         self._seen = (-1, -1)  # size and time of change when it was last read to its end
@@ -68,6 +78,7 @@ class Followed:
         made._reason = "cut" if made._skipping else ""
         made.ending = bool(place["ending"])
         made.changed_ns = int(place["changed_ns"])
+        made._before = place.get("before")
         return made
 
     def position(self) -> dict[str, Any]:
@@ -81,6 +92,7 @@ class Followed:
             "skipping": self._skipping,
             "ending": self.ending,
             "changed_ns": self.changed_ns,
+            "before": self._before,
         }
 
     # -- is it the same file? ------------------------------------------------------------------
@@ -100,7 +112,7 @@ class Followed:
 
     def begin_again(self) -> None:
         """Read from the beginning: what was known of its content is no longer true."""
-        self.offset, self._print, self._skipping = 0, (0, 0), 0
+        self.offset, self._print, self._skipping, self._before = 0, (0, 0), 0, 0
         self._seen = (-1, -1)
 
     def moved(self) -> bool:
@@ -134,7 +146,7 @@ class Followed:
     def __del__(self) -> None:
         self.close()
 
-    def read(self, limits: Limits) -> list[str]:
+    def read(self, limits: Limits) -> Lines:
         """Read one window and return the lines in it; `more` says whether to go on."""
         status = os.fstat(self.open())
         self._catch_up(status.st_size, limits)
@@ -146,39 +158,62 @@ class Followed:
         if not self.more:
             self._seen = (status.st_size, status.st_mtime_ns)
         self.changed_ns = status.st_mtime_ns
-        texts = self._lines(self._skipped(data), limits)
+        lines = self._lines(self._skipped(data), limits)
         self._take_print()
-        return texts
+        return lines
 
-    def last_words(self, limits: Limits) -> list[str]:
+    def last_words(self, limits: Limits) -> Lines:
         """Return what a file ends with that has no line end, once nobody will write one."""
         data = b"" if self._skipping else os.pread(self.open(), limits.window_bytes, self.offset)
-        self.offset += len(data)
+        lines = self._taken(data)
         self._take_print()
-        return _texts(data)
+        return lines
 
     def taken_losses(self) -> list[tuple[str, str]]:
         """Return what was lost since this was last asked: kind and words."""
         losses, self._losses = self._losses, []
         return losses
 
-    def _lines(self, data: bytes, limits: Limits) -> list[str]:
+    def _lines(self, data: bytes, limits: Limits) -> Lines:
         end = data.rfind(b"\n") + 1
         if end:
-            self.offset += end
-            return _texts(data[:end])
+            return self._taken(data[:end])
         if data and not data.strip(b"\x00"):  # a hole: the writer went on where it was, after a cut
-            self.offset += len(data)
-            return []
+            return self._taken(data)
         back = data.rfind(b"\r", 0, len(data) - 1) + 1
         if back:  # a progress bar writes no line end for hours: take what it shows now
-            self.offset += back
-            return _texts(data[:back])
+            return self._taken(data[:back])
         if len(data) < limits.window_bytes:
-            return []
-        self.offset += len(data)
+            return Lines([], [])
+        texts, numbers = self._taken(data)
         self._skipping, self._reason = 1, "cut"
-        return [text + CUT_MARK for text in _texts(data)]
+        return Lines([text + CUT_MARK for text in texts], numbers)
+
+    def _taken(self, data: bytes) -> Lines:
+        """Go past what was read, and return its lines."""
+        before = self._counted() if data else 0
+        self._pass(data)
+        lines = list(enumerate(_texts(data), start=before + 1))
+        known = before != _UNKNOWN
+        return Lines(
+            [text for _, text in lines if text],
+            [number if known else 0 for number, text in lines if text],
+        )
+
+    def _pass(self, data: bytes) -> None:
+        self.offset += len(data)
+        if self._before is not None and self._before != _UNKNOWN:
+            self._before += data.count(b"\n")
+
+    def _counted(self) -> int:
+        """Return how many lines there are before `offset`, counted when the first one comes."""
+        if self._before is None:
+            begins = range(0, self.offset, MIB)
+            sizes = (min(MIB, self.offset - begin) for begin in begins)
+            pieces = (os.pread(self.fd, *each) for each in zip(sizes, begins, strict=True))
+            few = self.offset <= _COUNTED_BYTES
+            self._before = sum(each.count(b"\n") for each in pieces) if few else _UNKNOWN
+        return self._before
 
     def _catch_up(self, size: int, limits: Limits) -> None:
         behind = size - self.offset
@@ -186,6 +221,7 @@ class Followed:
             return
         skipped = behind - limits.behind_bytes // 2
         self.offset += skipped
+        self._before = _UNKNOWN
         self._skipping, self._reason = self._skipping + skipped, "skipped"
 
     def _skipped(self, data: bytes) -> bytes:
@@ -194,7 +230,7 @@ class Followed:
             return data
         end = data.find(b"\n") + 1
         left_out = end or len(data)
-        self.offset += left_out
+        self._pass(data[:left_out])
         self._skipping += left_out
         if end:
             self._told_skipped()
@@ -214,6 +250,7 @@ class Followed:
         start = max(0, size - _LOOK_BACK_BYTES)
         end = os.pread(self.fd, size - start, start).rfind(b"\n") + 1
         self.offset = start + end if end or not start else size
+        self._before = None
         self._skipping = int(bool(start) and not end)  # inside a long line: wait for its end
         self._take_print()
 
@@ -240,11 +277,11 @@ class Followed:
 
 
 def _texts(data: bytes) -> list[str]:
-    """Split into lines that are not blank, as a terminal would show them."""
+    """Split into lines, as a terminal would show them."""
     text = data.decode("utf-8", "replace")
     if "\x00" in text:
         text = text.replace("\x00", "")
     lines = text.split("\n")
     if "\r" in text:
         lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
-    return [line for line in lines if line]
+    return lines

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steward.clients.logs.followed import Followed, Limits
+from steward.clients.logs.followed import Followed, Limits, Lines
 from steward.clients.logs.rotation import found, neighbours
 
 __all__ = ["FileFollower", "FileLines", "Note"]
@@ -29,6 +29,7 @@ class FileLines:
 
     path: str
     texts: list[str]
+    numbers: list[int]  # which lines they are in the file, from 1; 0 where unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +100,9 @@ class FileFollower:
         while waiting and budget > 0:
             for each in waiting:
                 before = each.offset
-                texts = self._read(each)
+                texts, numbers = self._read(each)
                 if texts:
-                    yield FileLines(path=each.path, texts=texts)
+                    yield FileLines(path=each.path, texts=texts, numbers=numbers)
                 budget -= each.offset - before
                 if budget <= 0:
                     break
@@ -231,17 +232,17 @@ class FileFollower:
 
     # -- reading -------------------------------------------------------------------------------
 
-    def _read(self, each: Followed) -> list[str]:
+    def _read(self, each: Followed) -> Lines:
         try:
-            texts = each.read(self.limits)
+            lines = each.read(self.limits)
         except OSError as fault:
             each.more = False
             self._note(each.path, "unreadable", f"{fault.strerror}", once=True)
-            return []
+            return Lines([], [])
         self._told.discard((each.path, "unreadable"))
         for kind, text in each.taken_losses():
             self._note(each.path, kind, text)
-        return texts
+        return lines
 
     def _finished(self, t_s: float) -> Iterator[FileLines]:
         """Part with files that have lost their name once they have been silent for a while."""
@@ -250,11 +251,11 @@ class FileFollower:
                 each.quiet_since_s = t_s
             if not each.more and abs(t_s - each.quiet_since_s) >= _LINGER_S:
                 self._left.remove(each)
-                texts = each.last_words(self.limits)
+                texts, numbers = each.last_words(self.limits)
                 each.close()
                 self._done[each.identity] = each
                 if texts:
-                    yield FileLines(path=each.path, texts=texts)
+                    yield FileLines(path=each.path, texts=texts, numbers=numbers)
 
     def _spare_descriptors(self) -> None:
         """Keep those open that were read last: they may be rotated before the next look."""

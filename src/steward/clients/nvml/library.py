@@ -26,7 +26,6 @@ Module = Any  # pynvml, or a recording of it
 
 NOT_FOUND = 6
 INSUFFICIENT_SIZE = 7
-UNINITIALIZED = 1
 LOST = frozenset((15, 16, 28))  # is lost, requires a reset, not found
 # Will not answer until something is changed: invalid argument, not supported, no permission,
 # function not found, argument version mismatch, deprecated.

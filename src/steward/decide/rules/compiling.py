@@ -28,8 +28,11 @@ class Problem:
     hint: str = ""
 
 
-def check(rule: Rule) -> list[Problem]:
-    """Return all that is wrong with a rule, in the order in which it is written."""
+def check(rule: Rule, *, asks: bool = False) -> list[Problem]:
+    """Return all that is wrong with a rule, in the order in which it is written.
+
+    `asks` says that a Prometheus is there for the metric terms that cannot be evaluated here.
+    """
     problems: list[Problem] = []
     todo = [(rule.root, 1)]
     while todo:
@@ -38,28 +41,28 @@ def check(rule: Rule) -> list[Problem]:
             problem = f"nodes lie inside one another more than {MOST_DEEP} deep"
             problems.append(Problem(place=node.place, problem=problem, hint="flatten the rule"))
             continue
-        problems += _in_node(node)
+        problems += _in_node(node, asks=asks)
         parts: tuple[Clause | Negation, ...] = (*node.clauses, *node.negations)
         todo += [(each.what, deep + 1) for each in parts if isinstance(each.what, Node)]
     return sorted(problems, key=lambda each: (each.place.line, each.place.column))
 
 
-def _in_node(node: Node) -> Iterator[Problem]:
+def _in_node(node: Node, *, asks: bool) -> Iterator[Problem]:
     yield from _sizes(node)
     yield from _anchors(node)
     yield from _correlations(node)
     for clause in node.clauses:
-        yield from _compiled(clause.what, clause.place)
+        yield from _compiled(clause.what, clause.place, asks=asks)
         for extract in clause.extracts:
             yield from _tried(partial(compile_extract, extract), clause.place, extract.name)
     for negation in node.negations:
-        yield from _compiled(negation.what, negation.place)
+        yield from _compiled(negation.what, negation.place, asks=asks)
 
 
-def _compiled(what: Term | MetricTerm | Node, place: Place) -> Iterator[Problem]:
+def _compiled(what: Term | MetricTerm | Node, place: Place, *, asks: bool) -> Iterator[Problem]:
     if isinstance(what, Term):
         yield from _tried(partial(compile_term, what), place)
-    elif isinstance(what, MetricTerm):
+    elif isinstance(what, MetricTerm) and not asks:
         yield from _tried(partial(compile_metric, what), place)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from operator import attrgetter
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy as np
 from steward.decide.rules.joining import Board, Leaf, Report, attributes_of, plan
 from steward.decide.rules.line import line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Seen
-from steward.decide.rules.metric import MetricWatch, Numbering, WatchCounts, arrange, compile_metric
+from steward.decide.rules.metric import Numbering, TermWatch, WatchCounts, arrange, compile_metric
 from steward.decide.rules.reading import Matched, Reader
 from steward.decide.rules.routes import Routes
+from steward.decide.rules.sifting import Sifted, sift
 from steward.decide.rules.watching import Watching
 from steward.model.event import Event
 from steward.model.frame import Frame
@@ -39,7 +41,7 @@ class Engine:
         mode: Mode = Mode.STRICT,
         limits: Limits | None = None,
         respect_sources: bool = True,
-        compile_metric: Callable[[MetricTerm], MetricWatch] = compile_metric,
+        compile_metric: Callable[[MetricTerm], TermWatch] = compile_metric,
     ) -> None:
         self._mode = mode
         self._limits = limits or Limits()
@@ -52,7 +54,6 @@ class Engine:
         self.counts = Counts()
         self._reader = Reader(
             self._plans.leaves,
-            self._routes,
             mode=self._mode,
             limits=self._limits,
             counts=self.counts,
@@ -98,11 +99,19 @@ class Engine:
         self._expected_ns.pop(stream, None)
         return self._board.advance(self._common_ns)
 
+    def sifter(self, source: str) -> Callable[[LogBlock], Sifted]:
+        """Return what sifts blocks of a source, ahead of `take`; several threads may share it."""
+        return partial(sift, route=self._routes.of(source))
+
     def read(self, block: LogBlock) -> list[Hit]:
         """Read entries of one stream."""
-        hits = self._report(self._reader.read(block))
-        if len(block):
-            self._come_to(block.stream.name, int(block.t_ns.max()))
+        return self.take(self.sifter(block.stream.source)(block))
+
+    def take(self, sifted: Sifted) -> list[Hit]:
+        """Read what was sifted of entries of one stream, in the order of that stream."""
+        hits = self._report(self._reader.read(sifted))
+        if len(sifted):
+            self._come_to(sifted.stream.name, int(sifted.t_ns.max()))
         return _by_time(hits + self._board.advance(self._common_ns))
 
     def sample(self, frame: Frame) -> list[Hit]:

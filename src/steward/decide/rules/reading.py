@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,17 @@ from steward.decide.rules.joining import Leaf, Up
 from steward.decide.rules.lanes import Lane, Lanes
 from steward.decide.rules.line import Line, hit_of_lines, line_of
 from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Seen
-from steward.decide.rules.routes import Route, Routes
-from steward.decide.rules.terms import Found, compile_extract
-from steward.model.rules import Hit, Item, LogBlock, Mode, Term
+from steward.decide.rules.routes import Route
+from steward.decide.rules.sifting import Sifted
+from steward.decide.rules.terms import compile_extract
+from steward.model.rules import Hit, Item, Mode
 
 __all__ = ["Matched", "Reader"]
 
 Longs = NDArray[np.int64]
 Matched = tuple[list[Hit], list[tuple[Up, Leaf, Match]]]  # of whole rules, and of others
 Candidate = tuple[int, int, Seen]  # an entry, the slots and guards that it fits, what was seen
+Value = tuple[str, Callable[[bytes], str | None]]  # what it is called, and what reads it
 _CUT = " …".encode()  # where a line goes on
 
 
@@ -29,14 +31,12 @@ class Reader:
     def __init__(
         self,
         leaves: Sequence[Leaf],
-        routes: Routes,
         *,
         mode: Mode,
         limits: Limits,
         counts: Counts,
     ) -> None:
         self._lanes = Lanes(mode=mode, limits=limits, counts=counts)
-        self._routes = routes
         self._drops_late = mode is Mode.COMPAT
         self._most_bytes = limits.text_bytes
         self._counts = counts
@@ -52,23 +52,23 @@ class Reader:
         self._hits: list[Hit] = []
         self._reports: list[tuple[Up, Leaf, Match]] = []
 
-    def read(self, block: LogBlock) -> Matched:
+    def read(self, sifted: Sifted) -> Matched:
         """Return what matched by now."""
-        lane = self._lanes.of(block.stream)
-        if len(block):
-            if not self._drops_late and lane.is_set_back(int(block.t_ns.max()), len(block)):
+        lane = self._lanes.of(sifted.stream)
+        if len(sifted):
+            t_ns = sifted.t_ns
+            if not self._drops_late and lane.is_set_back(int(t_ns.max()), len(sifted)):
                 self._begin_again(lane)
-            clock_ns = np.maximum(np.maximum.accumulate(block.t_ns), lane.clock_ns)
-            self._counts.late += int(np.count_nonzero(block.t_ns < clock_ns))
-            route = self._routes.of(block.stream.source)
-            if route is not None:
-                found = route.prefilter.find(block)
-                self._match_alone(route, block, found, clock_ns)
-                for leaf, candidates in self._candidates(route, block, found).items():
+            clock_ns = np.maximum(np.maximum.accumulate(t_ns), lane.clock_ns)
+            self._counts.late += int(np.count_nonzero(t_ns < clock_ns))
+            self._counts.too_long += sifted.found.too_long
+            if sifted.route is not None:
+                self._match_alone(sifted.route, sifted, clock_ns)
+                for leaf, candidates in self._candidates(sifted.route, sifted).items():
                     self._feed(lane, leaf, candidates, clock_ns)
             self._pass_time(lane, clock_ns)
             lane.clock_ns = int(clock_ns[-1])
-            self._lines += len(block)
+            self._lines += len(sifted)
         return self._matched()
 
     def tick(self, t_ns: int, behind_ns: Mapping[str, int]) -> Matched:
@@ -139,20 +139,19 @@ class Reader:
         self._hits, self._reports = [], []
         return matched
 
-    def _match_alone(self, route: Route, block: LogBlock, found: Found, clock_ns: Longs) -> None:
+    def _match_alone(self, route: Route, sifted: Sifted, clock_ns: Longs) -> None:
         """Take what is a match by itself: many at once, since this may be every line."""
+        found, stream = sifted.found, sifted.stream
         alone = np.flatnonzero(route.is_matched[found.term])
         alone = alone[np.argsort(found.term[alone], kind="stable")]
         terms, first = np.unique(found.term[alone], return_index=True)
-        stream = block.stream
-        for term, entries in zip(
-            terms.tolist(), np.split(found.entry[alone], first[1:]), strict=False
-        ):
-            times, clocks = block.t_ns[entries].tolist(), clock_ns[entries].tolist()
+        for term, pairs in zip(terms.tolist(), np.split(alone, first[1:]), strict=False):
+            entries, places = found.entry[pairs], sifted.place[pairs]
+            times, clocks = sifted.t_ns[entries].tolist(), clock_ns[entries].tolist()
             items = [
                 (Item(t_ns, text.decode("utf-8", "replace"), stream.name, number, stream.entity),)
                 for t_ns, text, number in zip(
-                    times, self._texts(block, entries), block.line[entries].tolist(), strict=True
+                    times, self._texts(sifted, places), sifted.line[places].tolist(), strict=True
                 )
             ]
             for rule in route.matched_by[term]:
@@ -161,15 +160,13 @@ class Reader:
                     for t_ns, now, own in zip(times, clocks, items, strict=True)
                 ]
 
-    def _candidates(
-        self, route: Route, block: LogBlock, found: Found
-    ) -> dict[Leaf, list[Candidate]]:
+    def _candidates(self, route: Route, sifted: Sifted) -> dict[Leaf, list[Candidate]]:
         """Return for each leaf the entries that it wants, in their order."""
         by_leaf: dict[Leaf, list[Candidate]] = {}
-        wanted = route.is_wanted[found.term]
-        entries, terms = found.entry[wanted], found.term[wanted]
-        each = zip(entries.tolist(), terms.tolist(), self._seen(block, entries), strict=True)
-        for entry, term, seen in each:
+        wanted = np.flatnonzero(route.is_wanted[sifted.found.term])
+        columns = sifted.found.entry, sifted.found.term, sifted.place
+        rows = zip(*(each[wanted].tolist() for each in columns), strict=True)
+        for (entry, term, place), seen in zip(rows, self._seen(sifted, wanted), strict=True):
             for leaf, mask in route.wanted_by[term]:
                 mine = by_leaf.setdefault(leaf, [])
                 own = (entry, mask, seen)
@@ -177,45 +174,41 @@ class Reader:
                     _, before, known = mine.pop()
                     own = (entry, mask | before, known)
                 if leaf in self._values:
-                    own = self._with_values(own, leaf, route.prefilter.terms[term], block)
+                    values = self._values[leaf].get(route.prefilter.terms[term], ())
+                    own = _with_values(own, values, sifted.texts[place])
                 mine.append(own)
         return by_leaf
 
-    def _seen(self, block: LogBlock, entries: Longs) -> Iterator[Seen]:
+    def _seen(self, sifted: Sifted, pairs: Longs) -> Iterator[Seen]:
         """Return what was found, one by one; terms that hold for one entry share it."""
-        columns = (entries, block.t_ns[entries], block.line[entries])
-        rows = zip(*(each.tolist() for each in columns), self._texts(block, entries), strict=True)
+        entries, places = sifted.found.entry[pairs], sifted.place[pairs]
+        columns = (entries, sifted.t_ns[entries], sifted.line[places])
+        rows = zip(*(each.tolist() for each in columns), self._texts(sifted, places), strict=True)
         last, one = -1, Seen(0, 0, 0, None)
         for entry, t_ns, number, text in rows:
             if entry != last:
-                line = Line(t_ns, text, number, block.stream)
+                line = Line(t_ns, text, number, sifted.stream)
                 one = Seen(t_ns, self._lines + entry, t_ns, line)
                 last = entry
             yield one
 
-    def _texts(self, block: LogBlock, entries: Longs) -> list[bytes]:
+    def _texts(self, sifted: Sifted, places: Longs) -> list[bytes]:
         """Return what entries say; of long ones the beginning."""
-        start, end = block.start[entries], block.end[entries]
-        buffer, most = block.buffer, self._most_bytes
-        long = end - start > most
+        texts, most = sifted.texts, self._most_bytes
+        long = sifted.size[places] > most
         if not long.any():
-            return [buffer[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
-        self._counts.cut += len(np.unique(entries[long]))
-        rows = zip(start.tolist(), end.tolist(), long.tolist(), strict=True)
-        return [buffer[a : a + most] + _CUT if cut else buffer[a:b] for a, b, cut in rows]
+            return [texts[place] for place in places.tolist()]
+        self._counts.cut += len(np.unique(places[long]))
+        rows = zip(places.tolist(), long.tolist(), strict=True)
+        return [texts[place][:most] + _CUT if cut else texts[place] for place, cut in rows]
 
-    def _with_values(
-        self, candidate: Candidate, leaf: Leaf, term: Term, block: LogBlock
-    ) -> Candidate:
-        """Add what the leaf wants to know of an entry that this term holds for."""
-        entry, mask, seen = candidate
-        text = block.text(entry)
-        values: dict[str, str] = {}
-        for name, read in self._values[leaf].get(term, ()):
-            value = read(text)
-            if value is not None:
-                values[name] = value
-        if not values:
-            return candidate
-        line = line_of(seen).with_values(values)
-        return entry, mask, Seen(seen.last_ns, seen.serial, seen.first_ns, line)
+
+def _with_values(candidate: Candidate, wanted: Sequence[Value], text: bytes) -> Candidate:
+    """Add what a leaf wants to know of an entry."""
+    entry, mask, seen = candidate
+    found = [(name, read(text)) for name, read in wanted]
+    values = {name: value for name, value in found if value is not None}
+    if not values:
+        return candidate
+    line = line_of(seen).with_values(values)
+    return entry, mask, Seen(seen.last_ns, seen.serial, seen.first_ns, line)

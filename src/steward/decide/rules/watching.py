@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from steward.decide.rules.joining import Board, Report, Watch, attributes_of
 from steward.decide.rules.matching import NEVER, Seen
-from steward.decide.rules.metric import Arranged, Ended, MetricWatch, WatchCounts
+from steward.decide.rules.metric import Arranged, Ended, TermWatch, WatchCounts
 from steward.model.rules import Item, MetricTerm
 
 __all__ = ["Watching"]
@@ -22,7 +22,7 @@ class Watching:
     """
 
     def __init__(
-        self, watches: Sequence[Watch], compile_metric: Callable[[MetricTerm], MetricWatch]
+        self, watches: Sequence[Watch], compile_metric: Callable[[MetricTerm], TermWatch]
     ) -> None:
         self._watches = watches
         self._compile = compile_metric

@@ -72,7 +72,7 @@ def look(rule: Rule, feeds: Sequence[Feed], *, mode: Mode) -> Kept:
     kept = Kept(spots=spots, names=[each.name for each in feeds])
     engine = Engine([rule], mode=mode)  # knows which metrics are needed
     entries = 0
-    for piece in by_time(engine, feeds, mode):
+    for piece in by_time([(each.name, each.pieces(engine, mode)) for each in feeds]):
         if isinstance(piece, LogBlock):
             small = lines.take(piece, room=_MOST_ENTRIES - entries)
             entries += len(small)

@@ -22,7 +22,7 @@ from steward.errors import TemporaryError
 from steward.model.rules import MetricTerm
 from steward.observe.translate.entities import node_name
 
-__all__ = ["Answering", "asked_metrics"]
+__all__ = ["STEP_NS", "Answering", "answered_rows", "asked_metrics"]
 
 STEP_NS = 15 * 10**9  # how often is asked, unless the rule says
 _MOST_STEPS = 10_000  # in one question; Prometheus answers at most 11,000
@@ -114,7 +114,7 @@ class _AskedWay:
             self._counts.failed += 1
             self._counts.problem = str(fault)
             return None
-        return _rows(found, times, self._step_ns)
+        return answered_rows(found, times, self._step_ns)
 
 
 def _whose(labels: Mapping[str, str]) -> Labels:
@@ -127,7 +127,8 @@ def _whose(labels: Mapping[str, str]) -> Labels:
     return tuple(sorted(own.items()))
 
 
-def _rows(found: Sequence[QuerySeries], times: Longs, step_ns: int) -> Rows:
+def answered_rows(found: Sequence[QuerySeries], times: Longs, step_ns: int) -> Rows:
+    """Lay an answer out: a row for each entity, a column for each of the times asked for."""
     values = np.full((len(found), len(times)), np.nan)
     for row, each in enumerate(found):
         at = np.round((np.array(each.t_s) * _NS - times[0]) / step_ns).astype(np.int64)

@@ -7,6 +7,7 @@ recorded itself. Whatever does not fit into memory goes through a store folder t
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ __all__ = ["telemetry_frames"]
 MOST_ROWS = 1_000_000  # that are kept in memory; a longer file goes through the disk
 _WINDOW_ROWS = 200_000
 _WINDOW_S = 600
+_SHOWN = 10
 _MOST_CUTS = 500  # of one window, between events
 _ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".prom", ".om")  # in a folder with other things
 _HINT = "give CSV, Parquet or OpenMetrics files, or a folder that steward recorded"
@@ -68,6 +70,9 @@ def telemetry_frames(
         if gathered.rows > MOST_ROWS:
             yield from _through_disk(gathered, seen, tally)
             return
+    if not gathered.rows:
+        has = ", ".join(sorted({*tally.known.values(), *tally.unknown})[:_SHOWN])
+        tally.note(f"{path.name}: no rule looks at any metric of it; it has {has or 'none'}")
     yield from _with_events(gathered.windows(), gathered.spans, gathered.events, wants)
 
 
@@ -103,8 +108,35 @@ def _is_telemetry(file: Path) -> bool:
 
 
 def _observations(works: Sequence[Work], tally: Tally) -> Iterator[Observation]:
+    """Read files; where no row of any is a sample, that is an error, else it is said.
+
+    A table without rows is fine: nothing was recorded.
+    """
+    barren = []
     for work in works:
-        yield from work.importer.read(work.source, tally)
+        before, rows, found = tally.bad.copy(), tally.rows, False
+        for seen in work.importer.read(work.source, tally):
+            found = found or _says_something(seen)
+            yield seen
+        if not found:
+            barren.append((tally.rows - rows, _barren(work, tally.bad - before, tally.rows - rows)))
+    if len(barren) == len(works) and any(rows for rows, _ in barren):
+        raise max(barren, key=lambda each: each[0])[1]
+    for _, fault in barren:
+        tally.note(f"{fault.where}: {fault.problem}")
+
+
+def _says_something(seen: Observation) -> bool:
+    tables = any(table.height for table in seen.tables)
+    return tables or bool(seen.other.height or seen.spans or seen.events)
+
+
+def _barren(work: Work, bad: Counter[str], rows: int) -> StewardError:
+    """Say why nothing came of a file."""
+    why = "; ".join(f"{reason}: {often}" for reason, often in bad.most_common())
+    problem = f"it was read as {work.importer.name}, and has no sample in {rows:,} rows"
+    problem += f" ({why})" if why else ""
+    return StewardError(problem, where=str(work.source.path), hint=_HINT)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,8 +147,12 @@ class _Gathered:
     rows: int = 0
     tables: list[Frame] = field(default_factory=list)
     other: list[Frame] = field(default_factory=list)
-    spans: tuple[Span, ...] = ()
+    grown: dict[str, Span] = field(default_factory=dict)  # by id: one is told again as it grows
     events: tuple[Event, ...] = ()
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(self.grown.values())
 
     def add(self, seen: Observation) -> None:
         for table in seen.tables:
@@ -128,7 +164,7 @@ class _Gathered:
             other = seen.other.filter(pl.col("metric").is_in(list(self.wants)))
             self.other.append(other)
             self.rows += other.height
-        self.spans += seen.spans
+        self.grown |= {span.id: span for span in seen.spans}
         self.events += seen.events
 
     def windows(self) -> Iterator[Frame]:
@@ -190,8 +226,8 @@ def _recorded(
 ) -> Iterator[Reading]:
     spans = read_spans(folder / "spans.jsonl", tally.note)
     events += tuple(_events(folder / "events.jsonl", tally))
-    telemetry = Telemetry(folder / "telemetry")
-    other = Other(folder / "other") if (folder / "other").is_dir() else None
+    telemetry = Telemetry(folder / "telemetry", keep_days=None)
+    other = Other(folder / "other", keep_days=None) if (folder / "other").is_dir() else None
     try:
         windows = _stored_windows(telemetry, other, wants, tally)
         yield from _with_events(windows, spans, events, wants)

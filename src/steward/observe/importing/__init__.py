@@ -35,9 +35,9 @@ def importer_for(path: Path, name: str | None = None) -> Importer:
     head = Head.of(path)
     found = next((each for each in IMPORTERS.values() if each.recognises(head)), None)
     if found is None:
-        begins = head.line[:120] or "nothing"
+        begins = f"is no format that can be told from its beginning: {head.line[:120]}"
         raise StewardError(
-            f"is no format that can be told from its beginning: {begins}",
+            begins if head.line else "its first line is empty, and so is perhaps the file",
             where=str(path),
             hint=f"name it with --format; known: {', '.join(sorted(IMPORTERS))}",
         )

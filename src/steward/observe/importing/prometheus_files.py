@@ -46,7 +46,7 @@ class Prometheus:
         if text.startswith("{"):
             return '"resultType"' in text or '"data"' in text[:200]
         lines = [line for line in text.splitlines()[:50] if line.strip()]
-        known = [line.startswith("#") or bool(_SAMPLE.match(line)) for line in lines[:-1] or lines]
+        known = [line.startswith("#") or _is_sample(line) for line in lines[:-1] or lines]
         told = any(line.startswith(("# HELP ", "# TYPE ")) for line in lines)
         return bool(known) and (all(known) or (told and sum(known) * 2 > len(known)))
 
@@ -67,6 +67,11 @@ class Prometheus:
 def _table(rows: list[Row]) -> pl.DataFrame:
     schema = {T_S: pl.Float64, ENTITY: pl.String, "metric": pl.String, "value": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _is_sample(line: str) -> bool:
+    match = _SAMPLE.match(line)
+    return match is not None and _number(match["value"]) is not None
 
 
 def _text_rows(source: Source, tally: Tally) -> Iterator[Row]:

@@ -57,8 +57,9 @@ class Reader:
         lower = {name.lower(): name for name in reversed(table.columns)}
         time = time_column(table.columns)
         if time is None:
+            there = ", ".join(name for name in table.columns if name != LINE)
             raise StewardError(
-                f"no column is called like a time; there are: {', '.join(table.columns)[:300]}",
+                f"no column is called like a time; there are: {there[:300]}",
                 where=str(self.source.path),
                 hint="call it t_s, timestamp or time (seconds, milliseconds, or ISO dates)",
             )

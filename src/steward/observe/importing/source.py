@@ -39,6 +39,13 @@ class Tally:
         if len(shown) < _EXAMPLES:
             shown.append(where)
 
+    def complaints(self) -> list[str]:
+        """Say of each reason how often something could not be used, and where at first."""
+        return [
+            f"{count:,} times: {reason} ({'; '.join(self.examples[reason])})"
+            for reason, count in self.bad.items()
+        ]
+
     def note(self, text: str) -> None:
         """Say something about a whole file, once."""
         if text not in self.notes:

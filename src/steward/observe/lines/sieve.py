@@ -57,14 +57,17 @@ class Sieve:
         elif self._storms.calm(line.source, 1) or not self._hold(line):
             self._lines.append(line)
 
-    def take_texts(self, texts: list[str], *, entity: str, source: str, now_s: float) -> None:
+    def take_texts(
+        self, texts: list[str], numbers: list[int], *, entity: str, source: str, now_s: float
+    ) -> None:
         """Take lines of a file, which may be very many; they have the times that they begin with.
 
         A line that begins with no time belongs to the one before it.
         """
         calm = self._storms.calm(source, len(texts))
         held, t_s = self._storms.held, now_s
-        for text, shape in zip(texts, texts if calm else shapes_of(texts), strict=True):
+        shapes = texts if calm else shapes_of(texts)
+        for text, number, shape in zip(texts, numbers, shapes, strict=True):
             kernel = _is_kernel(text)
             repeated = None if calm or kernel else held(source, shape)
             if repeated is not None:
@@ -72,7 +75,7 @@ class Sieve:
                 continue
             said_s = stamp_s(text, now_s)
             t_s = t_s if said_s is None else said_s
-            line = LogLine(t_s=t_s, entity=entity, source=source, text=text)
+            line = LogLine(t_s=t_s, entity=entity, source=source, text=text, number=number)
             if kernel:
                 self._take_kernel(line)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -12,7 +12,7 @@ from steward.model.rules import LogBlock, Mode, Stream
 from steward.observe.logs.entries import Entries, Reading
 from steward.observe.logs.formats import NO_TIME, Years
 from steward.observe.logs.formats.detecting import SAMPLE_BYTES
-from steward.observe.logs.opening import Source, pieces, where
+from steward.observe.logs.opening import Source, as_utf8, pieces, where
 from steward.observe.logs.reordering import Reorder
 from steward.observe.logs.tally import Tally
 
@@ -26,7 +26,7 @@ def read_blocks(
     stream: Stream,
     tally: Tally | None = None,
     reading: Reading | None = None,
-) -> Iterator[LogBlock]:
+) -> Generator[LogBlock]:
     """Yield the entries of a file, a pipe, or of several files that are one stream.
 
     Several are read one after another, in the order of their first times. What happened on the
@@ -71,6 +71,8 @@ def _entries(source: Source, reading: Reading, stream: Stream, tally: Tally) -> 
     tally.files += 1
     name = where(source)
     raw = _gathered(source, reading, tally)
+    if reading.mode is Mode.STRICT:
+        raw = as_utf8(raw)
     first = next(raw, b"")
     if reading.mode is Mode.COMPAT:  # preq also looks at a last line that has no end
         entries.look(first[:SAMPLE_BYTES], name)

@@ -107,6 +107,10 @@ class Entries:
             return self._parcels(cut, final=final)
         return self._lines(cut, final=final)
 
+    def begin_at(self, line: int) -> None:
+        """Count on from another line: a file is followed from its middle, or is a new one."""
+        self._line = line
+
     def look(self, head: bytes, where: str) -> None:
         """Find out the format from how a file begins, where reading does not begin there."""
         if head:

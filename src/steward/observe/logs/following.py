@@ -7,9 +7,11 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
+
+import numpy as np
 
 from steward.clients.logs.log_files import FileFollower, FileLines
 from steward.clients.logs.waking import Waking
@@ -125,10 +127,20 @@ def _entries(new: FileLines, readers: dict[str, Entries], following: Following) 
         entries = readers[new.path] = Entries(following.reading, years, stream, tally)
         entries.look(_head(new.path), new.path)
     entries.arrival_ns = time.time_ns()
-    data = "\n".join(new.texts).encode() + b"\n"
+    data = _as_written(new).encode()
     tally.bytes += len(data)
     tally.undecodable += sum("\ufffd" in text for text in new.texts)
-    return entries.take(data, final=True, where=new.path)
+    entries.begin_at(new.numbers[0])
+    block = entries.take(data, final=True, where=new.path)
+    if block is None or new.numbers[0]:
+        return block
+    return replace(block, line=np.zeros(len(block), dtype=np.int64))
+
+
+def _as_written(new: FileLines) -> str:
+    """Return lines with the blank ones between them, so that they have their numbers."""
+    places = zip(new.numbers, [new.numbers[0] - 1, *new.numbers], new.texts, strict=False)
+    return "".join("\n" * max(at - last - 1, 0) + text + "\n" for at, last, text in places)
 
 
 def _head(path: str) -> bytes:

@@ -7,6 +7,7 @@ file that unpacks to terabytes costs time, never memory.
 from __future__ import annotations
 
 import bz2
+import codecs
 import io
 import lzma
 import mmap
@@ -14,8 +15,7 @@ import os
 import tempfile
 import threading
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,12 +23,14 @@ import cramjam
 
 from steward.errors import StewardError
 
-__all__ = ["PIECE_BYTES", "Source", "pieces", "where"]
+__all__ = ["PIECE_BYTES", "UTF_16", "Source", "as_utf8", "pieces", "where"]
 
 Source = Path | BinaryIO
 PIECE_BYTES = 4 * 2**20
 _PACKED_BYTES = 256 * 1024
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_NOT_UNPACKED = {b"\x04\x22\x4d\x18": "lz4", b"PK\x03\x04": "zip"}
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how such a text begins
 
 
 class _Zlib:
@@ -102,6 +104,20 @@ def pieces(source: Source, notes: list[str], *, size: int = PIECE_BYTES) -> Iter
         yield from _unpacked(source, notes, size)
 
 
+def as_utf8(raw: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield text as UTF-8, without the mark that Windows puts before it; it writes UTF-16, too."""
+    decoder: codecs.IncrementalDecoder | None = None
+    for number, piece in enumerate(raw):
+        if number == 0 and piece.startswith(UTF_16):
+            decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        if decoder is not None:
+            yield decoder.decode(piece).encode("utf-8", "replace")
+        else:
+            yield piece.removeprefix(codecs.BOM_UTF8) if number == 0 else piece
+    if decoder is not None:
+        yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
 def _read(file: BinaryIO, size: int) -> bytes:
     read = getattr(file, "read1", file.read)  # of a pipe, what is there: it may stay open
     try:
@@ -126,6 +142,10 @@ def _unpacked(file: BinaryIO, notes: list[str], size: int) -> Iterator[bytes]:
     if head.startswith(_ZSTD):
         yield from _zstd(file, head, notes, size)
         return
+    for magic, kind in _NOT_UNPACKED.items():
+        if head.startswith(magic):
+            notes.append(f"{where_of(file)}: not read, since {kind} is not known: unpack it first")
+            return
     while head:
         yield head
         head = _read(file, size)
@@ -191,14 +211,15 @@ def _filled(pipe: io.FileIO, size: int) -> bytes:
 def _pour(packed: mmap.mmap, into: int, faults: list[str]) -> None:
     target = None
     try:
-        target = cramjam.File(
-            f"/proc/self/fd/{into}", read=False, write=True, truncate=False, append=False
-        )
-        os.close(into)
+        try:
+            target = cramjam.File(
+                f"/proc/self/fd/{into}", read=False, write=True, truncate=False, append=False
+            )
+        finally:
+            os.close(into)  # the reader waits until all ends for writing are closed
         cramjam.zstd.decompress_into(packed, target)
     except (cramjam.DecompressionError, OSError) as fault:
         if "Broken pipe" not in str(fault):  # the reader has enough
             faults.append(str(fault))
     finally:
-        with suppress(NameError):
-            del target
+        del target  # which closes it, also where a fault still holds this frame

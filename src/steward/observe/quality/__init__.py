@@ -37,6 +37,9 @@ _KIND = "\0kind"
 def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None) -> Report:
     """Judge all telemetry of a store folder."""
     notes: list[str] = []
+    if folder.exists() and not folder.is_dir():
+        hint = "name the folder that `steward observe record` or `import` has written"
+        raise StewardError("this is a file, not a store folder", where=str(folder), hint=hint)
     files = _files(folder / "telemetry", _SHAPE, notes)
     others = _files(folder / "other", OTHER, notes)
     if not files and not others:

@@ -22,7 +22,10 @@ _TOLD_APART = {
     "system.disk.io": ("disk.io.direction", "direction"),
     "system.network.io": ("network.io.direction", "direction"),
 }
-_ONE_STATE = {"system.memory.usage": ("system.memory.state", "used"), "hw.gpu.utilization": ("hw.gpu.task", "general")}  # noqa: E501 # fmt: skip
+_ONE_STATE = {
+    "system.memory.usage": ("system.memory.state", "used"),
+    "hw.gpu.utilization": ("hw.gpu.task", "general"),
+}
 _PER_DEVICE = {
     "system.disk.io": ("system.device", "device"),
     "system.network.io": ("network.interface.name", "device"),

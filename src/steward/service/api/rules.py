@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
+from steward.errors import did_you_mean
 from steward.model.rules import RuleState
 from steward.model.rules.words import waits_for
 from steward.service.api.replies import (
@@ -113,9 +114,9 @@ def rule_routes(board: Board) -> APIRouter:
         picture = board.look()
         row = next((each for each in picture.rules if each.id == rule), None)
         if row is None:
-            raise RefusedError(
-                404, f"there is no rule '{rule}'", where="rules", hint="/api/v1/rules lists them"
-            )
+            there = [each.id for each in picture.rules]
+            hint = did_you_mean(rule, there) or "GET /api/v1/rules lists them"
+            raise RefusedError(404, f"there is no rule '{rule}'", where="path.rule", hint=hint)
         found = [each for each in picture.findings if each.rule == rule][:SHOWN]
         return _told(row, [FindingReply.model_validate(each) for each in found])
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
@@ -38,49 +40,8 @@ NOT_FOUND = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 def add_pages(app: FastAPI, board: Board, access: Access, lab: LabRuns) -> None:
     """Add the dashboard to the service. Works once per process: the page framework is global."""
     ui.add_head_html(HEAD, shared=True)
-
-    def page(path: str, at: str, title: str) -> Callable[[Callable[..., Show]], None]:
-        def register(build: Callable[..., Show]) -> None:
-            def show(request: Request) -> None:
-                frame(
-                    _visit(request, board, access),
-                    at=at,
-                    title=title,
-                    build=lambda visit: build(visit, request),
-                )
-
-            ui.page(path, title=title)(show)
-
-        return register
-
-    page("/", "/", "Cluster")(lambda visit, _: cluster_page(visit))
-    page("/nodes", "/nodes", "Nodes")(lambda visit, _: nodes_page(visit))
-    page("/nodes/{node}", "/nodes", "Node")(
-        lambda visit, request: node_page(visit, request.path_params["node"])
-    )
-    page("/gpus/{gpu:path}", "/nodes", "GPU")(
-        lambda visit, request: gpu_page(
-            visit, request.path_params["gpu"], chosen=request.query_params.get("for", "1 h")
-        )
-    )
-    page("/findings", "/findings", "Findings")(lambda visit, _: findings_page(visit))
-    page("/findings/{finding}", "/findings", "Finding")(
-        lambda visit, request: finding_page(visit, FindingId(request.path_params["finding"]))
-    )
-    page("/rules", "/rules", "Rules")(lambda visit, _: rules_page(visit))
-    page("/rules/{rule}", "/rules", "Rule")(
-        lambda visit, request: rule_page(visit, request.path_params["rule"])
-    )
-    page("/savings", "/savings", "Savings")(lambda visit, _: savings_page(visit))
-    page("/decisions", "/decisions", "Decisions")(
-        lambda visit, request: decisions_page(visit, state=request.query_params.get("show", "All"))
-    )
-    page("/decisions/{decision}", "/decisions", "Decision")(
-        lambda visit, request: decision_page(visit, DecisionId(request.path_params["decision"]))
-    )
-    page("/lab", "/lab", "Lab")(
-        lambda visit, request: lab_page(visit, lab, chosen=request.query_params.get("run", ""))
-    )
+    for page in _pages(lab):
+        _register(page, board, access)
     nicegui_app.add_exception_handler(404, _not_found)
     ui.run_with(
         app,
@@ -94,6 +55,65 @@ def add_pages(app: FastAPI, board: Board, access: Access, lab: LabRuns) -> None:
         message_history_length=100,
         show_welcome_message=False,
     )
+
+
+class _Page(NamedTuple):
+    """One address of the dashboard, below which entry of the menu it is, and who builds it."""
+
+    path: str
+    at: str
+    title: str
+    build: Callable[[Visit, Request], Show]
+
+
+def _pages(lab: LabRuns) -> tuple[_Page, ...]:
+    return (
+        _Page("/", "/", "Cluster", lambda visit, _: cluster_page(visit)),
+        _Page("/nodes", "/nodes", "Nodes", lambda visit, _: nodes_page(visit)),
+        _Page("/nodes/{node}", "/nodes", "Node", lambda v, r: node_page(v, r.path_params["node"])),
+        _Page("/gpus/{gpu:path}", "/nodes", "GPU", _gpu),
+        _Page("/findings", "/findings", "Findings", lambda visit, _: findings_page(visit)),
+        _Page("/findings/{finding}", "/findings", "Finding", _finding),
+        _Page("/rules", "/rules", "Rules", lambda visit, _: rules_page(visit)),
+        _Page("/rules/{rule}", "/rules", "Rule", lambda v, r: rule_page(v, r.path_params["rule"])),
+        _Page("/savings", "/savings", "Savings", lambda visit, _: savings_page(visit)),
+        _Page("/decisions", "/decisions", "Decisions", _decisions),
+        _Page("/decisions/{decision}", "/decisions", "Decision", _decision),
+        _Page("/lab", "/lab", "Lab", partial(_lab, lab)),
+    )
+
+
+def _gpu(visit: Visit, request: Request) -> Show:
+    chosen = request.query_params.get("for", "1 h")
+    return gpu_page(visit, request.path_params["gpu"], chosen=chosen)
+
+
+def _finding(visit: Visit, request: Request) -> Show:
+    return finding_page(visit, FindingId(request.path_params["finding"]))
+
+
+def _decisions(visit: Visit, request: Request) -> Show:
+    return decisions_page(visit, state=request.query_params.get("show", "All"))
+
+
+def _decision(visit: Visit, request: Request) -> Show:
+    return decision_page(visit, DecisionId(request.path_params["decision"]))
+
+
+def _lab(lab: LabRuns, visit: Visit, request: Request) -> Show:
+    return lab_page(visit, lab, chosen=request.query_params.get("run", ""))
+
+
+def _register(page: _Page, board: Board, access: Access) -> None:
+    def show(request: Request) -> None:
+        frame(
+            _visit(request, board, access),
+            at=page.at,
+            title=page.title,
+            build=lambda visit: page.build(visit, request),
+        )
+
+    ui.page(page.path, title=page.title)(show)
 
 
 def _visit(request: Request, board: Board, access: Access) -> Visit:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
-__all__ = ["Markup", "join", "tag"]
+from steward.inspection.prose import as_html
+
+__all__ = ["Markup", "join", "prose", "tag"]
 
 
 class Markup(str):
@@ -36,3 +38,8 @@ def join(*children: str | Markup | None) -> Markup:
             if child is not None
         )
     )
+
+
+def prose(text: str) -> Markup:
+    """Return what somebody wrote in Markdown; HTML in it stays text."""
+    return tag("div", Markup(as_html(text)), class_="st-prose")

@@ -25,13 +25,16 @@ _MAX_VALUES = 16_000_000  # of one compacted file: bounds the memory that compac
 
 
 class Keeper:
-    """Compacts and removes, one hour at a time. Compacting is done beside the caller's thread."""
+    """Compacts and removes, one hour at a time. Compacting is done beside the caller's thread.
+
+    Without `keep_days` the folder is only read: it stays as it is, and may be somebody else's.
+    """
 
     def __init__(
         self,
         parts: Parts,
         *,
-        keep_days: float,
+        keep_days: float | None,
         note: Note,
         shape: Shape = Shape(),  # noqa: B008 - a frozen value
         max_values: int = _MAX_VALUES,
@@ -42,7 +45,7 @@ class Keeper:
         self._shape = shape
         self.max_values = max_values  # may be changed at any time
         self.between: Callable[[], None] = lambda: None  # two pieces of work; it too
-        self._keep_s = keep_days * _DAY_S
+        self._keep_s = None if keep_days is None else keep_days * _DAY_S
         self._note = note
         self._lock_handle: int | None = None
         self._open_hours: set[int] = set()  # may hold more than one file
@@ -117,6 +120,8 @@ class Keeper:
         """Become the one that keeps this folder, unless another process is; clean up after it."""
         if self._lock_handle is not None:
             return True
+        if self._keep_s is None:
+            return False
         handle = os.open(self._parts.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,8 +150,9 @@ class Keeper:
             raise cannot_write(folder, fault) from fault
 
     def _remove_old(self, now_s: float) -> None:
-        newest_s = min(now_s, self.newest_s)
-        self._open_hours -= {*remove_old(self._parts, newest_s=newest_s, keep_s=self._keep_s)}
+        if self._keep_s is not None:
+            newest_s = min(now_s, self.newest_s)
+            self._open_hours -= {*remove_old(self._parts, newest_s=newest_s, keep_s=self._keep_s)}
 
 
 def remove_old(parts: Parts, *, newest_s: float, keep_s: float) -> list[int]:

@@ -8,7 +8,6 @@ rows are ever held, and those once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -81,10 +80,10 @@ def few_at_once(columns: Sequence[str], rows: int) -> Iterator[Sequence[str]]:
 def _remove(files: Sequence[Path]) -> list[Path]:
     stay = []
     for file in files:
-        with suppress(OSError):
+        try:
             file.unlink(missing_ok=True)
-            continue
-        stay.append(file)
+        except OSError:
+            stay.append(file)
     return stay
 
 

@@ -20,7 +20,7 @@ class Other:
     """Values by name, whatever the name is."""
 
     def __init__(
-        self, folder: Path, *, flush_every_s: float = 30.0, keep_days: float = 30.0
+        self, folder: Path, *, flush_every_s: float = 30.0, keep_days: float | None = 30.0
     ) -> None:
         self.table = Table(folder, OTHER, flush_every_s=flush_every_s, keep_days=keep_days)
 

@@ -205,7 +205,8 @@ def cannot_write(folder: Path, fault: OSError) -> StewardError:
     return StewardError(
         f"telemetry cannot be kept: {fault.strerror or fault}",
         where=str(folder),
-        hint="choose a folder that steward may write to: [store] folder in the configuration",
+        hint="choose a folder that steward may write to: with --out or --data, or [store] folder "
+        "in the configuration",
     )
 
 

@@ -47,7 +47,7 @@ class Table:
         shape: Shape,
         *,
         flush_every_s: float = 30.0,
-        keep_days: float = 30.0,
+        keep_days: float | None = 30.0,  # None: it is only read
         max_waiting_rows: int = MAX_WAITING_ROWS,
         after: Callable[[int], None] = lambda _part: None,
     ) -> None:
@@ -63,7 +63,8 @@ class Table:
         self._given_up_rows = 0
         self._bad_rows = 0
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            if keep_days is not None:
+                folder.mkdir(parents=True, exist_ok=True)
             self.keeper = Keeper(
                 self.parts, shape=shape, keep_days=keep_days, note=self.notes.append, after=after
             )

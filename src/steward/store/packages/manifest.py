@@ -76,7 +76,8 @@ class Manifest:
                 rules=tuple(_rule(each) for each in record["rules"]),
             )
         except (ValueError, KeyError, TypeError, RecursionError) as fault:
-            problem = f"the manifest is not one of ours: {type(fault).__name__}: {fault}"[:300]
+            why = f"{fault} is missing" if isinstance(fault, KeyError) else str(fault)
+            problem = f"the manifest is not one of ours: {why}"[:300]
             raise StewardError(problem, where=where, hint="ask whoever packed it") from None
         except StewardError as fault:
             raise StewardError(fault.problem, where=where, hint=fault.hint) from None

@@ -104,6 +104,7 @@ def _read(unpacking: _Unpacking, into: Path | None, where: str) -> Opened:
             signature = Signature.of(signed, where=where)
             signature.check(data, where=where)
             continue
+        _check_path(member.name, where)
         packed = wanted.pop(member.name, None)
         if packed is None:
             raise _bad(f"'{member.name}' is in it twice, or not in its manifest", where)
@@ -160,7 +161,8 @@ def _members(unpacking: _Unpacking, where: str) -> Iterator[_Member]:
             kind = kinds.get(header.type, f"of kind {header.type!r}")
             raise _bad(f"'{header.name}' in it is {kind}; only plain files are taken", where)
         if not 0 <= header.size <= MOST_FILE_BYTES:
-            raise _bad(f"'{header.name}' in it has {header.size:,} bytes", where)
+            told = f"'{header.name}' in it has {header.size:,} bytes"
+            raise _bad(f"{told}, and a file has at most {MOST_FILE_BYTES:,}", where)
         yield _Member(name=header.name, size=header.size)
     raise _bad(f"it has more than {MOST_FILES:,} files", where)
 

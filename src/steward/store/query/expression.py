@@ -1,13 +1,14 @@
 """A small form for common questions: `mean(gpu.busy_share) by entity every 1m since 1h`.
 
     WHAT(METRIC) [, WHAT(METRIC)]... [by FIELD, ...] [every TIME] [since TIME] [from T to T]
-        [where CONDITION and CONDITION ...] [top N]
+        [where CONDITION and CONDITION ...] [top N | bottom N]
 
 `WHAT` is mean, min, max, sum, count, first, last, median, p90, p95, p99 or stddev. A field is
 entity, node, kind, job, run, workload or phase. A condition compares a field with a text (`=`,
 `!=`, `~` with `*` for anything, `!~`) or a metric with a number. `since` counts back from the
 newest sample, and with `every` it begins with a whole step; `to` is not part of the time. Values
-that are null do not count. It becomes SQL, over the coarsest tier that can tell.
+that are null do not count. `top` and `bottom` go by the first value. It becomes SQL, over the
+coarsest tier that can tell (see `pieces.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from steward.errors import StewardError, did_you_mean
-from steward.store.files.tiers import TIERS
+from steward.store.query.pieces import Piece, pieces, steps_sql
 from steward.store.query.views import SPAN_KINDS, quoted, text_literal
 
 __all__ = ["Expression", "is_sql", "parse"]
@@ -48,10 +49,10 @@ _FROM_TIER = {
     "min": "min({min})",
     "max": "max({max})",
     "sum": "sum({mean} * {count})",
-    "count": "sum({count})::BIGINT",
+    "count": "coalesce(sum({count}), 0)::BIGINT",
 }
 FIELDS = ("entity", "node", "kind", *SPAN_KINDS)
-_CLAUSES = ("by", "every", "since", "from", "where", "top")
+_CLAUSES = ("by", "every", "since", "from", "where", "top", "bottom")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,14 @@ class Expression:
     from_s: float | None = None
     to_s: float | None = None
     where: list[Condition] = field(default_factory=list)
-    top: int | None = None
+    most: int | None = None  # so many rows: those with the greatest first value
+    least_first: bool = False  # or those with the least
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that it names."""
+        names = (*(name for _, name in self.values), *(each.name for each in self.where))
+        return tuple(dict.fromkeys(name for name in names if name not in FIELDS))
 
     def time(self, newest_s: float) -> tuple[float, float]:
         """Return from when to when it asks, given the newest sample."""
@@ -98,8 +106,7 @@ class Expression:
 
     def sql(self, newest_s: float) -> str:
         """Return the question as SQL."""
-        from_s, to_s = self.time(newest_s)
-        table, forms = self._table(from_s, to_s)
+        rows, forms = self._rows(*self.time(newest_s))
         keys = [quoted(name) for name in self.by]
         if self.every_s is not None:
             keys.insert(0, f"floor(t_s / {self.every_s!r}) * {self.every_s!r} AS t_s")
@@ -107,36 +114,30 @@ class Expression:
             f"{_formed(forms[what], name)} AS {quoted(f'{what}({name})')}"
             for what, name in self.values
         ]
-        conditions = [f"t_s >= {from_s!r}"] if from_s > 0 else []
-        conditions += [f"t_s < {to_s!r}"] if to_s != float("inf") else []
-        conditions += [each.sql for each in self.where]
-        conditions.append(self._any_value(table))
         numbers = ", ".join(str(number + 1) for number in range(len(keys)))
         grouped = f" GROUP BY {numbers}" if keys else ""
-        last = quoted("{}({})".format(*self.values[0]))
-        order = f" ORDER BY {last} DESC NULLS LAST LIMIT {self.top}" if self.top else ""
-        order = order or (f" ORDER BY {numbers}" if keys else "")
-        return (  # names and texts are quoted
-            f"SELECT {', '.join([*keys, *picked])} FROM {table} "  # noqa: S608
-            f"WHERE {' AND '.join(conditions)}{grouped}{order}"
-        )
+        order = f" ORDER BY {numbers}" if keys else ""
+        if self.most is not None:
+            first = quoted("{}({})".format(*self.values[0]))
+            ties = f", {numbers}" if keys else ""
+            way = "ASC" if self.least_first else "DESC"
+            order = f" ORDER BY {first} {way} NULLS LAST{ties} LIMIT {self.most}"
+        return f"SELECT {', '.join([*keys, *picked])} FROM {rows}{grouped}{order}"  # noqa: S608 - names and texts are quoted
 
-    def _table(self, from_s: float, to_s: float) -> tuple[str, dict[str, str]]:
-        """Choose the coarsest tier that answers exactly: none of its steps may be cut."""
+    def _rows(self, from_s: float, to_s: float) -> tuple[str, dict[str, str]]:
+        """Choose what to read: the coarsest tier that answers exactly, or samples."""
+        metrics = [*dict.fromkeys(name for _, name in self.values)]
+        conditions = [each.sql for each in self.where]
         labels = {*self.by, *(each.name for each in self.where)}
-        simple = all(what in _FROM_TIER for what, _ in self.values)
-        if simple and labels <= {"entity", "node", "kind"} and self.every_s is not None:
-            times = [self.every_s, from_s, *([to_s] if to_s != float("inf") else [])]
-            steps = [tier for tier in TIERS if all(time % tier.step_s == 0 for time in times)]
-            if steps:
-                return f"telemetry_{steps[-1].name}", _FROM_TIER
-        return "telemetry", _PLAIN
-
-    def _any_value(self, table: str) -> str:
-        """Leave out what never had any of the metrics: whole files need not be read then."""
-        suffix = "" if table == "telemetry" else ".count"
-        names = dict.fromkeys(quoted(f"{name}{suffix}") for _, name in self.values)
-        return "(" + " OR ".join(f"{name} IS NOT NULL" for name in names) + ")"
+        simple = all(what in _FROM_TIER and name not in FIELDS for what, name in self.values)
+        if simple and labels <= {"entity", "node", "kind"}:
+            found = pieces(from_s, to_s, every_s=self.every_s)
+            if found[0].tier is not None:
+                told = (steps_sql(piece, metrics, conditions) for piece in found)
+                return f"({' UNION ALL BY NAME '.join(told)})", _FROM_TIER
+        known = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in metrics)
+        where = [*Piece(from_s=from_s, to_s=to_s).conditions(), *conditions, f"({known})"]
+        return f"telemetry WHERE {' AND '.join(where)}", _PLAIN
 
 
 def is_sql(text: str) -> bool:
@@ -188,7 +189,8 @@ class _Parser:
         return made
 
     def _value(self) -> tuple[str, str]:
-        what = self._word("what to work out", tuple(_PLAIN))
+        sql = "or ask in SQL: it begins with SELECT, WITH or FROM"
+        what = self._word("what to work out", tuple(_PLAIN), otherwise=sql)
         self._sign("(")
         metric = self._expect("word", "a metric")
         if metric.text in FIELDS and what != "count":
@@ -207,8 +209,11 @@ class _Parser:
             case "from":
                 made.from_s = self._moment()
                 made.to_s = self._end(made.from_s) if self._take_if("to") else None
-            case "top":
-                made.top = self._number()
+            case "top" | "bottom":
+                if made.most is not None:
+                    place = self._tokens[self._next - 1].place
+                    raise self._fault("either top or bottom can be asked for", place)
+                made.most, made.least_first = self._number(), clause == "bottom"
             case _:
                 made.where += self._conditions()
 
@@ -276,13 +281,13 @@ class _Parser:
             raise self._fault(problem, token.place) from None
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
-    def _word(self, what: str, known: Sequence[str]) -> str:
+    def _word(self, what: str, known: Sequence[str], *, otherwise: str = "") -> str:
         token = self._take(what)
         word = token.text.lower()
         if word not in known:
             near = did_you_mean(word, known)
             problem = f"'{token.text}' is not {what}; known: {', '.join(known)}"
-            raise self._fault(problem, token.place, near)
+            raise self._fault(problem, token.place, near or otherwise)
         return word
 
     def _sign(self, sign: str) -> None:

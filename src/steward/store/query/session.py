@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ import duckdb
 import polars as pl
 
 from steward.errors import StewardError, did_you_mean
-from steward.store.files.parquet import Parts, Shape, cannot_write, lazily, live_files
+from steward.store.files.parquet import Parts, Shape, lazily, live_files
 from steward.store.files.whole import whole_file
 from steward.store.query.tables import Tables
 from steward.store.query.views import text_literal
@@ -124,7 +124,11 @@ class Query:
             with made.open("rb") as answer, whole_file(file) as out:
                 shutil.copyfileobj(answer, out)
         except OSError as fault:
-            raise cannot_write(file, fault) from fault
+            raise StewardError(
+                f"the answer cannot be written: {fault.strerror or fault}",
+                where=str(file),
+                hint="name a file in a folder that is there, has room, and may be written to",
+            ) from fault
         return rows
 
     def _save_once(self, sql: str, made: Path, kind: str) -> int:
@@ -150,6 +154,17 @@ class Query:
             where=str(self._folder),
             hint="does another program delete files there? ask for less time (--since)",
         )
+
+    def expect(self, metrics: Iterable[str]) -> None:
+        """Raise if one of these metrics was never recorded here."""
+        for name in metrics:
+            if not self._retried(lambda name=name: self._tables.is_known(name)):  # type: ignore[misc]
+                near = did_you_mean(name, self._names())
+                raise StewardError(
+                    f"'{name}' was never recorded here",
+                    where="query",
+                    hint=near or "DESCRIBE telemetry lists what there is",
+                )
 
     def newest_s(self) -> float:
         """Return the time of the newest sample: what a question means with `since`."""
@@ -232,13 +247,14 @@ class Query:
     def _hint(self, fault: duckdb.Error, problem: str) -> str:
         if isinstance(fault, duckdb.PermissionException):
             return "only the folder's own tables can be read; SHOW TABLES lists them"
+        quotes = 'names with dots need quotes: "gpu.busy_share"; DESCRIBE telemetry lists them'
+        if "Referenced table" in problem:  # what stands before a dot is taken for a table
+            return quotes
         named = _NAMED.search(problem)
         near = did_you_mean(named[1], self._names()) if named else ""
         if not near and named and "Table with name" in problem:
             return "SHOW TABLES lists what there is"
-        return (
-            near or 'names with dots need quotes: "gpu.busy_share"; DESCRIBE telemetry lists them'
-        )
+        return near or quotes
 
     def _names(self) -> list[str]:
         whole = replace(self._tables, from_s=0.0, to_s=float("inf"))

@@ -111,14 +111,15 @@ class Tables:
         described = connection.execute(f"DESCRIBE {text}").fetchall()
         there = {str(row[0]) for row in described}
         absent = sorted({*_METRIC.findall(sql)} - there)
-        known = [name for name in absent if self._is_known(name)]
+        known = [name for name in absent if self.is_known(name)]
         if not known:
             return text
         nothing = ", ".join(f"NULL::DOUBLE AS {quoted(name)}" for name in known)
         return f"({text}) UNION ALL BY NAME (SELECT {nothing} WHERE false)"
 
-    def _is_known(self, name: str) -> bool:
-        wanted = {name, *metrics_of([name])}
+    def is_known(self, name: str) -> bool:
+        """Say whether a metric was recorded at any time: samples may be gone, steps not."""
+        wanted = {name, f"{name}.count", *metrics_of([name])}
         roots = [Parts(self.folder / "telemetry")]
         roots += [tier.parts(self.folder / "telemetry") for tier in TIERS]
         folders = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from steward.store.rules.faults import RuleFault, RuleFaults
 from steward.store.rules.files import (
+    SUFFIXES,
     Parsed,
     examine_rules,
     examine_text,
@@ -17,6 +18,7 @@ from steward.store.rules.files import (
 from steward.store.rules.language.schema import rule_schema
 
 __all__ = [
+    "SUFFIXES",
     "Parsed",
     "RuleFault",
     "RuleFaults",

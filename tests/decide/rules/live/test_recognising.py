@@ -43,6 +43,12 @@ def test_a_line_becomes_a_finding_with_the_very_line() -> None:
     assert found.evidence == ()
 
 
+def test_a_line_of_a_file_is_quoted_with_its_number() -> None:
+    (found,) = Turns(line_rule()).look(lines=(line(number=812),))
+
+    assert [quote.line for quote in found.quotes] == [812]
+
+
 def test_matches_without_a_pause_are_one_finding_and_are_counted() -> None:
     turns = Turns(line_rule())
 

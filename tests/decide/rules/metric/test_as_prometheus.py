@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 
 import httpx
@@ -27,6 +25,7 @@ from decide.rules.metric.made_up import (
     record,
     recorded,
 )
+from patience import free_port, until
 from steward.clients.prometheus import PrometheusServer, QuerySeries
 from steward.clients.web import Endpoint
 from steward.decide.rules.metric import compile_metric
@@ -38,8 +37,6 @@ from steward.observe.translate.outgoing import series_of
 from steward.observe.translate.outgoing_text import text_of
 
 pytestmark = pytest.mark.real
-
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +53,7 @@ def asked(
     making = [promtool, "tsdb", "create-blocks-from", "openmetrics", "samples.txt", "tsdb"]
     subprocess.run(making, cwd=folder, check=True, capture_output=True)
     (folder / "prometheus.yml").write_text("global: {}\n")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     started = subprocess.Popen(
         [
             program,
@@ -70,23 +65,18 @@ def asked(
         stderr=subprocess.DEVNULL,
     )
     try:
-        _wait(f"http://127.0.0.1:{port}")
+        until(lambda: _ready(f"http://127.0.0.1:{port}"), why="Prometheus")
         yield PrometheusServer(Endpoint(url=f"http://127.0.0.1:{port}")), frame
     finally:
         started.kill()
         started.wait()
 
 
-def _wait(address: str) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end_s:
-        try:
-            if httpx.get(f"{address}/-/ready", timeout=5).status_code == 200:
-                return
-        except httpx.HTTPError:
-            pass
-        time.sleep(0.2)
-    pytest.fail("Prometheus does not start")
+def _ready(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/-/ready", timeout=30).status_code == 200
+    except httpx.HTTPError:
+        return False
 
 
 def _theirs(found: list[QuerySeries]) -> Answer:

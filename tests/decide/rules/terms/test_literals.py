@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steward.decide.rules.terms.program import needed_by_program
+from steward.decide.rules.terms.programs import needed_by_program
 from steward.decide.rules.terms.syntax import needed_by
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import LONG_S
 from steward.clients.logs.journald import Journal
 from steward.clients.logs.kernel_log import KernelBuffer, KernelDevice
 from steward.errors import StewardError
@@ -204,7 +205,7 @@ def journal(folder: Path, *entries: dict[str, str]) -> Journal:
 def collected(collector: Journald, *, lines: int) -> Observation:
     """Look until that many lines came, or ten seconds are over."""
     seen: list[Observation] = []
-    end_s = time.monotonic() + 10.0
+    end_s = time.monotonic() + LONG_S
     while sum(len(each.lines) for each in seen) < lines and time.monotonic() < end_s:
         seen.append(collector.collect(T_S))
         time.sleep(0.01)

@@ -27,7 +27,7 @@ from steward.service.pages.rules.drawings import (
 )
 from steward.service.pages.rules.evidence import evidence_charts, quote_table
 from steward.service.pages.rules.finding import headline, said_of
-from steward.service.pages.rules.listing import kept
+from steward.service.pages.rules.listing import changed_note, kept
 from steward.service.pages.rules.page import hits_series
 from steward.service.pages.wording import quoted_text
 from steward.service.rulebook import RuleRow, rule_rows
@@ -114,7 +114,7 @@ def test_filters_of_the_list(chosen: dict[str, str], ids: list[str]) -> None:
 def test_bars_over_time_reach_from_the_first_match_to_now() -> None:
     bars, edges = hits_series([(0.0, 3)], 200_000.0)
 
-    assert bars["data"] == [[0.0, 3]]
+    assert bars["data"] == [[0.0, None], [600_000.0, None], [0.0, 3]]
     assert edges["data"] == [[0.0, 0], [200_000_000.0, 0]]
 
 
@@ -241,3 +241,13 @@ def test_opinions_are_listed_with_their_notes() -> None:
 
 def test_findings_of_a_rule_lead_to_their_pages() -> None:
     assert 'href="/findings/f-1"' in found_list((FOUND,), 2000.0)
+
+
+def test_files_that_are_not_those_that_run_are_named() -> None:
+    assert changed_note(()) == ""
+    assert "1 rule file has changed since steward began: <code>a.yaml</code>." in changed_note(
+        ["a.yaml"]
+    )
+    many = changed_note([f"{number}.yaml" for number in range(5)])
+    assert "5 rule files have" in many
+    assert "<code>2.yaml</code> and 2 more." in many

@@ -150,7 +150,7 @@ class Folder:
 
         self._query = Query(folder)  # says what is wrong if this is no store folder
         self._folder = folder
-        self._telemetry = Telemetry(folder / "telemetry")
+        self._telemetry = Telemetry(folder / "telemetry", keep_days=None)
 
     def look(self) -> Scene:
         from steward.model.frame import ENTITY, T_S

@@ -107,10 +107,19 @@ def _doubts(report: RunReport) -> list[str]:
     cut = sum(each.cut for each in report.streams)
     if cut:
         doubts.append(f"{cut:,} lines or entries were too long, and only their beginning was read")
+    late = sum(each.late for each in report.streams)
+    if late:
+        told = "entries are older than ones before them: --compat leaves these out, unless a rule "
+        doubts.append(f"{late:,} {told}has one condition; --strict takes them by their own time")
     lost = {
         "evicted": "things seen had to be forgotten before their windows were over",
         "evicted_states": "entities had to be forgotten with what was seen of them",
         "set_back": "times went on from an hour or more before, and what waited was decided",
+        "unjoined": "things seen lack what their rule is joined on (`correlations`)",
+        "late_samples": "samples were older than ones before them, and were left out",
+        "untimed_samples": "samples have no time, and were left out",
+        "evicted_series": "series had to be forgotten, since there were too many",
+        "too_long": "lines of JSON were too long for a jq term, which was not asked about them",
     }
     return doubts + [
         f"{report.counts[name]:,} {words}" for name, words in lost.items() if report.counts[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -12,6 +11,7 @@ from steward.cli.output import clean
 from steward.cli.rules.forms.drawing import drawing
 from steward.cli.rules.forms.text import proof_line
 from steward.cli.words import log_time, moment, span
+from steward.inspection.prose import as_html
 
 if TYPE_CHECKING:
     from steward.inspection.report import Diagnosis, Proof, RunReport, StreamReport
@@ -54,7 +54,9 @@ article { border: 1px solid var(--rule); border-left: .3rem solid var(--info); b
   white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem .8rem;
   margin: .6rem 0; }
-dt { color: var(--quiet); } dd { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
+dd p, dd ul, dd ol { margin: 0 0 .3rem; } dd ul, dd ol { padding-left: 1.2rem; }
+code { background: var(--card); border-radius: .2rem; font-size: .88em; padding: .05rem .25rem; }
 pre { background: var(--card); border-radius: .4rem; font-size: .82rem; margin: .5rem 0;
   overflow-x: auto; padding: .6rem .8rem; }
 pre span { color: var(--quiet); user-select: none; }
@@ -158,17 +160,12 @@ def _meaning(found: Diagnosis) -> Iterator[str]:
         ("what to do", rule.mitigation),
         ("advice", treatment.advice if treatment else ""),
     ]
-    filled = [(name, _unfolded(text.strip())) for name, text in told if text.strip()]
+    filled = [(name, as_html(clean(text))) for name, text in told if text.strip()]
     if filled:
         yield "<dl>"
         for name, text in filled:
-            yield f"<dt>{name}</dt><dd>{_text(text)}</dd>"
+            yield f"<dt>{name}</dt><dd>{text}</dd>"
         yield "</dl>"
-
-
-def _unfolded(text: str) -> str:
-    """Join lines that were only broken to fit a file; points of a list stay apart."""
-    return re.sub(r"\n[ \t]*(?![-*\s])", " ", text)
 
 
 def _evidence(proofs: Sequence[Proof]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from steward import __version__
 from steward.cli.output import clean, plain
+from steward.inspection.prose import as_markdown, as_plain
 
 if TYPE_CHECKING:
     from steward.inspection.report import Diagnosis, Proof, RunReport
@@ -63,12 +64,15 @@ def _level(severity: RuleSeverity) -> str:
 def _rule(rule: Rule) -> Record:
     parts = (("Cause", rule.cause), ("Impact", rule.impact), ("Mitigation", rule.mitigation))
     told = [(name, clean(text.strip())) for name, text in parts if text.strip()]
-    plain_text = "\n\n".join(f"{name}:\n{text}" for name, text in told) or rule.title or rule.id
-    markdown = "\n\n".join(f"**{name}**\n\n{text}" for name, text in told) or rule.title or rule.id
+    told = told or [("Rule", clean(rule.title or rule.id))]
+    plain_text = "\n\n".join(f"{name}:\n{as_plain(text)}" for name, text in told)
+    markdown = "\n\n".join(f"**{name}**\n\n{as_markdown(text)}" for name, text in told)
     record: Record = {
         "id": rule.id,
         "shortDescription": {"text": clean(rule.title or rule.id)},
-        "fullDescription": {"text": clean(rule.description.strip() or rule.title or rule.id)},
+        "fullDescription": {
+            "text": as_plain(clean(rule.description.strip() or rule.title or rule.id))
+        },
         "help": {"text": plain_text, "markdown": markdown},
         "defaultConfiguration": {"level": _level(rule.severity)},
         "properties": {

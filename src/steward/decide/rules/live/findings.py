@@ -61,7 +61,7 @@ def finding_of(hit: Hit, rule: Rule, entity: str, view: View, *, weight: float) 
         job=whose.job,
         tenant=whose.tenant,
         gpus=whose.gpus,
-        quotes=tuple(_quote(item) for item in hit.items if not item.expr)[:MOST_ITEMS],
+        quotes=tuple(_quote(item) for item in hit.items if _is_quoted(item))[:MOST_ITEMS],
         weight=weight,
         treatment=rule.treatment,
     )
@@ -80,6 +80,11 @@ def _whose(entity: str, hit: Hit, view: View) -> _Whose:
     if known is None:
         return _Whose(gpus=gpus)
     return _Whose(job=known.id, gpus=gpus, tenant=known.tenant)
+
+
+def _is_quoted(item: Item) -> bool:
+    """Return whether it is shown as it was said: a line, or what another server answered."""
+    return not item.expr or bool(item.stream)
 
 
 def _quote(item: Item) -> Quote:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from steward.decide.rules.engine import Counts, Engine
 from steward.decide.rules.live.episodes import Episodes, Key
@@ -10,9 +10,10 @@ from steward.decide.rules.live.findings import finding_of
 from steward.decide.rules.live.happenings import Happenings
 from steward.decide.rules.live.samples import Samples
 from steward.decide.rules.live.streams import Sources
+from steward.decide.rules.metric import TermWatch, compile_metric
 from steward.model.event import Observation
 from steward.model.finding import Finding, Recurrence
-from steward.model.rules import Hit, Mode, Rule
+from steward.model.rules import Hit, MetricTerm, Mode, Rule
 from steward.model.view import View
 
 __all__ = ["Rules"]
@@ -34,9 +35,10 @@ class Rules:
         mode: Mode = Mode.STRICT,
         sources: Mapping[str, str] | None = None,
         patience_s: float = PATIENCE_S,
+        compile_metric: Callable[[MetricTerm], TermWatch] = compile_metric,
     ) -> None:
         self._rules = {rule.id: rule for rule in rules}
-        self._engine = Engine(rules, mode=mode)
+        self._engine = Engine(rules, mode=mode, compile_metric=compile_metric)
         self._engine.expect([_TOGETHER])
         self._sources = Sources(sources)
         self._samples = Samples(self._engine.wants_metrics)

@@ -61,7 +61,7 @@ class Sources:
             start=np.append(0, ends[:-1]).astype(np.int64),
             end=ends,
             t_ns=np.array([round(line.t_s * 1e9) for line in lines], dtype=np.int64),
-            line=np.zeros(len(lines), dtype=np.int64),  # followed files are not counted
+            line=np.array([line.number for line in lines], dtype=np.int64),
             joined=np.array([b"\n" in text for text in texts], dtype=bool),
             timed=np.ones(len(lines), dtype=bool),
         )

@@ -97,6 +97,7 @@ class Counts:
     hurried: int = 0  # things that were not held until the slowest stream had come as far
     set_back: int = 0  # streams that went on from an hour or more before: what waited was decided
     cut: int = 0  # lines of which only the beginning is kept
+    too_long: int = 0  # times that a jq program was not asked: it could take too long on the line
 
 
 class Matcher(Protocol):

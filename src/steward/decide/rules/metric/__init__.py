@@ -7,16 +7,19 @@ come from, asking a Prometheus (`inspection`), or what a rule makes of it (`deci
 from __future__ import annotations
 
 from steward.decide.rules.metric.arranging import Arranged, Numbering, arrange
+from steward.decide.rules.metric.beside import Beside
 from steward.decide.rules.metric.intake import WatchCounts
 from steward.decide.rules.metric.phases import Phases, phase_frame, span_events
-from steward.decide.rules.metric.watch import Ended, MetricWatch, compile_metric
+from steward.decide.rules.metric.watch import Ended, MetricWatch, TermWatch, compile_metric
 
 __all__ = [
     "Arranged",
+    "Beside",
     "Ended",
     "MetricWatch",
     "Numbering",
     "Phases",
+    "TermWatch",
     "WatchCounts",
     "arrange",
     "compile_metric",

@@ -142,6 +142,12 @@ class Intake:
             return None
         return self._only(kept) if not kept.all() else None
 
+    def nodes(self, since_ns: int) -> frozenset[str]:
+        """Return the nodes of which there was a sample since then."""
+        rows = np.flatnonzero(self._newest() >= since_ns).tolist()
+        named = {dict(self.known.labels[row]).get("node", "") for row in rows}
+        return frozenset(named - {""})
+
     def _newest(self) -> Longs:
         newest = np.full(len(self.known), _NEVER)
         for store in self.stores.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -26,7 +26,7 @@ from steward.decide.rules.metric.ways import ApartWay, Seen, Silence, TogetherWa
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.rules import Item, MetricTerm
 
-__all__ = ["MOST_SERIES", "Ended", "MetricWatch", "compile_metric"]
+__all__ = ["MOST_SERIES", "Ended", "MetricWatch", "TermWatch", "compile_metric"]
 
 MOST_SERIES = 100_000  # of one term; then those silent for longest are forgotten
 _NS = 10**9
@@ -39,15 +39,55 @@ class Ended(NamedTuple):
     until_ns: int  # when it was first seen not to hold
 
 
+class TermWatch(Protocol):
+    """What looks at telemetry for one metric term, wherever the telemetry is."""
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The columns that it wants."""
+        ...
+
+    @property
+    def counts(self) -> WatchCounts:
+        """What of the telemetry could not be used."""
+        ...
+
+    @property
+    def ended(self) -> list[Ended]:
+        """What was told before, or just now, and is over as of the last look."""
+        ...
+
+    def take(self, frame: Arranged) -> list[Item]:
+        """Read new samples; returns what has held for long enough by now."""
+        ...
+
+    def tick(self, t_ns: int) -> list[Item]:
+        """Let time pass without samples."""
+        ...
+
+    def finish(self) -> list[Item]:
+        """Look at what still waits."""
+        ...
+
+    def holding(self) -> frozenset[str]:
+        """Return the entities for which it was told and still holds."""
+        ...
+
+    def fresh(self) -> TermWatch:
+        """Return the same term with nothing read yet."""
+        ...
+
+
 class MetricWatch:
     """Reads telemetry for one metric term; state is kept for each series.
 
     `metrics` are the columns that it wants. A condition that came true is told once, and again
     only after it has not held, or was not looked at for too long, in between. `ended` are those
-    told before, or just now, of which the last look said that they are over.
+    told before, or just now, of which the last look said that they are over. `speaking` says of
+    which nodes it had a sample since some time, and `origin` who was asked, if not our own samples.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a term is made of
         self,
         term: MetricTerm,
         way: Way,
@@ -55,7 +95,11 @@ class MetricWatch:
         metrics: Sequence[str],
         counts: WatchCounts,
         again: Callable[[], MetricWatch],
+        speaking: Callable[[int], frozenset[str]] = lambda _since_ns: frozenset(),
+        origin: str = "",
     ) -> None:
+        self.speaking = speaking
+        self._origin = origin
         self.term = term
         self.metrics = frozenset(metrics)
         self.counts = counts
@@ -168,6 +212,7 @@ class MetricWatch:
             t_ns=t_ns,
             text=f"{self.term.expr}: {value:.6g}",
             entity=entity,
+            stream=self._origin,
             metric=self._names,
             expr=self.term.expr,
             since_ns=since_ns,
@@ -216,4 +261,5 @@ def compile_metric(term: MetricTerm, *, most_series: int = MOST_SERIES) -> Metri
         metrics=metrics,
         counts=intake.counts,
         again=lambda: compile_metric(term, most_series=most_series),
+        speaking=intake.nodes,
     )

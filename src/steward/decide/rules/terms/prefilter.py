@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from steward.decide.rules.terms.automaton import AutomatonSearch
 from steward.decide.rules.terms.literals import Literal, Need
-from steward.decide.rules.terms.program import needed_by_program
+from steward.decide.rules.terms.programs import needed_by_program
 from steward.decide.rules.terms.search import HyperscanSearch, Search, has_hyperscan
 from steward.decide.rules.terms.syntax import needed_by
-from steward.decide.rules.terms.term import Test, compile_term
+from steward.decide.rules.terms.term import Test, compile_term, longest_bytes
 from steward.decide.rules.terms.ways import Ways
 from steward.model.rules import LogBlock, Term
 
@@ -31,6 +31,7 @@ class Found:
 
     entry: Longs
     term: Longs
+    too_long: int = 0  # pairs that were not tried: the entry is too long for the jq program
 
     def __len__(self) -> int:
         return len(self.entry)
@@ -40,7 +41,7 @@ class Prefilter:
     """Finds exactly the entries for which terms hold, in one pass over a block.
 
     For most terms there are literals of which a matching entry has at least one. These are looked
-    for in the whole buffer; only entries that have one are tested. Keep one per thread.
+    for in the whole buffer; only entries that have one are tested. Threads may share it.
     """
 
     def __init__(self, terms: Sequence[Term], *, accelerate: bool = has_hyperscan) -> None:
@@ -49,6 +50,7 @@ class Prefilter:
         needs = [_need(each) for each in self.terms]
         self._sure = np.array([need is not None and need.enough for need in needs], dtype=bool)
         self._json = np.array([each.kind == "jq" for each in self.terms], dtype=bool)
+        self._longest = _longs([longest_bytes(each) for each in self.terms])
         self._everywhere = _longs([n for n, need in enumerate(needs) if need is None])
         self._ways = Ways(needs)
         literals = self._ways.literals
@@ -66,7 +68,7 @@ class Prefilter:
         suspected = self._ways.terms(block, *self._search.find(block))
         pairs = np.sort(np.concatenate([suspected, self._untold(block)]))
         entry, term = np.divmod(pairs, max(len(self.terms), 1))
-        entry, term = self._leave_out_no_json(block, entry, term)
+        entry, term, too_long = self._leave_out_no_json(block, entry, term)
         holds = self._sure[term]
         texts, tests = block.text, self._tests
         doubtful = np.flatnonzero(~holds)
@@ -77,7 +79,7 @@ class Prefilter:
             if one != last:
                 last, text = one, texts(one)
             holds[at] = tests[which](text)
-        return Found(entry=entry[holds], term=term[holds])
+        return Found(entry=entry[holds], term=term[holds], too_long=too_long)
 
     def _untold(self, block: LogBlock) -> Longs:
         """Return each entry with each term that nothing is known about."""
@@ -85,13 +87,18 @@ class Prefilter:
         pairs: Longs = entries[:, None] * len(self.terms) + self._everywhere[None, :]
         return pairs.ravel()
 
-    def _leave_out_no_json(self, block: LogBlock, entry: Longs, term: Longs) -> tuple[Longs, Longs]:
+    def _leave_out_no_json(
+        self, block: LogBlock, entry: Longs, term: Longs
+    ) -> tuple[Longs, Longs, int]:
+        """Leave out what a jq program cannot be asked about; say how many are too long for it."""
         json = self._json[term]
         if not json.any():
-            return entry, term
+            return entry, term, 0
+        may = _may_be_json(block, entry[json])
+        short = (block.end - block.start)[entry[json]] <= self._longest[term[json]]
         keep = ~json
-        keep[json] = _may_be_json(block, entry[json])
-        return entry[keep], term[keep]
+        keep[json] = may & short
+        return entry[keep], term[keep], int(np.count_nonzero(may & ~short))
 
 
 def _need(term: Term) -> Need | None:

@@ -6,7 +6,9 @@ found, and on processors that Hyperscan does not know, the automaton looks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -24,7 +26,7 @@ has_hyperscan = find_spec("hyperscan") is not None  # it exists for x86 only
 
 _PIECE_BYTES = 1 << 28  # Hyperscan counts in 32 bits
 _FREE_REPORTS = 64
-_BYTES_PER_REPORT = 256  # a report takes as long as the automaton takes for about 100 bytes
+_BYTES_PER_REPORT = 128  # a report takes as long as the automaton takes for about 100 bytes
 _BUSY_BLOCKS = 15  # that the automaton looks through before Hyperscan is tried again
 
 
@@ -37,7 +39,7 @@ class Search(Protocol):
 
 
 class HyperscanSearch:
-    """Looks for all literals with Hyperscan while little is found."""
+    """Looks for all literals with Hyperscan while little is found. Threads may share it."""
 
     def __init__(self, literals: Sequence[Literal], *, piece_bytes: int = _PIECE_BYTES) -> None:
         self._lengths = np.array([len(each.text) for each in literals], dtype=np.int64)
@@ -46,6 +48,7 @@ class HyperscanSearch:
         self._automaton = AutomatonSearch(literals)
         self._busy_blocks = 0
         self._database, self._stopped = _compiled(literals)
+        self._scratches: deque[Any] = deque()  # working memory of scans; each is for one at a time
 
     def find(self, block: LogBlock) -> tuple[Longs, Longs]:
         """Return what is found in one way or the other, which is the same."""
@@ -59,7 +62,7 @@ class HyperscanSearch:
             if len(ends) <= most:
                 return self._in_entries(block, literals, ends)
             self._busy_blocks = _BUSY_BLOCKS + 1
-        self._busy_blocks -= 1
+        self._busy_blocks = max(self._busy_blocks - 1, 0)  # another thread may have counted
         return self._automaton.find(block)
 
     def _reports(self, view: memoryview, begin: int, most: int) -> tuple[list[int], list[int]]:
@@ -73,13 +76,25 @@ class HyperscanSearch:
             end(begin + at + to)
             return True if len(ends) > most else None
 
-        for at in range(0, len(view), self._piece_bytes):
-            try:
-                piece = view[at : at + self._piece_bytes + self._overlap]
-                self._database.scan(piece, match_event_handler=report)
-            except self._stopped:
-                break
+        with self._scratch() as scratch:
+            for at in range(0, len(view), self._piece_bytes):
+                try:
+                    piece = view[at : at + self._piece_bytes + self._overlap]
+                    self._database.scan(piece, match_event_handler=report, scratch=scratch)
+                except self._stopped:
+                    break
         return literals, ends
+
+    @contextmanager
+    def _scratch(self) -> Iterator[Any]:
+        try:
+            scratch = self._scratches.pop()
+        except IndexError:
+            scratch = self._database.scratch.clone()
+        try:
+            yield scratch
+        finally:
+            self._scratches.append(scratch)
 
     def _in_entries(
         self, block: LogBlock, literals: list[int], ends: list[int]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from steward.decide.rules.terms.pattern import capture_of, search_of
-from steward.decide.rules.terms.program import first_of, passes
+from steward.decide.rules.terms.programs import Program
 from steward.errors import StewardError
 from steward.model.rules import Extract, Term
 
-__all__ = ["Test", "compile_extract", "compile_term"]
+__all__ = ["Test", "compile_extract", "compile_term", "longest_bytes"]
 
 Test = Callable[[bytes], bool]
 
@@ -21,14 +22,23 @@ def compile_term(term: Term) -> Test:
         raise StewardError(f"the {term.kind} of a term is empty", hint=hint)
     if term.kind == "value":
         return _contains(term.text)
-    return search_of(term.text) if term.kind == "regex" else passes(term.text)
+    if term.kind == "regex":
+        return search_of(term.text)
+    return Program(term.text, only_asks=True).passes
+
+
+def longest_bytes(term: Term) -> int:
+    """Return how long an entry may be to be tested; only jq cannot take any length."""
+    if term.kind == "jq":
+        return Program(term.text, only_asks=True).longest_bytes
+    return sys.maxsize
 
 
 def compile_extract(extract: Extract) -> Callable[[bytes], str | None]:
     """Return what takes the value of an extract from an entry; None where there is none."""
     if extract.kind == "regex":
         return capture_of(extract.text, extract.name)
-    return first_of(extract.text)
+    return Program(extract.text).first
 
 
 def _contains(value: str) -> Test:

@@ -72,9 +72,8 @@ class LogFiles:
     def collect(self, t_s: float) -> Observation:
         self._sieve.begin(t_s)
         for new in self._files.look(t_s):
-            self._sieve.take_texts(
-                new.texts, entity=self._sieve.subjects.node, source=new.path, now_s=t_s
-            )
+            node = self._sieve.subjects.node
+            self._sieve.take_texts(new.texts, new.numbers, entity=node, source=new.path, now_s=t_s)
             if self._sieve.full:
                 break
         for note in self._files.taken_notes():

@@ -24,6 +24,7 @@ _FEW = 2  # lines that a further format must read, so that chance is not one
 _FEW_SHARE = 0.02
 _MANY = 64  # lines; fewer may be one message
 _CONTINUED = (b" ", b"\t", b"}", b")")
+_BARE = ("epoch", "clock")  # nothing but digits: other things are written so, too
 _PARTIAL = re.compile(rb"\S+ (?:stdout|stderr) \S+ ")
 
 
@@ -78,6 +79,7 @@ def _detect_strict(sample: bytes, years: Years) -> Detected:
     if not raw:
         return Detected(formats=(), lines=0, read=0)
     fits = {each: _fits(each, raw, years) for each in STRICT}
+    fits = {each: fit for each, fit in fits.items() if not _is_chance(each, fit)}
     chosen: list[Format] = []
     unread = np.ones(len(raw), np.bool_)
     while len(chosen) < _MOST:
@@ -111,12 +113,17 @@ def _are_loose(raw: Sequence[bytes], unread: NDArray[np.bool_]) -> bool:
     return len(raw) >= _MANY or len(set(words)) < len(words)
 
 
+def _is_chance(each: Format, fit: NDArray[np.bool_]) -> bool:
+    """Say whether what looks like a time is rather a number or a duration: most lines lack it."""
+    return each.name.startswith(_BARE) and 2 * int(fit.sum()) < len(fit)
+
+
 def _can_follow(each: Format) -> bool:
     """Say whether lines of another format may be among those of a first one.
 
     A number somewhere in a line, or seconds since the start of the machine, would only mislead.
     """
-    return each.anchored and not each.template.relative and each.name != "epoch"
+    return each.anchored and not each.template.relative and not each.name.startswith(_BARE)
 
 
 def _fits(each: Format, raw: Sequence[bytes], years: Years) -> NDArray[np.bool_]:

@@ -137,7 +137,7 @@ def _epoch(buffer: Octets, at: int, end: int, unit_ns: int, fewest: int, fields:
 
 
 @njit
-def _seconds(buffer: Octets, at: int, end: int, must: int, fields: Ints) -> int:
+def _seconds(buffer: Octets, at: int, end: int, must: int, fewest: int, fields: Ints) -> int:
     """Read seconds with perhaps a fraction; whole ones that are too large have smaller units."""
     value, read = np.int64(0), 0
     while at < end and read < 19 and _is_digit(buffer[at]):
@@ -146,7 +146,7 @@ def _seconds(buffer: Octets, at: int, end: int, must: int, fields: Ints) -> int:
         value = value * 10 + (buffer[at] - 48)
         at += 1
         read += 1
-    if read == 0 or value < 0:
+    if read < fewest or value < 0:
         return -1
     if at + 1 < end and buffer[at] == 46 and _is_digit(buffer[at + 1]):
         if value > _LAST_S:
@@ -322,7 +322,7 @@ def _steps(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one loop over t
             elif op == codes.HALF:
                 at = _half(buffer, at, end, fields)
             elif op == codes.SECONDS:
-                at = _seconds(buffer, at, end, a, fields)
+                at = _seconds(buffer, at, end, a, b, fields)
             elif op == codes.EPOCH:
                 at = _epoch(buffer, at, end, a, b, fields)
             elif op == codes.ONE_OF:
@@ -354,6 +354,8 @@ def _moment(  # noqa: C901, PLR0911 - compiled
             return NO_TIME
         hour = hour % 12 + 12 * fields[codes.AFTERNOON]
     month, day = fields[codes.MONTH], fields[codes.DAY]
+    if month < 0:  # a clock alone: of the first day
+        fields[codes.YEAR], month, day = 1970, 1, 1
     if not (1 <= month <= 12 and day >= 1 and hour < 24):
         return NO_TIME
     if fields[codes.MINUTE] > 59 or fields[codes.SECOND] > 59:
@@ -379,8 +381,22 @@ def _moment(  # noqa: C901, PLR0911 - compiled
 
 
 @njit
+def _after_colours(buffer: Octets, at: int, end: int) -> int:
+    """Go over what only tells a terminal how to write: ESC [ digits and semicolons, m."""
+    while at + 1 < end and buffer[at] == 27 and buffer[at + 1] == 91:
+        last = at + 2
+        while last < end and (_is_digit(buffer[last]) or buffer[last] == 59):
+            last += 1
+        if last >= end or buffer[last] != 109:
+            return at
+        at = last + 1
+    return at
+
+
+@njit
 def _after_prefix(buffer: Octets, at: int, end: int) -> int:  # noqa: C901, PLR0911 - compiled
-    """Go over `[rank3]: `, `[default0]:`, `3: ` (srun -l) or `[1,0]<stdout>:` (mpirun)."""
+    """Go over `[rank3]: `, `[default0]:`, `3: ` (srun -l), `[1,0]<stdout>:` (mpirun), colours."""
+    at = _after_colours(buffer, at, end)
     start = at
     while at < end and at - start < 3 and buffer[at] == 32:  # srun -l pads the number
         at += 1
@@ -432,6 +448,7 @@ def _clear(fields: Ints) -> None:
     for field in range(FIELDS):
         fields[field] = 0
     fields[codes.YEAR] = -1
+    fields[codes.MONTH] = -1
     fields[codes.AFTERNOON] = -1
     fields[codes.EPOCH_NS] = NO_TIME
     fields[codes.TEXT_AT] = -1

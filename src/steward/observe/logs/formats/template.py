@@ -12,6 +12,7 @@ Most of it is what `strftime` has; what is not there is marked with a star.
 | `%z` `%o` * | `Z` or `+hh:mm`; `+hhmm` |
 | `%Z` * | any of these, or a name for UTC, if there is one |
 | `%s` `%r` * | seconds since 1970, perhaps with a fraction; seconds that must have one |
+| `%E` * | as `%s`, of ten digits at least: later than 2001, so that few other numbers fit |
 | `%A` `%Q` `%L` `%U` `%N` * | digits since 1970: of any unit; 16 to 19 of them; ms; µs; ns |
 | `%k` `%l` * | month of one or two digits; letters, if there are any |
 | `%n` `%x` `%uC` * | digits, a word, or all up to and with character C: left out |
@@ -76,8 +77,9 @@ _PLAIN: dict[str, Step] = {
     "z": (codes.ZONE, codes.ZONE_Z | codes.ZONE_COLON, 0),
     "o": (codes.ZONE, codes.ZONE_PLAIN, 0),
     "Z": (codes.ZONE, codes.ZONE_ANY, 0),
-    "s": (codes.SECONDS, 0, 0),
-    "r": (codes.SECONDS, 1, 0),
+    "s": (codes.SECONDS, 0, 1),
+    "r": (codes.SECONDS, 1, 1),
+    "E": (codes.SECONDS, 0, 10),
     "A": (codes.EPOCH, codes.ANY_UNIT, 1),
     "Q": (codes.EPOCH, codes.ANY_UNIT, 16),
     "L": (codes.EPOCH, 1_000_000, 1),

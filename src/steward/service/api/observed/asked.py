@@ -21,6 +21,7 @@ HOUR_S = 3600.0
 MOST_METRICS = 32
 LAST_S = 253_402_300_800.0  # the year 10000
 KEPT = {each.name: each.of for each in METRICS if each.kind is MetricKind.GAUGE}
+UNITS = {each.name: each.unit for each in METRICS}
 
 From = Annotated[
     float | None,
@@ -123,12 +124,11 @@ def read(
 
 
 def _reply(series: Series) -> SeriesReply:
-    units = {each.name: each.unit for each in METRICS}
     columns = (series.t_s, series.mean, series.least, series.most)
     return SeriesReply(
         entity=series.entity,
         metric=series.metric,
-        unit=units[series.metric],
+        unit=UNITS[series.metric],
         step_s=series.step_s,
         points=[
             PointReply(t_s=t_s, mean=mean, least=least, most=most)

@@ -10,7 +10,7 @@ from steward.model.rules import RuleState
 from steward.model.rules.words import waits_for
 from steward.service.pages.cluster import tile
 from steward.service.pages.drawings import moment, severity_chip
-from steward.service.pages.markup import Markup, join, tag
+from steward.service.pages.markup import Markup, join, prose, tag
 from steward.service.pages.observed.nodes import meter
 from steward.service.pages.wording import about, plural, share
 from steward.service.rulebook import RuleRow
@@ -49,7 +49,7 @@ def rule_row(row: RuleRow, now_s: float) -> Markup:
         tag(
             "td",
             tag("a", tag("b", row.title or row.id), href=address_of(row.id)),
-            tag("span", row.id, class_="st-quiet"),
+            tag("span", row.id, class_="st-quiet") if row.title else None,
             tag("span", row.standing.why, class_="st-quiet") if row.standing.why else None,
         ),
         tag("td", state_chips(row)),
@@ -148,9 +148,7 @@ def meaning(row: RuleRow) -> Markup:
         ("Impact", rule.impact),
         ("What to do", rule.mitigation),
     )
-    told = [
-        join(tag("h3", name), tag("p", text, class_="st-prose")) for name, text in parts if text
-    ]
+    told = [join(tag("h3", name), prose(text)) for name, text in parts if text]
     links = [
         tag("li", tag("a", each, href=each, rel="noreferrer") if _is_web(each) else each)
         for each in rule.references

@@ -16,7 +16,7 @@ from steward.service.board import Picture
 from steward.service.pages.drawings import empty, moment, severity_chip, state_chip
 from steward.service.pages.explanation import timeline
 from steward.service.pages.frame import Show, Visit, card
-from steward.service.pages.markup import Markup, join, tag
+from steward.service.pages.markup import Markup, join, prose, tag
 from steward.service.pages.rows import Chart, Html
 from steward.service.pages.rules.drawings import address_of
 from steward.service.pages.rules.evidence import Drawn, evidence_charts, quote_table
@@ -54,7 +54,7 @@ class _Page:
             with ui.element("div").classes("st-decision-head"):
                 self._head = Html(tag="div", classes="st-grow")
                 self._actions = ui.element("div").classes("st-actions")
-            self._opinions = Html()
+            self._opinions = Html(classes="st-said")
         with card("The very lines") as self._lines_card:
             self._lines = Html()
         self._charts = ui.element("div").classes("st-curves")
@@ -174,9 +174,7 @@ def headline(story: FindingStory, picture: Picture, rule: Rule | None) -> Markup
         tag("p", " · ".join(each for each in facts if each), class_="st-quiet"),
         tag("p", tag("span", "Rule ", class_="st-quiet"), name),
         tag("p", tag("b", "Advice: "), advice) if advice else None,
-        join(tag("h3", "What to do"), tag("p", mitigation, class_="st-prose"))
-        if mitigation
-        else None,
+        join(tag("h3", "What to do"), prose(mitigation)) if mitigation else None,
     )
 
 

@@ -18,6 +18,7 @@ from steward.service.pages.rules.drawings import found_list, meaning, rule_tiles
 __all__ = ["hits_series", "rule_page"]
 
 SHOWN = 20
+STEP_S = 600.0
 DAY_S = 86400.0
 MISSING = empty("There is no such rule", "The address may be cut off. The list has them all.")
 NOTHING = empty("Nothing found yet", "What this rule finds is listed here with its evidence.")
@@ -70,6 +71,8 @@ def hits_series(history: Sequence[tuple[float, int]], now_s: float) -> list[dict
     """Return how often a rule matched, as bars over the last day, or longer where there are any."""
     first_s = min([now_s - DAY_S, *(t_s for t_s, _ in history)])
     edges = [[1000 * t_s, 0] for t_s in (first_s, now_s)]
+    # Bars are as far apart as the nearest two: with one alone, its room would be the whole day.
+    no_bars = [[1000 * t_s, None] for t_s in (first_s, first_s + STEP_S)]
     return [
         {
             "type": "bar",
@@ -77,7 +80,7 @@ def hits_series(history: Sequence[tuple[float, int]], now_s: float) -> list[dict
             "color": HUES[0],
             "barMaxWidth": 8,
             "barMinHeight": 2,
-            "data": [[1000 * t_s, hits] for t_s, hits in history],
+            "data": [*no_bars, *([1000 * t_s, hits] for t_s, hits in history)],
         },
         {"type": "scatter", "symbolSize": 0, "silent": True, "data": edges},
     ]

@@ -23,8 +23,6 @@ __all__ = ["Made", "generate", "make"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-OUTCOME_NAMES = ("completed", "cancelled", "failed")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Made:
@@ -32,7 +30,7 @@ class Made:
 
     trace: Trace
     family: Ints  # per job; its name is the job's `model`
-    outcome: Ints  # per job, into `OUTCOME_NAMES`
+    outcome: Ints  # per job: 0 completed, 1 cancelled, 2 failed
 
 
 def generate(

@@ -18,6 +18,7 @@ __all__ = ["cores", "run_trials"]
 Result = Judged | Failed
 Told = Callable[[int, Trial], None]
 
+ANSWERS_WITHIN_S = 20.0  # a Dask scheduler that is there; one may be starting at this moment
 _base: Base | None = None  # in a worker process: sent once, not with every trial
 
 
@@ -130,7 +131,7 @@ def _client(scheduler: str, workers: int) -> Iterator[tuple[Any, Any]]:
             yield client, distributed.as_completed
         return
     try:
-        client = distributed.Client(scheduler, timeout=20)
+        client = distributed.Client(scheduler, timeout=ANSWERS_WITHIN_S)
     except (OSError, TimeoutError, ValueError) as fault:
         raise StewardError(
             f"no Dask scheduler answers at '{scheduler}'",

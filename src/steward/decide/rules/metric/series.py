@@ -76,10 +76,9 @@ class Known:
 
     def use(self, lexicon: Lexicon) -> None:
         """Take the numbers of labels from another lexicon, as all other terms do."""
-        if lexicon is not self.lexicon:
-            self.lexicon = lexicon
-            self._ids = [lexicon.number(labels) for labels in self.labels]
-            self._all = lexicon.names(())
+        self.lexicon = lexicon
+        self._ids = [lexicon.number(labels) for labels in self.labels]
+        self._all = lexicon.names(())
 
     def names(self, rows: Longs) -> Names:
         """Return the labels of series."""

@@ -34,6 +34,17 @@ def test_series_that_ended_take_no_room_and_are_not_counted_as_lost(expr: str) -
     assert len(idle.holding()) == 1
 
 
+def test_nothing_holds_any_longer_once_all_telemetry_has_been_silent_for_long() -> None:
+    idle = watch(IDLE)
+    idle.take(busy({"n1/gpu0": [0.1] * 60}))
+    before = idle.holding()
+
+    idle.tick(10_000 * 10**9)
+
+    assert before == {"n1/gpu0"}
+    assert idle.holding() == frozenset()
+
+
 def test_what_is_missed_is_never_forgotten() -> None:
     gone = watch("absent(steward_gpu_busy_share)")
     gone.take(busy({"n1/gpu0": [0.1], "n2/gpu0": [0.1]}))

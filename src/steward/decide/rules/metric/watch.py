@@ -153,13 +153,8 @@ class MetricWatch:
         return pl.concat(parts).filter(pl.col("value").is_not_nan())
 
     def holding(self) -> frozenset[str]:
-        """Return the entities for which it was told and still holds, as of the last look."""
-        state = self._way.state
-        if not state.told.any():
-            return frozenset()
-        gap_ns = min(self._way.gap_ns, NEVER_NS // 2)
-        still = state.told & (state.since >= 0) & (self._clock_ns - state.last <= gap_ns)
-        return frozenset(self._way.whose(int(row))[0] for row in np.flatnonzero(still))
+        """Return the entities for which it was told and still holds."""
+        return frozenset(entity for entity, _ in self._lasting)
 
     def fresh(self) -> MetricWatch:
         """Return the same term with nothing read yet."""

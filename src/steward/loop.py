@@ -67,6 +67,7 @@ class LoopStatus:
     turns: int
     t_s: float
     last_turn_s: float  # wall time that the last turn took
+    last_decided_s: float  # of which until its decisions were written down and carried out
     autonomy: Autonomy
     breaker: str
     faults: tuple[Fault, ...]  # newest last
@@ -116,7 +117,7 @@ class Loop:
         positions = recording.about.get("positions")
         if isinstance(positions, dict):
             stages.watch.resume(positions)
-        self.status = self._status(took_s=0.0, behind_s=0.0)
+        self.status = self._status()
 
     @property
     def telemetry(self) -> Telemetry:
@@ -131,10 +132,13 @@ class Loop:
         view = self._learn(self.stages.moment.view(t_s))
         view, decisions = self._decide(view, seen)
         self._act(view, decisions)
+        decided_s = time.perf_counter() - began_s
         self._verify(view)
+        self._settle_samples(seen, t_s)
         self.view = view
         self._turns += 1
-        self.status = self._status(took_s=time.perf_counter() - began_s, behind_s=behind_s)
+        took_s = time.perf_counter() - began_s
+        self.status = self._status(took_s=took_s, decided_s=decided_s, behind_s=behind_s)
         if self.forwarding is not None:
             self.forwarding.go()
 
@@ -151,7 +155,7 @@ class Loop:
                 self.turn(behind_s=max(0.0, now_s - due_s))
             except Exception as fault:  # noqa: BLE001 - the last line: a bug of ours costs one turn
                 self._fault(_as_fault(fault, "loop", self._t_s))
-                self.status = self._status(took_s=0.0, behind_s=0.0)
+                self.status = self._status()
             now_s = self._clock.now_s()
             due_s = max(due_s + self.every_s, now_s)
             self._clock.wait(due_s - now_s, stop)
@@ -167,7 +171,7 @@ class Loop:
         watch = self.stages.watch
         if self._turns and watch.pace:
             watch.stop()
-            self._observe(self._next_time())
+            self._settle_samples(self._observe(self._next_time()), self._t_s)
         if self.forwarding is not None:
             self.forwarding.finish()  # while the rest is made durable
         if self.questions is not None:
@@ -188,17 +192,23 @@ class Loop:
         seen, faults = self.stages.watch.look(t_s)
         for fault in faults:
             self._fault(fault)
-        self._try("telemetry", lambda: self._keep(seen, t_s), None)
+        self._try("telemetry", partial(self._keep, seen), None)
         if self.forwarding is not None:
             self._unwritten += self.forwarding.take(seen, t_s)
-        self.latest.take(seen.tables)
-        self.latest.mark(seen.spans, t_s)
         self.stages.moment.fold(seen)
         return seen
 
-    def _keep(self, seen: Observation, t_s: float) -> None:
+    def _keep(self, seen: Observation) -> None:
         self.recording.keep(seen)
         self.recording.positions = self.stages.watch.positions()
+
+    def _settle_samples(self, seen: Observation, t_s: float) -> None:
+        """Bring to the disk what is due, and show what is newest: no decision waits for these."""
+        self._try("telemetry", partial(self._upkeep, t_s), None)
+        self.latest.take(seen.tables)
+        self.latest.mark(seen.spans, t_s)
+
+    def _upkeep(self, t_s: float) -> None:
         self.recording.upkeep(t_s)
         if self.intake is not None:
             self.intake.upkeep(t_s, self.recording.flush)
@@ -383,12 +393,15 @@ class Loop:
         if not same:  # a fault that comes back every turn is one entry, not thousands
             self._unwritten.append(fault.event())
 
-    def _status(self, *, took_s: float, behind_s: float) -> LoopStatus:
+    def _status(
+        self, *, took_s: float = 0.0, decided_s: float = 0.0, behind_s: float = 0.0
+    ) -> LoopStatus:
         guard = self.stages.desk.guard
         return LoopStatus(
             turns=self._turns,
             t_s=self.view.t_s,
             last_turn_s=took_s,
+            last_decided_s=decided_s,
             autonomy=guard.limits.autonomy,
             breaker=guard.breaker(self.view.t_s),
             faults=tuple(self._faults),

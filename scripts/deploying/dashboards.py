@@ -70,7 +70,7 @@ def _cluster() -> Iterator[Json]:
         "The loop",
         [
             (own("steward_turn_last_seconds"), "last turn"),
-            (own("steward_decided_last_seconds"), "until decided"),
+            (own("steward_turn_decided_seconds"), "until decided"),
             (own("steward_behind_seconds"), "behind"),
         ],
         unit=UNITS[OWN["steward_behind_seconds"]],

@@ -23,7 +23,7 @@ OWN = {
     "steward_queue_jobs": "1",
     "steward_saved_gpu_seconds": "s",
     "steward_turn_last_seconds": "s",
-    "steward_decided_last_seconds": "s",
+    "steward_turn_decided_seconds": "s",
     "steward_turns_total": "1",
 }
 UNITS = {

@@ -21,7 +21,7 @@ SCRIPT = ROOT / "scripts" / "make_deploy.py"
 OURS = {exposed_name(each.name) for each in METRICS}
 OWN = re.compile(
     r"steward_(turns_total|faults_total|gpus|queue_jobs|behind_seconds|breaker_open|decisions"
-    r"|saved_gpu_seconds|turn_last_seconds"
+    r"|saved_gpu_seconds|turn_(last|decided)_seconds"
     r"|agent_(clock_offset_seconds|last_heard_seconds|lost_parcels_total|waiting_bytes))$"
 )
 NAME = re.compile(r"\bsteward_[a-z0-9_]+(?!\.\*)\b")

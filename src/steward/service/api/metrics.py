@@ -86,7 +86,7 @@ def _loop(picture: Picture) -> Iterator[Metric]:
         "steward_turn_last_seconds", "Wall time of the last turn.", value=status.last_turn_s
     )
     yield GaugeMetricFamily(
-        "steward_decided_last_seconds",
+        "steward_turn_decided_seconds",
         "Wall time from the beginning of the last turn until its decisions were carried out.",
         value=status.last_decided_s,
     )

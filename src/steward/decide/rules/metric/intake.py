@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,11 +137,16 @@ class Intake:
             kept[np.argsort(newest, kind="stable")[-room:]] = True
             self.counts.evicted += int((~kept).sum())
         elif gap_ns < NEVER_NS and before_ns - self._swept_ns > _SWEEP_NS:
-            self._swept_ns = before_ns
+            first = self._swept_ns == -NEVER_NS
+            self._swept_ns = before_ns - self._ahead_ns() if first else before_ns
             kept = self._newest() >= before_ns - max(self._reach_ns() + gap_ns, _AWAY_NS)
         else:
             return None
         return self._only(kept) if not kept.all() else None
+
+    def _ahead_ns(self) -> int:
+        """Return how much earlier its second sweep is, so that terms do not all sweep at once."""
+        return crc32(repr([*self.wanted]).encode()) % _SWEEP_NS
 
     def nodes(self, since_ns: int) -> frozenset[str]:
         """Return the nodes of which there was a sample since then."""

@@ -233,7 +233,7 @@ def test_no_more_is_read_ahead_than_there_is_room_for() -> None:
     assert made["b"] <= 1
 
 
-def test_a_stream_that_rests_goes_on_when_another_makes_room() -> None:
+def test_a_stream_that_rests_goes_on_when_some_of_it_was_taken() -> None:
     sift = engine_for(ALONE, Mode.STRICT).fresh().sifter("log.a")
     room = 10 * sift(block(0)).held_bytes
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 from threading import Lock
 from types import TracebackType
@@ -25,29 +26,30 @@ Sift = Callable[[LogBlock], Sifted]
 class _Stream:
     """One stream: what is still to be read, and what waits to be taken."""
 
-    __slots__ = ("blocks", "ready", "sift", "waiting")
+    __slots__ = ("blocks", "held_bytes", "ready", "rests", "sift", "waiting")
 
     def __init__(self, blocks: Blocks, sift: Sift) -> None:
         self.blocks, self.sift = blocks, sift
         self.ready: SimpleQueue[Future[Sifted] | None] = SimpleQueue()  # None: it is over
-        self.waiting = 0
+        self.waiting = self.held_bytes = 0
+        self.rests = False  # nobody reads it, until some of what waits is taken
 
 
 class Ahead:
     """Threads that read ahead. Each stream comes out in its order, and so do its errors.
 
-    A stream is read by one thread at a time, while others sift what was read of it: one large file
-    keeps two of them busy. No thread waits for another: where as much waits to be taken as may,
-    reading stops, and goes on when some of it was taken.
+    A stream is read by one thread, which also sifts what it read while that is in its processor's
+    cache. Where there are fewer streams than threads, others sift it: one large file keeps two of
+    them busy. No thread waits for another: where as much of a stream waits to be taken as may,
+    nobody reads it until some was taken.
     """
 
     def __init__(self, threads: int, *, most_bytes: int = MOST_BYTES) -> None:
         self._threads, self._most_bytes = threads, most_bytes
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="steward-ahead")
         self._lock = Lock()
-        self._held_bytes = 0
+        self._closed = False
         self._open: dict[_Stream, None] = {}  # not read to their ends
-        self._resting: dict[_Stream, None] = {}  # of these, those that nobody reads
 
     def __enter__(self) -> Ahead:
         return self
@@ -59,17 +61,13 @@ class Ahead:
         trace: TracebackType | None,
     ) -> None:
         """Stop reading, wait for the threads, and close what is open."""
-        self._pool.shutdown(cancel_futures=True)  # what a thread would go on with is refused
+        self._closed = True
+        self._pool.shutdown(cancel_futures=True)
         for each in self._open:
             each.blocks.close()
 
-    @property
-    def wants_more(self) -> bool:
-        """Whether some thread would have nothing to do, and there is room for what it reads."""
-        return len(self._open) < self._threads and self._held_bytes < self._most_bytes
-
     def begin(self, blocks: Blocks, sift: Sift) -> Iterator[Sifted]:
-        """Begin to read a stream at once; return what will come of it."""
+        """Begin to read a stream as soon as a thread is free; return what will come of it."""
         stream = _Stream(blocks, sift)
         with self._lock:
             self._open[stream] = None
@@ -80,45 +78,47 @@ class Ahead:
         while (future := stream.ready.get()) is not None:
             sifted = future.result()
             with self._lock:
-                self._held_bytes -= sifted.held_bytes
+                stream.held_bytes -= sifted.held_bytes
                 stream.waiting -= 1
-                rested = [each for each in self._resting if self._may_read(each)]
-                for each in rested:
-                    del self._resting[each]
-            for each in rested:
-                self._pool.submit(self._read, each)
+                rested = stream.rests and self._may_read(stream)
+                stream.rests = stream.rests and not rested
+            if rested:
+                self._pool.submit(self._read, stream)
             yield sifted
 
     # -- what the threads do -----------------------------------------------------------------------
 
     def _read(self, stream: _Stream) -> None:
-        try:
-            block = next(stream.blocks, None)
-        except Exception as fault:  # noqa: BLE001 - whoever takes it raises it
-            self._end(stream, fault)
-            return
-        if block is None:
-            self._end(stream)
-            return
-        with self._lock:
-            self._held_bytes += len(block.buffer)
-            stream.waiting += 1
-        stream.ready.put(self._pool.submit(self._sift, stream, block))
-        with self._lock:
-            goes_on = self._may_read(stream)
-            if not goes_on:
-                self._resting[stream] = None
-        if goes_on:
-            self._pool.submit(self._read, stream)
+        """Read a stream until it is over, or enough of it waits."""
+        rests = False
+        while not (rests or self._closed):
+            try:
+                block = next(stream.blocks, None)
+            except Exception as fault:  # noqa: BLE001 - whoever takes it raises it
+                self._end(stream, fault)
+                return
+            if block is None:
+                self._end(stream)
+                return
+            with self._lock:
+                stream.held_bytes += len(block.buffer)
+                stream.waiting += 1
+                others_are_free = len(self._open) < self._threads
+            sift = partial(self._sift, stream, block)
+            stream.ready.put(self._pool.submit(sift) if others_are_free else _done(sift))
+            with self._lock:
+                stream.rests = rests = not self._may_read(stream)
 
     def _sift(self, stream: _Stream, block: LogBlock) -> Sifted:
         sifted = stream.sift(block)
         with self._lock:
-            self._held_bytes += sifted.held_bytes - len(block.buffer)
+            stream.held_bytes += sifted.held_bytes - len(block.buffer)
         return sifted
 
     def _may_read(self, stream: _Stream) -> bool:
-        return not stream.waiting or self._held_bytes < self._most_bytes
+        """Whether a stream holds less than its share; one piece of each may always wait."""
+        share_bytes = self._most_bytes / max(len(self._open), 1)
+        return not stream.waiting or stream.held_bytes < share_bytes
 
     def _end(self, stream: _Stream, fault: Exception | None = None) -> None:
         with self._lock:
@@ -128,3 +128,13 @@ class Ahead:
             failed.set_exception(fault)
             stream.ready.put(failed)
         stream.ready.put(None)
+
+
+def _done(work: Callable[[], Sifted]) -> Future[Sifted]:
+    """Do something at once, and keep what came of it for whoever takes it."""
+    future: Future[Sifted] = Future()
+    try:
+        future.set_result(work())
+    except Exception as fault:  # noqa: BLE001 - whoever takes it raises it
+        future.set_exception(fault)
+    return future

@@ -163,7 +163,8 @@ def _begun(each: Feed, *, engine: Engine, mode: Mode, ahead: Ahead | None) -> It
     """Return what the engine takes of a feed; files are read from now on, if somebody does that."""
     if not isinstance(each, LogFeed):
         return each.pieces(engine, mode)
-    blocks, sift = each.pieces(engine, mode), engine.sifter(each.stream.source)
+    sift = engine.sifter(each.stream.source, shared=ahead is not None)
+    blocks = each.pieces(engine, mode)
     return ahead.begin(blocks, sift) if ahead is not None and each.files else map(sift, blocks)
 
 

@@ -99,9 +99,9 @@ class Engine:
         self._expected_ns.pop(stream, None)
         return self._board.advance(self._common_ns)
 
-    def sifter(self, source: str) -> Callable[[LogBlock], Sifted]:
-        """Return what sifts blocks of a source, ahead of `take`; several threads may share it."""
-        return partial(sift, route=self._routes.of(source))
+    def sifter(self, source: str, *, shared: bool = False) -> Callable[[LogBlock], Sifted]:
+        """Return what sifts blocks of a source, ahead of `take`; `shared`: by several threads."""
+        return partial(sift, route=self._routes.of(source), shared=shared)
 
     def read(self, block: LogBlock) -> list[Hit]:
         """Read entries of one stream."""

@@ -46,9 +46,11 @@ class Sifted:
         return columns + int(self.size.sum()) + _BYTES_OBJECT * len(self.texts)
 
 
-def sift(block: LogBlock, route: Route | None) -> Sifted:
-    """Look for all terms of a route in a block."""
-    found = route.prefilter.find(block) if route is not None and len(block) else _NOTHING
+def sift(block: LogBlock, route: Route | None, *, shared: bool) -> Sifted:
+    """Look for all terms of a route in a block; `shared`: other threads do so too."""
+    found = _NOTHING
+    if route is not None and len(block):
+        found = route.prefilter.find(block, shared=shared)
     new = np.diff(found.entry, prepend=-1) > 0
     kept = found.entry[new]
     start, end = block.start[kept], block.end[kept]

@@ -55,6 +55,6 @@ def one_by_one(terms: Sequence[Term], of: LogBlock) -> list[tuple[int, int]]:
     ]
 
 
-def found(prefilter: Prefilter, within: LogBlock) -> list[tuple[int, int]]:
-    pairs = prefilter.find(within)
+def found(prefilter: Prefilter, within: LogBlock, *, shared: bool = False) -> list[tuple[int, int]]:
+    pairs = prefilter.find(within, shared=shared)
     return list(zip(pairs.entry.tolist(), pairs.term.tolist(), strict=True))

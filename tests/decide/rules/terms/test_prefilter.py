@@ -183,7 +183,8 @@ def test_text_that_is_full_of_literals_is_searched_in_another_way_with_the_same_
 
 
 @WAYS
-def test_threads_may_share_a_prefilter(*, accelerate: bool) -> None:
+@pytest.mark.parametrize("shared", [True, False])
+def test_threads_may_share_a_prefilter(*, accelerate: bool, shared: bool) -> None:
     busy = block(*(b"=" * 5000 if number % 2 else b"-- disk" for number in range(40)))
     calm = block(*(b"nothing %d {} disk" % number for number in range(2000)))
     wanted = [value("disk"), regex("(?i)={3}"), regex("d.sk"), jq(".a"), value("1 {")]
@@ -191,7 +192,8 @@ def test_threads_may_share_a_prefilter(*, accelerate: bool) -> None:
     expected = [one_by_one(wanted, each) for each in (calm, busy)]
 
     with ThreadPoolExecutor(4) as pool:
-        seen = list(pool.map(partial(found, prefilter), [calm, busy] * 20))
+        found_by = partial(found, prefilter, shared=shared)
+        seen = list(pool.map(found_by, [calm, busy] * 20))
 
     assert seen == expected * 20
 

@@ -44,8 +44,9 @@ class AutomatonSearch:
         self._steps, self._ends = _automaton(keys, self._kinds)
         self._key_bytes = np.array([len(each) for each in keys], dtype=np.int64)
 
-    def find(self, block: LogBlock) -> tuple[Longs, Longs]:
+    def find(self, block: LogBlock, *, shared: bool = False) -> tuple[Longs, Longs]:
         """Return entries and the literals in them."""
+        del shared  # it does not call Python
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)
         room = max(_ROOM, self._count)
         parts: list[tuple[Longs, Longs]] = []

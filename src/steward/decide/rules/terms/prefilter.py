@@ -63,9 +63,12 @@ class Prefilter:
         """The terms that nothing is known about: each entry is tested for them (jq: each JSON)."""
         return tuple(self.terms[number] for number in self._everywhere.tolist())
 
-    def find(self, block: LogBlock) -> Found:
-        """Return which terms hold for which entries: all of them, and no others."""
-        suspected = self._ways.terms(block, *self._search.find(block))
+    def find(self, block: LogBlock, *, shared: bool = False) -> Found:
+        """Return which terms hold for which entries: all of them, and no others.
+
+        `shared`: other threads search at the same time, for which another way may be faster.
+        """
+        suspected = self._ways.terms(block, *self._search.find(block, shared=shared))
         pairs = np.sort(np.concatenate([suspected, self._untold(block)]))
         entry, term = np.divmod(pairs, max(len(self.terms), 1))
         entry, term, too_long = self._leave_out_no_json(block, entry, term)

@@ -26,15 +26,20 @@ has_hyperscan = find_spec("hyperscan") is not None  # it exists for x86 only
 
 _PIECE_BYTES = 1 << 28  # Hyperscan counts in 32 bits
 _FREE_REPORTS = 64
-_BYTES_PER_REPORT = 128  # a report takes as long as the automaton takes for about 100 bytes
+# A report takes as long as the automaton takes longer than Hyperscan for so many bytes; in several
+# threads, where it has to wait until it may call Python, for more.
+_BYTES_PER_REPORT, _BYTES_PER_SHARED_REPORT = 256, 1500
 _BUSY_BLOCKS = 15  # that the automaton looks through before Hyperscan is tried again
 
 
 class Search(Protocol):
     """Finds literals in entries, and leaves out what lies between entries or across their ends."""
 
-    def find(self, block: LogBlock) -> tuple[Longs, Longs]:
-        """Return entries and literals, perhaps the same pair several times, in any order."""
+    def find(self, block: LogBlock, *, shared: bool = False) -> tuple[Longs, Longs]:
+        """Return entries and literals, perhaps the same pair several times, in any order.
+
+        `shared`: other threads search at the same time.
+        """
         ...
 
 
@@ -50,14 +55,15 @@ class HyperscanSearch:
         self._database, self._stopped = _compiled(literals)
         self._scratches: deque[Any] = deque()  # working memory of scans; each is for one at a time
 
-    def find(self, block: LogBlock) -> tuple[Longs, Longs]:
+    def find(self, block: LogBlock, *, shared: bool = False) -> tuple[Longs, Longs]:
         """Return what is found in one way or the other, which is the same."""
         if not len(block) or not len(self._lengths):
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         if not self._busy_blocks:
             # Other blocks may share the buffer: only the part with these entries is looked at.
             begin, end = int(block.start[0]), int(block.end[-1])
-            most = _FREE_REPORTS + (end - begin) // _BYTES_PER_REPORT
+            per_report = _BYTES_PER_SHARED_REPORT if shared else _BYTES_PER_REPORT
+            most = _FREE_REPORTS + (end - begin) // per_report
             literals, ends = self._reports(memoryview(block.buffer)[begin:end], begin, most)
             if len(ends) <= most:
                 return self._in_entries(block, literals, ends)

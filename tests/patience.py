@@ -24,9 +24,11 @@ _turns = count(os.getpid() * 97)  # processes that ask at the same time begin el
 def until(ask: Callable[[], T], *, why: str = "it") -> T:
     """Ask until the answer is something, and return it."""
     end_s = time.monotonic() + LONG_S
+    pause_s = 0.005
     while not (answer := ask()):
         assert time.monotonic() < end_s, f"waited in vain for {why}"
-        time.sleep(0.005)
+        time.sleep(pause_s)
+        pause_s = min(1.3 * pause_s, 0.15)  # a service refuses those who ask all the time
     return answer
 
 

@@ -146,7 +146,7 @@ class Intake:
 
     def _ahead_ns(self) -> int:
         """Return how much earlier its second sweep is, so that terms do not all sweep at once."""
-        return crc32(repr([*self.wanted]).encode()) % _SWEEP_NS
+        return crc32(repr([*self.wanted]).encode()) * _SWEEP_NS >> 32
 
     def nodes(self, since_ns: int) -> frozenset[str]:
         """Return the nodes of which there was a sample since then."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from steward.clients.prometheus import QuerySeries
 from steward.errors import StewardError, TemporaryError
-from steward.inspection.series.asking import asked_metrics
+from steward.inspection.series.asking import answered_rows, asked_metrics
 from steward.model.rules import MetricTerm
 
 NS = 10**9
@@ -116,3 +117,13 @@ def test_what_is_refused_is_refused_at_once_and_a_fresh_watch_asks_anew() -> Non
     assert len(watch.tick(1005 * NS)) == 1
     assert len(watch.fresh().tick(1005 * NS)) == 1
     assert watch.finish() == []
+
+
+def test_values_at_times_that_nobody_asked_for_are_left_out() -> None:
+    said = (0.0, 100.0, 115.0, 1e300, float("nan"), float("inf"))
+    answer = QuerySeries(labels={"node": "n1"}, t_s=said, values=(9.0, 1.0, 2.0, 9.0, 9.0, 9.0))
+    times = np.array([100, 115], np.int64) * 10**9
+
+    rows = answered_rows([answer], times, 15 * 10**9)
+
+    assert rows.values.tolist() == [[1.0, 2.0]]

@@ -12,17 +12,18 @@ from typing import Protocol
 import numpy as np
 
 from steward.clients.prometheus import QuerySeries
+from steward.clients.questions import RangeServer
 from steward.decide.rules.metric import Arranged, MetricWatch, WatchCounts
 from steward.decide.rules.metric.kernels import NEVER_NS, Longs, Stretches
 from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
 from steward.decide.rules.metric.promql.named import Lexicon
 from steward.decide.rules.metric.promql.vectors import Labels, Rows
 from steward.decide.rules.metric.ways import Results, Seen
-from steward.errors import TemporaryError
+from steward.errors import StewardError, TemporaryError
 from steward.model.rules import MetricTerm
 from steward.observe.translate.entities import node_name
 
-__all__ = ["STEP_NS", "Answering", "answered_rows", "asked_metrics"]
+__all__ = ["Answering", "Steps", "answered_rows", "asked_metrics"]
 
 STEP_NS = 15 * 10**9  # how often is asked, unless the rule says
 _MOST_STEPS = 10_000  # in one question; Prometheus answers at most 11,000
@@ -31,17 +32,11 @@ _NODE = ("Hostname", "hostname", "nodename", "instance")  # what exporters call 
 _WITHOUT = ("__name__", "job")  # what was measured, and who was scraped: not whose it is
 
 
-class Answering(Protocol):
+class Answering(RangeServer, Protocol):
     """What is asked of a Prometheus: `clients.prometheus.PrometheusServer` can."""
 
     def query(self, promql: str, *, at_s: float | None = None) -> list[QuerySeries]:
         """Ask for the value of an expression at one time."""
-        ...
-
-    def query_range(
-        self, promql: str, *, from_s: float, to_s: float, step_s: float
-    ) -> list[QuerySeries]:
-        """Ask for the values of an expression between two times."""
         ...
 
 
@@ -62,16 +57,12 @@ def asked_metrics(
     return compiled
 
 
-class _AskedWay:
-    """Asks for every step until now, many at once."""
+class Steps:
+    """What a term was worth at whole steps, as somebody else has answered."""
 
-    def __init__(
-        self, term: MetricTerm, server: Answering, counts: WatchCounts, *, most_series: int
-    ) -> None:
+    def __init__(self, term: MetricTerm, counts: WatchCounts) -> None:
         self._expr = term.expr
-        self._server = server
         self._counts = counts
-        self._most_series = most_series
         self._step_ns = round(term.interval_s * _NS) or STEP_NS
         self._done_ns = -NEVER_NS
         self._results = Results()
@@ -80,10 +71,27 @@ class _AskedWay:
 
     @property
     def state(self) -> Stretches:
+        """Since when it holds for whom."""
         return self._results.state
 
     def whose(self, series: int) -> tuple[str, Labels]:
+        """Return whom a row is about."""
         return self._results.whose(series, {})
+
+    def _failed(self, fault: StewardError) -> None:
+        self._counts.failed += 1
+        self._counts.problem = str(fault)
+
+
+class _AskedWay(Steps):
+    """Asks for every step until now, many at once."""
+
+    def __init__(
+        self, term: MetricTerm, server: Answering, counts: WatchCounts, *, most_series: int
+    ) -> None:
+        super().__init__(term, counts)
+        self._server = server
+        self._most_series = most_series
 
     def take(self, rows: Arranged | None, clock_ns: int, *, last: bool = False) -> Iterator[Seen]:
         del last  # nothing waits: a step is asked for when it is over
@@ -111,8 +119,7 @@ class _AskedWay:
                 step_s=self._step_ns / _NS,
             )
         except TemporaryError as fault:
-            self._counts.failed += 1
-            self._counts.problem = str(fault)
+            self._failed(fault)
             return None
         return answered_rows(found, times, self._step_ns)
 
@@ -131,8 +138,9 @@ def answered_rows(found: Sequence[QuerySeries], times: Longs, step_ns: int) -> R
     """Lay an answer out: a row for each entity, a column for each of the times asked for."""
     values = np.full((len(found), len(times)), np.nan)
     for row, each in enumerate(found):
-        at = np.round((np.array(each.t_s) * _NS - times[0]) / step_ns).astype(np.int64)
-        values[row, at] = each.values
+        at = np.round((np.array(each.t_s) - times[0] / _NS) / (step_ns / _NS))
+        asked = (at >= 0) & (at < len(times))  # a server may say what it likes
+        values[row, at[asked].astype(np.int64)] = np.array(each.values)[asked]
     merged: dict[Labels, list[int]] = {}
     for row, each in enumerate(found):
         merged.setdefault(_whose(each.labels), []).append(row)

@@ -20,16 +20,15 @@ from steward.decide.rules.metric import (
     WatchCounts,
     compile_metric,
 )
-from steward.decide.rules.metric.kernels import NEVER_NS, Longs, Stretches
-from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
+from steward.decide.rules.metric.kernels import NEVER_NS, Longs
 from steward.decide.rules.metric.promql.expression import Call, walk
 from steward.decide.rules.metric.promql.functions import ABSENCE
 from steward.decide.rules.metric.promql.names import PHASE
 from steward.decide.rules.metric.promql.parsing import parse
-from steward.decide.rules.metric.promql.vectors import Labels, Rows
-from steward.decide.rules.metric.ways import Results, Seen
+from steward.decide.rules.metric.promql.vectors import Rows
+from steward.decide.rules.metric.ways import Seen
 from steward.errors import StewardError
-from steward.inspection.series.asking import STEP_NS, answered_rows
+from steward.inspection.series.asking import Steps, answered_rows
 from steward.model.rules import MetricTerm
 
 __all__ = ["MOST_SERIES", "metrics_beside"]
@@ -77,29 +76,16 @@ def _asks_for_silence(expr: str) -> bool:
     return any(isinstance(each, Call) and each.name in ABSENCE for each in walk(parse(expr)))
 
 
-class _LaterWay:
+class _LaterWay(Steps):
     """Asks for the newest steps, and lays the answer out when it is there."""
 
     def __init__(
         self, term: MetricTerm, questions: Questions, counts: WatchCounts, *, speaking: Speaking
     ) -> None:
-        self._expr = term.expr
+        super().__init__(term, counts)
         self._questions = questions
-        self._counts = counts
         self._speaking = speaking
-        self._step_ns = round(term.interval_s * _NS) or STEP_NS
-        self._done_ns = -NEVER_NS
-        self._results = Results()
         self._open: tuple[Question, Longs] | None = None
-        self.gap_ns = max(LOOKBACK_NS, self._step_ns)
-        self.due_ns = -NEVER_NS
-
-    @property
-    def state(self) -> Stretches:
-        return self._results.state
-
-    def whose(self, series: int) -> tuple[str, Labels]:
-        return self._results.whose(series, {})
 
     def take(self, rows: Arranged | None, clock_ns: int, *, last: bool = False) -> Iterator[Seen]:
         del rows, last  # it has its own samples, and nobody waits for the rest of them
@@ -107,20 +93,17 @@ class _LaterWay:
             self._done_ns = clock_ns // self._step_ns * self._step_ns - self._step_ns
             self.due_ns = clock_ns
         if self._open is not None:
-            yield from self._answered(clock_ns)
+            yield from self._answered(*self._open, clock_ns)
         if self._open is None and clock_ns >= self.due_ns:
             self._ask(clock_ns)
 
-    def _answered(self, clock_ns: int) -> Iterator[Seen]:
-        assert self._open is not None  # noqa: S101 - asked by `take` alone
-        question, times = self._open
+    def _answered(self, question: Question, times: Longs, clock_ns: int) -> Iterator[Seen]:
         found = self._questions.answer(question)
         if found is None:
             return
         self._open = None
         if isinstance(found, StewardError):
-            self._counts.failed += 1
-            self._counts.problem = str(found)
+            self._failed(found)
             self.due_ns = clock_ns + self._step_ns  # then the same steps are asked for again
             return
         self._done_ns = int(times[-1])

@@ -133,17 +133,24 @@ def fraction(buffer: Octets, at: int, end: int, digits: int, fields: Ints) -> in
 
 
 @njit
+def _whole(buffer: Octets, at: int, end: int) -> tuple[np.int64, int]:
+    """Read a whole number; return it and how many digits it has, -1 if it fits in no 64 bits."""
+    value, read = np.int64(0), 0
+    while at + read < end and read < 19 and is_digit(buffer[at + read]):
+        if value > 922_337_203_685_477_580:
+            return value, -1
+        value = value * 10 + (buffer[at + read] - 48)
+        read += 1
+    return value, -1 if value < 0 else read
+
+
+@njit
 def epoch(buffer: Octets, at: int, end: int, unit_ns: int, fewest: int, fields: Ints) -> int:
     """Read a time since 1970, in a unit or in that which fits; return its end, or -1."""
-    value, read = np.int64(0), 0
-    while at < end and read < 19 and is_digit(buffer[at]):
-        if value > 922_337_203_685_477_580:
-            return -1
-        value = value * 10 + (buffer[at] - 48)
-        at += 1
-        read += 1
-    if read < fewest or read == 0 or value < 0:
+    value, read = _whole(buffer, at, end)
+    if read < max(fewest, 1):
         return -1
+    at += read
     if unit_ns == codes.ANY_UNIT:
         unit_ns = _SECOND_NS
         cut = np.int64(_CUT)
@@ -159,15 +166,10 @@ def epoch(buffer: Octets, at: int, end: int, unit_ns: int, fewest: int, fields: 
 @njit
 def seconds(buffer: Octets, at: int, end: int, must: int, fewest: int, fields: Ints) -> int:
     """Read seconds with perhaps a fraction; whole ones that are too large have smaller units."""
-    value, read = np.int64(0), 0
-    while at < end and read < 19 and is_digit(buffer[at]):
-        if value > 922_337_203_685_477_580:
-            return -1
-        value = value * 10 + (buffer[at] - 48)
-        at += 1
-        read += 1
-    if read < fewest or value < 0:
+    value, read = _whole(buffer, at, end)
+    if read < max(fewest, 0):
         return -1
+    at += read
     if at + 1 < end and buffer[at] == 46 and is_digit(buffer[at + 1]):
         if value > _LAST_S:
             return -1

@@ -40,7 +40,6 @@ class Command(IntEnum):
     MAP_LOOKUP = 1
     MAP_UPDATE = 2
     MAP_DELETE = 3
-    MAP_NEXT_KEY = 4
     PROGRAM_LOAD = 5
     DESCRIBE = 15
     RAW_TRACEPOINT_OPEN = 17

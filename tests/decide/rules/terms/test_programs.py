@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import time
 
 import pytest
@@ -72,16 +71,14 @@ def line(kind: str, length: int) -> bytes:
 
 
 @pytest.mark.parametrize("program", WORST)
-def test_no_program_takes_long_or_much_on_the_longest_line_that_it_is_given(program: str) -> None:
+def test_no_program_takes_long_on_the_longest_line_that_it_is_given(program: str) -> None:
     found = Program(program)
     entry = line(WORST[program], found.longest_bytes)
-    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     took_s = min(_cpu_s(found, entry) for _ in range(3))
 
     assert len(entry) > 0.8 * found.longest_bytes
-    assert took_s < 1  # 0.05 where nothing else runs; without bounds: seconds to hours
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 150_000
+    assert took_s < 1  # without bounds: seconds to hours; `benchmarks/rules_jq.py` measures it
 
 
 def _cpu_s(program: Program, entry: bytes) -> float:

@@ -29,7 +29,7 @@ from steward.model.identity import GpuId, JobId, NodeId, TenantId
 from steward.model.job import Checkpointing, Job, JobShape, JobState, Tenant
 from steward.model.metrics import CANONICAL
 from steward.model.outcome import Outcome
-from steward.model.view import QUEUED, View
+from steward.model.view import QUEUED, ClusterView
 from steward.ports import Estimator, Policy
 
 T = TypeVar("T")
@@ -156,15 +156,15 @@ class Watched:
         self.cpu_s: list[float] = []
         self.waiting: list[int] = []
 
-    def learn(self, view: View, outcomes: Sequence[Outcome]) -> None:
+    def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:
         """Learn, unmeasured: it is not on the way from a view to decisions."""
         self.plug.learn(view, outcomes)
 
-    def predict(self, view: View) -> tuple[ForecastColumn, ...]:
+    def predict(self, view: ClusterView) -> tuple[ForecastColumn, ...]:
         """Predict, and remember for how long that took."""
         return self._timed(lambda: self.plug.predict(view))
 
-    def decide(self, view: View) -> tuple[Decision, ...]:
+    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Decide, and remember for how long that took."""
         self.waiting.append(int((view.jobs.state == QUEUED).sum()))
         return self._timed(lambda: self.plug.decide(view))

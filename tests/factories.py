@@ -33,7 +33,7 @@ from steward.model.identity import DecisionId, FindingId, GpuId, JobId, NodeId, 
 from steward.model.job import Checkpointing, Job, JobShape, JobState, Tenant
 from steward.model.moment import Moment
 from steward.model.outcome import Interval, Outcome
-from steward.model.view import Loan, View
+from steward.model.view import Loan, ClusterView
 
 H200 = GpuModel(
     name="h200", generation="hopper", memory_bytes=141 * GIB, idle_watts=75.0, max_watts=700.0
@@ -119,7 +119,7 @@ def view(
     t_s: float = 1000.0,
     loans: Iterable[Loan] = (),
     of: tuple[Tenant, ...] = (),
-) -> View:
+) -> ClusterView:
     """Return a moment in which every GPU said how busy it is (idle unless `busy` says more)."""
     nodes = nodes or (node(),)
     made = moment(*nodes, jobs=jobs, of=of)
@@ -137,12 +137,12 @@ def view(
 
 
 def believing(
-    seen: View,
+    seen: ClusterView,
     *,
     idle_s: Mapping[str, float] | None = None,
     remaining_s: float = 1800.0,
     loan_yield: float = 0.6,
-) -> View:
+) -> ClusterView:
     """Return the view with the forecasts that the built-in policy relies on."""
     ages = np.array([(idle_s or {}).get(id_, np.nan) for id_ in seen.gpus.ids])
     remaining = np.where(np.isnan(ages), np.nan, remaining_s)

@@ -21,7 +21,7 @@ from steward.model.identity import DecisionId, GpuId
 from steward.model.job import JobShape
 from steward.model.layout import Block, Layout
 from steward.model.outcome import Outcome, Story
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.observe.watch import Watch
 from steward.store.choices import choose
 from steward.store.explain import explain
@@ -208,7 +208,7 @@ def test_a_policy_that_throws_costs_only_its_own_answer(
     class Broken:
         name = "broken"
 
-        def decide(self, view: View) -> tuple[()]:
+        def decide(self, view: ClusterView) -> tuple[()]:
             raise ZeroDivisionError(view.t_s)
 
     loop = tiny_loop(tmp_path, world, clock)

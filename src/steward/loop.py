@@ -24,7 +24,7 @@ from steward.model.finding import Finding, Pattern
 from steward.model.moment import Moment
 from steward.model.outcome import Outcome, Story
 from steward.model.rules import RuleStanding
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.observe.forwarding import Forwarding
 from steward.observe.intake import Intake
 from steward.observe.latest import Latest
@@ -99,7 +99,7 @@ class Loop:
         self.recording = recording
         self.latest = Latest()
         self.every_s = every_s
-        self.view: View = stages.moment.view(clock.now_s())
+        self.view: ClusterView = stages.moment.view(clock.now_s())
         self.patterns: tuple[Pattern, ...] = ()
         self.unsettled: tuple[Outcome, ...] = ()  # what open loans brought since their last check
         self._clock = clock
@@ -233,7 +233,7 @@ class Loop:
 
     # -- learn ---------------------------------------------------------------------------------
 
-    def _learn(self, view: View) -> View:
+    def _learn(self, view: ClusterView) -> ClusterView:
         outcomes = self._due(view.t_s)
         self.stages.desk.guard.follow(view)
         self.stages.desk.guard.learn(outcomes)
@@ -271,7 +271,7 @@ class Loop:
 
     # -- decide --------------------------------------------------------------------------------
 
-    def _decide(self, view: View, seen: Observation) -> tuple[View, list[Decision]]:
+    def _decide(self, view: ClusterView, seen: Observation) -> tuple[ClusterView, list[Decision]]:
         stages = self.stages
         findings: list[Finding] = []
         for detector in stages.detectors:
@@ -299,15 +299,15 @@ class Loop:
 
     # -- act -----------------------------------------------------------------------------------
 
-    def _act(self, view: View, decisions: Sequence[Decision]) -> None:
+    def _act(self, view: ClusterView, decisions: Sequence[Decision]) -> None:
         desk, moment = self.stages.desk, self.stages.moment
         written = self._write(desk.receive(decisions, self._choices(), view))
         # Nothing is done that is not in the journal first, except giving back.
         for result in desk.carry_out(view.t_s, only_returns=not written):
             self._take_note(result, view)
-        moment.speak_for(*desk.spoken_for(view))
+        moment.reserve(*desk.reserved(view))
 
-    def _take_note(self, result: Done | Receipt | StewardError, view: View) -> None:
+    def _take_note(self, result: Done | Receipt | StewardError, view: ClusterView) -> None:
         match result:
             case Done():
                 self._unwritten.append(result.receipt)
@@ -332,13 +332,13 @@ class Loop:
 
     # -- verify --------------------------------------------------------------------------------
 
-    def _verify(self, view: View) -> None:
+    def _verify(self, view: ClusterView) -> None:
         outcomes = self.stages.verifier.follow(view)
         self.unsettled = self.stages.verifier.so_far(view)  # before they are written: none twice
         self._untold += outcomes
         self._write([*outcomes, *self._check_effects(view)])
 
-    def _check_effects(self, view: View) -> list[Record]:
+    def _check_effects(self, view: ClusterView) -> list[Record]:
         """Check what rules promised, and take back what made things worse."""
         found: list[Record] = []
         for decision, outcome in self.stages.effects.follow(view):
@@ -431,7 +431,7 @@ class Loop:
             self._book.take(entry.value)
         self._booked = self._heard
         desk.guard.learn(self._due(now_s))
-        self.stages.moment.speak_for(*desk.spoken_for(self.view))
+        self.stages.moment.reserve(*desk.reserved(self.view))
 
     def _recent_stories(self, *, since_s: float) -> list[Story]:
         """Return the stories since then, oldest first."""

@@ -19,7 +19,7 @@ from steward.model.finding import Finding, Pattern, Recurrence
 from steward.model.forecast import ForecastColumn
 from steward.model.layout import Layout
 from steward.model.outcome import Interval, Outcome
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = [
     "Actuator",
@@ -88,7 +88,7 @@ class Miner(Protocol):
     @property
     def name(self) -> str: ...
 
-    def mine(self, view: View) -> tuple[Pattern, ...]:
+    def mine(self, view: ClusterView) -> tuple[Pattern, ...]:
         """Take the moment into account and return what is now known to recur."""
         ...
 
@@ -99,11 +99,11 @@ class Estimator(Protocol):
     @property
     def name(self) -> str: ...
 
-    def learn(self, view: View, outcomes: Sequence[Outcome]) -> None:
+    def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:
         """Take in one moment (with the jobs that ended before it) and new outcomes."""
         ...
 
-    def predict(self, view: View) -> tuple[ForecastColumn, ...]:
+    def predict(self, view: ClusterView) -> tuple[ForecastColumn, ...]:
         """Return columns along the view's tables. Must work before anything was learned."""
         ...
 
@@ -114,7 +114,7 @@ class Detector(Protocol):
     @property
     def name(self) -> str: ...
 
-    def detect(self, view: View) -> tuple[Finding, ...]:
+    def detect(self, view: ClusterView) -> tuple[Finding, ...]:
         """Return what is worth knowing in this moment, with the samples behind it."""
         ...
 
@@ -129,7 +129,7 @@ class Recogniser(Protocol):
         """Take note of how far each rule was right so far, from 0 to 1."""
         ...
 
-    def recognise(self, seen: Observation, view: View) -> tuple[Finding, ...]:
+    def recognise(self, seen: Observation, view: ClusterView) -> tuple[Finding, ...]:
         """Read what is new and return what holds in this moment, what matters most first."""
         ...
 
@@ -144,7 +144,7 @@ class Policy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def decide(self, view: View) -> tuple[Decision, ...]:
+    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Return what should be done, best first, each with its reason."""
         ...
 

@@ -11,7 +11,7 @@ from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.decision import Autonomy, Decision, Receipt, Ruling, Verdict
 from steward.model.job import JobShape
 from steward.model.outcome import Story
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 GPU = "n1/gpu0"
 
@@ -23,7 +23,7 @@ def failing(fault: Exception) -> Hand:
     return Hand(act)
 
 
-def ready(t_s: float = 1000.0) -> View:
+def ready(t_s: float = 1000.0) -> ClusterView:
     return view(node(), jobs=[job("j1", on=[GPU]), job("j2")], t_s=t_s)
 
 
@@ -54,7 +54,7 @@ def test_what_waits_for_a_person_is_spoken_for_and_told_once() -> None:
 
     assert rulings(first) == [Ruling.ASK]
     assert second == []
-    assert table.spoken_for(ready()) == ({GPU}, {"j2"})
+    assert table.reserved(ready()) == ({GPU}, {"j2"})
     assert list(table.carry_out(1010.0)) == []
 
 
@@ -65,9 +65,9 @@ def test_gpus_of_an_owner_that_is_left_alone_are_spoken_for() -> None:
     table.guard.follow(lent)
     table.guard.follow(ready())
 
-    assert table.spoken_for(ready()) == ({GPU}, set())
-    assert table.spoken_for(gone) == (set(), set())
-    assert table.spoken_for(ready(1601.0)) == (set(), set())
+    assert table.reserved(ready()) == ({GPU}, set())
+    assert table.reserved(gone) == (set(), set())
+    assert table.reserved(ready(1601.0)) == (set(), set())
 
 
 def test_an_approved_decision_is_carried_out() -> None:
@@ -86,8 +86,8 @@ def test_a_rejected_decision_is_off_the_desk_and_does_not_come_back() -> None:
 
     table.receive([], [said("reject")], ready())
 
-    assert table.spoken_for(ready()) == ({GPU}, set())  # and its owner is left alone for a while
-    assert table.spoken_for(ready(1601.0)) == (set(), set())
+    assert table.reserved(ready()) == ({GPU}, set())  # and its owner is left alone for a while
+    assert table.reserved(ready(1601.0)) == (set(), set())
     assert table.receive([decision()], (), ready()) == []
 
 
@@ -140,7 +140,7 @@ def test_a_decision_whose_reason_is_gone_expires() -> None:
     new = table.receive([], (), view(node(), jobs=[job("j1", on=[GPU])]))
 
     assert rulings(new) == [Ruling.EXPIRE]
-    assert table.spoken_for(ready()) == (set(), set())
+    assert table.reserved(ready()) == (set(), set())
 
 
 def test_a_fault_that_may_pass_is_tried_three_times_and_then_given_up() -> None:

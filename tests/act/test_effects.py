@@ -13,7 +13,7 @@ from steward.model.decision import Autonomy, Decision, Drain, Ruling, Tell
 from steward.model.identity import GpuId, JobId, NodeId
 from steward.model.outcome import Interval, Story
 from steward.model.treatment import Effect, Treatment
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 GPU = "n1/gpu0"
 BUSY = "gpu_busy_share"
@@ -50,7 +50,7 @@ def treated(name: str = "d-1", *, direction: Any = "up", **more: Any) -> Decisio
     return decision(name, **{**values, **more})
 
 
-def at(t_s: float) -> View:
+def at(t_s: float) -> ClusterView:
     return replace(view(node("n1", 2), jobs=[job("j1", on=[GPU])]), t_s=t_s)
 
 

@@ -13,13 +13,13 @@ from steward.act.preconditions import broken_precondition
 from steward.model.cluster import Health
 from steward.model.decision import Autonomy, Ruling
 from steward.model.identity import TenantId
-from steward.model.view import HEALTH_CODES, View
+from steward.model.view import HEALTH_CODES, ClusterView
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
 AUTO = Limits(autonomy=Autonomy.AUTO)
 
 
-def ready(*, t_s: float = 1000.0, gpus: int = 2) -> View:
+def ready(*, t_s: float = 1000.0, gpus: int = 2) -> ClusterView:
     """Return a moment in which j1 holds idle GPUs and j2 waits."""
     held = [f"n1/gpu{i}" for i in range(gpus)]
     return view(node("n1", gpus), jobs=[job("j1", on=held), job("j2")], t_s=t_s)
@@ -194,7 +194,7 @@ def test_after_its_rest_the_breaker_needs_fresh_evidence_to_open_again() -> None
 # -- preconditions ---------------------------------------------------------------------------------
 
 
-def lent_view() -> View:
+def lent_view() -> ClusterView:
     return view(
         jobs=[job("j1", on=[GPU]), job("j2"), job("j3", on=[GPU])], loans=[loan(borrower="j3")]
     )
@@ -212,7 +212,7 @@ def lent_view() -> View:
         (view(jobs=[job("j1", on=[GPU]), job("j2")]), ""),
     ],
 )
-def test_a_loan_needs_an_idle_holder_and_a_waiting_borrower(seen: View, broken: str) -> None:
+def test_a_loan_needs_an_idle_holder_and_a_waiting_borrower(seen: ClusterView, broken: str) -> None:
     found = broken_precondition(decision().action, seen)
 
     assert broken in found

@@ -19,7 +19,7 @@ from steward.model.event import Observation
 from steward.model.identity import GpuId, JobId
 from steward.model.job import Checkpointing, JobShape
 from steward.model.outcome import Story
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.service.pages.wording import action_text
 from steward.sim.scenario import demo
 from steward.sim.world import World
@@ -28,7 +28,7 @@ GPU, OTHER = "n1/gpu0", "n1/gpu1"
 AFTER = Start(job=JobId("j2"), gpus=(GpuId(GPU),), after=(JobId("j1"),))
 
 
-def sick(health: Health) -> View:
+def sick(health: Health) -> ClusterView:
     made = moment(node(), jobs=[job("j2")])
     made.fold(Observation(health={GpuId(GPU): health}))
     return made.view(1000.0)
@@ -48,7 +48,7 @@ def sick(health: Health) -> View:
         (view(jobs=[job("j2")]), ""),
     ],
 )
-def test_a_start_needs_a_waiting_job_and_free_gpus(seen: View, broken: str) -> None:
+def test_a_start_needs_a_waiting_job_and_free_gpus(seen: ClusterView, broken: str) -> None:
     found = broken_precondition(start().action, seen)
 
     assert broken in found
@@ -79,7 +79,7 @@ def test_a_start_may_count_on_those_that_make_room() -> None:
         (view(jobs=[job("j1", on=[GPU], checkpointing=SAVES)]), ""),
     ],
 )
-def test_only_who_runs_and_can_save_itself_is_preempted(seen: View, broken: str) -> None:
+def test_only_who_runs_and_can_save_itself_is_preempted(seen: ClusterView, broken: str) -> None:
     found = broken_precondition(preempt().action, seen)
 
     assert broken in found
@@ -110,7 +110,7 @@ def test_jobs_and_gpus_of_open_moves_are_spoken_for() -> None:
 
     table.receive([preempt(), replace(start(), action=AFTER)], (), seen)
 
-    assert table.spoken_for(seen) == ({GPU}, {"j1", "j2"})
+    assert table.reserved(seen) == ({GPU}, {"j1", "j2"})
 
 
 def test_a_job_that_a_person_kept_from_starting_is_left_alone_for_a_while() -> None:
@@ -120,8 +120,8 @@ def test_a_job_that_a_person_kept_from_starting_is_left_alone_for_a_while() -> N
 
     table.receive([], [said("reject", "d-start")], seen)
 
-    assert table.spoken_for(seen) == (set(), {"j2"})
-    assert table.spoken_for(view(jobs=[job("j1")])) == (set(), set())
+    assert table.reserved(seen) == (set(), {"j2"})
+    assert table.reserved(view(jobs=[job("j1")])) == (set(), set())
     verdict = table.guard.judge(start("d-again"), seen)
     assert verdict.ruling is Ruling.HOLD
     assert "j2 is left alone for 600 s more, a person said no" in verdict.why
@@ -136,7 +136,7 @@ def test_a_job_that_a_person_kept_from_starting_is_left_alone_for_a_while() -> N
     ids=["start", "preempt"],
 )
 def test_what_a_crash_left_half_done_is_asked_for_again_and_not_judged_again(
-    made: Decision, under_way: View
+    made: Decision, under_way: ClusterView
 ) -> None:
     hand = Hand()
     table = desk(hand)

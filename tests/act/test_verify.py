@@ -14,7 +14,7 @@ from steward.model.identity import GpuId, JobId
 from steward.model.job import Job, JobState
 from steward.model.moment import Moment
 from steward.model.outcome import Outcome, Story
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 GPU = "n1/gpu0"
 OWNER, BORROWER = job("j1", on=[GPU]), job("j2", on=[GPU])
@@ -284,7 +284,7 @@ def test_the_gain_is_the_sum_of_shares_times_seconds_over_all_parts(
     for i, share in enumerate(shares, start=1):
         found += scene.look(1000.0 + i * step_s, borrower=share)
 
-    seen: View = scene.made.view(1000.0 + len(shares) * step_s)
+    seen: ClusterView = scene.made.view(1000.0 + len(shares) * step_s)
     found += scene.verifier.settle(seen)
 
     assert sum(each.gained.mid for each in found) == pytest.approx(sum(shares) * step_s * gpus)

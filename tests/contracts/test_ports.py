@@ -44,7 +44,7 @@ from steward.model.job import JobShape, JobState
 from steward.model.metrics import VOCABULARIES, aliases_from
 from steward.model.moment import Moment
 from steward.model.treatment import Treatment
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.observe.collectors import COLLECTORS
 from steward.ports import Sampler
 from steward.sim.scenario import demo
@@ -75,7 +75,7 @@ TABLES = {
 }
 
 
-def crowded() -> View:
+def crowded() -> ClusterView:
     """Return a moment in which some GPUs are free and jobs of all kinds wait."""
     ran = job("j5").changed(10.0, JobState.RUNNING, "started").changed(200.0, JobState.QUEUED, "")
     return view(
@@ -91,7 +91,7 @@ def crowded() -> View:
     )
 
 
-def views() -> dict[str, View]:
+def views() -> dict[str, ClusterView]:
     idle = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2"), job("j3", tenant="nobody")])
     believed = believing(idle, idle_s={GPU: 900.0}).with_findings((finding("j1", GPU),))
     treated = replace(finding("j1", GPU), treatment=Treatment(action="tell", advice="use it"))
@@ -119,7 +119,7 @@ def views() -> dict[str, View]:
 VIEWS = views()
 
 
-def arrays(seen: View) -> dict[str, bytes]:
+def arrays(seen: ClusterView) -> dict[str, bytes]:
     return {
         f"{table}.{name}": np.asarray(getattr(getattr(seen, table), name)).tobytes()
         for table in ("gpus", "jobs", "nodes", "tenants")

@@ -7,12 +7,12 @@ import numpy as np
 from factories import believing, job, loan, node, view
 from steward.decide.scheduling.give_back import GiveBack
 from steward.model.decision import CallBack
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 GPU = "n1/gpu0"
 
 
-def on_loan(owner_busy: float | None, *, t_s: float = 1000.0) -> View:
+def on_loan(owner_busy: float | None, *, t_s: float = 1000.0) -> ClusterView:
     jobs = [job("j1", on=[GPU]), job("j2", on=[GPU])]
     return view(node(), jobs=jobs, loans=[loan()], busy={GPU: owner_busy}, t_s=t_s)
 
@@ -52,7 +52,7 @@ def test_a_call_back_is_the_same_decision_in_every_turn_and_nothing_silences_it(
     spoken = np.array([True, False])
 
     (made,) = GiveBack().decide(first)
-    (again,) = GiveBack().decide(replace(later, gpus=replace(later.gpus, spoken_for=spoken)))
+    (again,) = GiveBack().decide(replace(later, gpus=replace(later.gpus, reserved=spoken)))
 
     assert made.id == again.id
 

@@ -16,13 +16,13 @@ from steward.model.forecast import REMAINING_S, About
 from steward.model.identity import FindingId
 from steward.model.job import Checkpointing, Job, JobShape
 from steward.model.treatment import Treatment
-from steward.model.view import HEALTH_CODES, View
+from steward.model.view import HEALTH_CODES, ClusterView
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
 TELL = Treatment(action="tell", advice="say it")
 
 
-def idle_holder(*waiting: Job, gpus: tuple[str, ...] = (GPU,), remaining_s: float = 1800.0) -> View:
+def idle_holder(*waiting: Job, gpus: tuple[str, ...] = (GPU,), remaining_s: float = 1800.0) -> ClusterView:
     """Return a moment in which j1 has left its GPUs idle while others wait."""
     seen = view(node("n1", max(2, len(gpus))), jobs=[job("j1", on=gpus), *waiting])
     seen = believing(seen, idle_s=dict.fromkeys(gpus, 400.0), remaining_s=remaining_s)
@@ -116,14 +116,14 @@ def test_small_leftovers_are_used_before_large_pools_are_broken_up() -> None:
     assert made.action.gpus == ("n2/gpu0",)
 
 
-@pytest.mark.parametrize("column", ["borrower", "spoken_for", "health", "memory_used_bytes"])
+@pytest.mark.parametrize("column", ["borrower", "reserved", "health", "memory_used_bytes"])
 def test_gpus_that_are_lent_spoken_for_sick_or_of_unknown_memory_are_left_alone(
     column: str,
 ) -> None:
     seen = idle_holder(job("j2"))
     value = {
         "borrower": 1,
-        "spoken_for": True,
+        "reserved": True,
         "health": HEALTH_CODES[Health.BAD],
         "memory_used_bytes": np.nan,
     }[column]
@@ -139,7 +139,7 @@ def test_a_job_that_an_open_decision_is_about_is_not_decided_on_again() -> None:
     seen = idle_holder(job("j2"))
     spoken = np.array([id_ == "j2" for id_ in seen.jobs.ids])
 
-    assert LendIdle().decide(replace(seen, jobs=replace(seen.jobs, spoken_for=spoken))) == ()
+    assert LendIdle().decide(replace(seen, jobs=replace(seen.jobs, reserved=spoken))) == ()
 
 
 # -- laws ------------------------------------------------------------------------------------------

@@ -24,12 +24,12 @@ from steward.model.forecast import LOAN_YIELD, REMAINING_S, About
 from steward.model.frame import job_entity
 from steward.model.identity import JobId
 from steward.model.moment import Moment
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
 
 
-def at(made: Moment, t_s: float, busy: dict[str, float], host: dict[str, float | None]) -> View:
+def at(made: Moment, t_s: float, busy: dict[str, float], host: dict[str, float | None]) -> ClusterView:
     rows = {gpu: gpu_row(share) for gpu, share in busy.items()}
     made.fold(
         Observation(
@@ -39,7 +39,7 @@ def at(made: Moment, t_s: float, busy: dict[str, float], host: dict[str, float |
     return made.view(t_s)
 
 
-def unexplained(learner: QuietPhases, seen: View) -> list[float]:
+def unexplained(learner: QuietPhases, seen: ClusterView) -> list[float]:
     learner.learn(seen, ())
     return list(learner.predict(seen)[0].mid)
 

@@ -23,7 +23,7 @@ from steward.model.forecast import (
     ForecastColumn,
 )
 from steward.model.job import Job, JobState
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 GPU = "n1/gpu0"
 
@@ -37,7 +37,7 @@ def ended(seconds: float, *, user: str = "ada", tenant: str = "a") -> Job:
     return named("gone", user=user, name="bert-1", tenant=tenant, **over)
 
 
-def after(*jobs: Job, seen: View | None = None) -> View:
+def after(*jobs: Job, seen: ClusterView | None = None) -> ClusterView:
     return replace(seen or view(node("n1", 2)), ended=jobs)
 
 

@@ -191,8 +191,8 @@ def test_a_loan_whose_borrower_has_not_started_yet_is_remembered_and_spoken_for(
     made.give_back(DecisionId("d-1"))
 
     assert [each.id for each in seen.loans] == ["d-1"]
-    assert seen.gpus.spoken_for.tolist() == [True, False]
-    assert seen.jobs.spoken_for.tolist() == [False, True]
+    assert seen.gpus.reserved.tolist() == [True, False]
+    assert seen.jobs.reserved.tolist() == [False, True]
     assert made.view(1010.0).loans == ()
 
 
@@ -286,11 +286,11 @@ def test_a_loan_whose_borrower_ended_before_it_was_seen_to_run_is_over_at_once()
 def test_open_decisions_mark_their_gpus_and_jobs() -> None:
     made = moment(jobs=[job("j1", on=[GPU]), job("j2")])
 
-    made.speak_for([GpuId(GPU), GpuId("gone/gpu0")], [JobId("j2")])
+    made.reserve([GpuId(GPU), GpuId("gone/gpu0")], [JobId("j2")])
     seen = made.view(0.0)
 
-    assert seen.gpus.spoken_for.tolist() == [True, False]
-    assert seen.jobs.spoken_for.tolist() == [False, True]
+    assert seen.gpus.reserved.tolist() == [True, False]
+    assert seen.jobs.reserved.tolist() == [False, True]
 
 
 def test_what_is_known_of_a_gpu_survives_a_change_of_the_cluster() -> None:

@@ -16,7 +16,7 @@ from steward.model.decision import CallBack, Decision, Lend
 from steward.model.identity import DecisionId
 from steward.model.moment import Moment
 from steward.model.view import Loan as SeenLoan
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.sim.cluster import BORROWER, NOBODY, OWNER
 from steward.sim.scenario import Scenario, demo
 from steward.sim.world import World
@@ -202,7 +202,7 @@ def fold_and_compare(scenario: Scenario, *, seed: int, turns: int, step_s: float
     return loans
 
 
-def compare(world: World, view: View) -> None:
+def compare(world: World, view: ClusterView) -> None:
     engine = world._engine
     names = np.array([*view.jobs.ids, None], dtype=object)
     for seat, column in ((OWNER, view.gpus.owner), (BORROWER, view.gpus.borrower)):

@@ -25,7 +25,7 @@ from steward.model.decision import (
 from steward.model.identity import DecisionId, GpuId, JobId, stable_id
 from steward.model.job import JobState
 from steward.model.outcome import Story
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.ports import Actuator
 
 __all__ = ["Desk", "Done"]
@@ -76,7 +76,7 @@ class Desk:
                 begun=verdict is not None and verdict.ruling is Ruling.GO,
             )
 
-    def spoken_for(self, view: View) -> tuple[set[GpuId], set[JobId]]:
+    def reserved(self, view: ClusterView) -> tuple[set[GpuId], set[JobId]]:
         """Return the GPUs and jobs about which nothing new should be decided.
 
         Open decisions are about them, or they are left alone for a while.
@@ -91,7 +91,7 @@ class Desk:
         return gpus, jobs
 
     def receive(
-        self, decisions: Sequence[Decision], choices: Sequence[Choice], view: View
+        self, decisions: Sequence[Decision], choices: Sequence[Choice], view: ClusterView
     ) -> list[Decision | Verdict]:
         """Take in new decisions and people's choices, rule on all open ones; return what is new."""
         new: list[Decision | Verdict] = []
@@ -115,7 +115,7 @@ class Desk:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _choose(self, choice: Choice, view: View) -> Iterator[Decision]:
+    def _choose(self, choice: Choice, view: ClusterView) -> Iterator[Decision]:
         each = self._open.get(choice.decision)
         if choice.choice == "undo":
             yield from self._undo(choice, view)
@@ -127,7 +127,7 @@ class Desk:
             if disturbed is not None:
                 self.guard.leave_alone(disturbed, view.t_s)
 
-    def _undo(self, choice: Choice, view: View) -> Iterator[Decision]:
+    def _undo(self, choice: Choice, view: ClusterView) -> Iterator[Decision]:
         decision = self._closed.get(choice.decision)
         if decision is None or decision.undo is None:
             return
@@ -144,7 +144,7 @@ class Desk:
             undo=None,
         )
 
-    def _rule(self, each: _Open, view: View) -> Iterator[Verdict]:
+    def _rule(self, each: _Open, view: ClusterView) -> Iterator[Verdict]:
         if self._is_under_way(each, view):
             return
         before = each.verdict
@@ -159,7 +159,7 @@ class Desk:
         if before is None or before.ruling is not verdict.ruling:
             yield verdict
 
-    def _is_under_way(self, each: _Open, view: View) -> bool:
+    def _is_under_way(self, each: _Open, view: ClusterView) -> bool:
         """Whether the engine may have done it already without our knowing.
 
         Then it is asked again, not judged again. A job that still waits was not started, and one

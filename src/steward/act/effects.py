@@ -10,7 +10,7 @@ from steward.model.decision import Decision, Lend, Receipt
 from steward.model.identity import DecisionId
 from steward.model.outcome import Change, Interval, Outcome, Story
 from steward.model.treatment import Effect
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.ports import Meter
 
 __all__ = ["Effects"]
@@ -52,7 +52,7 @@ class Effects:
         if done and not any(outcome.effect is not None for outcome in story.outcomes):
             self.begin(story.decision, done[-1])
 
-    def follow(self, view: View) -> list[tuple[Decision, Outcome]]:
+    def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
         """Return the checks that are due, each with its decision."""
         due = [case for case in self._cases.values() if view.t_s >= case.check_s]
         for case in due:

@@ -12,7 +12,7 @@ from steward.act.preconditions import about_of, broken_precondition
 from steward.model.decision import Autonomy, Decision, Lend, Ruling, Tell, Verdict
 from steward.model.identity import DecisionId, JobId, TenantId
 from steward.model.outcome import Outcome
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.ports import Meter
 
 __all__ = ["Guard", "Limits"]
@@ -56,14 +56,14 @@ class Guard:
 
     # -- judging -------------------------------------------------------------------------------
 
-    def judge(self, decision: Decision, view: View, *, approved: bool = False) -> Verdict:
+    def judge(self, decision: Decision, view: ClusterView, *, approved: bool = False) -> Verdict:
         """Rule on a decision. A person's approval is above budgets, never above preconditions."""
         ruling, why = self._rule(decision, view, approved=approved)
         if ruling is Ruling.GO and not decision.returns:
             ruling, why = self._unless_unmet(decision, view.t_s) or (ruling, why)
         return Verdict(decision=decision.id, t_s=view.t_s, ruling=ruling, why=why)
 
-    def _rule(self, decision: Decision, view: View, *, approved: bool) -> tuple[Ruling, str]:
+    def _rule(self, decision: Decision, view: ClusterView, *, approved: bool) -> tuple[Ruling, str]:
         broken = broken_precondition(decision.action, view)
         if broken:
             return Ruling.EXPIRE, broken
@@ -134,7 +134,7 @@ class Guard:
             self._done.append((t_s, decision.tenant, len(decision.action.gpus)))
             self._spent[decision.tenant] += len(decision.action.gpus)
 
-    def follow(self, view: View) -> None:
+    def follow(self, view: ClusterView) -> None:
         """Leave those alone for a while whose GPUs were on loan until now."""
         now = {loan.id: loan.owner for loan in view.loans}
         for loan, owner in self._on_loan.items():

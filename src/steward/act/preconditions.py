@@ -11,7 +11,7 @@ from steward.model.decision import Action, CallBack, Decision, Drain, Lend, Pree
 from steward.model.frame import job_entity, steps_of
 from steward.model.identity import GpuId, JobId
 from steward.model.job import JobState
-from steward.model.view import HEALTH_CODES, View
+from steward.model.view import HEALTH_CODES, ClusterView
 
 __all__ = ["about_of", "broken_precondition"]
 
@@ -27,7 +27,7 @@ def about_of(decision: Decision) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in (*entities, *nodes) if each))
 
 
-def broken_precondition(action: Action, view: View) -> str:
+def broken_precondition(action: Action, view: ClusterView) -> str:
     """Return what is no longer so, or nothing when the action can go ahead."""
     match action:
         case Lend():
@@ -48,7 +48,7 @@ def broken_precondition(action: Action, view: View) -> str:
             assert_never(action)
 
 
-def _lend(action: Lend, view: View) -> str:
+def _lend(action: Lend, view: ClusterView) -> str:
     if reason := _gone(action.borrower, action.gpus, view):
         return reason
     borrower, rows = view.details[action.borrower], [view.gpu_row[gpu] for gpu in action.gpus]
@@ -60,7 +60,7 @@ def _lend(action: Lend, view: View) -> str:
     return _unfit(action, view, rows, need_bytes=borrower.shape.gpu_memory_bytes)
 
 
-def _gone(job: JobId, gpus: tuple[GpuId, ...], view: View) -> str:
+def _gone(job: JobId, gpus: tuple[GpuId, ...], view: ClusterView) -> str:
     """Say whether a job that was to start does not wait any more, or a GPU is not there."""
     waiting = view.details.get(job)
     if waiting is None or waiting.state is not JobState.QUEUED:
@@ -70,7 +70,7 @@ def _gone(job: JobId, gpus: tuple[GpuId, ...], view: View) -> str:
     return ""
 
 
-def _start(action: Start, view: View) -> str:
+def _start(action: Start, view: ClusterView) -> str:
     if reason := _gone(action.job, action.gpus, view):
         return reason
     job, rows = view.details[action.job], [view.gpu_row[gpu] for gpu in action.gpus]
@@ -84,7 +84,7 @@ def _start(action: Start, view: View) -> str:
     return ""
 
 
-def _preempt(action: Preempt, view: View) -> str:
+def _preempt(action: Preempt, view: ClusterView) -> str:
     job = view.details.get(action.job)
     if job is None or job.state is not JobState.RUNNING:
         return f"{action.job} does not run any more"
@@ -97,13 +97,13 @@ def _preempt(action: Preempt, view: View) -> str:
     return ""
 
 
-def _tell(action: Tell, view: View) -> str:
+def _tell(action: Tell, view: ClusterView) -> str:
     job = view.details.get(action.job) if action.job is not None else None
     over = action.job is not None and (job is None or job.state.ended)
     return f"{action.job} has ended" if over else ""
 
 
-def _unfit(action: Lend, view: View, rows: list[int], *, need_bytes: int) -> str:
+def _unfit(action: Lend, view: ClusterView, rows: list[int], *, need_bytes: int) -> str:
     gpus = view.gpus
     on_loan = {gpu for loan in view.loans for gpu in (*loan.gpus, loan.borrower)}
     if bool((gpus.borrower[rows] >= 0).any()) or on_loan & {*action.gpus, action.borrower}:

@@ -20,7 +20,7 @@ from steward.model.forecast import REMAINING_S
 from steward.model.identity import DecisionId, GpuId, JobId
 from steward.model.job import Job, JobState
 from steward.model.outcome import Interval, Outcome, Story
-from steward.model.view import HEALTH_CODES, Loan, View
+from steward.model.view import HEALTH_CODES, Loan, ClusterView
 
 __all__ = ["Verifier"]
 
@@ -68,7 +68,7 @@ class Verifier:
         self.stale_after_s = stale_after_s
         self._cases: dict[DecisionId, _Case] = {}
 
-    def begin(self, decision: Decision, receipt: Receipt, view: View) -> Loan | None:
+    def begin(self, decision: Decision, receipt: Receipt, view: ClusterView) -> Loan | None:
         """Start to follow a loan that was just carried out."""
         if not isinstance(decision.action, Lend):
             return None
@@ -105,7 +105,7 @@ class Verifier:
         )
         return _loan(case, done[-1].t_s)
 
-    def follow(self, view: View) -> list[Outcome]:
+    def follow(self, view: ClusterView) -> list[Outcome]:
         """Take in one moment; return the outcomes that are due in it."""
         if not self._cases:
             return []
@@ -121,7 +121,7 @@ class Verifier:
                 outcomes.append(self._end(case, view, gone))
         return outcomes
 
-    def so_far(self, view: View) -> tuple[Outcome, ...]:
+    def so_far(self, view: ClusterView) -> tuple[Outcome, ...]:
         """Return what open loans have brought since their last check; nothing is settled by it."""
         return tuple(
             self._outcome(replace(case, first=False), view, "the loan goes on", final=False)
@@ -129,7 +129,7 @@ class Verifier:
             if case.seen_s > case.from_s
         )
 
-    def settle(self, view: View) -> list[Outcome]:
+    def settle(self, view: ClusterView) -> list[Outcome]:
         """Close the accounts of open loans up to now: steward is about to stop."""
         settled = []
         for case in self._cases.values():
@@ -140,7 +140,7 @@ class Verifier:
 
     # -- one look ------------------------------------------------------------------------------
 
-    def _look(self, case: _Case, view: View) -> None:
+    def _look(self, case: _Case, view: ClusterView) -> None:
         """Take in the newest sample.
 
         It speaks of the time since the sample before it, also where the loan began in between: a
@@ -185,7 +185,7 @@ class Verifier:
 
     # -- ends ----------------------------------------------------------------------------------
 
-    def _end(self, case: _Case, view: View, gone: dict[JobId, Job]) -> Outcome:
+    def _end(self, case: _Case, view: ClusterView, gone: dict[JobId, Job]) -> Outcome:
         """Account for the last stretch of a loan that is over, for lost work and the restore."""
         borrower = gone.get(case.action.borrower) or view.details.get(case.action.borrower)
         ended_s, why, lost_s, called_back = _how_it_ended(case, borrower, gone, view.t_s)
@@ -202,7 +202,7 @@ class Verifier:
         return self._outcome(case, view, why, final=True, cost=cost)
 
     def _outcome(
-        self, case: _Case, view: View, why: str, *, final: bool, cost: float = 0.0
+        self, case: _Case, view: ClusterView, why: str, *, final: bool, cost: float = 0.0
     ) -> Outcome:
         sums, decision = case.sums, case.decision
         seen = max(sums.lent - sums.unseen, 1e-9)
@@ -264,17 +264,17 @@ def _loan(case: _Case, since_s: float) -> Loan:
     )
 
 
-def _rows(view: View, gpus: tuple[GpuId, ...]) -> list[int]:
+def _rows(view: ClusterView, gpus: tuple[GpuId, ...]) -> list[int]:
     return [view.gpu_row[gpu] for gpu in gpus if gpu in view.gpu_row]
 
 
-def _newest(view: View, rows: list[int]) -> float | None:
+def _newest(view: ClusterView, rows: list[int]) -> float | None:
     """Return the time of the newest sample of any of these GPUs, if there was one."""
     times = view.gpus.seen_s[rows]
     return None if np.isnan(times).all() else float(np.nanmax(times))
 
 
-def _has_room(view: View, borrower: JobId) -> bool:
+def _has_room(view: ClusterView, borrower: JobId) -> bool:
     """Whether the borrower could run somewhere without the loan."""
     job = view.details.get(borrower)
     if job is None:

@@ -113,7 +113,7 @@ class JobRows:
                 self._floats[column][slot[at]] = samples[metric][at]
         self._floats["seen_s"][slot[at]] = t_s[at]
 
-    def columns(self, spoken_for: frozenset[JobId]) -> tuple[JobColumns, Ints]:
+    def columns(self, reserved: frozenset[JobId]) -> tuple[JobColumns, Ints]:
         """Return read-only columns, and for each slot its row in them (the last entry is NONE)."""
         slots = np.flatnonzero(self._live)
         row_of = np.full(len(self._live) + 1, NONE, dtype=np.int64)
@@ -122,7 +122,7 @@ class JobRows:
         columns = JobColumns(
             ids=frozen(ids),
             checkpointable=frozen(self._checkpointable[slots]),
-            spoken_for=frozen(np.array([id_ in spoken_for for id_ in ids], dtype=bool)),
+            reserved=frozen(np.array([id_ in reserved for id_ in ids], dtype=bool)),
             **{name: frozen(values[slots]) for name, values in self._ints.items()},
             **{name: frozen(values[slots]) for name, values in self._floats.items()},
         )

@@ -27,7 +27,7 @@ from steward.model.view import (
     Loan,
     NodeColumns,
     TenantColumns,
-    View,
+    ClusterView,
     frozen,
 )
 
@@ -97,14 +97,14 @@ class Moment:
         if loan in self._loans and loan not in self._begun:
             self._drop(self._loans[loan])
 
-    def speak_for(self, gpus: Iterable[GpuId], jobs: Iterable[JobId]) -> None:
+    def reserve(self, gpus: Iterable[GpuId], jobs: Iterable[JobId]) -> None:
         """Say about which GPUs and jobs nothing new should be decided now."""
         self._spoken_gpus = frozenset(gpus)
         self._spoken_jobs = frozenset(jobs)
 
     # -- what goes out -------------------------------------------------------------------------
 
-    def view(self, t_s: float) -> View:
+    def view(self, t_s: float) -> ClusterView:
         """Return the moment as it is now. Sensors silent for too long are unknown in it."""
         stale = ~(self._gpu["seen_s"] >= t_s - self.stale_after_s)
         for name in ("busy_share", "owner_busy_share", "borrower_busy_share", "quiet_since_s"):
@@ -114,7 +114,7 @@ class Moment:
         borrowers = (loan.borrower for loan in self._loans.values())
         jobs, row_of = self._jobs.columns(self._spoken_jobs.union(borrowers))
         gpus = self._gpu_columns(row_of, jobs)
-        return View(
+        return ClusterView(
             t_s=t_s,
             cluster=self._cluster,
             models=self._models,
@@ -356,7 +356,7 @@ class Moment:
             borrower=frozen(borrower),
             tenant=frozen(tenant),
             quiet_watts=frozen(quiet_watts),
-            spoken_for=frozen(spoken),
+            reserved=frozen(spoken),
             **{name: frozen(self._gpu[name]) for name in _GPU_FLOATS},
         )
 

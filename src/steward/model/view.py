@@ -29,7 +29,7 @@ __all__ = [
     "Loan",
     "NodeColumns",
     "TenantColumns",
-    "View",
+    "ClusterView",
 ]
 
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ class GpuColumns:
 
     ids: Names
     node: Ints
-    model: Ints  # position in View.models
+    model: Ints  # position in ClusterView.models
     memory_bytes: Floats
     memory_used_bytes: Floats
     power_watts: Floats
@@ -72,7 +72,7 @@ class GpuColumns:
     seen_s: Floats  # when it last said anything
     quiet_since_s: Floats  # since when its owner has used it less than `quiet_share`
     quiet_watts: Floats  # mean power since then
-    spoken_for: Bools  # lent, or an open decision is about it, or its owner is left alone
+    reserved: Bools  # lent, or an open decision is about it, or its owner is left alone
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -87,7 +87,7 @@ class JobColumns:
     state: Ints  # QUEUED or RUNNING
     gpus: Ints
     gpu_memory_bytes: Floats
-    model_mask: Ints  # bit i: may run on View.models[i]
+    model_mask: Ints  # bit i: may run on ClusterView.models[i]
     submit_s: Floats
     start_s: Floats
     priority: Ints
@@ -103,7 +103,7 @@ class JobColumns:
     read_bytes_per_s: Floats
     write_bytes_per_s: Floats
     seen_s: Floats
-    spoken_for: Bools
+    reserved: Bools
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -137,7 +137,7 @@ class TenantColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class View:
+class ClusterView:
     """The moment. Nothing in it can be changed."""
 
     t_s: float
@@ -156,12 +156,12 @@ class View:
         default_factory=lambda: MappingProxyType({})
     )
 
-    def with_forecasts(self, columns: Iterable[ForecastColumn]) -> View:
+    def with_forecasts(self, columns: Iterable[ForecastColumn]) -> ClusterView:
         """Return this moment with what the estimators believe about it."""
         named = {(column.about, column.quantity): column for column in columns}
         return replace(self, forecasts=MappingProxyType({**self.forecasts, **named}))
 
-    def with_findings(self, findings: tuple[Finding, ...]) -> View:
+    def with_findings(self, findings: tuple[Finding, ...]) -> ClusterView:
         """Return this moment with what was noticed in it."""
         return replace(self, findings=findings)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from steward.model.cluster import Health
 from steward.model.identity import GpuId
-from steward.model.view import QUEUED, TenantColumns, View
+from steward.model.view import QUEUED, TenantColumns, ClusterView
 
 __all__ = [
     "GpuRow",
@@ -116,7 +116,7 @@ class Snapshot:
         return (gpu for node in self.nodes for gpu in node.gpus)
 
 
-def snapshot_of(view: View) -> Snapshot:
+def snapshot_of(view: ClusterView) -> Snapshot:
     """Turn a view into rows."""
     gpus = list(_gpu_rows(view))
     by_node: dict[int, list[GpuRow]] = {}
@@ -148,7 +148,7 @@ def fair_shares(tenants: TenantColumns, gpus: int) -> list[float]:
     return [float(each) for each in guaranteed + rest * tenants.weight / total] if total else []
 
 
-def _gpu_rows(view: View) -> Iterator[GpuRow]:
+def _gpu_rows(view: ClusterView) -> Iterator[GpuRow]:
     gpus = view.gpus
     jobs = [str(id_) for id_ in view.jobs.ids]
     job_tenant = view.jobs.tenant.tolist()
@@ -206,7 +206,7 @@ def _state(
     return GpuState.BUSY if idle_s is None else GpuState.IDLE
 
 
-def _queue(view: View) -> tuple[QueuedJob, ...]:
+def _queue(view: ClusterView) -> tuple[QueuedJob, ...]:
     jobs = view.jobs
     tenants = [str(id_) for id_ in view.tenants.ids]
     waiting = np.flatnonzero(jobs.state == QUEUED)
@@ -231,7 +231,7 @@ def _queue(view: View) -> tuple[QueuedJob, ...]:
     return tuple(rows)
 
 
-def _tenants(view: View) -> tuple[TenantRow, ...]:
+def _tenants(view: ClusterView) -> tuple[TenantRow, ...]:
     tenants = view.tenants
     shares = fair_shares(tenants, len(view.gpus))
     return tuple(

@@ -11,7 +11,7 @@ from factories import column, job, node, tenants, view
 from steward.model.decision import Decision, Preempt, Start
 from steward.model.forecast import RUN_LEFT_S, RUN_RANK_GPU_S, SIMILAR_JOBS, About
 from steward.model.job import Job, JobShape, JobState, Tenant
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 
 def waiting(name: str, gpus: int = 1, *, since_s: float = 0.0, **changes: Any) -> Job:
@@ -40,17 +40,17 @@ def sharing(**guaranteed: int) -> tuple[Tenant, ...]:
     )
 
 
-def queue(gpus: int, *jobs: Job, of: tuple[Tenant, ...] = (), t_s: float = 1000.0) -> View:
+def queue(gpus: int, *jobs: Job, of: tuple[Tenant, ...] = (), t_s: float = 1000.0) -> ClusterView:
     """Return a moment of one node with so many GPUs."""
     return view(node("n1", gpus), jobs=jobs, of=of, t_s=t_s)
 
 
 def believing_jobs(
-    seen: View,
+    seen: ClusterView,
     *,
     left_s: Mapping[str, float] | None = None,
     rank_s: Mapping[str, float] | None = None,
-) -> View:
+) -> ClusterView:
     """Return the view with forecasts about its jobs; those left out are unknown."""
     columns = []
     for quantity, said in ((RUN_LEFT_S, left_s), (RUN_RANK_GPU_S, rank_s)):

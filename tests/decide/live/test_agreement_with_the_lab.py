@@ -18,7 +18,7 @@ from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.machines import machines_of
 from steward.model.trace import Trace, trace_of
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.sim.lab.run import replay
 from steward.sim.lab.settings import LabSettings
 
@@ -90,7 +90,7 @@ def test_levels_of_attained_service_are_those_of_the_lab(name: str, seed: int) -
     assert_same_schedule(trace, live, name)
 
 
-def true_left_s(cluster: TinyCluster, view: View) -> list[ForecastColumn]:
+def true_left_s(cluster: TinyCluster, view: ClusterView) -> list[ForecastColumn]:
     jobs = [cluster.jobs[id_] for id_ in view.jobs.ids]
     return [column_of(RUN_LEFT_S, (cluster.duration_s(j) - cluster.ran_s(j) for j in jobs))]
 
@@ -109,7 +109,7 @@ def test_with_true_forecasts_policies_that_know_durations_decide_as_in_the_lab(
     assert_same_schedule(trace, live, name)
 
 
-def limits_s(cluster: TinyCluster, view: View) -> list[ForecastColumn]:
+def limits_s(cluster: TinyCluster, view: ClusterView) -> list[ForecastColumn]:
     """Believe in the time limits that the lab makes up."""
     steps = np.array([1, 4, 12]) * 3600.0
     jobs = [cluster.jobs[id_] for id_ in view.jobs.ids]

@@ -23,13 +23,13 @@ from steward.model.event import Observation
 from steward.model.identity import GpuId, JobId
 from steward.model.job import Checkpointing, JobShape
 from steward.model.moment import Moment
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
 RANKED = [name for name in POLICIES if name not in ("give-back", "lend-idle")]
 
 
-def told(made: Moment, *gpus: str) -> View:
+def told(made: Moment, *gpus: str) -> ClusterView:
     made.fold(Observation(frame=samples(1000.0, {gpu: gpu_row(0.0) for gpu in gpus})))
     return made.view(1000.0)
 
@@ -56,7 +56,7 @@ def test_a_gpu_that_is_broken_or_unknown_is_not_there(health: Health, used: list
 def test_who_is_spoken_for_is_left_alone() -> None:
     made = moment(node("n1", 2), jobs=[waiting("j1"), waiting("j2", since_s=1.0)])
     told(made, GPU, OTHER)
-    made.speak_for([GpuId(GPU)], [JobId("j1")])
+    made.reserve([GpuId(GPU)], [JobId("j1")])
 
     (decision,) = FitFirst().decide(made.view(1000.0))
 
@@ -68,7 +68,7 @@ def test_a_running_job_that_must_not_be_stopped_goes_on() -> None:
     stubborn = queue(1, running("old", 0, checkpointing=Checkpointing()), new, t_s=4000.0)
     spoken = moment(node("n1", 1), jobs=[running("old", 0), new])
     spoken.fold(Observation(frame=samples(4000.0, {GPU: gpu_row(0.5)})))
-    spoken.speak_for([], [JobId("old")])
+    spoken.reserve([], [JobId("old")])
     broken = moment(node("n1", 1), jobs=[running("old", 0), new])
     broken.fold(Observation(health={GpuId(GPU): Health.BAD}))
 

@@ -11,18 +11,18 @@ from steward.decide.scheduling.live.ranks import ranks_of, urgent
 from steward.decide.scheduling.ordered.gittins import Gittins
 from steward.decide.scheduling.shared.commons import Commons
 from steward.model.job import Job
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 NOW_S = 1000.0
 COMMONS = Commons().ranking
 
 
-def one_gpu(*jobs: Job, **beliefs: Any) -> View:
+def one_gpu(*jobs: Job, **beliefs: Any) -> ClusterView:
     """Return a moment of one GPU that is all tenant a's, with beliefs about its jobs."""
     return believing_jobs(queue(1, *jobs, of=sharing(a=1), t_s=NOW_S), **beliefs)
 
 
-def keys(policy: Commons, seen: View) -> dict[str, float]:
+def keys(policy: Commons, seen: ClusterView) -> dict[str, float]:
     key = ranks_of(policy.ranking, seen).key
     return {str(id_): float(value) for id_, value in zip(seen.jobs.ids, key, strict=True)}
 
@@ -74,7 +74,7 @@ LEFT_S = {"first": 300.0, "due": 300.0}
 RANKS = {"first": 200.0, "due": 9000.0}
 
 
-def due(deadline_s: float | None, **beliefs: Any) -> View:
+def due(deadline_s: float | None, **beliefs: Any) -> ClusterView:
     """Return two waiting jobs, of which the worse ranked one has 300 s to go and a deadline."""
     told = {"left_s": LEFT_S, "rank_s": RANKS, **beliefs}
     return one_gpu(waiting("first"), waiting("due", deadline_s=deadline_s), **told)

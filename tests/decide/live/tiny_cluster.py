@@ -17,11 +17,11 @@ from steward.model.identity import GpuId, JobId, TenantId
 from steward.model.job import Checkpointing, Job, JobShape, JobState, Tenant
 from steward.model.moment import Moment
 from steward.model.trace import Trace
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.ports import Estimator, Policy
 
 SAVES_FREE = Checkpointing(able=True)
-Believe = Callable[["TinyCluster", View], Iterable[ForecastColumn]]
+Believe = Callable[["TinyCluster", ClusterView], Iterable[ForecastColumn]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,13 +112,13 @@ class TinyCluster:
         )
         return job
 
-    def _believed(self, view: View) -> View:
+    def _believed(self, view: ClusterView) -> ClusterView:
         for each in self.estimators:
             each.learn(view, ())
             view = view.with_forecasts(each.predict(view))
         return view.with_forecasts(self.believe(self, view))
 
-    def _look(self, view: View) -> Iterable[Job]:
+    def _look(self, view: ClusterView) -> Iterable[Job]:
         for decision in self.policy.decide(view):
             match decision.action:
                 case Start(job=id_, gpus=gpus):

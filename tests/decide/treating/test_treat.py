@@ -10,7 +10,7 @@ from steward.model.decision import CallBack, Drain, Preempt, Start, Tell
 from steward.model.finding import Finding
 from steward.model.job import Checkpointing
 from steward.model.treatment import Effect, Treatment
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 GPU = "n1/gpu0"
 EFFECT = Effect(expr="gpu_busy_share", direction="up", at_least=0.2)
@@ -21,7 +21,7 @@ def treated(action: str, *, undo: str = "", weight: float = 0.5, subject: str = 
     return replace(finding("j1", GPU), treatment=treatment, weight=weight, subject=subject)
 
 
-def seen(*findings: Finding, **more: object) -> View:
+def seen(*findings: Finding, **more: object) -> ClusterView:
     jobs = [job("j1", on=[GPU], user="ann"), job("j2")]
     return view(node("n1", 2), jobs=jobs, **more).with_findings(findings)  # type: ignore[arg-type]
 

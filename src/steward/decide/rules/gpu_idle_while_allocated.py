@@ -10,7 +10,7 @@ from steward.model.finding import Evidence, Finding, Severity
 from steward.model.forecast import UNEXPLAINED_S, About
 from steward.model.frame import job_entity, share_entity
 from steward.model.identity import FindingId, GpuId, JobId, stable_id
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["GpuIdleWhileAllocated"]
 
@@ -26,7 +26,7 @@ class GpuIdleWhileAllocated:
     idle_after_s: float = 300.0
     name: str = "gpu-idle-while-allocated"
 
-    def detect(self, view: View) -> tuple[Finding, ...]:
+    def detect(self, view: ClusterView) -> tuple[Finding, ...]:
         """Return findings in the order of the GPUs."""
         column = view.forecast(About.GPUS, UNEXPLAINED_S)
         if column is None:
@@ -41,7 +41,7 @@ class GpuIdleWhileAllocated:
             for owner, gpus in by_owner.items()
         )
 
-    def _finding(self, view: View, owner: int, rows: list[int], *, longest_s: float) -> Finding:
+    def _finding(self, view: ClusterView, owner: int, rows: list[int], *, longest_s: float) -> Finding:
         since_s = view.t_s - longest_s
         job = view.job_id(owner)
         gpus = tuple(view.gpu_id(row) for row in rows)
@@ -65,7 +65,7 @@ class GpuIdleWhileAllocated:
         )
 
 
-def _busy(view: View, row: int, job: JobId, since_s: float) -> Evidence:
+def _busy(view: ClusterView, row: int, job: JobId, since_s: float) -> Evidence:
     gpu: GpuId = view.gpu_id(row)
     lent = view.gpus.borrower[row] >= 0
     return Evidence(
@@ -77,7 +77,7 @@ def _busy(view: View, row: int, job: JobId, since_s: float) -> Evidence:
     )
 
 
-def _host(view: View, owner: int, job: JobId, since_s: float) -> Evidence:
+def _host(view: ClusterView, owner: int, job: JobId, since_s: float) -> Evidence:
     cores = view.jobs.cpu_busy_cores[owner]
     return Evidence(
         entity=job_entity(job),

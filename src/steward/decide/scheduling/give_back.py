@@ -10,7 +10,7 @@ import numpy as np
 from steward.model.decision import CallBack, Decision, Expectation
 from steward.model.forecast import REMAINING_S, About
 from steward.model.identity import DecisionId, stable_id
-from steward.model.view import Loan, View
+from steward.model.view import Loan, ClusterView
 
 __all__ = ["GiveBack"]
 
@@ -29,18 +29,18 @@ class GiveBack:
     start_within_s: float = 600.0
     name: str = "give-back"
 
-    def decide(self, view: View) -> tuple[Decision, ...]:
+    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Return a call-back for each loan that should end now, the same one in every turn."""
         return tuple(self._call_backs(view))
 
-    def _call_backs(self, view: View) -> Iterator[Decision]:
+    def _call_backs(self, view: ClusterView) -> Iterator[Decision]:
         for loan in view.loans:
             rows = [view.gpu_row[gpu] for gpu in loan.gpus if gpu in view.gpu_row]
             reason = self._why_back(view, loan, rows) if loan.owner in view.details else ""
             if reason:
                 yield self._call_back(view, loan, reason)
 
-    def _why_back(self, view: View, loan: Loan, rows: list[int]) -> str:
+    def _why_back(self, view: ClusterView, loan: Loan, rows: list[int]) -> str:
         gpus = view.gpus
         age_s = view.t_s - loan.since_s
         if bool(np.isnan(gpus.owner_busy_share[rows]).any()):
@@ -56,7 +56,7 @@ class GiveBack:
             return f"{loan.borrower} has not started within {self.start_within_s:.0f} s"
         return ""
 
-    def _call_back(self, view: View, loan: Loan, reason: str) -> Decision:
+    def _call_back(self, view: ClusterView, loan: Loan, reason: str) -> Decision:
         return Decision(
             id=DecisionId(stable_id("d", self.name, loan.id)),
             t_s=view.t_s,

@@ -13,7 +13,7 @@ from steward.model.decision import CallBack, Decision, Expectation, Lend
 from steward.model.finding import Finding
 from steward.model.forecast import LOAN_YIELD, REMAINING_S, About, ForecastColumn
 from steward.model.identity import DecisionId, JobId, stable_id
-from steward.model.view import HEALTH_CODES, QUEUED, View
+from steward.model.view import HEALTH_CODES, QUEUED, ClusterView
 
 __all__ = ["LendIdle"]
 
@@ -35,11 +35,11 @@ class LendIdle:
     memory_reserve_share: float = 0.05
     name: str = "lend-idle"
 
-    def decide(self, view: View) -> tuple[Decision, ...]:
+    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Return loans, most deserving borrower first."""
         return tuple(self._loans(view))
 
-    def _loans(self, view: View) -> Iterator[Decision]:
+    def _loans(self, view: ClusterView) -> Iterator[Decision]:
         remaining = view.forecast(About.GPUS, REMAINING_S)
         if remaining is None:
             return
@@ -59,12 +59,12 @@ class LendIdle:
             if not pool.rows:
                 pools.remove(pool)
 
-    def _pools(self, view: View, remaining_s: Floats) -> list[_Pool]:
+    def _pools(self, view: ClusterView, remaining_s: Floats) -> list[_Pool]:
         """Gather idle GPUs by holder and node; those that stay idle longest come first."""
         gpus = view.gpus
         lendable = (
             (gpus.borrower < 0)
-            & ~gpus.spoken_for
+            & ~gpus.reserved
             & (gpus.health == HEALTH_CODES[Health.GOOD])
             & ~np.isnan(gpus.memory_used_bytes)
         ).tolist()
@@ -84,7 +84,7 @@ class LendIdle:
         return pools
 
     def _best_pool(
-        self, view: View, need: _Need, pools: list[_Pool], remaining: ForecastColumn
+        self, view: ClusterView, need: _Need, pools: list[_Pool], remaining: ForecastColumn
     ) -> _Pool | None:
         """Choose the pool with the fewest GPUs to spare; among those, the longest idle."""
         share = _yield(view)
@@ -102,7 +102,7 @@ class LendIdle:
             default=None,
         )
 
-    def _lend(self, view: View, job: int, pool: _Pool, remaining: ForecastColumn) -> Decision:
+    def _lend(self, view: ClusterView, job: int, pool: _Pool, remaining: ForecastColumn) -> Decision:
         need = int(view.jobs.gpus[job])
         rows = pool.rows[:need]
         gpus = tuple(view.gpu_id(row) for row in rows)
@@ -133,7 +133,7 @@ class LendIdle:
         )
 
     def _expects(
-        self, view: View, job: int, rows: list[int], remaining: ForecastColumn
+        self, view: ClusterView, job: int, rows: list[int], remaining: ForecastColumn
     ) -> Expectation:
         """Return busy GPU-seconds by the check; the low end pays for a call-back before it."""
         share = _yield(view)
@@ -191,12 +191,12 @@ def _holder(finding: Finding) -> JobId:
     return finding.job
 
 
-def _yield(view: View) -> float:
+def _yield(view: ClusterView) -> float:
     column = view.forecast(About.WHOLE, LOAN_YIELD)
     return 0.5 if column is None else float(column.mid[0])
 
 
-def _hopeful(view: View, pools: list[_Pool], remaining: ForecastColumn) -> Bools:
+def _hopeful(view: ClusterView, pools: list[_Pool], remaining: ForecastColumn) -> Bools:
     """Say of each job whether some pool might do for it: thousands wait, and few can be helped.
 
     Only the best GPU of a pool is looked at, since which of its GPUs are left will change.
@@ -221,14 +221,14 @@ def _hopeful(view: View, pools: list[_Pool], remaining: ForecastColumn) -> Bools
     return found
 
 
-def _most_deserving(view: View, hopeful: Bools) -> Iterator[tuple[int, _Need]]:
+def _most_deserving(view: ClusterView, hopeful: Bools) -> Iterator[tuple[int, _Need]]:
     """Yield waiting jobs that can be stopped again: by priority, then tenant's use, then wait."""
     jobs, tenants = view.jobs, view.tenants
     waiting = np.flatnonzero(
         hopeful
         & (jobs.state == QUEUED)
         & jobs.checkpointable
-        & ~jobs.spoken_for
+        & ~jobs.reserved
         & (jobs.tenant >= 0)
         & (jobs.gpus > 0)
     )

@@ -20,7 +20,7 @@ from steward.model.frame import steps_of
 from steward.model.identity import DecisionId, TenantId, stable_id
 from steward.model.job import JobState
 from steward.model.treatment import Treatment
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["Treat"]
 
@@ -37,17 +37,17 @@ class Treat:
 
     name: str = "treat"
 
-    def decide(self, view: View) -> tuple[Decision, ...]:
+    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Return what the rules behind the findings of this moment ask for."""
         return tuple(self._decisions(view))
 
-    def _decisions(self, view: View) -> Iterator[Decision]:
+    def _decisions(self, view: ClusterView) -> Iterator[Decision]:
         for finding in view.findings:
             treatment = finding.treatment
             if treatment is not None and treatment.action != "lend":
                 yield self._decision(finding, treatment, view)
 
-    def _decision(self, finding: Finding, treatment: Treatment, view: View) -> Decision:
+    def _decision(self, finding: Finding, treatment: Treatment, view: ClusterView) -> Decision:
         action = _action(finding, treatment, view) or _tell(finding, treatment, view)
         return Decision(
             id=DecisionId(stable_id("d", self.name, finding.id)),
@@ -67,7 +67,7 @@ class Treat:
         )
 
 
-def _action(finding: Finding, treatment: Treatment, view: View) -> Action | None:
+def _action(finding: Finding, treatment: Treatment, view: ClusterView) -> Action | None:
     """Return what the rule asks for, or None where that cannot be done to this."""
     match treatment.action:
         case "drain":
@@ -80,7 +80,7 @@ def _action(finding: Finding, treatment: Treatment, view: View) -> Action | None
             return None
 
 
-def _drain(finding: Finding, view: View) -> Drain | None:
+def _drain(finding: Finding, view: ClusterView) -> Drain | None:
     name = steps_of(finding.subject)[0]
     node = next((each for each in view.cluster.nodes if each.id == name), None)
     if node is None:
@@ -88,21 +88,21 @@ def _drain(finding: Finding, view: View) -> Drain | None:
     return Drain(node=node.id, gpus=tuple(gpu.id for gpu in node.gpus))
 
 
-def _preempt(finding: Finding, view: View) -> Preempt | None:
+def _preempt(finding: Finding, view: ClusterView) -> Preempt | None:
     job = view.details.get(finding.job) if finding.job is not None else None
     if job is None or job.state is not JobState.RUNNING or not job.checkpointing.able:
         return None
     return Preempt(job=job.id, gpus=job.gpus)
 
 
-def _call_back(finding: Finding, view: View) -> CallBack | None:
+def _call_back(finding: Finding, view: ClusterView) -> CallBack | None:
     for loan in view.loans:
         if finding.job in (loan.owner, loan.borrower) or {*loan.gpus} & {*finding.gpus}:
             return CallBack(loan=loan.id, gpus=loan.gpus, owner=loan.owner, borrower=loan.borrower)
     return None
 
 
-def _tell(finding: Finding, treatment: Treatment, view: View) -> Tell:
+def _tell(finding: Finding, treatment: Treatment, view: ClusterView) -> Tell:
     job = view.details.get(finding.job) if finding.job is not None else None
     return Tell(
         to=(job.user or job.tenant) if job is not None else OPERATORS,

@@ -16,7 +16,7 @@ from steward.model.forecast import (
     ForecastColumn,
 )
 from steward.model.outcome import Outcome
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["IdleSpells"]
 
@@ -44,7 +44,7 @@ class IdleSpells:
         self._times: Floats = np.empty(0)
         self._lasting: Floats = np.empty(0)
 
-    def learn(self, view: View, outcomes: Sequence[Outcome]) -> None:
+    def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:
         ages = _ages(view)
         now = {
             str(view.gpus.ids[row]): float(ages[row])
@@ -63,7 +63,7 @@ class IdleSpells:
             np.fromiter(self._spells, dtype=np.float64), np.fromiter(now.values(), dtype=np.float64)
         )
 
-    def predict(self, view: View) -> tuple[ForecastColumn, ...]:
+    def predict(self, view: ClusterView) -> tuple[ForecastColumn, ...]:
         ages = _ages(view)
         share = min(1.0, max(LEAST_YIELD, self._gained_s / self._offered_s))
         return (
@@ -104,7 +104,7 @@ class IdleSpells:
         return np.where(known, np.maximum(ends - ages, 0.0), np.maximum(tail, 0.0))
 
 
-def _ages(view: View) -> Floats:
+def _ages(view: ClusterView) -> Floats:
     column = view.forecast(About.GPUS, UNEXPLAINED_S)
     return np.full(len(view.gpus), np.nan) if column is None else column.mid
 

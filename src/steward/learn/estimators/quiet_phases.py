@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from steward.model.forecast import UNEXPLAINED_S, About, ForecastColumn
 from steward.model.outcome import Outcome
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["QuietPhases"]
 
@@ -37,7 +37,7 @@ class QuietPhases:
         self._since_s: NDArray[np.float64] = np.empty(0)
         self._heard: NDArray[np.bool_] = np.empty(0, dtype=bool)  # quiet, with its host at work
 
-    def learn(self, view: View, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
+    def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
         self._follow(view)
         unexplained = self._unexplained(view)
         begins = unexplained & np.isnan(self._since_s)
@@ -47,7 +47,7 @@ class QuietPhases:
         self._since_s[~unexplained] = np.nan
         self._heard = ~unexplained & ~np.isnan(view.gpus.quiet_since_s)
 
-    def predict(self, view: View) -> tuple[ForecastColumn, ...]:
+    def predict(self, view: ClusterView) -> tuple[ForecastColumn, ...]:
         self._follow(view)
         seconds = view.t_s - self._since_s
         return (
@@ -61,7 +61,7 @@ class QuietPhases:
             ),
         )
 
-    def _unexplained(self, view: View) -> NDArray[np.bool_]:
+    def _unexplained(self, view: ClusterView) -> NDArray[np.bool_]:
         gpus, jobs = view.gpus, view.jobs
         quiet = ~np.isnan(gpus.quiet_since_s) & (gpus.owner >= 0)
         with np.errstate(invalid="ignore"):
@@ -77,7 +77,7 @@ class QuietPhases:
         explains = np.append(at_work, False) & ~computing
         return quiet & ~explains[gpus.owner]
 
-    def _follow(self, view: View) -> None:
+    def _follow(self, view: ClusterView) -> None:
         """Keep the rows in step with the view's, by name, when the cluster changed."""
         if self._ids is view.gpus.ids:
             return

@@ -15,7 +15,7 @@ from steward.learn.experience import EDGES_S, blank_experience, likely, rank_of,
 from steward.model.forecast import RUN_LEFT_S, RUN_RANK_GPU_S, SIMILAR_JOBS, About, ForecastColumn
 from steward.model.job import Job
 from steward.model.outcome import Outcome
-from steward.model.view import RUNNING, View
+from steward.model.view import RUNNING, ClusterView
 
 __all__ = ["SimilarJobs"]
 
@@ -55,13 +55,13 @@ class SimilarJobs:
         self._rows: OrderedDict[Kind, int] = OrderedDict({(): 0})  # least recently heard of first
         self._free = list(range(classes - 1, 0, -1))
 
-    def learn(self, view: View, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
+    def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
         for job in view.ended:
             past = job.past
             if past.began_s is not None:
                 remember(self._past, self._row(job), past.ran_s * max(job.shape.gpus, _NO_GPU))
 
-    def predict(self, view: View) -> tuple[ForecastColumn, ...]:
+    def predict(self, view: ClusterView) -> tuple[ForecastColumn, ...]:
         jobs, past = view.jobs, self._past
         row = self._known(view)
         goes_on_s = np.where(jobs.state == RUNNING, view.t_s - jobs.start_s, 0.0)
@@ -112,7 +112,7 @@ class SimilarJobs:
 
     # -- kinds of jobs -------------------------------------------------------------------------
 
-    def _known(self, view: View) -> Ints:
+    def _known(self, view: ClusterView) -> Ints:
         """Return for each job the row of its narrowest kind that is remembered."""
         found: dict[Kind, int] = {}
         rows = np.zeros(len(view.jobs), np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 
 from steward.model.forecast import USED_GPU_S, About, ForecastColumn
 from steward.model.outcome import Outcome
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["TenantUse"]
 
@@ -22,7 +22,7 @@ class TenantUse:
         self._used: dict[str, float] = {}
         self._t_s = np.inf  # nothing was seen before
 
-    def learn(self, view: View, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
+    def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
         elapsed_s = max(view.t_s - self._t_s, 0.0)
         fade = 2.0 ** (-elapsed_s / self.half_life_s)
         held = zip(view.tenants.ids.tolist(), view.tenants.held.tolist(), strict=True)
@@ -31,7 +31,7 @@ class TenantUse:
         }
         self._t_s = view.t_s
 
-    def predict(self, view: View) -> tuple[ForecastColumn, ...]:
+    def predict(self, view: ClusterView) -> tuple[ForecastColumn, ...]:
         used = np.array([self._used.get(tenant, 0.0) for tenant in view.tenants.ids], np.float64)
         return (
             ForecastColumn(

@@ -9,7 +9,7 @@ import numpy as np
 from steward.model.finding import Pattern
 from steward.model.forecast import UNEXPLAINED_S, About
 from steward.model.identity import stable_id
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["IdleHabits"]
 
@@ -31,7 +31,7 @@ class IdleHabits:
         self._next_s = -np.inf
         self._counts: dict[str, tuple[int, int]] = {}  # tenant: idle, held
 
-    def mine(self, view: View) -> tuple[Pattern, ...]:
+    def mine(self, view: ClusterView) -> tuple[Pattern, ...]:
         idle_s = view.forecast(About.GPUS, UNEXPLAINED_S)
         if idle_s is not None and view.t_s >= self._next_s:
             self._next_s = view.t_s + self.every_s
@@ -42,7 +42,7 @@ class IdleHabits:
             if cases >= self.fewest
         )
 
-    def _count(self, view: View, idle: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+    def _count(self, view: ClusterView, idle: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
         for row in range(len(view.tenants)):
             held = view.gpus.tenant == row
             tenant = view.tenant_id(row)

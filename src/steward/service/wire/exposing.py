@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from steward.clients.wire.exposition import shown_labels
-from steward.model.view import View
+from steward.model.view import ClusterView
 from steward.observe.latest import Latest, LatestColumn
 from steward.observe.translate import exposed_name, labels_of
 
@@ -75,7 +75,7 @@ def _lines(column: LatestColumn, labels: dict[str, str], held: Mapping[str, Hold
     return "".join(found)
 
 
-def holders(view: View) -> dict[str, Holder]:
+def holders(view: ClusterView) -> dict[str, Holder]:
     """Return which job and which tenant hold each GPU."""
     found: dict[str, Holder] = {}
     rows = zip(view.gpus.owner.tolist(), view.gpus.tenant.tolist(), strict=True)

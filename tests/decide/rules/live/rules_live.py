@@ -10,7 +10,7 @@ from steward.decide.rules.live import Rules
 from steward.model.event import LogLine, Observation
 from steward.model.finding import Finding
 from steward.model.rules import Clause, MetricTerm, Node, Rule, Term
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 START_S = 1_700_000_000.0
 GPU = "n1/gpu0"
@@ -36,7 +36,7 @@ def line(t_s: float = 0.0, text: str = "NVRM: it fell off the bus", **more: Any)
     return LogLine(t_s=START_S + t_s, text=text, **values)
 
 
-def moment(t_s: float = 0.0) -> View:
+def moment(t_s: float = 0.0) -> ClusterView:
     """Return a moment in which j1 holds the first of two GPUs."""
     seen = view(node("n1", 2), jobs=[job("j1", on=[GPU])])
     return replace(seen, t_s=START_S + t_s)

@@ -22,7 +22,7 @@ from steward.model.finding import Evidence, Finding, Quote
 from steward.model.identity import FindingId, GpuId, JobId, TenantId, stable_id
 from steward.model.metrics import METRICS
 from steward.model.rules import Hit, Item, Rule
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["finding_of", "thresholds_of"]
 
@@ -44,7 +44,7 @@ class _Whose:
     tenant: TenantId | None = None
 
 
-def finding_of(hit: Hit, rule: Rule, entity: str, view: View, *, weight: float) -> Finding:
+def finding_of(hit: Hit, rule: Rule, entity: str, view: ClusterView, *, weight: float) -> Finding:
     """Return a match as a finding about `entity`; '' stands for more entities than are listed."""
     since_s = min(item.since_ns or item.t_ns for item in hit.items) / NS_PER_S
     whose = _whose(entity, hit, view)
@@ -67,7 +67,7 @@ def finding_of(hit: Hit, rule: Rule, entity: str, view: View, *, weight: float) 
     )
 
 
-def _whose(entity: str, hit: Hit, view: View) -> _Whose:
+def _whose(entity: str, hit: Hit, view: ClusterView) -> _Whose:
     path, _, job = entity.partition("@")
     gpu = GpuId(hit.joined_on.get("gpu", path))
     if path.startswith("job:"):

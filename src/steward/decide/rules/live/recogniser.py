@@ -14,7 +14,7 @@ from steward.decide.rules.metric import TermWatch, compile_metric
 from steward.model.event import Observation
 from steward.model.finding import Finding, Recurrence
 from steward.model.rules import Hit, MetricTerm, Mode, Rule
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["Rules"]
 
@@ -56,7 +56,7 @@ class Rules:
         """Take note of how far each rule was right so far."""
         self._weights = weights
 
-    def recognise(self, seen: Observation, view: View) -> tuple[Finding, ...]:
+    def recognise(self, seen: Observation, view: ClusterView) -> tuple[Finding, ...]:
         """Read what is new; return what holds now, what matters most first."""
         for hit in self._hits(seen, view):
             self._take(hit, view)
@@ -68,7 +68,7 @@ class Rules:
         """Return how often findings came again since that was last told, where it is due."""
         return self._episodes.recurrences(t_s)
 
-    def _hits(self, seen: Observation, view: View) -> list[Hit]:
+    def _hits(self, seen: Observation, view: ClusterView) -> list[Hit]:
         engine, hits = self._engine, []
         for block in self._sources.blocks(seen.lines):
             hits += engine.read(block)
@@ -80,7 +80,7 @@ class Rules:
             hits += engine.sample(frame)
         return hits + engine.tick(round(view.t_s * 1e9) - self._patience_ns)
 
-    def _take(self, hit: Hit, view: View) -> None:
+    def _take(self, hit: Hit, view: ClusterView) -> None:
         key: Key = self._episodes.key_of(hit)
         if key in self._episodes.open:
             self._episodes.again(key, hit, view.t_s)

@@ -10,7 +10,7 @@ import polars as pl
 from steward.decide.rules.metric import Phases
 from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S, Frame, empty_frame
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["Samples"]
 
@@ -26,7 +26,7 @@ class Samples:
         self._wants = wants
         self._phases = Phases() if _PHASE in wants else None
 
-    def of(self, seen: Observation, view: View) -> Frame:
+    def of(self, seen: Observation, view: ClusterView) -> Frame:
         """Return the wanted samples; rows of GPUs say which job holds them."""
         frame = pl.concat([empty_frame(), *self._parts(seen, view.t_s)], how="diagonal")
         holders = _holders(view)
@@ -48,7 +48,7 @@ class Samples:
             yield self._phases.take(seen.spans, now_s)
 
 
-def _holders(view: View) -> Mapping[str, str]:
+def _holders(view: ClusterView) -> Mapping[str, str]:
     rows = [row for row, owner in enumerate(view.gpus.owner.tolist()) if owner >= 0]
     if not rows:
         return _NOBODY

@@ -15,14 +15,14 @@ from steward.decide.scheduling.ranking import Ranking
 from steward.model.decision import Decision, Expectation, Preempt, Start
 from steward.model.forecast import RUN_LEFT_S, About
 from steward.model.identity import DecisionId, JobId, stable_id
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["decide_by_rank"]
 
 CHECK_AFTER_S = 600.0
 
 
-def decide_by_rank(name: str, ranking: Ranking, view: View) -> tuple[Decision, ...]:
+def decide_by_rank(name: str, ranking: Ranking, view: ClusterView) -> tuple[Decision, ...]:
     """Return whom to stop and then whom to start now, in the order of the policy `name`."""
     ranks = ranks_of(ranking, view)
     scene = scene_of(ranking, view, ranks)
@@ -41,7 +41,7 @@ def decide_by_rank(name: str, ranking: Ranking, view: View) -> tuple[Decision, .
     )
 
 
-def _rule(ranking: Ranking, view: View) -> Rule:
+def _rule(ranking: Ranking, view: ClusterView) -> Rule:
     return Rule(
         sharing=int(ranking.sharing),
         walk=int(ranking.walk),
@@ -62,7 +62,7 @@ class _Started:
     after: tuple[int, ...]
 
 
-def _starts(scene: Scene, plan: Plan, view: View) -> Iterator[_Started]:
+def _starts(scene: Scene, plan: Plan, view: ClusterView) -> Iterator[_Started]:
     """Choose GPUs on the nodes of the plan: the first that are free, or were freed, by then."""
     owner, rows, stopped = view.gpus.owner, int(plan.n[0]), 0
     pools: dict[int, list[int]] = {}
@@ -89,7 +89,7 @@ class _Maker:
     """Makes decisions of one policy about one view."""
 
     name: str
-    view: View
+    view: ClusterView
     words: Words
 
     def start(self, started: _Started) -> Decision:

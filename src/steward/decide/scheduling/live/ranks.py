@@ -11,7 +11,7 @@ from steward.decide.scheduling.classes import class_weights
 from steward.decide.scheduling.ranking import ABOUT_TO_END_GPU_S, Law, Ranking
 from steward.model.forecast import RUN_LEFT_S, RUN_RANK_GPU_S, About
 from steward.model.job import Job, JobState
-from steward.model.view import RUNNING, View
+from steward.model.view import RUNNING, ClusterView
 
 __all__ = ["BELIEVED", "Ranks", "ranks_of", "urgent"]
 
@@ -38,7 +38,7 @@ class Ranks:
     fell: Bools  # it came to the key that it last waited with when it was stopped
 
 
-def ranks_of(ranking: Ranking, view: View) -> Ranks:
+def ranks_of(ranking: Ranking, view: ClusterView) -> Ranks:
     """Rank all jobs. Who has no forecast goes by the service that it has attained."""
     jobs = view.jobs
     runs = jobs.state == RUNNING
@@ -57,7 +57,7 @@ def ranks_of(ranking: Ranking, view: View) -> Ranks:
     )
 
 
-def _believed(ranking: Ranking, view: View, attained_s: Floats, size: Floats) -> Floats:
+def _believed(ranking: Ranking, view: ClusterView, attained_s: Floats, size: Floats) -> Floats:
     if ranking.law is Law.ARRIVAL:
         return np.zeros(len(attained_s))
     column = view.forecast(About.JOBS, BELIEVED[ranking.law])
@@ -72,7 +72,7 @@ def _believed(ranking: Ranking, view: View, attained_s: Floats, size: Floats) ->
     return np.where(np.isnan(rank), attained_s * size, rank)
 
 
-def _weighed(ranking: Ranking, view: View, rank: Floats, attained_s: Floats) -> Floats:
+def _weighed(ranking: Ranking, view: ClusterView, rank: Floats, attained_s: Floats) -> Floats:
     """Let ranks count for class and long waiting; who may miss a deadline is about to end."""
     jobs = view.jobs
     waited_s = view.t_s - jobs.submit_s - attained_s
@@ -81,7 +81,7 @@ def _weighed(ranking: Ranking, view: View, rank: Floats, attained_s: Floats) -> 
     return np.where(urgent(ranking, view), ABOUT_TO_END_GPU_S, rank)
 
 
-def urgent(ranking: Ranking, view: View) -> Bools:
+def urgent(ranking: Ranking, view: ClusterView) -> Bools:
     """Say which jobs will miss their deadline if they wait on, and can still make it."""
     left = view.forecast(About.JOBS, RUN_LEFT_S)
     due_s = view.jobs.deadline_s
@@ -92,7 +92,7 @@ def urgent(ranking: Ranking, view: View) -> Bools:
 
 
 def _levels(
-    ranking: Ranking, view: View, attained_s: Floats, size: Floats, began_s: Floats
+    ranking: Ranking, view: ClusterView, attained_s: Floats, size: Floats, began_s: Floats
 ) -> Ranks:
     """Count the thresholds that each job's time or service has passed."""
     steps = np.asarray(ranking.thresholds)
@@ -112,7 +112,7 @@ def _levels(
     )
 
 
-def _forgiven_s(ranking: Ranking, view: View) -> Floats:
+def _forgiven_s(ranking: Ranking, view: ClusterView) -> Floats:
     """Return the run time that no longer counts, where long waits give a new start."""
     forgiven_s = np.zeros(len(view.jobs))
     if ranking.promote > 0.0:

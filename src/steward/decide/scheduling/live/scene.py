@@ -15,7 +15,7 @@ from steward.decide.scheduling.passes.ordered import Ties
 from steward.decide.scheduling.ranking import Ranking, Sharing
 from steward.model.cluster import Health
 from steward.model.forecast import RUN_LEFT_S, USED_GPU_S, About
-from steward.model.view import HEALTH_CODES, QUEUED, RUNNING, View
+from steward.model.view import HEALTH_CODES, QUEUED, RUNNING, ClusterView
 
 __all__ = ["Scene", "scene_of"]
 
@@ -41,20 +41,20 @@ class Scene:
     free: Bools  # by GPU of the view: can be had now
 
 
-def scene_of(ranking: Ranking, view: View, ranks: Ranks) -> Scene:
+def scene_of(ranking: Ranking, view: ClusterView, ranks: Ranks) -> Scene:
     """Return who waits and who runs, in their order, and what is free.
 
     Left out: jobs about which something is decided already, those that ask for no GPU, and those
     that only borrow. GPUs that are broken, unknown, lent or spoken for are not there.
     """
     gpus, jobs = view.gpus, view.jobs
-    usable = np.isin(gpus.health, _USABLE) & ~gpus.spoken_for & (gpus.borrower < 0)
+    usable = np.isin(gpus.health, _USABLE) & ~gpus.reserved & (gpus.borrower < 0)
     free = usable & (gpus.owner < 0)
     holds = np.bincount(gpus.owner[gpus.owner >= 0], minlength=len(jobs))
     tied = np.bincount(gpus.owner[(gpus.owner >= 0) & ~usable], minlength=len(jobs)) > 0
     runs = (jobs.state == RUNNING) & (holds > 0)
-    waits = (jobs.state == QUEUED) & ~jobs.spoken_for & (jobs.gpus > 0)
-    may_stop = runs & jobs.checkpointable & ~jobs.spoken_for & ~tied
+    waits = (jobs.state == QUEUED) & ~jobs.reserved & (jobs.gpus > 0)
+    may_stop = runs & jobs.checkpointable & ~jobs.reserved & ~tied
     rows = _by_arrival(view)
     rows = rows[(runs | waits)[rows]]
     place, places = _places(view, rows, usable=usable, may_stop=may_stop)
@@ -67,7 +67,7 @@ def scene_of(ranking: Ranking, view: View, ranks: Ranks) -> Scene:
     return Scene(jobs=rows, book=book, places=places, place=place, free=free)
 
 
-def _by_arrival(view: View) -> Ints:
+def _by_arrival(view: ClusterView) -> Ints:
     """Return the rows of jobs by submission; among equals, in the order they were heard of."""
     row_of = {id_: row for row, id_ in enumerate(view.jobs.ids.tolist())}
     heard = np.fromiter((row_of[id_] for id_ in view.details), np.int64, len(row_of))
@@ -75,7 +75,7 @@ def _by_arrival(view: View) -> Ints:
     return order
 
 
-def _places(view: View, rows: Ints, *, usable: Bools, may_stop: Bools) -> tuple[Ints, Places]:
+def _places(view: ClusterView, rows: Ints, *, usable: Bools, may_stop: Bools) -> tuple[Ints, Places]:
     """Return each GPU's place, and all places: one for each model on each node."""
     gpus = view.gpus
     models = max(len(view.models), 1)
@@ -110,7 +110,7 @@ def _places(view: View, rows: Ints, *, usable: Bools, may_stop: Bools) -> tuple[
     )
 
 
-def _blank(ranking: Ranking, view: View, rows: Ints, *, waits: Bools) -> Book:
+def _blank(ranking: Ranking, view: ClusterView, rows: Ints, *, waits: Bools) -> Book:
     """Make a book with room for these jobs, and say whose they are and who waits."""
     tenants = len(view.tenants) + 1  # the last is for jobs of nobody who is known
     tenant = view.jobs.tenant[rows]
@@ -130,7 +130,7 @@ def _blank(ranking: Ranking, view: View, rows: Ints, *, waits: Bools) -> Book:
     return book
 
 
-def _describe_jobs(book: Book, view: View, rows: Ints, holds: Ints) -> None:
+def _describe_jobs(book: Book, view: ClusterView, rows: Ints, holds: Ints) -> None:
     jobs, gpus = view.jobs, view.gpus
     runs = book.runs == 1
     book.need[:] = np.where(runs, holds[rows], jobs.gpus[rows]) * MILLI
@@ -154,7 +154,7 @@ def _describe_jobs(book: Book, view: View, rows: Ints, holds: Ints) -> None:
 
 
 def _rank(
-    book: Book, ranking: Ranking, view: View, rows: Ints, ranks: Ranks, *, may_stop: Bools
+    book: Book, ranking: Ranking, view: ClusterView, rows: Ints, ranks: Ranks, *, may_stop: Bools
 ) -> None:
     """Write keys: who runs is ahead by the policy's lead, who must go on is before everybody."""
     jobs, runs = view.jobs, book.runs == 1
@@ -166,7 +166,7 @@ def _rank(
     book.late[ranks.falls[rows]] = 1
 
 
-def _line_up(book: Book, ranking: Ranking, view: View, rows: Ints, ranks: Ranks) -> None:
+def _line_up(book: Book, ranking: Ranking, view: ClusterView, rows: Ints, ranks: Ranks) -> None:
     """Say who goes first among equals, and put those that wait into their queues by rank.
 
     Who was stopped goes first, the last to be stopped before all, unless running itself brought
@@ -200,7 +200,7 @@ def _list_running(
     book.running_n[0] = len(runs)
 
 
-def _describe_cluster(book: Book, ranking: Ranking, view: View, free: Bools) -> None:
+def _describe_cluster(book: Book, ranking: Ranking, view: ClusterView, free: Bools) -> None:
     """Count by model and by tenant. What nobody is guaranteed is for jobs of no tenant."""
     runs, tenants = book.runs == 1, len(view.tenants)
     types = len(book.free)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from steward.decide.scheduling.live.ranks import BELIEVED, Ranks, urgent
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 from steward.model.forecast import RUN_RANK_GPU_S, SIMILAR_JOBS, About, Forecast
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["Words"]
 
@@ -17,7 +17,7 @@ class Words:
     """Speaks about the jobs of one view, as one policy ranks them."""
 
     ranking: Ranking
-    view: View
+    view: ClusterView
     ranks: Ranks
 
     def start(self, row: int, after: tuple[str, ...]) -> str:

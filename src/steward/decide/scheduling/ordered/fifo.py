@@ -8,7 +8,7 @@ from steward.decide.scheduling.live import decide_by_rank
 from steward.decide.scheduling.passes.ordered import Walk
 from steward.decide.scheduling.ranking import Law, Ranking
 from steward.model.decision import Decision
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["Fifo"]
 
@@ -23,6 +23,6 @@ class Fifo:
     def ranking(self) -> Ranking:
         return Ranking(law=Law.ARRIVAL, walk=Walk.STRICT)
 
-    def decide(self, view: View) -> tuple[Decision, ...]:
+    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Return what to stop and start now, in this policy's order."""
         return decide_by_rank(self.name, self.ranking, view)

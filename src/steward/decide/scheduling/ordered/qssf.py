@@ -8,7 +8,7 @@ from steward.decide.scheduling.live import decide_by_rank
 from steward.decide.scheduling.passes.ordered import Walk
 from steward.decide.scheduling.ranking import Law, Ranking
 from steward.model.decision import Decision
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["Qssf"]
 
@@ -36,6 +36,6 @@ class Qssf:
             strength=self.strength,
         )
 
-    def decide(self, view: View) -> tuple[Decision, ...]:
+    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Return what to stop and start now, in this policy's order."""
         return decide_by_rank(self.name, self.ranking, view)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from steward.decide.scheduling.live import decide_by_rank
 from steward.decide.scheduling.ranking import Law, Ranking
 from steward.model.decision import Decision
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["Srsf"]
 
@@ -25,6 +25,6 @@ class Srsf:
     def ranking(self) -> Ranking:
         return Ranking(law=Law.REMAINING, preempts=True, by_gpus=True, knows_durations=True)
 
-    def decide(self, view: View) -> tuple[Decision, ...]:
+    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Return what to stop and start now, in this policy's order."""
         return decide_by_rank(self.name, self.ranking, view)

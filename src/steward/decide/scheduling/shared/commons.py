@@ -12,7 +12,7 @@ from steward.decide.scheduling.passes.ordered import Ties
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 from steward.errors import StewardError, unknown_name
 from steward.model.decision import Decision
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["Commons"]
 
@@ -75,6 +75,6 @@ class Commons:
             memory=self.memory,
         )
 
-    def decide(self, view: View) -> tuple[Decision, ...]:
+    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Return what to stop and start now, in this policy's order."""
         return decide_by_rank(self.name, self.ranking, view)

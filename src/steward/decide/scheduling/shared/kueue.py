@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from steward.decide.scheduling.live import decide_by_rank
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 from steward.model.decision import Decision
-from steward.model.view import View
+from steward.model.view import ClusterView
 
 __all__ = ["Kueue"]
 
@@ -25,6 +25,6 @@ class Kueue:
     def ranking(self) -> Ranking:
         return Ranking(law=Law.ARRIVAL, sharing=Sharing.BORROW)
 
-    def decide(self, view: View) -> tuple[Decision, ...]:
+    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Return what to stop and start now, in this policy's order."""
         return decide_by_rank(self.name, self.ranking, view)

@@ -44,7 +44,7 @@ def start(*args: str, code: str = MAIN) -> subprocess.Popen[str]:
         (["--server", NOBODY, "--collectors", "hots"], "did you mean 'host'?"),
         (["--server", NOBODY, "--token-file", "/nowhere/token"], "token cannot be read"),
         (["--server", NOBODY, "--ca", "/nowhere/ca.pem"], "certificates cannot be used"),
-        (["--server", "http://far.example", "--token-file", "TOKEN"], "plain HTTP to another machine"),
+        (["--server", "http://far.example", "--token-file", "TOKEN"], "plain HTTP to another"),
     ],
 )
 def test_wrong_use_ends_with_words_and_2(tmp_path: Path, args: list[str], says: str) -> None:

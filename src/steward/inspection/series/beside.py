@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from steward.clients.questions import Question, Questions
+from steward.clients.query_worker import QueryWorker, RangeQuery
 from steward.decide.rules.metric import (
     Arranged,
     Beside,
@@ -41,7 +41,7 @@ _NS = 10**9
 Speaking = Callable[[int], frozenset[str]]  # the nodes that were heard of here since a time
 
 
-def metrics_beside(questions: Questions) -> Callable[[MetricTerm], TermWatch]:
+def metrics_beside(questions: QueryWorker) -> Callable[[MetricTerm], TermWatch]:
     """Return what makes a metric term ready. What only a Prometheus understands, it answers."""
 
     def compiled(term: MetricTerm) -> TermWatch:
@@ -80,12 +80,12 @@ class _LaterWay(Steps):
     """Asks for the newest steps, and lays the answer out when it is there."""
 
     def __init__(
-        self, term: MetricTerm, questions: Questions, counts: WatchCounts, *, speaking: Speaking
+        self, term: MetricTerm, questions: QueryWorker, counts: WatchCounts, *, speaking: Speaking
     ) -> None:
         super().__init__(term, counts)
         self._questions = questions
         self._speaking = speaking
-        self._open: tuple[Question, Longs] | None = None
+        self._open: tuple[RangeQuery, Longs] | None = None
 
     def take(self, rows: Arranged | None, clock_ns: int, *, last: bool = False) -> Iterator[Seen]:
         del rows, last  # it has its own samples, and nobody waits for the rest of them
@@ -97,7 +97,7 @@ class _LaterWay(Steps):
         if self._open is None and clock_ns >= self.due_ns:
             self._ask(clock_ns)
 
-    def _answered(self, question: Question, times: Longs, clock_ns: int) -> Iterator[Seen]:
+    def _answered(self, question: RangeQuery, times: Longs, clock_ns: int) -> Iterator[Seen]:
         found = self._questions.answer(question)
         if found is None:
             return
@@ -116,7 +116,7 @@ class _LaterWay(Steps):
         over = (clock_ns - self._done_ns) // self._step_ns
         newest_ns = self._done_ns + over * self._step_ns
         times = newest_ns - np.arange(min(over, MOST_STEPS), dtype=np.int64)[::-1] * self._step_ns
-        question = Question(
+        question = RangeQuery(
             expr=self._expr,
             from_s=float(times[0]) / _NS,
             to_s=float(times[-1]) / _NS,

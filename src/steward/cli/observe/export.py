@@ -15,7 +15,7 @@ from steward.cli.options import Json
 from steward.cli.output import print_json, print_lines, print_note, print_warnings
 from steward.cli.words import number, seconds
 from steward.errors import StewardError, unknown_name
-from steward.store.files.whole import whole_file
+from steward.store.atomic import whole_file
 
 if TYPE_CHECKING:
     from steward.observe.exporting import Choice

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from steward.errors import StewardError
 from steward.model.rules import Rule
-from steward.store.files.whole import whole_file
+from steward.store.atomic import whole_file
 from steward.store.packages.keys import Signature, sign
 from steward.store.packages.limits import MOST_FILE_BYTES, MOST_FILES, MOST_TOTAL_BYTES
 from steward.store.packages.locations import MANIFEST, RULES, SIGNATURE

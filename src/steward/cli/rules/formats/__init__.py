@@ -12,7 +12,7 @@ import typer
 from steward.cli.output import print_note, print_warnings
 from steward.cli.rules.formats import records
 from steward.errors import StewardError, unknown_name
-from steward.store.files.whole import whole_file
+from steward.store.atomic import whole_file
 
 if TYPE_CHECKING:
     from steward.inspection.report import RunReport

@@ -1,4 +1,4 @@
-"""Files that people ask for by name: whole, or as they were; pipes and links stay such."""
+"""Files are written whole or stay as they were; pipes and links stay such."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from steward.store.files.whole import whole_file
+from steward.store.atomic import atomic_file, make_folder, whole_file, write_atomic
 
 
 def test_a_file_that_was_there_stays_whole_when_writing_fails(tmp_path: Path) -> None:
@@ -66,3 +66,37 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
         pass
 
     assert raised.value.filename == str(out)
+
+
+def test_a_file_of_the_data_folder_is_for_its_owner_only(tmp_path: Path) -> None:
+    file = tmp_path / "a" / "b" / "state.json"
+
+    make_folder(file.parent)
+    write_atomic(file, b"{}")
+
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [each.stat().st_mode & 0o777 for each in (file.parent, file.parent.parent)] == [
+        0o700
+    ] * 2
+
+
+def test_a_failed_atomic_write_leaves_the_old_content_and_no_draft(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    write_atomic(file, b"old")
+
+    with pytest.raises(TypeError), atomic_file(file) as draft:
+        draft.writelines([b"half of the n", None])  # type: ignore[list-item]  # fails midway
+
+    assert file.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_an_output_that_a_person_names_follows_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with whole_file(tmp_path / "report.html") as file:
+            file.write(b"x")
+    finally:
+        os.umask(before)
+
+    assert (tmp_path / "report.html").stat().st_mode & 0o777 == 0o640

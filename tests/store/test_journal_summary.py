@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from factories import decision, finding, outcome, receipt
 from steward.model.decision import DecisionState, Ruling, Verdict
-from steward.model.identity import DecisionId
 from steward.model.outcome import Assumptions, Interval, savings_of
-from steward.service.ledger import Curve, Ledger, Point
 from steward.store.journal import Journal, open_journal
+from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary
 
 
 @pytest.fixture
@@ -22,12 +21,12 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield opened
 
 
-def point(t_s: float) -> Point:
-    return Point(t_s=t_s, low=0.0, mid=t_s, high=0.0)
+def point(t_s: float) -> CurvePoint:
+    return CurvePoint(t_s=t_s, low=0.0, mid=t_s, high=0.0)
 
 
 def test_sums_taken_bit_by_bit_are_those_of_all_outcomes(journal: Journal) -> None:
-    ledger = Ledger(journal, Assumptions())
+    summary = JournalSummary(journal, Assumptions())
     outcomes = [
         outcome(
             f"d-{n % 3}",
@@ -41,12 +40,12 @@ def test_sums_taken_bit_by_bit_are_those_of_all_outcomes(journal: Journal) -> No
 
     for each in outcomes:
         journal.append([each])
-        assert ledger.catch_up()
+        assert summary.catch_up()
 
     exact = savings_of(outcomes, Assumptions())
     for name in ("gpu_hours", "cost", "energy_kwh", "co2_kg"):
-        _assert_close(getattr(ledger.savings, name), getattr(exact, name))
-    assert (ledger.savings.outcomes, ledger.savings.decisions) == (10, 3)
+        _assert_close(getattr(summary.savings, name), getattr(exact, name))
+    assert (summary.savings.outcomes, summary.savings.decisions) == (10, 3)
 
 
 def _assert_close(one: Interval, other: Interval) -> None:
@@ -55,60 +54,59 @@ def _assert_close(one: Interval, other: Interval) -> None:
 
 
 def test_nothing_new_is_said_to_be_nothing(journal: Journal) -> None:
-    ledger = Ledger(journal, Assumptions())
+    summary = JournalSummary(journal, Assumptions())
     journal.append([decision("d-1")])
 
-    assert [ledger.catch_up(), ledger.catch_up()] == [True, False]
+    assert [summary.catch_up(), summary.catch_up()] == [True, False]
 
 
 def test_what_happens_to_a_decision_changes_its_state(journal: Journal) -> None:
-    ledger = Ledger(journal, Assumptions())
+    summary = JournalSummary(journal, Assumptions())
     made = decision("d-1")
     journal.append(
         [made, Verdict(decision=made.id, t_s=1.0, ruling=Ruling.ASK, why="autonomy is approve")]
     )
-    ledger.catch_up()
-    waiting = ledger.states
+    summary.catch_up()
+    waiting = summary.states
 
     journal.append([receipt(made)])
-    ledger.catch_up()
+    summary.catch_up()
 
     assert waiting[DecisionState.WAITING] == 1
-    assert (ledger.states[DecisionState.WAITING], ledger.states[DecisionState.ACTIVE]) == (0, 1)
-    assert [told.seq for told in ledger.stories()] == [3]
+    assert (summary.states[DecisionState.WAITING], summary.states[DecisionState.ACTIVE]) == (0, 1)
+    assert [told.seq for told in summary.stories()] == [3]
 
 
 def test_decisions_that_are_over_are_forgotten_but_still_counted(journal: Journal) -> None:
-    ledger = Ledger(journal, Assumptions(), keep=5)
+    summary = JournalSummary(journal, Assumptions(), keep=5)
     for n in range(20):
         made = decision(f"d-{n}")
         over = [receipt(made), outcome(made.id, final=True)] if n != 3 else []
         journal.append([made, *over])
 
-    ledger.catch_up()
+    summary.catch_up()
 
-    kept = [told.story.decision.id for told in ledger.stories()]
+    kept = [told.story.decision.id for told in summary.stories()]
     assert kept == ["d-19", "d-18", "d-17", "d-16", "d-3"]
-    assert (ledger.states[DecisionState.DONE], ledger.states[DecisionState.HELD]) == (19, 1)
-    assert ledger.savings.decisions == 19
-    assert ledger.story(DecisionId("d-0")) is None
+    assert (summary.states[DecisionState.DONE], summary.states[DecisionState.HELD]) == (19, 1)
+    assert summary.savings.decisions == 19
 
 
 def test_the_newest_findings_come_first_and_old_ones_go(journal: Journal) -> None:
-    ledger = Ledger(journal, Assumptions())
+    summary = JournalSummary(journal, Assumptions())
     journal.append([finding(f"j{n}") for n in range(250)])
 
-    ledger.catch_up()
+    summary.catch_up()
 
-    assert len(ledger.findings()) == 200
-    assert ledger.findings()[0].job == "j249"
+    assert len(summary.findings()) == 200
+    assert summary.findings()[0].job == "j249"
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=300), st.integers(2, 20))
 def test_a_curve_never_goes_back_and_never_grows_beyond_its_size(
     times: list[float], size: int
 ) -> None:
-    curve: Curve[Point] = Curve(size)
+    curve: DownsampledCurve[CurvePoint] = DownsampledCurve(size)
 
     for t_s in times:
         curve.add(point(t_s))
@@ -121,11 +119,11 @@ def test_a_curve_never_goes_back_and_never_grows_beyond_its_size(
 
 def test_history_is_drawn_from_outcomes_and_the_present_by_whoever_looks(journal: Journal) -> None:
     journal.append([decision("d-1"), outcome("d-1", t_s=10.0, gained=3600.0)])
-    ledger = Ledger(journal, Assumptions())
-    ledger.catch_up()
+    summary = JournalSummary(journal, Assumptions())
+    summary.catch_up()
 
     journal.append([outcome("d-1", t_s=20.0, gained=3600.0)])
-    ledger.catch_up()
-    ledger.note(25.0, ledger.savings_with([outcome("d-1", t_s=25.0, gained=1800.0)]))
+    summary.catch_up()
+    summary.note(25.0, summary.savings_with([outcome("d-1", t_s=25.0, gained=1800.0)]))
 
-    assert [(each.t_s, each.mid) for each in ledger.curve.points] == [(10.0, 1.0), (25.0, 2.5)]
+    assert [(each.t_s, each.mid) for each in summary.curve.points] == [(10.0, 1.0), (25.0, 2.5)]

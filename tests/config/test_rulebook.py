@@ -116,23 +116,23 @@ def test_what_only_a_prometheus_understands_runs_where_there_is_one(tmp_path: Pa
     written(tmp_path, "HOLT-0001", BEYOND)
 
     alone = standings(tmp_path)["HOLT-0001"]
-    beside = standings(tmp_path, prometheus="http://p:9090")["HOLT-0001"]
+    beside = standings(tmp_path, prometheus="https://p:9090")["HOLT-0001"]
 
     assert (alone.state, beside.state) == (RuleState.FAULTY, RuleState.ON)
 
 
 def test_the_prometheus_that_is_asked_has_its_token_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("geheim\n")
-    given = {"prometheus": "http://p:9090", "prometheus_token_file": str(tmp_path / "token")}
+    given = {"prometheus": "https://p:9090", "prometheus_token_file": str(tmp_path / "token")}
 
     endpoint = endpoint_of(RulesSettings.model_validate(given))
 
-    assert (endpoint.url, endpoint.token) == ("http://p:9090", "geheim")
+    assert (endpoint.url, endpoint.token) == ("https://p:9090", "geheim")
 
 
 def test_all_files_for_it_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
     given = {
-        "prometheus": "http://p:9090",
+        "prometheus": "https://p:9090",
         "prometheus_token_file": str(tmp_path / "none"),
         "prometheus_ca_file": str(tmp_path / "ca"),
     }

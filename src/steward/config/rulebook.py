@@ -61,6 +61,7 @@ def endpoint_of(settings: RulesSettings) -> Endpoint:
         url=settings.prometheus,
         token=secret_in("rules.prometheus_token_file", settings.prometheus_token_file, faults),
         ca=file_there("rules.prometheus_ca_file", settings.prometheus_ca_file, faults),
+        plain_http=settings.prometheus_plain_http,
     )
     if faults:
         hint = "name files that the user who runs steward may read"

@@ -62,6 +62,9 @@ Prometheus = Annotated[
     str | None,
     typer.Option("--prometheus", metavar="URL", help="Let this Prometheus answer metric terms."),
 ]
+PlainHttp = Annotated[
+    bool, typer.Option("--plain-http", help="Allow a Prometheus on another machine without TLS.")
+]
 Since = Annotated[
     str, typer.Option("--since", metavar="TIME", help="How far back to ask the Prometheus.")
 ]
@@ -92,6 +95,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     severity: Severity = None,
     telemetry: Telemetry = None,
     prometheus: Prometheus = None,
+    plain_http: PlainHttp = False,
     since: Since = "1h",
     follow: Follow = False,
     new_only: NewOnly = False,
@@ -115,7 +119,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     logs = _logs(paths, elsewhere=bool(telemetry or prometheus))
     if not (telemetry or prometheus or follow):
         _stay_plain_for_little(logs)
-    metrics = _asked(prometheus)
+    metrics = _asked(prometheus, plain_http=plain_http)
     chosen = choose(rules, store_folder(config, data))
     if follow:
         if telemetry or prometheus:
@@ -207,14 +211,14 @@ def _stdin(patterns: dict[str, str]) -> LogFeed:
     return LogFeed(stream=stream, sources=(sys.stdin.buffer,))
 
 
-def _asked(prometheus: str | None) -> Metrics | None:
+def _asked(prometheus: str | None, *, plain_http: bool) -> Metrics | None:
     if prometheus is None:
         return None
     from steward.clients.prometheus import PrometheusServer
     from steward.clients.web import Endpoint
     from steward.inspection.series.prometheus_terms import asked_metrics
 
-    server = PrometheusServer(Endpoint(url=prometheus))
+    server = PrometheusServer(Endpoint(url=prometheus, plain_http=plain_http))
     server.version()  # raises at once if it is none
     return asked_metrics(server)
 

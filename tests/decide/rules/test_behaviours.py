@@ -9,7 +9,7 @@ from steward.decide.rules.matching import EngineLimits, NegationWindow
 from steward.model.rules import Mode
 
 BOTH = pytest.mark.parametrize("mode", list(Mode), ids=lambda mode: mode.value)
-STRICT, COMPAT = Mode.STRICT, Mode.COMPAT
+STRICT, PREQ = Mode.STRICT, Mode.PREQ
 
 
 def absolute(window: int, **more: int) -> NegationWindow:
@@ -294,7 +294,7 @@ def test_something_forbidden_does_what_the_field_says(case: Case, mode: Mode) ->
 
 
 def test_1_compat_leaves_out_what_is_late() -> None:
-    assert Trial("A,B", 10, mode=COMPAT).matches("A2 B1") == []
+    assert Trial("A,B", 10, mode=PREQ).matches("A2 B1") == []
 
 
 def test_1_strict_puts_what_is_late_where_its_time_belongs() -> None:
@@ -325,7 +325,7 @@ def test_32_what_is_forbidden_is_not_kept_without_anything_to_deny(
     assert trial.matcher.held <= (mode is STRICT)  # strict: one, as an A with its time may come
 
 
-@pytest.mark.parametrize(("mode", "kept"), [(COMPAT, 70), (STRICT, 10)])
+@pytest.mark.parametrize(("mode", "kept"), [(PREQ, 70), (STRICT, 10)])
 @pytest.mark.parametrize("ordered", [True, False])
 def test_33_with_look_back_it_is_kept_as_long_as_it_can_deny(
     mode: Mode, kept: int, *, ordered: bool
@@ -360,14 +360,14 @@ def test_37_an_earlier_clock_changes_nothing(mode: Mode, *, ordered: bool) -> No
 
 
 def test_quirk_a_repeated_term_never_expires_in_compat_and_does_in_strict() -> None:
-    assert Trial("A,A,A", 10, mode=COMPAT).matches("A1 A2 A1000") == [(1, 2, 1000)]
+    assert Trial("A,A,A", 10, mode=PREQ).matches("A1 A2 A1000") == [(1, 2, 1000)]
     assert Trial("A,A,A", 10, mode=STRICT).matches("A1 A2 A1000") == []
 
 
 def test_quirk_leftovers_of_four_slots_are_out_of_order_in_compat_and_not_in_strict() -> None:
     line = "A1 B2 C3 A4 C5 B6 D7 D8"
 
-    assert Trial("A,B,C,D", 10, mode=COMPAT).matches(line) == [(1, 2, 3, 7), (4, 6, 5, 8)]
+    assert Trial("A,B,C,D", 10, mode=PREQ).matches(line) == [(1, 2, 3, 7), (4, 6, 5, 8)]
     assert Trial("A,B,C,D", 10, mode=STRICT).matches(line) == [(1, 2, 3, 7)]
 
 
@@ -375,8 +375,8 @@ def test_quirk_a_set_with_count_is_not_denied_before_it_is_whole_in_compat_only(
     def hits(mode: Mode, *, ordered: bool) -> list[Moments]:
         return Trial("A,A", 10, mode=mode, ordered=ordered, negations=PLAIN).matches("A1 N2 A3")
 
-    assert hits(COMPAT, ordered=False) == [(1, 3)]
-    assert hits(COMPAT, ordered=True) == []
+    assert hits(PREQ, ordered=False) == [(1, 3)]
+    assert hits(PREQ, ordered=True) == []
     assert hits(STRICT, ordered=False) == hits(STRICT, ordered=True) == []
 
 
@@ -389,7 +389,7 @@ def test_quirk_where_preq_crashes_the_slot_is_short_again(mode: Mode) -> None:
 
 def test_quirk_forbidden_just_before_at_the_same_time_denies_in_strict_only() -> None:
     for ordered in (True, False):
-        assert Trial("A,B", 9, mode=COMPAT, ordered=ordered, negations=PLAIN).matches("N1 A1 B2")
+        assert Trial("A,B", 9, mode=PREQ, ordered=ordered, negations=PLAIN).matches("N1 A1 B2")
         assert not Trial("A,B", 9, mode=STRICT, ordered=ordered, negations=PLAIN).matches(
             "N1 A1 B2"
         )
@@ -399,7 +399,7 @@ def test_quirk_a_slot_may_precede_a_repetition_after_a_denial_in_compat_only() -
     negations = [("M", absolute(10)), ("N", absolute(0))]
     line = "A1 N1 A2 B3 A4 x12"
 
-    assert Trial("A,A,B", 20, mode=COMPAT, negations=negations).matches(line) == [(2, 4, 3)]
+    assert Trial("A,A,B", 20, mode=PREQ, negations=negations).matches(line) == [(2, 4, 3)]
     assert Trial("A,A,B", 20, mode=STRICT, negations=negations).matches(line) == []
 
 
@@ -432,13 +432,13 @@ def test_what_is_forbidden_is_bounded_too(mode: Mode) -> None:
 
 
 def test_compat_forgets_what_is_too_old_while_nothing_waits() -> None:
-    trial = Trial("A,B,C", 5, mode=COMPAT, negations=PLAIN)
+    trial = Trial("A,B,C", 5, mode=PREQ, negations=PLAIN)
 
     assert trial.matches("A1 B2 A9 B10 C11 x12") == [(9, 10, 11)]
 
 
 def test_compat_forgets_later_slots_when_a_middle_one_is_short_after_a_denial() -> None:
-    trial = Trial("A,B,C", 9, mode=COMPAT, negations=PLAIN)
+    trial = Trial("A,B,C", 9, mode=PREQ, negations=PLAIN)
 
     assert trial.matches("A1 B2 A3 C4 N4 B5 C6 x7") == []
 

@@ -21,7 +21,7 @@ from steward.model.rules import (
     MetricTerm,
     Mode,
     Negation,
-    Node,
+    RuleNode,
     Stream,
     Term,
 )
@@ -29,15 +29,17 @@ from steward.model.rules import (
 S = 10**9
 
 
-def leaf(*letters: str, source: str, window: int = 0, **more: object) -> Node:
+def leaf(*letters: str, source: str, window: int = 0, **more: object) -> RuleNode:
     kind = "set" if len(letters) == 1 else "sequence"
     clauses = tuple(Clause(what=term(letter)) for letter in letters)
-    return Node(kind=kind, clauses=clauses, source=source, window_ns=window, **more)  # type: ignore[arg-type]
+    return RuleNode(kind=kind, clauses=clauses, source=source, window_ns=window, **more)  # type: ignore[arg-type]
 
 
-def above(kind: str, *nodes: Node | MetricTerm | Term, window: int = 100, **more: object) -> Node:
+def above(
+    kind: str, *nodes: RuleNode | MetricTerm | Term, window: int = 100, **more: object
+) -> RuleNode:
     clauses = tuple(Clause(what=node) for node in nodes)
-    return Node(kind=kind, clauses=clauses, window_ns=window, **more)  # type: ignore[arg-type]
+    return RuleNode(kind=kind, clauses=clauses, window_ns=window, **more)  # type: ignore[arg-type]
 
 
 def told(engine: RuleEngine, source: str, *lines: tuple[int, str], **more: object) -> list[Hit]:
@@ -113,7 +115,9 @@ def test_a_later_beginning_is_tried_when_the_first_takes_too_long() -> None:
 
 
 def test_counts_of_nodes_are_honoured() -> None:
-    twice = Node(kind="sequence", clauses=(Clause(what=A, count=2), Clause(what=B)), window_ns=50)
+    twice = RuleNode(
+        kind="sequence", clauses=(Clause(what=A, count=2), Clause(what=B)), window_ns=50
+    )
     engine = RuleEngine([rule_of(twice)])
 
     told(engine, "one", (1, "<A>"))
@@ -168,7 +172,7 @@ def test_conditions_are_joined_on_what_they_share() -> None:
 
 def test_a_node_of_one_source_can_be_joined_too() -> None:
     gpu = Extract(name="gpu", kind="regex", text=r"gpu (\d+)")
-    root = Node(
+    root = RuleNode(
         kind="sequence",
         clauses=(
             Clause(what=term("A"), extracts=(gpu,)),
@@ -189,7 +193,7 @@ def test_a_node_of_one_source_can_be_joined_too() -> None:
 
 
 def test_preq_knows_no_correlations() -> None:
-    root = Node(
+    root = RuleNode(
         kind="sequence",
         clauses=(Clause(what=term("A")), Clause(what=term("B"))),
         window_ns=100,
@@ -198,14 +202,14 @@ def test_preq_knows_no_correlations() -> None:
     )
 
     assert (
-        len(told(RuleEngine([rule_of(root)], mode=Mode.COMPAT), "one", (1, "<A>"), (2, "<B>"))) == 1
+        len(told(RuleEngine([rule_of(root)], mode=Mode.PREQ), "one", (1, "<A>"), (2, "<B>"))) == 1
     )
     assert told(RuleEngine([rule_of(root)]), "one", (1, "<A>"), (2, "<B>")) == []
 
 
 def test_what_must_not_happen_elsewhere_is_waited_for() -> None:
     negation = Negation(what=leaf("N", source="two"), window_ns=10)
-    root = Node(kind="set", clauses=(Clause(what=A),), negations=(negation,))
+    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(negation,))
     engine = RuleEngine([rule_of(root)])
 
     told(engine, "one", (1, "<A>"))
@@ -218,7 +222,7 @@ def test_what_must_not_happen_elsewhere_is_waited_for() -> None:
 def test_something_forbidden_that_takes_its_time_is_waited_for_as_well() -> None:
     slow = leaf("N", "M", source="two", window=30)
     negation = Negation(what=slow, window_ns=10)
-    root = Node(kind="set", clauses=(Clause(what=A),), negations=(negation,))
+    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(negation,))
     engine = RuleEngine([rule_of(root)])
 
     told(engine, "one", (1, "<A>"))
@@ -284,7 +288,7 @@ def test_conditions_on_series_alone_are_kept_apart_by_entity() -> None:
 
 def test_series_and_lines_are_joined_on_the_gpu() -> None:
     gpu = Extract(name="gpu", kind="regex", text=r"cuda:(\d+)")
-    line = Node(
+    line = RuleNode(
         kind="set",
         clauses=(Clause(what=term("A"), extracts=(gpu,)),),
         source="one",
@@ -306,7 +310,7 @@ def test_series_and_lines_are_joined_on_the_gpu() -> None:
 
 def test_a_condition_on_series_may_forbid() -> None:
     negation = Negation(what=BUSY, window_ns=30 * S)
-    root = Node(
+    root = RuleNode(
         kind="set", clauses=(Clause(what=A),), negations=(negation,), correlations=("host",)
     )
     for entity, expected in (("n01/gpu0", 0), ("n02/gpu0", 1)):
@@ -320,7 +324,7 @@ def test_a_condition_on_series_may_forbid() -> None:
 
 def test_time_alone_moves_series_and_joins() -> None:
     negation = Negation(what=B, window_ns=10)
-    root = Node(kind="set", clauses=(Clause(what=A),), negations=(negation,))
+    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(negation,))
     engine = RuleEngine([rule_of(root), rule_of(above("set", BUSY, window=0), "R-0002")])
     engine.expect(["one", "two"])
     told(engine, "one", (1, "<A>"))
@@ -366,7 +370,7 @@ def test_times_to_come_back_at_are_forgotten_with_what_waits() -> None:
     host = Extract(name="host", kind="regex", text=r"on (n\d+)")
     negation = Negation(what=term("N"), window_ns=10**6)
     looked_for = Clause(what=term("A"), extracts=(host,))
-    root = Node(
+    root = RuleNode(
         kind="set",
         clauses=(looked_for,),
         negations=(negation,),
@@ -403,7 +407,7 @@ def test_announced_streams_may_be_read_in_any_order(
     a: list[int], b: list[int], n: list[int], order: list[str]
 ) -> None:
     negation = Negation(what=leaf("N", source="three"), window_ns=3)
-    root = Node(
+    root = RuleNode(
         kind="sequence",
         clauses=(Clause(what=A), Clause(what=B)),
         negations=(negation,),
@@ -428,7 +432,7 @@ def test_a_set_of_one_node_may_last_as_long_as_that_node() -> None:
     long = leaf("A", "C", source="one", window=50, origin=True)
     wrapped = above("set", above("set", long, window=0), window=0)
     negation = Negation(what=leaf("B", source="two"), window_ns=10)
-    root = Node(kind="set", clauses=wrapped.clauses, negations=(negation,))
+    root = RuleNode(kind="set", clauses=wrapped.clauses, negations=(negation,))
     engine = RuleEngine([rule_of(root)])
 
     hits = told(engine, "one", (5, "<A>"), (45, "<C>"), (300, "x")) + engine.finish()
@@ -484,7 +488,7 @@ IDLE = MetricTerm(expr="gpu_busy_share < 0.3", for_s=60.0, origin=True)
 def idle_unless_checkpointing() -> RuleEngine:
     negation = Negation(what=CHECKPOINT, window_ns=60 * S, slide_ns=-60 * S)
     clauses = (Clause(what=IDLE),)
-    root = Node(kind="set", clauses=clauses, negations=(negation,), correlations=("host",))
+    root = RuleNode(kind="set", clauses=clauses, negations=(negation,), correlations=("host",))
     return RuleEngine([rule_of(root)])
 
 
@@ -530,7 +534,7 @@ def test_what_is_forbidden_denies_for_as_long_as_it_lasts(
 
 def test_what_is_forbidden_is_not_believed_for_ever_when_it_falls_silent() -> None:
     negation = Negation(what=BUSY, window_ns=10 * S)
-    root = Node(
+    root = RuleNode(
         kind="set", clauses=(Clause(what=A),), negations=(negation,), correlations=("host",)
     )
     engine = RuleEngine([rule_of(root)])
@@ -550,7 +554,7 @@ def test_what_is_forbidden_and_had_to_be_forgotten_is_over() -> None:
         return compile_metric(term, most_series=2)
 
     negation = Negation(what=BUSY, window_ns=10 * S)
-    root = Node(
+    root = RuleNode(
         kind="set", clauses=(Clause(what=A),), negations=(negation,), correlations=("host",)
     )
     engine = RuleEngine([rule_of(root)], compile_metric=few)
@@ -567,7 +571,7 @@ def test_what_is_forbidden_and_had_to_be_forgotten_is_over() -> None:
 
 def test_one_condition_may_be_looked_for_by_one_rule_and_forbidden_by_another() -> None:
     negation = Negation(what=BUSY, window_ns=10 * S)
-    quiet = Node(
+    quiet = RuleNode(
         kind="set", clauses=(Clause(what=A),), negations=(negation,), correlations=("host",)
     )
     rules = [rule_of(quiet), rule_of(above("set", BUSY, window=0), "R-0002")]

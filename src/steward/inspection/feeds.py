@@ -20,7 +20,7 @@ from typing import TypeVar
 from steward.compiled import is_plain
 from steward.decide.rules.engine import TELEMETRY, Engine
 from steward.decide.rules.sifting import Sifted
-from steward.inspection.ahead import Ahead
+from steward.inspection.read_ahead import ReadAhead
 from steward.inspection.series.telemetry import telemetry_frames
 from steward.model.event import Event
 from steward.model.frame import T_S, Frame
@@ -128,7 +128,7 @@ def feed(
     if together:
         engine.expect(each.name for each in feeds)
     threads = useful_threads(feeds) if threads is None else threads
-    with Ahead(threads) if threads else nullcontext() as ahead:
+    with ReadAhead(threads) if threads else nullcontext() as ahead:
         begin = partial(_begun, engine=engine, mode=mode, ahead=ahead)
         pieces: Iterator[Given | str] = (
             by_time([(each.name, begin(each)) for each in feeds])
@@ -159,7 +159,7 @@ def useful_threads(feeds: Iterable[Feed]) -> int:
     return 0
 
 
-def _begun(each: Feed, *, engine: Engine, mode: Mode, ahead: Ahead | None) -> Iterator[Given]:
+def _begun(each: Feed, *, engine: Engine, mode: Mode, ahead: ReadAhead | None) -> Iterator[Given]:
     """Return what the engine takes of a feed; files are read from now on, if somebody does that."""
     if not isinstance(each, LogFeed):
         return each.pieces(engine, mode)

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from steward.errors import StewardError
-from steward.model.rules import Place
+from steward.model.rules import SourceLocation
 from steward.store.rules.faults import Complaints
-from steward.store.rules.language.fields import SHAPES, Field, Kind, Shape
+from steward.store.rules.language.fields import MAPPINGS, FieldKind, FieldSpec, MappingSpec
 from steward.store.rules.language.scalars import duration_ns, finite, flag, whole
-from steward.store.rules.tree import Entry, Listing, Mapping, Scalar, Tree
+from steward.store.rules.tree import ListTree, MappingEntry, MappingTree, Scalar, Tree
 
-__all__ = ["Fields", "described", "items_of", "shown"]
+__all__ = ["MappingReader", "described", "items_of", "shown"]
 
 
-class Fields:
+class MappingReader:
     """The keys of one mapping. What is missing or wrong reads as the default, with a complaint."""
 
     def __init__(self, tree: Tree | None, shape: str, complaints: Complaints) -> None:
-        self.shape: Shape = SHAPES[shape]
+        self.shape: MappingSpec = MAPPINGS[shape]
         self.complaints = complaints
-        self.place = tree.place if tree is not None else Place()
-        self.found: dict[str, Entry] = {}
+        self.place = tree.place if tree is not None else SourceLocation()
+        self.found: dict[str, MappingEntry] = {}
         if tree is None or (isinstance(tree, Scalar) and tree.is_null):
-            entries: tuple[Entry, ...] = ()
-        elif isinstance(tree, Mapping):
+            entries: tuple[MappingEntry, ...] = ()
+        elif isinstance(tree, MappingTree):
             entries = tree.entries
         else:
             what = "a rule file" if shape == "document" else f"`{shape}`"
@@ -35,7 +35,7 @@ class Fields:
             if tree is not None and name not in self.found:
                 self._missing(name)
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: MappingEntry) -> None:
         name, place = entry.key.text, entry.key.place
         known = self.shape.fields.get(name)
         if known is None:
@@ -51,7 +51,7 @@ class Fields:
         else:
             self.found[name] = entry
 
-    def _unknown(self, entry: Entry) -> None:
+    def _unknown(self, entry: MappingEntry) -> None:
         name = shown(entry.key.text)
         meant = (each.name for each in self.shape.fields.values() if name in each.instead)
         near = self.complaints.near(next(meant, entry.key.text), self.shape.fields)
@@ -70,11 +70,11 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return name in self.found
 
-    def at(self, name: str) -> Place:
+    def at(self, name: str) -> SourceLocation:
         """Return where a value stands; where its mapping stands, if there is none."""
         return self.found[name].value.place if name in self.found else self.place
 
-    def key_at(self, name: str) -> Place:
+    def key_at(self, name: str) -> SourceLocation:
         """Return where a key stands; where its mapping stands, if there is none."""
         return self.found[name].key.place if name in self.found else self.place
 
@@ -85,12 +85,12 @@ class Fields:
 
     def text(self, name: str) -> str:
         """Return a text; '' where there is none."""
-        value = self._scalar(name, Kind.TEXT)
+        value = self._scalar(name, FieldKind.TEXT)
         return "" if value is None or value.is_null else value.text
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of texts."""
-        self._field(name, Kind.TEXTS)
+        self._field(name, FieldKind.TEXTS)
         found = []
         for each in items_of(self.tree(name), name, self.complaints):
             if isinstance(each, Scalar):
@@ -102,10 +102,10 @@ class Fields:
 
     def whole(self, name: str, *, default: int = 0, at_most: int = 1 << 31) -> int:
         """Return a whole number, not below zero where the table says so."""
-        value = self._scalar(name, Kind.WHOLE, Kind.COUNT)
+        value = self._scalar(name, FieldKind.WHOLE, FieldKind.COUNT)
         if value is None or value.is_null:
             return default
-        least = 0 if self._field(name).kind is Kind.WHOLE else -at_most
+        least = 0 if self._field(name).kind is FieldKind.WHOLE else -at_most
         number = None if value.quoted else self._whole(value, name)
         if number is not None and least <= number <= at_most:
             return number
@@ -125,7 +125,7 @@ class Fields:
 
     def number(self, name: str) -> float:
         """Return a finite number."""
-        value = self._scalar(name, Kind.NUMBER)
+        value = self._scalar(name, FieldKind.NUMBER)
         if value is None:
             return 0.0
         number = None if value.quoted else finite(value.text)
@@ -136,7 +136,7 @@ class Fields:
 
     def flag(self, name: str) -> bool:
         """Return whether something is so; false where nothing is said."""
-        value = self._scalar(name, Kind.FLAG)
+        value = self._scalar(name, FieldKind.FLAG)
         if value is None or value.is_null:
             return False
         meant = None if value.quoted else flag(value.text)
@@ -147,7 +147,7 @@ class Fields:
 
     def duration(self, name: str, *, default: int = 0) -> int:
         """Return a duration in nanoseconds."""
-        value = self._scalar(name, Kind.DURATION)
+        value = self._scalar(name, FieldKind.DURATION)
         if value is None or value.is_null:
             return default
         try:
@@ -158,7 +158,7 @@ class Fields:
 
     def choice(self, name: str) -> str:
         """Return one of the words that the table allows; '' where there is none."""
-        value = self._scalar(name, Kind.CHOICE)
+        value = self._scalar(name, FieldKind.CHOICE)
         possible = self._field(name).choices
         if value is None or value.text in possible:
             return "" if value is None else value.text
@@ -166,23 +166,25 @@ class Fields:
         self.complaints.fault(value.place, problem, self.complaints.near(value.text, possible))
         return ""
 
-    def one(self, name: str) -> Fields:
+    def one(self, name: str) -> MappingReader:
         """Return the mapping inside; an empty one where there is none."""
-        return Fields(self.tree(name), self._field(name, Kind.ONE).shape, self.complaints)
+        return MappingReader(
+            self.tree(name), self._field(name, FieldKind.ONE).shape, self.complaints
+        )
 
-    def many(self, name: str) -> tuple[Fields, ...]:
+    def many(self, name: str) -> tuple[MappingReader, ...]:
         """Return the mappings of a list."""
-        shape = self._field(name, Kind.MANY).shape
+        shape = self._field(name, FieldKind.MANY).shape
         items = items_of(self.tree(name), name, self.complaints)
-        return tuple(Fields(each, shape, self.complaints) for each in items)
+        return tuple(MappingReader(each, shape, self.complaints) for each in items)
 
-    def _field(self, name: str, *kinds: Kind) -> Field:
+    def _field(self, name: str, *kinds: FieldKind) -> FieldSpec:
         known = self.shape.fields[name]
         if kinds and known.kind not in kinds:  # our own mistake: reader and table disagree
             raise TypeError(f"{self.shape.name}.{name} is {known.kind.value}")
         return known
 
-    def _scalar(self, name: str, *kinds: Kind) -> Scalar | None:
+    def _scalar(self, name: str, *kinds: FieldKind) -> Scalar | None:
         kind = self._field(name, *kinds).kind
         value = self.tree(name)
         if value is None or isinstance(value, Scalar):
@@ -196,7 +198,7 @@ def items_of(tree: Tree | None, name: str, complaints: Complaints) -> tuple[Tree
     """Return what is in a list; nothing where nothing was written."""
     if tree is None or (isinstance(tree, Scalar) and tree.is_null):
         return ()
-    if isinstance(tree, Listing):
+    if isinstance(tree, ListTree):
         return tree.items
     problem = f"`{name}` has to be a list, and this is {described(tree)}"
     complaints.fault(tree.place, problem, "begin each of its lines with '- '")
@@ -205,9 +207,9 @@ def items_of(tree: Tree | None, name: str, complaints: Complaints) -> tuple[Tree
 
 def described(tree: Tree) -> str:
     """Say what was written, for complaints."""
-    if isinstance(tree, Listing):
+    if isinstance(tree, ListTree):
         return "a list"
-    if isinstance(tree, Mapping):
+    if isinstance(tree, MappingTree):
         return "a mapping"
     if tree.is_null:
         return "empty"

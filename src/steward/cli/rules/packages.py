@@ -73,7 +73,7 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     The same folder gives the same bytes. With --new-key alone, only a key is made.
     """
     from steward import __version__
-    from steward.inspection.checking import sound_rules
+    from steward.inspection.checks import sound_rules
     from steward.store.packages import Wish, read_key
     from steward.store.packages import pack as packed
 
@@ -143,7 +143,7 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
 
     Nothing is written before all of it was checked: signature, paths, sizes, digests, every rule.
     """
-    from steward.inspection.checking import sound_rules
+    from steward.inspection.checks import sound_rules
     from steward.store.packages import Allowed, packages_folder
     from steward.store.packages import install as installed
 

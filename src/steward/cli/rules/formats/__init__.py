@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from steward.cli.output import print_note, print_warnings
-from steward.cli.rules.forms import records
+from steward.cli.rules.formats import records
 from steward.errors import StewardError, unknown_name
 from steward.store.atomic import whole_file
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from steward.inspection.report import RunReport
     from steward.model.rules import RuleSeverity
 
-__all__ = ["FORMS", "Form", "form_for", "write"]
+__all__ = ["FORMS", "ReportFormat", "report_format", "write"]
 
 
-class Form(Enum):
+class ReportFormat(Enum):
     """What findings are written as."""
 
     TABLE = "table"
@@ -30,30 +30,35 @@ class Form(Enum):
     HTML = "html"
 
 
-FORMS = tuple(each.value for each in Form)
-_ENDINGS = {".json": Form.JSON, ".sarif": Form.SARIF, ".html": Form.HTML, ".htm": Form.HTML}
-_ENDINGS |= dict.fromkeys(("", ".txt", ".log", ".out"), Form.TABLE)
+FORMS = tuple(each.value for each in ReportFormat)
+_ENDINGS = {
+    ".json": ReportFormat.JSON,
+    ".sarif": ReportFormat.SARIF,
+    ".html": ReportFormat.HTML,
+    ".htm": ReportFormat.HTML,
+}
+_ENDINGS |= dict.fromkeys(("", ".txt", ".log", ".out"), ReportFormat.TABLE)
 
 
-def form_for(given: str | None, out: Path | None, *, as_json: bool) -> Form:
+def report_format(given: str | None, out: Path | None, *, as_json: bool) -> ReportFormat:
     """Return the form that was asked for, or that the name of the file tells."""
     if out is not None and not out.absolute().parent.is_dir():  # better now than after an hour
         raise StewardError("there is no such folder", where=str(out.parent), hint="make it first")
-    if as_json and given not in (None, Form.JSON.value):
+    if as_json and given not in (None, ReportFormat.JSON.value):
         raise StewardError(f"--json and --format {given} exclude each other", hint="give one")
     if as_json:
-        return Form.JSON
+        return ReportFormat.JSON
     if given is None:
-        return _told_by(out) if out else Form.TABLE
+        return _told_by(out) if out else ReportFormat.TABLE
     if given not in FORMS:
         raise unknown_name("format", given, FORMS, where="--format")
-    return Form(given)
+    return ReportFormat(given)
 
 
-def _told_by(out: Path) -> Form:
+def _told_by(out: Path) -> ReportFormat:
     """Return what the ending of a name stands for; of a pipe or a device it means nothing."""
     if out.exists() and not out.is_file():
-        return Form.TABLE
+        return ReportFormat.TABLE
     if out.suffix.lower() not in _ENDINGS:
         problem = f"'{out.suffix}' does not tell what to write"
         hint = f"end it in .txt, .json, .sarif or .html, or give --format {'|'.join(FORMS)}"
@@ -63,7 +68,7 @@ def _told_by(out: Path) -> Form:
 
 def write(
     report: RunReport,
-    form: Form,
+    form: ReportFormat,
     out: Path | None,
     *,
     at_least: RuleSeverity,
@@ -73,7 +78,7 @@ def write(
     """Write what was found, to a file or to stdout, and beside it what could not be read."""
     text = (
         records.as_json(report, one_line=True)
-        if followed and form is Form.JSON
+        if followed and form is ReportFormat.JSON
         else _text(report, form, at_least, telemetry)
     )
     if out is None:
@@ -81,22 +86,24 @@ def write(
     else:
         _put(text, out)
         print_note(f"{len(report.findings)} findings written to {out}")
-    if form is not Form.JSON:
+    if form is not ReportFormat.JSON:
         print_warnings(_doubts(report))
 
 
-def _text(report: RunReport, form: Form, at_least: RuleSeverity, telemetry: Sequence[Path]) -> str:
-    if form is Form.TABLE:
-        from steward.cli.rules.forms.text import as_text
+def _text(
+    report: RunReport, form: ReportFormat, at_least: RuleSeverity, telemetry: Sequence[Path]
+) -> str:
+    if form is ReportFormat.TABLE:
+        from steward.cli.rules.formats.text import as_text
 
         return as_text(report, at_least)
-    if form is Form.JSON:
+    if form is ReportFormat.JSON:
         return records.as_json(report)
-    if form is Form.SARIF:
-        from steward.cli.rules.forms.sarif import as_sarif
+    if form is ReportFormat.SARIF:
+        from steward.cli.rules.formats.sarif import as_sarif
 
         return as_sarif(report)
-    from steward.cli.rules.forms.page import as_page
+    from steward.cli.rules.formats.page import as_page
     from steward.inspection.series.curves import curves_of
 
     return as_page(report, curves_of(report.findings, telemetry))
@@ -109,7 +116,7 @@ def _doubts(report: RunReport) -> list[str]:
         doubts.append(f"{cut:,} lines or entries were too long, and only their beginning was read")
     late = sum(each.late for each in report.streams)
     if late:
-        told = "entries are older than ones before them: --compat leaves these out, unless a rule "
+        told = "entries are older than ones before them: --preq leaves these out, unless a rule "
         doubts.append(f"{late:,} {told}has one condition; --strict takes them by their own time")
     lost = {
         "evicted": "things seen had to be forgotten before their windows were over",

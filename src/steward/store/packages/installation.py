@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Literal
 
 from steward.errors import StewardError
+from steward.store.packages.archive_reader import Opened, open_package
 from steward.store.packages.keys import PublicKey, trust, trusted_keys
-from steward.store.packages.manifest import Manifest, version_key
-from steward.store.packages.opening import Opened, open_package
-from steward.store.packages.places import (
+from steward.store.packages.locations import (
     CURRENT,
     MANIFEST,
     RULES,
     Installed,
     installed_packages,
 )
+from steward.store.packages.manifest import Manifest, version_key
 
 __all__ = ["Allowed", "Installation", "install", "remove"]
 

@@ -10,7 +10,7 @@ from steward.decide.rules.compiling import check
 from steward.decide.rules.terms import Prefilter
 from steward.errors import StewardError
 from steward.inspection.folders import examples_beside
-from steward.model.rules import Clause, Negation, Node, Place, Rule, Term
+from steward.model.rules import Clause, Negation, Rule, RuleNode, SourceLocation, Term
 from steward.store.rules import Parsed, RuleFault, examine_rules
 
 __all__ = ["Checked", "check_rules", "sound_rules", "with_patterns_checked"]
@@ -71,7 +71,7 @@ def _must_exist(paths: Sequence[Path]) -> None:
         raise StewardError(problem, hint="name rule files, or folders that have some")
 
 
-def _order(place: Place) -> tuple[str, int, int]:
+def _order(place: SourceLocation) -> tuple[str, int, int]:
     return place.file, place.line, place.column
 
 
@@ -110,10 +110,10 @@ def _slow(rules: Sequence[Rule]) -> Iterator[RuleFault]:
         yield RuleFault(place=place, problem=problem, hint=hint, rule=rule.id)
 
 
-def _terms(node: Node) -> Iterator[tuple[Term, Place]]:
+def _terms(node: RuleNode) -> Iterator[tuple[Term, SourceLocation]]:
     parts: tuple[Clause | Negation, ...] = (*node.clauses, *node.negations)
     for each in parts:
         if isinstance(each.what, Term):
             yield each.what, each.place
-        elif isinstance(each.what, Node):
+        elif isinstance(each.what, RuleNode):
             yield from _terms(each.what)

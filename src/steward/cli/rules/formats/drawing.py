@@ -16,7 +16,7 @@ from steward.cli.words import short_number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from steward.inspection.series.curves import Curve
+    from steward.inspection.series.curves import EvidenceCurve
 
 __all__ = ["drawing"]
 
@@ -28,7 +28,7 @@ _GAP_STEPS = 5.0  # usual distances between samples, beyond which the line is br
 Place = Callable[[float], float]
 
 
-def drawing(curve: Curve) -> str:
+def drawing(curve: EvidenceCurve) -> str:
     """Return an SVG; a series without numbers gives a sentence."""
     points = [
         (t, v) for t, v in zip(curve.t_s, curve.values, strict=True) if isfinite(v) and isfinite(t)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from steward.decide.rules.engine import Engine
 from steward.decide.rules.metric import MetricWatch, compile_metric
-from steward.inspection.feeding import Feed, Given, LogFeed, TelemetryFeed, feed
+from steward.inspection.feeds import Feed, Given, LogFeed, TelemetryFeed, feed
 from steward.inspection.report import Gathering, RunReport, StreamReport
 from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
 from steward.observe.logs import Following, Tally

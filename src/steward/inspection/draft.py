@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steward.errors import StewardError
+from steward.inspection.example_tests import judge
 from steward.inspection.folders import rule_folders
-from steward.inspection.testing import judge
 from steward.model.rules import Mode
 from steward.observe.logs.opening import pieces
 
-__all__ = ["Drafted", "Sample", "draft"]
+__all__ = ["Draft", "ExampleLog", "draft"]
 
 _AROUND = 20  # lines of the log that are kept on each side
 _LONGEST = 2000  # bytes of a line from which a pattern is made
@@ -73,7 +73,7 @@ rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class ExampleLog:
     """A line of a log that the rule should find; without a log, an example of ours."""
 
     log: Path | None = None
@@ -86,7 +86,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drafted:
+class Draft:
     """A folder that was made."""
 
     folder: str
@@ -94,7 +94,7 @@ class Drafted:
     files: tuple[str, ...]
 
 
-def draft(folder: Path, sample: Sample, *, rule_id: str | None) -> Drafted:
+def draft(folder: Path, sample: ExampleLog, *, rule_id: str | None) -> Draft:
     """Make the folder; it is tested before it is put in its place."""
     if not _NAME.fullmatch(folder.name):
         problem = f"'{folder.name}' is no name for a rule"
@@ -119,7 +119,7 @@ def draft(folder: Path, sample: Sample, *, rule_id: str | None) -> Drafted:
             (made / file).write_bytes(data)
         _must_pass(made, folder)
         shutil.copytree(made, folder)
-    return Drafted(folder=str(folder), rule=name, files=tuple(files))
+    return Draft(folder=str(folder), rule=name, files=tuple(files))
 
 
 def _quoted(text: str) -> str:
@@ -135,7 +135,7 @@ def _must_pass(made: Path, folder: Path) -> None:
         raise StewardError(f"no rule can be made of this: {why}", where=str(folder), hint=hint)
 
 
-def _examples(sample: Sample) -> tuple[bytes, bytes, str]:
+def _examples(sample: ExampleLog) -> tuple[bytes, bytes, str]:
     """Return lines that must fire, lines that must not, and the pattern between them."""
     if sample.log is None or sample.line is None:
         return _EXAMPLE.encode(), _EXAMPLE_SILENT.encode(), _EXAMPLE_PATTERN

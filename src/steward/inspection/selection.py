@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steward.inspection.checking import sound_rules, with_patterns_checked
+from steward.inspection.checks import sound_rules, with_patterns_checked
 from steward.model.rules import Rule
 from steward.store.packages import installed_packages, packages_folder, shipped
 from steward.store.rules import examine_rules
 
-__all__ = ["Chosen", "chosen_rules", "own_rules"]
+__all__ = ["RuleSelection", "chosen_rules", "own_rules"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class RuleSelection:
     """Rules that are run, where each comes from, and what is left out, with the reason."""
 
     rules: tuple[Rule, ...]
@@ -23,16 +23,16 @@ class Chosen:
     notes: tuple[str, ...] = ()
 
 
-def chosen_rules(paths: Sequence[Path], *, store: Path) -> Chosen:
+def chosen_rules(paths: Sequence[Path], *, store: Path) -> RuleSelection:
     """Return the rules of paths, or our own and those that were installed in a store folder."""
     if not paths:
         return own_rules(store)
     rules = sound_rules(paths, lenient=True)
     packs = {rule.id: Path(rule.place.file).parent.parent.name for rule in rules}
-    return Chosen(rules=rules, packs=packs)
+    return RuleSelection(rules=rules, packs=packs)
 
 
-def own_rules(store: Path) -> Chosen:
+def own_rules(store: Path) -> RuleSelection:
     """Return our packs and what was installed.
 
     A rule that was installed replaces one of ours with the same id. One that cannot be used is
@@ -51,4 +51,4 @@ def own_rules(store: Path) -> Chosen:
             if rule.id in found:
                 notes.append(f"{rule.id} of {packs[rule.id]} is replaced by that of {name}")
             found[rule.id], packs[rule.id] = rule, name
-    return Chosen(rules=tuple(found.values()), packs=packs, notes=tuple(notes))
+    return RuleSelection(rules=tuple(found.values()), packs=packs, notes=tuple(notes))

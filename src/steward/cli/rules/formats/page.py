@@ -8,14 +8,14 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from steward.cli.output import clean
-from steward.cli.rules.forms.drawing import drawing
-from steward.cli.rules.forms.text import proof_line
+from steward.cli.rules.formats.drawing import drawing
+from steward.cli.rules.formats.text import proof_line
 from steward.cli.words import log_time, moment, span
 from steward.inspection.prose import as_html
 
 if TYPE_CHECKING:
     from steward.inspection.report import Diagnosis, Proof, RunReport, StreamReport
-    from steward.inspection.series.curves import Curve
+    from steward.inspection.series.curves import EvidenceCurve
 
 __all__ = ["as_page"]
 
@@ -70,7 +70,7 @@ svg .line { fill: none; stroke: var(--line); stroke-width: 1.6; }
     for name in _NAMES
 )
 
-Curves = Mapping[tuple[str, str], tuple["Curve", ...]]
+Curves = Mapping[tuple[str, str], tuple["EvidenceCurve", ...]]
 
 
 def as_page(report: RunReport, curves: Curves) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from steward.decide.rules.engine import Engine
 from steward.errors import StewardError
-from steward.inspection.feeding import feed
+from steward.inspection.feeds import feed
 from steward.inspection.folders import Collection, Example, RuleFolder
 from steward.model.rules import Mode
 
@@ -66,7 +66,7 @@ def judge(
     """Run all rules over the examples of each.
 
     In `strict` a log has the source that its rule names, so that rules of other sources do not look
-    at it; in `compat` every rule looks at every log, as when a log is piped in. With `proof_needed`
+    at it; in `preq` every rule looks at every log, as when a log is piped in. With `proof_needed`
     a rule without a silent example fails.
     """
     engine = Engine([each.rule for each in found.folders], mode=mode)

@@ -11,20 +11,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from steward.decide.rules.engine import Engine
-from steward.inspection.explaining.near_misses import Demand, beginning, demands
-from steward.inspection.explaining.sightings import Kept, Spot, look
-from steward.inspection.explaining.wording import lasting
-from steward.inspection.feeding import Feed, LogFeed
+from steward.inspection.explanation.condition_matches import ConditionMatches, Kept, look
+from steward.inspection.explanation.description import lasting
+from steward.inspection.explanation.near_misses import Demand, beginning, demands
+from steward.inspection.feeds import Feed, LogFeed
 from steward.inspection.report import Proof, proof_of
 from steward.model.rules import Hit, LogBlock, Mode, Rule
 
-__all__ = ["Explanation", "Reason", "Sighting", "explain"]
+__all__ = ["ConditionSummary", "Reason", "RuleExplanation", "explain"]
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class ConditionSummary:
     """One condition of the rule: how often it held, and where first."""
 
     label: str
@@ -46,23 +46,23 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class RuleExplanation:
     """What a rule made of logs and series."""
 
     hits: tuple[Hit, ...]
-    sightings: tuple[Sighting, ...]
+    sightings: tuple[ConditionSummary, ...]
     reasons: tuple[Reason, ...]
     lines: int
     notes: tuple[str, ...] = ()
 
 
-def explain(rule: Rule, feeds: Sequence[Feed], *, mode: Mode) -> Explanation:
+def explain(rule: Rule, feeds: Sequence[Feed], *, mode: Mode) -> RuleExplanation:
     """Say how far a rule gets on what is fed."""
     kept = look(rule, feeds, mode=mode)
     hits = _hits(rule, kept, mode=mode)
     sightings = tuple(_sighting(spot) for spot in kept.spots)
     reasons = () if hits else tuple(_reasons(rule, kept, mode))
-    return Explanation(
+    return RuleExplanation(
         hits=tuple(hits),
         sightings=sightings,
         reasons=reasons,
@@ -71,8 +71,8 @@ def explain(rule: Rule, feeds: Sequence[Feed], *, mode: Mode) -> Explanation:
     )
 
 
-def _sighting(spot: Spot) -> Sighting:
-    return Sighting(
+def _sighting(spot: ConditionMatches) -> ConditionSummary:
+    return ConditionSummary(
         label=spot.label,
         words=spot.words,
         forbids=spot.forbids,
@@ -118,7 +118,7 @@ def _progress(rule: Rule, kept: Kept, mode: Mode) -> Reason | None:
     return None
 
 
-def _never(spot: Spot) -> Reason:
+def _never(spot: ConditionMatches) -> Reason:
     if spot.elsewhere:
         return Reason(
             words=f"condition {spot.label} holds only in logs of another source, where the rule "

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from steward.inspection.series.measuring import RecordedMeter
+from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.store.telemetry import Telemetry
 
 GPU = "n1/gpu0"

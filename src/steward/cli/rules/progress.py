@@ -15,8 +15,8 @@ from steward.cli.output import clean, plain
 from steward.cli.words import log_time
 
 if TYPE_CHECKING:
-    from steward.inspection.feeding import Given
-    from steward.inspection.running import Listeners
+    from steward.inspection.feeds import Given
+    from steward.inspection.runner import Listeners
     from steward.model.rules import Hit, Rule
 
 __all__ = ["hit_line", "reading", "tell_hits"]
@@ -29,7 +29,7 @@ _MIB = 2**20
 @contextmanager
 def reading() -> Iterator[Listeners]:
     """Count what was read and found on stderr, where a person sees it."""
-    from steward.inspection.running import Listeners
+    from steward.inspection.runner import Listeners
 
     if not sys.stderr.isatty():
         yield Listeners()
@@ -64,7 +64,7 @@ def _first_words() -> str:
 
 def tell_hits(rules: Sequence[Rule], *, as_json: bool) -> Listeners:
     """Print each hit at once: a line of text, or a line of JSON."""
-    from steward.inspection.running import Listeners
+    from steward.inspection.runner import Listeners
 
     by_id = {rule.id: rule for rule in rules}
 

@@ -12,8 +12,8 @@ from steward.decide.rules.engine import Engine
 from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.decide.rules.terms import Found, Prefilter, compile_term
 from steward.errors import StewardError
-from steward.inspection.explaining.wording import what_words
-from steward.inspection.feeding import Feed, Piece, by_time
+from steward.inspection.explanation.description import what_words
+from steward.inspection.feeds import Feed, Piece, by_time
 from steward.inspection.report import Proof, proof_of
 from steward.model.rules import (
     Clause,
@@ -22,13 +22,13 @@ from steward.model.rules import (
     MetricTerm,
     Mode,
     Negation,
-    Node,
-    Place,
     Rule,
+    RuleNode,
+    SourceLocation,
     Term,
 )
 
-__all__ = ["Kept", "Spot", "look"]
+__all__ = ["ConditionMatches", "Kept", "look"]
 
 _MOST_ENTRIES = 50_000  # that are kept for trying again
 _PLACES = 1000  # of one condition
@@ -36,14 +36,14 @@ _TEXT = 400
 
 
 @dataclass(slots=True, kw_only=True)
-class Spot:
+class ConditionMatches:
     """One condition of a rule, and where it holds."""
 
     label: str
     what: Term | MetricTerm
     source: str
     forbids: bool
-    place: Place
+    place: SourceLocation
     times: int = 0
     elsewhere: int = 0
     other_case: int = 0
@@ -59,7 +59,7 @@ class Spot:
 class Kept:
     """What was seen, and all pieces with only the entries that some condition holds for."""
 
-    spots: list[Spot]
+    spots: list[ConditionMatches]
     pieces: list[Piece] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     notes: tuple[str, ...] = ()
@@ -86,17 +86,19 @@ def look(rule: Rule, feeds: Sequence[Feed], *, mode: Mode) -> Kept:
     return kept
 
 
-def _spots(node: Node, label: str, *, forbids: bool, outer: Place | None) -> Iterator[Spot]:
+def _spots(
+    node: RuleNode, label: str, *, forbids: bool, outer: SourceLocation | None
+) -> Iterator[ConditionMatches]:
     parts: list[tuple[str, Clause | Negation, bool]] = []
     parts += [(f"{label}{n}", each, forbids) for n, each in enumerate(node.clauses, start=1)]
     parts += [(f"{label}unless {n}", each, True) for n, each in enumerate(node.negations, start=1)]
     for name, each, denies in parts:
         # All within a negative condition belongs to that condition.
         place = outer or (each.place if denies else None)
-        if isinstance(each.what, Node):
+        if isinstance(each.what, RuleNode):
             yield from _spots(each.what, f"{name}.", forbids=denies, outer=place)
         else:
-            yield Spot(
+            yield ConditionMatches(
                 label=name,
                 what=each.what,
                 source=node.source,
@@ -108,7 +110,7 @@ def _spots(node: Node, label: str, *, forbids: bool, outer: Place | None) -> Ite
 class _Lines:
     """Finds terms in blocks, as written and in other capitals."""
 
-    def __init__(self, spots: Sequence[Spot]) -> None:
+    def __init__(self, spots: Sequence[ConditionMatches]) -> None:
         self._spots = [spot for spot in spots if isinstance(spot.what, Term)]
         own = dict.fromkeys(spot.what for spot in self._spots)
         self._folded = {term: _other_case(term) for term in own if isinstance(term, Term)}
@@ -134,7 +136,7 @@ class _Lines:
             timed=block.timed[mine],
         )
 
-    def _count(self, spot: Spot, block: LogBlock, found: Found) -> None:
+    def _count(self, spot: ConditionMatches, block: LogBlock, found: Found) -> None:
         term = spot.what
         entries = found.entry[found.term == self._numbers[term]]
         if block.stream.source not in ("", spot.source) and spot.source:
@@ -171,8 +173,8 @@ def _other_case(term: Term) -> Term | None:
 class _Series:
     """Finds when conditions on series hold."""
 
-    def __init__(self, spots: Sequence[Spot]) -> None:
-        self._watches: list[tuple[Spot, MetricWatch]] = [
+    def __init__(self, spots: Sequence[ConditionMatches]) -> None:
+        self._watches: list[tuple[ConditionMatches, MetricWatch]] = [
             (spot, compile_metric(spot.what)) for spot in spots if isinstance(spot.what, MetricTerm)
         ]
 
@@ -186,6 +188,6 @@ class _Series:
         for spot, watch in self._watches:
             self._note(spot, watch.finish())
 
-    def _note(self, spot: Spot, items: Sequence[Item]) -> None:
+    def _note(self, spot: ConditionMatches, items: Sequence[Item]) -> None:
         spot.times += len(items)
         spot.places += [proof_of(item) for item in items[: _PLACES - len(spot.places)]]

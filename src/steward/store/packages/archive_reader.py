@@ -25,8 +25,8 @@ from steward.store.packages.limits import (
     MOST_RATIO,
     MOST_TOTAL_BYTES,
 )
+from steward.store.packages.locations import MANIFEST, RULES, SIGNATURE
 from steward.store.packages.manifest import Manifest, PackedFile
-from steward.store.packages.places import MANIFEST, RULES, SIGNATURE
 
 __all__ = ["Opened", "open_package"]
 

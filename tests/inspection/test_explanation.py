@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from steward.inspection.explaining import Explanation, explain, lasting, rule_words
-from steward.inspection.feeding import LogFeed, TelemetryFeed
+from steward.inspection.explanation import RuleExplanation, explain, lasting, rule_words
+from steward.inspection.feeds import LogFeed, TelemetryFeed
 from steward.model.rules import Mode, Rule, Stream
 from steward.store.rules import parse_rules
 
@@ -63,7 +63,7 @@ def rule(body: str) -> Rule:
     return only
 
 
-def on(tmp_path: Path, body: str, *lines: str, source: str = "here") -> Explanation:
+def on(tmp_path: Path, body: str, *lines: str, source: str = "here") -> RuleExplanation:
     log = tmp_path / "a.log"
     log.write_text("\n".join(f"2026-01-01 00:{line}" for line in lines) + "\n", encoding="utf-8")
     feed = LogFeed(stream=Stream(name="a.log", source=source), sources=(log,))

@@ -7,7 +7,7 @@ import pytest
 
 from steward.clients.prometheus import QuerySeries
 from steward.errors import StewardError, TemporaryError
-from steward.inspection.series.asking import answered_rows, asked_metrics
+from steward.inspection.series.prometheus_terms import answered_rows, asked_metrics
 from steward.model.rules import MetricTerm
 
 NS = 10**9

@@ -19,8 +19,8 @@ from steward.model.rules import Rule
 from steward.store.atomic import whole_file
 from steward.store.packages.keys import Signature, sign
 from steward.store.packages.limits import MOST_FILE_BYTES, MOST_FILES, MOST_TOTAL_BYTES
+from steward.store.packages.locations import MANIFEST, RULES, SIGNATURE
 from steward.store.packages.manifest import Manifest, PackedFile, PackedRule
-from steward.store.packages.places import MANIFEST, RULES, SIGNATURE
 from steward.store.rules import read_rules
 
 __all__ = ["Packed", "Wish", "pack"]

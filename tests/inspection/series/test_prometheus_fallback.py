@@ -9,7 +9,7 @@ from steward.clients.prometheus import QuerySeries
 from steward.clients.questions import Question, Questions
 from steward.decide.rules.metric import TermWatch, arrange
 from steward.errors import StewardError
-from steward.inspection.series.beside import MOST_STEPS, metrics_beside
+from steward.inspection.series.prometheus_fallback import MOST_STEPS, metrics_beside
 from steward.model.rules import Item, MetricTerm
 
 HOT = MetricTerm(expr="gpu_temperature_celsius > 90", for_s=30.0)

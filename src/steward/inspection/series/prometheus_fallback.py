@@ -28,7 +28,7 @@ from steward.decide.rules.metric.promql.parsing import parse
 from steward.decide.rules.metric.promql.vectors import Rows
 from steward.decide.rules.metric.ways import Seen
 from steward.errors import StewardError
-from steward.inspection.series.asking import Steps, answered_rows
+from steward.inspection.series.prometheus_terms import Steps, answered_rows
 from steward.model.rules import MetricTerm
 
 __all__ = ["MOST_SERIES", "metrics_beside"]

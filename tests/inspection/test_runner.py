@@ -11,13 +11,13 @@ import pytest
 
 from steward.decide.rules.engine import Engine
 from steward.errors import StewardError
-from steward.inspection.choosing import chosen_rules, own_rules
-from steward.inspection.feeding import LogFeed, PrometheusFeed, TelemetryFeed, feed
+from steward.inspection.example_tests import judge
+from steward.inspection.feeds import LogFeed, PrometheusFeed, TelemetryFeed, feed
 from steward.inspection.folders import rule_folders
 from steward.inspection.report import Gathering
-from steward.inspection.running import Listeners, follow_rules, run_rules
+from steward.inspection.runner import Listeners, follow_rules, run_rules
+from steward.inspection.selection import chosen_rules, own_rules
 from steward.inspection.series.curves import curves_of
-from steward.inspection.testing import judge
 from steward.model.rules import Hit, Item, LogBlock, Mode, Rule, Stream
 from steward.observe.logs import Following, follow_pipe
 from steward.store.packages import Allowed, Wish, install, pack, packages_folder

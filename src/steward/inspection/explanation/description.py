@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from steward.model.rules import Clause, Extract, MetricTerm, Negation, Node, Rule, Term
+from steward.model.rules import Clause, Extract, MetricTerm, Negation, Rule, RuleNode, Term
 
 __all__ = ["effect_words", "lasting", "rule_words", "what_words"]
 
@@ -31,7 +31,7 @@ def rule_words(rule: Rule) -> list[str]:
     return [*_node(rule.root, "It waits for"), *effect_words(rule)]
 
 
-def what_words(what: Term | MetricTerm | Node) -> str:
+def what_words(what: Term | MetricTerm | RuleNode) -> str:
     """Return one condition as part of a sentence."""
     if isinstance(what, Term):
         told = {"value": "a line with `{}`", "regex": "a line that fits the pattern `{}`"}
@@ -62,7 +62,7 @@ def effect_words(rule: Rule) -> Iterator[str]:
         yield f"  taken back by: {treatment.undo}"
 
 
-def _node(node: Node, begin: str, pad: str = "") -> Iterator[str]:
+def _node(node: RuleNode, begin: str, pad: str = "") -> Iterator[str]:
     yield f"{pad}{begin} {_heading(node)}:"
     for number, clause in enumerate(node.clauses, start=1):
         yield from _clause(clause, f"{number}.", pad + "  ")
@@ -72,7 +72,7 @@ def _node(node: Node, begin: str, pad: str = "") -> Iterator[str]:
         yield from _negation(node, negation, pad)
 
 
-def _heading(node: Node) -> str:
+def _heading(node: RuleNode) -> str:
     where = f" in logs of source {node.source}" if node.source else ""
     within = f" within {lasting(node.window_ns)}" if node.window_ns else ""
     if len(node.clauses) == 1 and max(node.clauses[0].count, 1) == 1:
@@ -83,7 +83,7 @@ def _heading(node: Node) -> str:
 
 def _clause(clause: Clause, number: str, pad: str) -> Iterator[str]:
     often = f"{clause.count} times " if clause.count > 1 else ""
-    if isinstance(clause.what, Node):
+    if isinstance(clause.what, RuleNode):
         yield from _node(clause.what, f"{number} {often}".rstrip(), pad)
         return
     yield f"{pad}{number} {often}{what_words(clause.what)}"
@@ -95,15 +95,15 @@ def _extract(extract: Extract) -> str:
     return f"which gives `{extract.name}` by {extract.kind} `{extract.text}`"
 
 
-def _negation(node: Node, negation: Negation, pad: str) -> Iterator[str]:
+def _negation(node: RuleNode, negation: Negation, pad: str) -> Iterator[str]:
     when = _when(node, negation)
-    if isinstance(negation.what, Node):
+    if isinstance(negation.what, RuleNode):
         yield from _node(negation.what, f"unless, {when}, there is", pad)
     else:
         yield f"{pad}unless, {when}, there is {what_words(negation.what)}"
 
 
-def _when(node: Node, negation: Negation) -> str:
+def _when(node: RuleNode, negation: Negation) -> str:
     needed = sum(max(each.count, 1) for each in node.clauses)
     anchor = "it" if needed == 1 else _ordinal(negation.anchor)
     slide, window = negation.slide_ns, negation.window_ns

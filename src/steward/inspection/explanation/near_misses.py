@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from steward.inspection.explaining.wording import lasting, what_words
-from steward.model.rules import Clause, Hit, MetricTerm, Negation, Node, Rule
+from steward.inspection.explanation.description import lasting, what_words
+from steward.model.rules import Clause, Hit, MetricTerm, Negation, Rule, RuleNode
 
 __all__ = ["Demand", "beginning", "demands"]
 
@@ -56,28 +56,28 @@ def beginning(rule: Rule, count: int) -> Rule:
     return replace(rule, root=node)
 
 
-def _nodes(node: Node) -> Iterator[Node]:
+def _nodes(node: RuleNode) -> Iterator[RuleNode]:
     yield node
     parts: Sequence[Clause | Negation] = (*node.clauses, *node.negations)
     for each in parts:
-        if isinstance(each.what, Node):
+        if isinstance(each.what, RuleNode):
             yield from _nodes(each.what)
 
 
-def _rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
+def _rewritten(node: RuleNode, change: Callable[[RuleNode], RuleNode]) -> RuleNode:
     """Return the tree with every node changed, from the leaves up."""
 
     def clause(each: Clause) -> Clause:
         return (
             replace(each, what=_rewritten(each.what, change))
-            if isinstance(each.what, Node)
+            if isinstance(each.what, RuleNode)
             else each
         )
 
     def negation(each: Negation) -> Negation:
         return (
             replace(each, what=_rewritten(each.what, change))
-            if isinstance(each.what, Node)
+            if isinstance(each.what, RuleNode)
             else each
         )
 
@@ -89,7 +89,7 @@ def _rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
     return change(inner)
 
 
-def _with(rule: Rule, change: Callable[[Node], Node]) -> Rule:
+def _with(rule: Rule, change: Callable[[RuleNode], RuleNode]) -> Rule:
     return replace(rule, root=_rewritten(rule.root, change))
 
 
@@ -98,7 +98,7 @@ def _negations(rule: Rule) -> Iterator[Demand]:
         for each in node.negations:
             place = each.place
 
-            def without(inner: Node, forbidden: Negation = each) -> Node:
+            def without(inner: RuleNode, forbidden: Negation = each) -> RuleNode:
                 kept = tuple(one for one in inner.negations if one.place != forbidden.place)
                 return replace(inner, negations=kept)
 
@@ -118,7 +118,7 @@ def _windows(rule: Rule) -> Iterator[Demand]:
     asked = max(node.window_ns for node in _nodes(rule.root))
     for factor in (*_WIDER, 0):
 
-        def wider(node: Node, factor: int = factor) -> Node:
+        def wider(node: RuleNode, factor: int = factor) -> RuleNode:
             wide = node.window_ns * factor if factor else _ANY_NS
             return replace(node, window_ns=wide if node.window_ns else 0)
 
@@ -130,7 +130,7 @@ def _orders(rule: Rule) -> Iterator[Demand]:
     if not any(node.kind == "sequence" for node in _nodes(rule.root)):
         return
 
-    def unordered(node: Node) -> Node:
+    def unordered(node: RuleNode) -> RuleNode:
         return replace(node, kind="set")
 
     told = "the lines come in another order than the rule asks for"
@@ -142,7 +142,7 @@ def _joins(rule: Rule) -> Iterator[Demand]:
     if not names:
         return
 
-    def apart(node: Node) -> Node:
+    def apart(node: RuleNode) -> RuleNode:
         return replace(node, correlations=())
 
     def told(hit: Hit) -> str:
@@ -164,7 +164,7 @@ def _lengths(rule: Rule) -> Iterator[Demand]:
         return
     for share in _SHORTER:
 
-        def shorter(node: Node, share: float = share) -> Node:
+        def shorter(node: RuleNode, share: float = share) -> RuleNode:
             return replace(node, clauses=tuple(_shortened(each, share) for each in node.clauses))
 
         held = lasting(round(every[0].for_s * share * 1e9))
@@ -184,7 +184,7 @@ def _counts(rule: Rule) -> Iterator[Demand]:
     if most <= 1:
         return
 
-    def once(node: Node) -> Node:
+    def once(node: RuleNode) -> RuleNode:
         return replace(node, clauses=tuple(replace(each, count=1) for each in node.clauses))
 
     told = f"it does not happen often enough: the rule asks for {most} times"

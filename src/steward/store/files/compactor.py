@@ -14,10 +14,10 @@ from contextlib import suppress
 
 from steward.errors import StewardError
 from steward.store.atomic import TMP
-from steward.store.files.merging import clean, merge
-from steward.store.files.parquet import Note, Parts, Shape, cannot_write
+from steward.store.files.compaction import clean, merge
+from steward.store.files.parquet import Note, Partitions, TableSchema, cannot_write
 
-__all__ = ["Keeper", "remove_old"]
+__all__ = ["Compactor", "remove_old"]
 
 _EVERY_S = 60.0
 _GRACE_S = 300.0  # samples may come late; after that an hour is closed
@@ -25,7 +25,7 @@ _DAY_S = 86_400.0
 _MAX_VALUES = 16_000_000  # of one compacted file: bounds the memory that compaction takes
 
 
-class Keeper:
+class Compactor:
     """Compacts and removes, one hour at a time. Compacting is done beside the caller's thread.
 
     Without `keep_days` the folder is only read: it stays as it is, and may be somebody else's.
@@ -33,17 +33,17 @@ class Keeper:
 
     def __init__(
         self,
-        parts: Parts,
+        partitions: Partitions,
         *,
         keep_days: float | None,
         note: Note,
-        shape: Shape = Shape(),  # noqa: B008 - a frozen value
+        schema: TableSchema = TableSchema(),  # noqa: B008 - a frozen value
         max_values: int = _MAX_VALUES,
         after: Callable[[int], None] = lambda _part: None,
     ) -> None:
         self._after = after  # what is due when a partition is compact, beside the caller's thread
-        self._parts = parts
-        self._shape = shape
+        self._partitions = partitions
+        self._shape = schema
         self.max_values = max_values  # may be changed at any time
         self.between: Callable[[], None] = lambda: None  # two pieces of work; it too
         self._keep_s = None if keep_days is None else keep_days * _DAY_S
@@ -64,7 +64,7 @@ class Keeper:
     @property
     def newest_s(self) -> float:
         """The end of the newest partition that was ever seen."""
-        return float((self._newest_hour + 1) * self._parts.period_s)
+        return float((self._newest_hour + 1) * self._partitions.period_s)
 
     def keep(self, now_s: float) -> None:
         """Start what is due at `now_s`, and raise what went wrong with what was due before."""
@@ -79,11 +79,13 @@ class Keeper:
                 self._remove_old(now_s)
                 self._begin_to_compact(now_s)
         except OSError as fault:
-            raise cannot_write(self._parts.root, fault) from fault
+            raise cannot_write(self._partitions.root, fault) from fault
 
     def _begin_to_compact(self, now_s: float) -> None:
         over_s = now_s - _GRACE_S
-        closed = [h for h in sorted(self._open_hours) if (h + 1) * self._parts.period_s <= over_s]
+        closed = [
+            h for h in sorted(self._open_hours) if (h + 1) * self._partitions.period_s <= over_s
+        ]
         if closed:
             self._next_s = now_s  # there may be more: look again next turn
             self._open_hours.discard(closed[0])
@@ -123,16 +125,18 @@ class Keeper:
             return True
         if self._keep_s is None:
             return False
-        handle = os.open(self._parts.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(
+            self._partitions.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+        )
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             return False
         self._lock_handle = handle
-        for hour in self._parts.between(0.0, float("inf")):
+        for hour in self._partitions.between(0.0, float("inf")):
             self.touched(hour)
-            folder = self._parts.folder(hour)
+            folder = self._partitions.folder(hour)
             clean(folder, self._shape, self._note)
             with suppress(OSError):  # readers ignore half-written files too
                 for file in folder.glob(f"*{TMP}"):
@@ -140,10 +144,10 @@ class Keeper:
         return True
 
     def _compact(self, hour: int) -> None:
-        folder = self._parts.folder(hour)
+        folder = self._partitions.folder(hour)
         try:
             self.between()
-            merge(folder, shape=self._shape, max_values=self.max_values, note=self._note)
+            merge(folder, schema=self._shape, max_values=self.max_values, note=self._note)
             self.between()
             self._after(hour)
             self.between()
@@ -153,17 +157,19 @@ class Keeper:
     def _remove_old(self, now_s: float) -> None:
         if self._keep_s is not None:
             newest_s = min(now_s, self.newest_s)
-            self._open_hours -= {*remove_old(self._parts, newest_s=newest_s, keep_s=self._keep_s)}
+            self._open_hours -= {
+                *remove_old(self._partitions, newest_s=newest_s, keep_s=self._keep_s)
+            }
 
 
-def remove_old(parts: Parts, *, newest_s: float, keep_s: float) -> list[int]:
+def remove_old(partitions: Partitions, *, newest_s: float, keep_s: float) -> list[int]:
     """Forget partitions that are too old, counted from the newest samples rather than the clock.
 
     A clock that jumps ahead, or a long pause, must not delete what was seen last.
     """
-    old = parts.between(0.0, newest_s - keep_s - parts.period_s)
+    old = partitions.between(0.0, newest_s - keep_s - partitions.period_s)
     for part in old:
-        folder = parts.folder(part)
+        folder = partitions.folder(part)
         try:
             for file in folder.iterdir():
                 file.unlink(missing_ok=True)

@@ -6,19 +6,19 @@ import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.store.files.kinds import kind_of
-from steward.store.files.parquet import Parts, Shape
+from steward.store.files.parquet import Partitions, TableSchema
 
-__all__ = ["Waiting"]
+__all__ = ["WriteBuffer"]
 
 _MAX_PIECES = 64
 _PART, _KIND = "\0part", "\0kind"  # no metric is called that
 
 
-class Waiting:
+class WriteBuffer:
     """Pieces of a table that are in no file yet. Rows of different columns are kept apart."""
 
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
+    def __init__(self, schema: TableSchema) -> None:
+        self._shape = schema
         self._sets: dict[tuple[str, ...], list[Frame]] = {}
         self.rows = 0
 
@@ -39,9 +39,9 @@ class Waiting:
                 self._sets[columns] = [pl.concat(pieces)]
         return [pieces[0] for pieces in self._sets.values()]
 
-    def by_part(self, parts: Parts) -> list[tuple[int, Frame]]:
+    def by_partition(self, partitions: Partitions) -> list[tuple[int, Frame]]:
         """Return what is to become one file each, with the number of its partition."""
-        number = (pl.col(T_S) // parts.period_s).cast(pl.Int64).alias(_PART)
+        number = (pl.col(T_S) // partitions.period_s).cast(pl.Int64).alias(_PART)
         found = []
         for table in self.tables():
             pieces = table.with_columns(number).partition_by(_PART, as_dict=True, include_key=False)
@@ -54,7 +54,7 @@ class Waiting:
         for table in tables:
             self.add(table)
 
-    def give_up_oldest(self, count: int) -> None:
+    def drop_oldest(self, count: int) -> None:
         """Forget that many rows, the oldest by their own time."""
         tables = self.tables()
         times = pl.concat([table[T_S] for table in tables]).sort()

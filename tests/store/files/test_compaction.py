@@ -9,8 +9,8 @@ import polars as pl
 
 from factories import samples
 from steward.model.frame import Frame
-from steward.store.files.merging import few_at_once, merge
-from steward.store.files.parquet import Shape, write_frame
+from steward.store.files.compaction import column_batches, merge
+from steward.store.files.parquet import TableSchema, write_frame
 
 T0 = 1_700_000_000.0
 
@@ -23,7 +23,7 @@ def written(folder: Path, frames: list[Frame]) -> None:
 
 def merged(folder: Path, max_values: int) -> list[Frame]:
     notes: list[str] = []
-    merge(folder, shape=Shape(), max_values=max_values, note=notes.append)
+    merge(folder, schema=TableSchema(), max_values=max_values, note=notes.append)
     assert notes == []
     found = [pl.read_parquet(file) for file in folder.glob("*.parquet")]
     return sorted(found, key=lambda frame: float(frame["t_s"][0]))
@@ -54,8 +54,8 @@ def test_rows_stay_whole_when_columns_are_read_by_turns(tmp_path: Path) -> None:
 def test_every_column_has_its_turn_once() -> None:
     columns = [f"c{number}" for number in range(7)]
 
-    turns = [*few_at_once(columns, 40_000)]
+    turns = [*column_batches(columns, 40_000)]
 
     assert [name for turn in turns for name in turn] == columns
     assert {len(turn) for turn in turns} == {2, 1}
-    assert [*few_at_once(columns, 0)] == [columns]
+    assert [*column_batches(columns, 0)] == [columns]

@@ -13,25 +13,25 @@ from pathlib import Path
 import duckdb
 
 from steward.model.frame import T_S
-from steward.store.files.parquet import Shape, columns_of
+from steward.store.files.parquet import TableSchema, columns_of
 from steward.store.query.views import quoted, text_literal
 
 __all__ = ["repeated"]
 
 
 def repeated(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[Path], shape: Shape
+    connection: duckdb.DuckDBPyConnection, files: Sequence[Path], schema: TableSchema
 ) -> frozenset[Path]:
     """Return those of these files in which rows of one key are found more than once."""
     alike: dict[tuple[object, ...], list[Path]] = {}
     for file in files:
-        alike.setdefault((file.parent, columns_of(file, shape)), []).append(file)
+        alike.setdefault((file.parent, columns_of(file, schema)), []).append(file)
     several = [file for group in alike.values() if len(group) > 1 for file in group]
     times = _times(connection, several)
     found: set[Path] = set()
     for group in alike.values():
         near = _overlapping([file for file in group if file in times], times)
-        if near and _has_repeats(connection, near, shape):
+        if near and _has_repeats(connection, near, schema):
             found.update(near)
     return frozenset(found)
 
@@ -63,9 +63,9 @@ def _overlapping(files: Sequence[Path], times: dict[Path, tuple[float, float]]) 
 
 
 def _has_repeats(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[Path], shape: Shape
+    connection: duckdb.DuckDBPyConnection, files: Sequence[Path], schema: TableSchema
 ) -> bool:
-    keys = ", ".join(quoted(name) for name in shape.order)
+    keys = ", ".join(quoted(name) for name in schema.order)
     sql = (
         f"SELECT 1 FROM read_parquet([{_listed(files)}], hive_partitioning = false) "
         f"GROUP BY {keys} HAVING count(*) > 1 LIMIT 1"

@@ -16,9 +16,9 @@ from steward.model.frame import Frame
 from steward.store.files.parquet import (
     BROKEN,
     Note,
-    Shape,
+    TableSchema,
     columns_of,
-    lazily,
+    lazy_scan,
     live_files,
     replaced_files,
     rows_of,
@@ -26,18 +26,18 @@ from steward.store.files.parquet import (
     write_frame,
 )
 
-__all__ = ["LEVEL", "alike", "clean", "few_at_once", "merge"]
+__all__ = ["LEVEL", "by_columns", "clean", "column_batches", "merge"]
 
 LEVEL = 3  # more takes ten times the memory for 2 % less on disk
 _MAX_FILES = 32  # at once: what files say about their columns takes as much memory as these
 _VALUES_AT_ONCE = 100_000
 
 
-def merge(folder: Path, *, shape: Shape, max_values: int, note: Note) -> None:
+def merge(folder: Path, *, schema: TableSchema, max_values: int, note: Note) -> None:
     """Let no two neighbours with the same columns stay apart if they fit into one file."""
-    left = [file.name for file in clean(folder, shape, note)]
-    for columns, files in alike(live_files(folder, shape, note), shape).items():
-        width = len(shape.names) + len(columns)
+    left = [file.name for file in clean(folder, schema, note)]
+    for columns, files in by_columns(live_files(folder, schema, note), schema).items():
+        width = len(schema.names) + len(columns)
         files.sort(key=lambda file: (file.stat().st_mtime_ns, file.name))
         values = [rows_of(file) * width for file in files]
         while run := _neighbours(values, max_values):
@@ -45,8 +45,8 @@ def merge(folder: Path, *, shape: Shape, max_values: int, note: Note) -> None:
             names = [*left, *(file.name for file in group)]
             file = write_frame(
                 folder,
-                _united(group, columns, shape, note),
-                shape=shape,
+                _united(group, columns, schema, note),
+                schema=schema,
                 replaces=names,
                 level=LEVEL,
             )
@@ -54,23 +54,23 @@ def merge(folder: Path, *, shape: Shape, max_values: int, note: Note) -> None:
             left += [file.name for file in _remove(group)]
 
 
-def clean(folder: Path, shape: Shape, note: Note) -> list[Path]:
+def clean(folder: Path, schema: TableSchema, note: Note) -> list[Path]:
     """Remove files that another one replaces, and return those that stay all the same.
 
     Readers ignore them, so that can wait; but whatever replaces the other one has to name them too.
     """
-    return _remove(replaced_files(folder, shape, note))
+    return _remove(replaced_files(folder, schema, note))
 
 
-def alike(files: Sequence[Path], shape: Shape) -> dict[tuple[str, ...], list[Path]]:
+def by_columns(files: Sequence[Path], schema: TableSchema) -> dict[tuple[str, ...], list[Path]]:
     """Group files by their columns."""
     sets: dict[tuple[str, ...], list[Path]] = {}
     for file in files:
-        sets.setdefault(columns_of(file, shape), []).append(file)
+        sets.setdefault(columns_of(file, schema), []).append(file)
     return sets
 
 
-def few_at_once(columns: Sequence[str], rows: int) -> Iterator[Sequence[str]]:
+def column_batches(columns: Sequence[str], rows: int) -> Iterator[Sequence[str]]:
     """Give the columns in turns, as many at a time as take little memory with so many rows."""
     count = max(1, _VALUES_AT_ONCE // max(1, rows))
     for at in range(0, len(columns), count):
@@ -99,27 +99,29 @@ def _neighbours(values: Sequence[int], max_values: int) -> slice | None:
     return None
 
 
-def _united(files: Sequence[Path], columns: Sequence[str], shape: Shape, note: Note) -> Frame:
+def _united(
+    files: Sequence[Path], columns: Sequence[str], schema: TableSchema, note: Note
+) -> Frame:
     """Return all rows of these files, in the table's order."""
     try:
-        keys = _read(files, shape.names, shape)
-        order = keys.select(pl.arg_sort_by(shape.order)).to_series()
+        keys = _read(files, schema.names, schema)
+        order = keys.select(pl.arg_sort_by(schema.order)).to_series()
         if order.is_sorted():  # one entity: they follow one another
             return keys.hstack(
                 [
                     column
-                    for few in few_at_once(columns, keys.height)
-                    for column in _read(files, few, shape).get_columns()
+                    for few in column_batches(columns, keys.height)
+                    for column in _read(files, few, schema).get_columns()
                 ]
             )
         keys = keys[order]
-        for few in few_at_once(columns, keys.height):
-            keys = keys.hstack(_read(files, few, shape)[order].get_columns())
+        for few in column_batches(columns, keys.height):
+            keys = keys.hstack(_read(files, few, schema)[order].get_columns())
         return keys
     except BROKEN:
         everything = pl.lit(value=True)
-        return scan(files, metrics=columns, where=everything, shape=shape, note=note)
+        return scan(files, metrics=columns, where=everything, schema=schema, note=note)
 
 
-def _read(files: Sequence[Path], columns: Sequence[str], shape: Shape) -> Frame:
-    return lazily(files, {name: shape.kind(name) for name in columns}).collect().rechunk()
+def _read(files: Sequence[Path], columns: Sequence[str], schema: TableSchema) -> Frame:
+    return lazy_scan(files, {name: schema.kind(name) for name in columns}).collect().rechunk()

@@ -18,8 +18,8 @@ from factories import samples
 from patience import until
 from steward.errors import StewardError
 from steward.model.frame import Frame
-from steward.store.files.keeper import Keeper
-from steward.store.files.parquet import Parts, write_frame
+from steward.store.files.compactor import Compactor
+from steward.store.files.parquet import Partitions, write_frame
 from steward.store.telemetry import Telemetry
 
 T0 = 1_700_000_000.0
@@ -38,7 +38,7 @@ def everything(telemetry: Telemetry) -> Frame:
 def kept(telemetry: Telemetry, now_s: float) -> None:
     """Let upkeep do what is due, and wait for it."""
     telemetry.upkeep(now_s)
-    telemetry.table.keeper._settle()
+    telemetry.table.compactor._settle()
 
 
 def filled(folder: Path, flushes: int = 4, *, keep_days: float = 30.0) -> Telemetry:
@@ -151,8 +151,8 @@ def test_no_compacted_file_grows_beyond_its_limit(tmp_path: Path) -> None:
     with closing(filled(tmp_path, flushes=6)) as telemetry:
         before = everything(telemetry)
     notes: list[str] = []
-    parts = Parts(tmp_path)
-    with closing(Keeper(parts, keep_days=30.0, note=notes.append, max_values=17)) as keeper:
+    parts = Partitions(tmp_path)
+    with closing(Compactor(parts, keep_days=30.0, note=notes.append, max_values=17)) as keeper:
         for turn in range(6):
             keeper.keep(LATER + turn)
             keeper._settle()
@@ -185,7 +185,7 @@ def test_what_went_wrong_beside_the_loop_is_raised_in_its_next_turn(
     with closing(filled(tmp_path)) as telemetry:
         with small_disk(100):
             telemetry.upkeep(LATER)
-            wait([telemetry.table.keeper._work[1]])
+            wait([telemetry.table.compactor._work[1]])
 
         with pytest.raises(StewardError, match="the disk is full"):
             telemetry.upkeep(LATER + 1)

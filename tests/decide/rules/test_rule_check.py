@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from decide.rules.tiny_rules import rule_of, term
 from steward.decide.rules.rule_check import check
-from steward.model.rules import Clause, Extract, MetricTerm, Negation, RuleNode, SourceLocation, Term
+from steward.model.rules import (
+    Clause,
+    Extract,
+    MetricTerm,
+    Negation,
+    RuleNode,
+    SourceLocation,
+    Term,
+)
 
 
 def at(line: int) -> SourceLocation:

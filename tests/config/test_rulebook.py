@@ -9,7 +9,7 @@ from steward.config.rulebook import endpoint_of, read_standings, rule_files, run
 from steward.config.settings import RulesSettings
 from steward.errors import StewardError
 from steward.model.rules import RuleStanding, RuleState
-from steward.store.packages.places import CURRENT, MANIFEST, packages_folder
+from steward.store.packages.locations import CURRENT, MANIFEST, packages_folder
 
 GOOD = "set:\n  event: {source: cre.log.kernel}\n  match: [oops]\n"
 BAD_PATTERN = "set:\n  event: {source: cre.log.kernel}\n  match: [{regex: '(a'}]\n"
@@ -104,7 +104,7 @@ def test_rules_that_come_with_steward_run_unless_rules_are_off(tmp_path: Path) -
     assert read_standings(RulesSettings(on=False), tmp_path) == ()
 
 
-@pytest.mark.parametrize("mode", ["strict", "compat"])
+@pytest.mark.parametrize("mode", ["strict", "preq"])
 def test_the_mode_is_one_of_two(mode: str) -> None:
     assert RulesSettings.model_validate({"mode": mode}).mode.value == mode
 

@@ -209,7 +209,7 @@ class RulesSettings(_Section):
     mode: Mode = Field(
         Mode.STRICT,
         strict=False,
-        description="`strict` as rules are meant, or `compat` as preq runs them",
+        description="`strict` as rules are meant, or `preq` as preq runs them",
     )
     disabled: tuple[Name, ...] = Field(
         (), strict=False, description="ids of rules that do not run, as `STW-GPU-0022`"

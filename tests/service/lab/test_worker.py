@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from service.labs import TRACE
-from steward.service.lab import ComparisonRequest, worker
+from steward.service.lab import ComparisonRequest
 from steward.service.lab.example import example_trace
 from steward.service.lab.messages import Finished, Message, Progress, Refused, Task
 from steward.service.lab.worker import carry_out

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steward.decide.placement import Placement, Demand
+from steward.decide.placement import Demand, Placement
 from steward.decide.scheduling.colocation import COLOCATION_POLICIES
 from steward.decide.scheduling.colocation.commons_packed import CommonsPacked
 from steward.decide.scheduling.colocation.gandiva_slicing import GandivaSlicing
@@ -431,7 +431,9 @@ def test_an_empty_trace_is_over_at_once() -> None:
 
 def test_a_search_that_fails_does_not_spoil_what_was_found_before() -> None:
     wants = PairDemands(
-        of_job=[0, 1], need=[2000, 6000], want=[Demand(2, 0, 0.0, 0.0, 1), Demand(6, 0, 0.0, 0.0, 1)]
+        of_job=[0, 1],
+        need=[2000, 6000],
+        want=[Demand(2, 0, 0.0, 0.0, 1), Demand(6, 0, 0.0, 0.0, 1)],
     )
     places = PlacedPools(
         machines_of(8, gpus_per_node=4),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from service.labs import TRACE
-from steward.service.lab import ComparisonRequest
+from steward.service.lab import ComparisonRequest, worker
 from steward.service.lab.example import example_trace
 from steward.service.lab.messages import Finished, Message, Progress, Refused, Task
 from steward.service.lab.worker import carry_out
@@ -160,7 +160,7 @@ def test_when_no_policy_could_be_run_it_says_why(tmp_path: Path) -> None:
 
 
 def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "MOST_ROWS", 19)
+    monkeypatch.setattr(worker, "MOST_ROWS", 19)
 
     wrong = refused(told(tmp_path, TRACE))
 
@@ -171,7 +171,7 @@ def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "MOST_UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr(worker, "MOST_UNPACKED_BYTES", 1 << 20)
 
     wrong = refused(told(tmp_path, gzip.compress(b"0" * (3 << 20))))
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beds.kubernetes import node, pod
-from steward.clients.kubernetes.access import find_access
+from steward.clients.kubernetes.credentials import find_access
 from steward.clients.kubernetes.objects import node_from, pod_from, quantity, warned_from
 from steward.errors import StewardError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from steward.inspection.explaining import Explanation, explain, lasting, rule_words
-from steward.inspection.feeding import LogFeed, TelemetryFeed
+from steward.inspection.feeds import LogFeed, TelemetryFeed
 from steward.model.rules import Mode, Rule, Stream
 from steward.store.rules import parse_rules
 

@@ -12,7 +12,7 @@ import pytest
 from steward.decide.rules.engine import Engine
 from steward.errors import StewardError
 from steward.inspection.choosing import chosen_rules, own_rules
-from steward.inspection.feeding import LogFeed, PrometheusFeed, TelemetryFeed, feed
+from steward.inspection.feeds import LogFeed, PrometheusFeed, TelemetryFeed, feed
 from steward.inspection.folders import rule_folders
 from steward.inspection.report import Gathering
 from steward.inspection.running import Listeners, follow_rules, run_rules

@@ -13,7 +13,7 @@ from steward.errors import StewardError
 from steward.inspection.folders import rule_folders
 from steward.inspection.testing import judge
 from steward.model.rules import Mode
-from steward.observe.logs.opening import pieces
+from steward.observe.logs.sources import pieces
 
 __all__ = ["Drafted", "Sample", "draft"]
 

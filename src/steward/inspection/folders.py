@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steward.decide.rules.compiling import check
 from steward.errors import StewardError
-from steward.inspection.feeding import LogFeed, TelemetryFeed
+from steward.inspection.feeds import LogFeed, TelemetryFeed
 from steward.model.rules import Node, Rule, Stream
 from steward.store.rules import RuleFault, examine_rules
 

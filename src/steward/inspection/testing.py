@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from steward.decide.rules.engine import Engine
 from steward.errors import StewardError
-from steward.inspection.feeding import feed
+from steward.inspection.feeds import feed
 from steward.inspection.folders import Collection, Example, RuleFolder
 from steward.model.rules import Mode
 

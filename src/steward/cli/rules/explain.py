@@ -25,7 +25,7 @@ from steward.errors import StewardError, did_you_mean
 
 if TYPE_CHECKING:
     from steward.inspection.explaining import Explanation, Reason, Sighting
-    from steward.inspection.feeding import Feed
+    from steward.inspection.feeds import Feed
     from steward.inspection.report import Proof
     from steward.model.rules import Rule
 
@@ -103,7 +103,7 @@ def _rules(
 
 
 def _feeds(on: Sequence[Path], telemetry: Sequence[Path], patterns: dict[str, str]) -> list[Feed]:
-    from steward.inspection.feeding import LogFeed, TelemetryFeed
+    from steward.inspection.feeds import LogFeed, TelemetryFeed
     from steward.observe.logs import streams_of
 
     found = streams_of(on, patterns)

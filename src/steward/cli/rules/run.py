@@ -33,7 +33,7 @@ from steward.errors import StewardError
 
 if TYPE_CHECKING:
     from steward.inspection.choosing import Chosen
-    from steward.inspection.feeding import Feed, LogFeed
+    from steward.inspection.feeds import Feed, LogFeed
     from steward.inspection.report import RunReport
     from steward.inspection.running import Metrics
     from steward.model.rules import Mode
@@ -170,7 +170,7 @@ def _is_little(logs: Sequence[Path]) -> bool:
 def _feeds(
     logs: Sequence[Path], telemetry: Sequence[Path], patterns: dict[str, str]
 ) -> tuple[list[Feed], list[str]]:
-    from steward.inspection.feeding import LogFeed, TelemetryFeed
+    from steward.inspection.feeds import LogFeed, TelemetryFeed
     from steward.observe.logs import streams_of
 
     named = [path for path in logs if str(path) != STDIN]
@@ -198,7 +198,7 @@ def _left_out(skipped: Mapping[str, str]) -> list[str]:
 
 
 def _stdin(patterns: dict[str, str]) -> LogFeed:
-    from steward.inspection.feeding import LogFeed
+    from steward.inspection.feeds import LogFeed
     from steward.model.rules import Stream
 
     stream = Stream(name="stdin", source=patterns.get(STDIN, ""))
@@ -218,7 +218,7 @@ def _asked(prometheus: str | None) -> Metrics | None:
 
 
 def _asked_feed(since: str) -> Feed:
-    from steward.inspection.feeding import PrometheusFeed
+    from steward.inspection.feeds import PrometheusFeed
 
     now_s = time.time()
     return PrometheusFeed(from_s=now_s - seconds(since, where="--since"), to_s=now_s)

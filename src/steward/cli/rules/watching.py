@@ -15,7 +15,7 @@ from steward.cli.output import clean, plain
 from steward.cli.words import log_time
 
 if TYPE_CHECKING:
-    from steward.inspection.feeding import Given
+    from steward.inspection.feeds import Given
     from steward.inspection.running import Listeners
     from steward.model.rules import Hit, Rule
 

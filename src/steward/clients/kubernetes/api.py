@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from steward.clients.kubernetes.access import Access
+from steward.clients.kubernetes.credentials import Credentials
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class GoneError(KubernetesError):
 class Api:
     """One API server. A connection is made when it is first asked."""
 
-    def __init__(self, access: Access, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, access: Credentials, *, timeout_s: float = 10.0) -> None:
         self.access = access
         self._timeout_s = timeout_s
         self._client: httpx.Client | None = None

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from steward.clients.kubernetes.api import OPEN, Api, GoneError
 from steward.errors import StewardError
 
-__all__ = ["Change", "Reflector"]
+__all__ = ["ObjectChange", "Reflector"]
 
 LEAST_WAIT_S, MOST_WAIT_S = 0.5, 30.0
 
@@ -30,7 +30,7 @@ T = TypeVar("T", bound=_Known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change(Generic[T]):
+class ObjectChange(Generic[T]):
     """What happened to an object: as it is now, or as it was last when it is `gone`."""
 
     uid: str
@@ -51,7 +51,7 @@ class Reflector(Generic[T]):
         self._make = make
         self._lock = threading.Lock()
         self._there: set[str] = set()
-        self._changed: dict[str, Change[T]] = {}
+        self._changed: dict[str, ObjectChange[T]] = {}
         self._version = ""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -68,7 +68,7 @@ class Reflector(Generic[T]):
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
 
-    def changes(self) -> list[Change[T]]:
+    def changes(self) -> list[ObjectChange[T]]:
         """Return what is new."""
         with self._lock:
             changed, self._changed = self._changed, {}
@@ -118,9 +118,9 @@ class Reflector(Generic[T]):
         made = {each.uid: each for each in map(self._tried, items) if each is not None}
         with self._lock:
             for uid in self._there - set(made):
-                self._changed[uid] = Change(uid=uid, now=None, gone=True)
+                self._changed[uid] = ObjectChange(uid=uid, now=None, gone=True)
             for uid, each in made.items():
-                self._changed[uid] = Change(uid=uid, now=each)
+                self._changed[uid] = ObjectChange(uid=uid, now=each)
             self._there = set(made)
             self.lists += 1
 
@@ -133,7 +133,7 @@ class Reflector(Generic[T]):
         with self._lock:
             gone = kind == "DELETED"
             self._there.discard(made.uid) if gone else self._there.add(made.uid)
-            self._changed[made.uid] = Change(uid=made.uid, now=made, gone=gone)
+            self._changed[made.uid] = ObjectChange(uid=made.uid, now=made, gone=gone)
 
     def _tried(self, raw: dict[str, Any]) -> T | None:
         try:

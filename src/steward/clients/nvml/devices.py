@@ -6,7 +6,7 @@ from ctypes import Array, byref, c_char, c_uint32, c_void_p, create_string_buffe
 from dataclasses import dataclass
 
 from steward.clients.nvml.library import LOST, Library, lost
-from steward.clients.nvml.structs import MEMORY_V2, GpmSupport, Memory, MemoryV2, PciAddress
+from steward.clients.nvml.structs import MEMORY_V2, GpmSupport, MemoryV1, MemoryV2, PciAddress
 
 __all__ = ["SWITCH", "Device", "Slice", "describe", "link_count", "slices"]
 
@@ -114,7 +114,7 @@ def _memory_bytes(library: Library, handle: c_void_p) -> int:
     second = MemoryV2(version=MEMORY_V2)
     if not library.ask("nvmlDeviceGetMemoryInfo_v2", handle, byref(second)):
         return int(second.total)
-    first = Memory()
+    first = MemoryV1()
     library.ask("nvmlDeviceGetMemoryInfo", handle, byref(first))
     return int(first.total)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from steward.clients.nvml.devices import Device, Slice, describe, slices
 from steward.clients.nvml.library import GpuLostError, Library, Module
-from steward.clients.nvml.meters import Meter
-from steward.clients.nvml.processes import DriverProcess, Processes
+from steward.clients.nvml.processes import DriverProcess, GpuProcesses
+from steward.clients.nvml.readers import DeviceReader
 from steward.clients.nvml.xids import Xid, XidQueue
 
 __all__ = ["Driver"]
@@ -33,7 +33,7 @@ class Driver:
         self.clock = clock
         self.library = Library(module)
         self._plugged = plugged
-        self._processes: dict[int, Processes] = {}
+        self._processes: dict[int, GpuProcesses] = {}
         self._xids: XidQueue | None = None
 
     def count(self) -> int:
@@ -73,19 +73,19 @@ class Driver:
         """Return the GPU instances of a GPU in MIG mode, by id."""
         return tuple(sorted(slices(self.library, index), key=lambda each: each.id))
 
-    def meters(self, index: int) -> tuple[Meter, ...]:
+    def meters(self, index: int) -> tuple[DeviceReader, ...]:
         """Return what reads a GPU and its slices, or raise `GpuLostError`."""
-        whole = Meter(self.library, self.library.handle(index), of=index)
+        whole = DeviceReader(self.library, self.library.handle(index), of=index)
         parts = slices(self.library, index)
         return whole, *(
-            Meter(self.library, parts[each], of=each)
+            DeviceReader(self.library, parts[each], of=each)
             for each in sorted(parts, key=lambda each: each.id)
         )
 
     def processes(self, index: int) -> tuple[DriverProcess, ...]:
         """Return the processes on one GPU, by pid, with their use since the last time."""
         if index not in self._processes:
-            self._processes[index] = Processes(self.library, index)
+            self._processes[index] = GpuProcesses(self.library, index)
         return self._processes[index].read()
 
     def listen(self, indices: Iterable[int]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from steward.clients.nvml.library import INSUFFICIENT_SIZE, LOST, NOT_FOUND, Library, lost
 from steward.clients.nvml.structs import ProcessSample, RunningProcess
 
-__all__ = ["DriverProcess", "Processes"]
+__all__ = ["DriverProcess", "GpuProcesses"]
 
 _UNKNOWN_BYTES = 2**64 - 1
 _NO_INSTANCE = 2**32 - 1
@@ -27,7 +27,7 @@ class DriverProcess:
     gpu_instance: int | None = None  # in MIG mode
 
 
-class Processes:
+class GpuProcesses:
     """The processes of one GPU, looked at again and again."""
 
     def __init__(self, library: Library, index: int) -> None:

@@ -13,7 +13,7 @@ from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.decide.rules.terms import Found, Prefilter, compile_term
 from steward.errors import StewardError
 from steward.inspection.explaining.wording import what_words
-from steward.inspection.feeding import Feed, Piece, by_time
+from steward.inspection.feeds import Feed, Piece, by_time
 from steward.inspection.report import Proof, proof_of
 from steward.model.rules import (
     Clause,

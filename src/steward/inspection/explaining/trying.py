@@ -14,7 +14,7 @@ from steward.decide.rules.engine import Engine
 from steward.inspection.explaining.near_misses import Demand, beginning, demands
 from steward.inspection.explaining.sightings import Kept, Spot, look
 from steward.inspection.explaining.wording import lasting
-from steward.inspection.feeding import Feed, LogFeed
+from steward.inspection.feeds import Feed, LogFeed
 from steward.inspection.report import Proof, proof_of
 from steward.model.rules import Hit, LogBlock, Mode, Rule
 

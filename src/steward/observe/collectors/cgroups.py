@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.cgroups import Cgroups as ControlGroups
+from steward.clients.cgroups import CgroupReader
 from steward.clients.host import hostname
 from steward.clients.linux.jobs import JobGroups
 from steward.model.event import Availability, Observation
@@ -33,7 +33,7 @@ class Cgroups:
         self, *, node: str = "", root: str = "/sys/fs/cgroup", jobs: JobGroups | None = None
     ) -> None:
         self.node = NodeId(node or hostname())
-        self._jobs = jobs or JobGroups(ControlGroups(Path(root)))
+        self._jobs = jobs or JobGroups(CgroupReader(Path(root)))
         self._names: Mapping[JobId, tuple[str, ...]] = {}
         self._layout = Layout(blocks=())
 

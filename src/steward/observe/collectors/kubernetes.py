@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from steward.clients.kubernetes import (
     Api,
-    Change,
     KubeNode,
+    ObjectChange,
     Pod,
     Reflector,
-    Warned,
+    WarningEvent,
     find_access,
 )
 from steward.clients.kubernetes.objects import node_from, pod_from, warned_from
@@ -39,10 +39,10 @@ class _Watched:
 
     pods: Reflector[Pod]
     nodes: Reflector[KubeNode]
-    warnings: Reflector[Warned]
+    warnings: Reflector[WarningEvent]
 
     @property
-    def all(self) -> tuple[Reflector[Pod], Reflector[KubeNode], Reflector[Warned]]:
+    def all(self) -> tuple[Reflector[Pod], Reflector[KubeNode], Reflector[WarningEvent]]:
         return self.pods, self.nodes, self.warnings
 
 
@@ -163,7 +163,9 @@ class Kubernetes:
             health=health,
         )
 
-    def _fold_pods(self, changes: Sequence[Change[Pod]], t_s: float) -> tuple[News, list[Event]]:
+    def _fold_pods(
+        self, changes: Sequence[ObjectChange[Pod]], t_s: float
+    ) -> tuple[News, list[Event]]:
         sightings: list[Sighting] = []
         gone: list[JobId] = []
         events: list[Event] = []
@@ -236,7 +238,9 @@ class Kubernetes:
             found.append(self._event(t_s, "job.unschedulable", subject, pod.message or pod.reason))
         return found
 
-    def _fold_warnings(self, changes: Sequence[Change[Warned]], t_s: float) -> list[Event]:
+    def _fold_warnings(
+        self, changes: Sequence[ObjectChange[WarningEvent]], t_s: float
+    ) -> list[Event]:
         found = []
         for change in changes:
             each = change.now
@@ -255,7 +259,7 @@ class Kubernetes:
     # -- nodes ---------------------------------------------------------------------------------
 
     def _fold_nodes(
-        self, changes: Sequence[Change[KubeNode]], t_s: float
+        self, changes: Sequence[ObjectChange[KubeNode]], t_s: float
     ) -> tuple[list[Event], dict[GpuId, Health]]:
         events: list[Event] = []
         health: dict[GpuId, Health] = {}
@@ -366,7 +370,7 @@ def _about(pod: Pod) -> dict[str, str]:
     return {name: value for name, value in said.items() if value}
 
 
-def _subject(warned: Warned) -> str:
+def _subject(warned: WarningEvent) -> str:
     return f"job:pod:{warned.about_uid}" if warned.kind == "Pod" else warned.name
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from steward.clients.cgroups import Cgroups, job_of
+from steward.clients.cgroups import CgroupReader, job_of
 from steward.clients.host import hostname
 from steward.clients.nvml import (
     SWITCH,
@@ -17,9 +17,9 @@ from steward.clients.nvml import (
     Driver,
     DriverMissingError,
     DriverProcess,
-    Fleet,
     GpuLostError,
-    Plan,
+    GpuRegistry,
+    SamplingPlan,
     Slice,
 )
 from steward.model.cluster import Cluster, Gpu, GpuModel, Health, Node
@@ -61,10 +61,10 @@ class Nvml:
     ) -> None:
         self.node = NodeId(node or hostname())
         self._driver = driver or Driver()
-        self._fleet = Fleet(self._driver)
+        self._fleet = GpuRegistry(self._driver)
         self._job_of_pid = job_of_pid or _job_by_cgroup()
         self._layout = Layout(blocks=())
-        self._plan: Plan | None = None
+        self._plan: SamplingPlan | None = None
         self._announced: set[int] = set()  # lost GPUs that were told about
         self._told: dict[int, Device] = {}
         self._missing = False
@@ -224,7 +224,7 @@ class Nvml:
 
 
 def _job_by_cgroup() -> JobOfPid:
-    groups = Cgroups()
+    groups = CgroupReader()
     return lambda pid: job_of(groups.of_pid(pid))
 
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from steward.decide.rules.sifting import Sifted
 from steward.model.rules import LogBlock
 
-__all__ = ["Ahead"]
+__all__ = ["ReadAhead"]
 
 MOST_BYTES = 64 * 2**20  # that may wait to be taken; each stream may always have one piece there
 Blocks = Generator[LogBlock]
@@ -35,7 +35,7 @@ class _Stream:
         self.rests = False  # nobody reads it, until some of what waits is taken
 
 
-class Ahead:
+class ReadAhead:
     """Threads that read ahead. Each stream comes out in its order, and so do its errors.
 
     A stream is read by one thread, which also sifts what it read while that is in its processor's
@@ -51,7 +51,7 @@ class Ahead:
         self._closed = False
         self._open: dict[_Stream, None] = {}  # not read to their ends
 
-    def __enter__(self) -> Ahead:
+    def __enter__(self) -> ReadAhead:
         return self
 
     def __exit__(

@@ -19,13 +19,13 @@ from typing import Any
 
 from steward.errors import StewardError
 
-__all__ = ["Access", "find_access"]
+__all__ = ["Credentials", "find_access"]
 
 _MOUNTED = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Credentials:
     """Where the server is and who we are there. Certificates are PEM text."""
 
     server: str
@@ -68,7 +68,7 @@ class Access:
         return context
 
 
-def find_access(kubeconfig: str = "", *, context: str = "") -> Access | None:
+def find_access(kubeconfig: str = "", *, context: str = "") -> Credentials | None:
     """Return how to reach a server: as told, by $KUBECONFIG, from inside a pod, or by ~/.kube."""
     given = kubeconfig or os.environ.get("KUBECONFIG", "").partition(":")[0]
     if given:
@@ -78,7 +78,7 @@ def find_access(kubeconfig: str = "", *, context: str = "") -> Access | None:
         port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         name = f"[{host}]" if ":" in host else host
         ca = _MOUNTED / "ca.crt"
-        return Access(
+        return Credentials(
             server=f"https://{name}:{port}",
             ca=ca.read_text(encoding="utf-8") if ca.exists() else "",
             token_file=str(_MOUNTED / "token"),
@@ -88,7 +88,7 @@ def find_access(kubeconfig: str = "", *, context: str = "") -> Access | None:
     return _from_file(usual, context) if usual.exists() else None
 
 
-def _from_file(file: Path, context: str) -> Access:
+def _from_file(file: Path, context: str) -> Credentials:
     raw = _read(file)
     where = str(file)
     wanted = context or str(raw.get("current-context") or "")
@@ -108,7 +108,7 @@ def _from_file(file: Path, context: str) -> Access:
         problem = f"context '{wanted}' gets its token from a plugin, which steward does not run"
         hint = "make a kubeconfig with a service account's token: `kubectl create token steward`"
         raise StewardError(problem, where=where, hint=hint)
-    return Access(
+    return Credentials(
         server=server.rstrip("/"),
         ca=_pem(cluster, "certificate-authority", file),
         token=str(user.get("token") or ""),

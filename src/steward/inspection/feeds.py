@@ -20,14 +20,14 @@ from typing import TypeVar
 from steward.compiled import is_plain
 from steward.decide.rules.engine import TELEMETRY, Engine
 from steward.decide.rules.sifting import Sifted
-from steward.inspection.ahead import Ahead
+from steward.inspection.read_ahead import ReadAhead
 from steward.inspection.series.telemetry import telemetry_frames
 from steward.model.event import Event
 from steward.model.frame import T_S, Frame
 from steward.model.rules import Hit, LogBlock, Mode, Stream
-from steward.observe.importing.source import Tally as TelemetryTally
-from steward.observe.logs import Reading, Tally, read_blocks
-from steward.observe.logs.opening import Source
+from steward.observe.importing.source import ReadCounts as TelemetryTally
+from steward.observe.logs import ReadCounts, Reading, read_blocks
+from steward.observe.logs.sources import Source
 
 __all__ = [
     "Feed",
@@ -56,7 +56,7 @@ class LogFeed:
     stream: Stream
     sources: tuple[Source, ...]
     reading: Reading = field(default_factory=Reading)
-    tally: Tally = field(default_factory=Tally)
+    tally: ReadCounts = field(default_factory=ReadCounts)
 
     @property
     def name(self) -> str:
@@ -128,7 +128,7 @@ def feed(
     if together:
         engine.expect(each.name for each in feeds)
     threads = useful_threads(feeds) if threads is None else threads
-    with Ahead(threads) if threads else nullcontext() as ahead:
+    with ReadAhead(threads) if threads else nullcontext() as ahead:
         begin = partial(_begun, engine=engine, mode=mode, ahead=ahead)
         pieces: Iterator[Given | str] = (
             by_time([(each.name, begin(each)) for each in feeds])
@@ -159,7 +159,7 @@ def useful_threads(feeds: Iterable[Feed]) -> int:
     return 0
 
 
-def _begun(each: Feed, *, engine: Engine, mode: Mode, ahead: Ahead | None) -> Iterator[Given]:
+def _begun(each: Feed, *, engine: Engine, mode: Mode, ahead: ReadAhead | None) -> Iterator[Given]:
     """Return what the engine takes of a feed; files are read from now on, if somebody does that."""
     if not isinstance(each, LogFeed):
         return each.pieces(engine, mode)

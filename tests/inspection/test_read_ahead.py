@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from steward.decide.rules.engine import Engine
 from steward.decide.rules.sifting import Sifted
 from steward.errors import StewardError
-from steward.inspection import feeding
-from steward.inspection.ahead import Ahead
-from steward.inspection.feeding import LogFeed, feed
+from steward.inspection.feeds import LogFeed, feed
+from steward.inspection.read_ahead import ReadAhead
 from steward.model.rules import Hit, LogBlock, Mode, Stream
 from steward.observe.logs import Reading
 from steward.store.rules import parse_rules
@@ -224,7 +223,7 @@ def test_no_more_is_read_ahead_than_there_is_room_for() -> None:
             made[name] += 1
             yield block(number)
 
-    with Ahead(2, most_bytes=1) as ahead:
+    with ReadAhead(2, most_bytes=1) as ahead:
         streams = {name: ahead.begin(blocks(name), sift) for name in made}
         taken = [int(next(streams["a"]).t_ns[0]) for _ in range(10)]
 
@@ -237,7 +236,7 @@ def test_a_stream_that_rests_goes_on_when_some_of_it_was_taken() -> None:
     sift = engine_for(ALONE, Mode.STRICT).fresh().sifter("log.a")
     room = 10 * sift(block(0)).held_bytes
 
-    with Ahead(2, most_bytes=room) as ahead:
+    with ReadAhead(2, most_bytes=room) as ahead:
         streams = [ahead.begin((block(n) for n in range(100)), sift) for _ in range(3)]
         lines = [[int(each.line[0]) for each in stream] for stream in streams]
 
@@ -252,7 +251,7 @@ def test_a_fault_while_sifting_comes_out_in_its_place() -> None:
             raise StewardError("the third is bad")
         return sift(one)
 
-    with Ahead(2) as ahead:
+    with ReadAhead(2) as ahead:
         pieces = ahead.begin((block(n) for n in range(10)), failing)
         taken = [int(next(pieces).line[0]) for _ in range(3)]
         with pytest.raises(StewardError, match="the third is bad"):
@@ -272,12 +271,12 @@ def test_threads_are_of_use_for_large_files_and_several_cores(
 
     def useful(*names: str) -> int:
         feeds = [LogFeed(stream=Stream(name=n), sources=(tmp_path / n,)) for n in names]
-        return feeding.useful_threads(feeds)
+        return feed_module.useful_threads(feeds)
 
     assert useful("large.log") == useful("small.log", "large.log") == 8
     assert useful("small.log") == useful("pipe") == useful("missing.log") == useful() == 0
     with large.open("rb") as pipe:
         stdin = LogFeed(stream=Stream(name="stdin"), sources=(pipe,))
-        assert feeding.useful_threads([stdin]) == 0
+        assert feed_module.useful_threads([stdin]) == 0
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
     assert useful("large.log") == 0

@@ -16,26 +16,26 @@ from numpy.typing import NDArray
 from steward.clients.nvml.devices import Device, Slice
 from steward.clients.nvml.driver import Driver
 from steward.clients.nvml.library import DriverMissingError, GpuLostError
-from steward.clients.nvml.meters import Meter, Meters
+from steward.clients.nvml.readers import DeviceReader, DeviceReaders
 from steward.errors import StewardError
 
-__all__ = ["Fleet", "Plan"]
+__all__ = ["GpuRegistry", "SamplingPlan"]
 
 RETRY_S = (30.0, 600.0)  # starting NVML again costs the others a moment, so ever more rarely
 WAIT_S = 0.05  # for NVML to be started again, at a tick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SamplingPlan:
     """What is read at a tick, until GPUs or slices come or go. Keys are NVML's indices."""
 
     numbers: Mapping[int, int] = field(default_factory=dict)
     slices: Mapping[int, tuple[Slice, ...]] = field(default_factory=dict)
     plugged: tuple[str, ...] = ()
-    meters: Meters = field(default_factory=lambda: Meters(()))
+    meters: DeviceReaders = field(default_factory=lambda: DeviceReaders(()))
 
 
-class Fleet:
+class GpuRegistry:
     """All GPUs that were ever seen here, by number, and why those that are lost are lost."""
 
     def __init__(self, driver: Driver) -> None:
@@ -44,13 +44,13 @@ class Fleet:
         self.lost: dict[int, str] = {}
         self._lock = threading.Lock()  # a tick must not use what a restart has made void
         self._looking = threading.Lock()  # the first tick and the first turn may look at once
-        self._plan = Plan()
-        self._next: Plan | None = None
+        self._plan = SamplingPlan()
+        self._next: SamplingPlan | None = None
         self._void = False  # the meters of the plan cannot be read any more
         self._retry_at_s = np.inf
         self._retry_s = RETRY_S[0]
 
-    def plan(self) -> Plan:
+    def plan(self) -> SamplingPlan:
         """Return what is read from now on. Only this takes up a new plan, so that widths agree."""
         if self._next is not None:
             with self._lock:
@@ -99,7 +99,7 @@ class Fleet:
         }
 
     @property
-    def _newest(self) -> Plan:
+    def _newest(self) -> SamplingPlan:
         return self._plan if self._next is None else self._next
 
     def _restart_if_due(self) -> bool:
@@ -134,7 +134,7 @@ class Fleet:
 
     def _build(self, there: Mapping[int, tuple[Slice, ...]]) -> None:
         numbers: dict[int, int] = {}
-        meters: list[Meter] = []
+        meters: list[DeviceReader] = []
         for index in there:
             try:
                 device = self.driver.device(index)
@@ -144,11 +144,11 @@ class Fleet:
             numbers[index] = self._number(device, taken=set(numbers.values()))
             self.devices[numbers[index]] = device
             meters += made
-        plan = Plan(
+        plan = SamplingPlan(
             numbers=numbers,
             slices={index: there[index] for index in numbers},
             plugged=self.driver.plugged(),
-            meters=Meters(meters),
+            meters=DeviceReaders(meters),
         )
         with self._lock:
             if self._next is not None:
@@ -184,4 +184,4 @@ class Fleet:
         with self._lock:
             if self._next is not None:
                 self._next.meters.close()
-            self._next = Plan()
+            self._next = SamplingPlan()

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from steward.clients.cgroups import Cgroups, job_of
+from steward.clients.cgroups import CgroupReader, job_of
 from steward.clients.logs.bus_ids import gpu_indices, short_bus_id
 from steward.model.frame import job_entity
-from steward.observe.lines.signs import Match
+from steward.observe.lines.kernel_patterns import KernelMatch
 
-__all__ = ["Subjects"]
+__all__ = ["EntityResolver"]
 
 
-class Subjects:
+class EntityResolver:
     """The things of one machine that its lines can be about."""
 
     def __init__(
         self,
         node: str,
         *,
-        cgroups: Cgroups | None = None,
+        cgroups: CgroupReader | None = None,
         gpus: Callable[[], Mapping[str, int]] = gpu_indices,
     ) -> None:
         self.node = node
-        self._cgroups = cgroups or Cgroups()
+        self._cgroups = cgroups or CgroupReader()
         self._read_gpus = gpus
         self._gpus: dict[str, int] = {}
         self._strangers: set[str] = set()  # places that are no GPU's
@@ -32,7 +32,7 @@ class Subjects:
         """Forget what was not found: a driver may have been loaded since."""
         self._strangers.clear()
 
-    def of(self, match: Match) -> str:
+    def of(self, match: KernelMatch) -> str:
         """Return the entity that a line is about: the node where it names nothing smaller."""
         groups = match.groups
         if "bus" in groups:

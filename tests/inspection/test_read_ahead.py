@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from steward.decide.rules.engine import Engine
 from steward.decide.rules.sifting import Sifted
 from steward.errors import StewardError
-from steward.inspection.feeds import LogFeed, feed
+from steward.inspection.feeds import LogFeed, feed, useful_threads
 from steward.inspection.read_ahead import ReadAhead
 from steward.model.rules import Hit, LogBlock, Mode, Stream
 from steward.observe.logs import Reading
@@ -271,12 +271,12 @@ def test_threads_are_of_use_for_large_files_and_several_cores(
 
     def useful(*names: str) -> int:
         feeds = [LogFeed(stream=Stream(name=n), sources=(tmp_path / n,)) for n in names]
-        return feed_module.useful_threads(feeds)
+        return useful_threads(feeds)
 
     assert useful("large.log") == useful("small.log", "large.log") == 8
     assert useful("small.log") == useful("pipe") == useful("missing.log") == useful() == 0
     with large.open("rb") as pipe:
         stdin = LogFeed(stream=Stream(name="stdin"), sources=(pipe,))
-        assert feed_module.useful_threads([stdin]) == 0
+        assert useful_threads([stdin]) == 0
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
     assert useful("large.log") == 0

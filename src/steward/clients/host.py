@@ -29,7 +29,7 @@ from steward.clients.linux.files import (
     width_of,
 )
 from steward.clients.linux.memory import Load, MemoryReader, Paging, Pressure
-from steward.clients.linux.mounts import FileSystems, Mounts, Patience
+from steward.clients.linux.mounts import BoundedStatvfs, FileSystems, Mounts
 from steward.clients.linux.network import Network, Protocols
 from steward.clients.linux.ports import Ports
 from steward.clients.linux.processors import Cores, Processors
@@ -173,7 +173,7 @@ class HostSource:
 
 
 def _makers(proc: Path, sys: Path, *, cores: bool, clock: Callable[[], float]) -> dict[str, Make]:
-    patience = Patience()
+    patience = BoundedStatvfs()
     made: dict[str, Make] = {
         "processors": partial(Processors, proc),
         "memory": partial(MemoryReader, proc),

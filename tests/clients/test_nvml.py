@@ -82,7 +82,7 @@ def test_a_reading_has_the_drivers_units() -> None:
 def test_structs_are_as_large_as_those_of_nvidia() -> None:
     same = {
         structs.Utilization: pynvml.c_nvmlUtilization_t,
-        structs.Memory: pynvml.c_nvmlMemory_t,
+        structs.MemoryV1: pynvml.c_nvmlMemory_t,
         structs.MemoryV2: pynvml.c_nvmlMemory_v2_t,
         structs.FieldValue: pynvml.c_nvmlFieldValue_t,
         structs.Temperature: pynvml.c_nvmlTemperature_v1_t,

@@ -125,6 +125,14 @@ class HostSource:
                 numbers += part.read()
             into[:] = np.array(numbers)[self._order]
 
+    def close(self) -> None:
+        """Drop all readers, which closes their files; `blocks` makes them again."""
+        with self._lock:
+            for part in self._parts.values():
+                part.reader, part.width = None, 0
+            self._blocks, self._order = (), np.empty(0, dtype=np.intp)
+            self._searched_s = -np.inf
+
     def hidden(self) -> dict[str, str]:
         """Return what the machine has and does not tell, and why."""
         self.blocks()

@@ -210,6 +210,28 @@ def test_a_program_may_go_on_with_the_old_file_for_a_while(
     assert [line for _ in range(6) for line in reader.lines()] == ["last words"]
 
 
+def test_a_rotated_file_is_released_although_the_caller_stops_early_at_every_look(
+    log: Path, tmp_path: Path
+) -> None:
+    follower = FileFollower([str(log)], from_start=True)
+    assert [each.texts for each in follower.look(0.0)] == [["old"]]
+    rotated = log.rename(tmp_path / "app.log.1")
+
+    for second in range(1, 60):
+        add(log, f"line {second}\n")
+        look = follower.look(float(second))
+        next(look)
+        look.close()
+
+    assert rotated not in {each.readlink() for each in Path("/proc/self/fd").iterdir() if _is(each)}
+    assert follower.positions()["done"]
+
+
+def _is(descriptor: Path) -> bool:
+    """Return True unless the descriptor was that of the listing itself."""
+    return descriptor.is_symlink()
+
+
 def test_rotation_by_copying_and_emptying_loses_and_repeats_nothing(
     log: Path, tmp_path: Path, reader: Reader
 ) -> None:

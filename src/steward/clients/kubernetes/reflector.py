@@ -1,7 +1,7 @@
-"""Keeps one kind of object up to date in a thread of its own: list once, then watch.
+"""Keeps one kind of object up to date in a background thread: list once, then watch.
 
-Nobody ever waits for the thread: `changes` returns what it knows by now. An object that changed
-ten times since is there once, as it is last.
+`changes` never waits for the thread: it returns what is known by now. An object that changed ten
+times since is there once, as it is last.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from steward.errors import StewardError
 __all__ = ["ObjectChange", "Reflector"]
 
 LEAST_WAIT_S, MOST_WAIT_S = 0.5, 30.0
+LASTING_S = 10.0  # a watch that ends sooner has failed, whatever its status: servers allow minutes
 
 
 class _Known(Protocol):
@@ -41,7 +42,15 @@ class ObjectChange(Generic[T]):
 class Reflector(Generic[T]):
     """One kind of object. `make` reads an object; those it makes nothing of are left out."""
 
-    def __init__(self, api: Api, path: str, *, make: Callable[[dict[str, Any]], T | None]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        *,
+        make: Callable[[dict[str, Any]], T | None],
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
         self.path = path
         self.problem: StewardError | None = None
         self.heard_s: float | None = None  # by the monotonic clock, when all was well last
@@ -54,6 +63,8 @@ class Reflector(Generic[T]):
         self._changed: dict[str, ObjectChange[T]] = {}
         self._version = ""
         self._stop = threading.Event()
+        self._clock = clock
+        self._pause = pause or self._stop.wait
         self._thread: threading.Thread | None = None
 
     @property
@@ -81,17 +92,22 @@ class Reflector(Generic[T]):
             self._thread.join(timeout=0.5)
 
     def _run(self) -> None:
+        """List and watch until stopped; pause ever longer while watches fail or end at once."""
         wait_s = LEAST_WAIT_S
         while not self._stop.is_set():
+            began_s, failed = self._clock(), True
             try:
                 self._follow()
-                wait_s = LEAST_WAIT_S
+                failed = False
             except GoneError:
                 self._version = ""  # it was away for too long: list again
             except Exception as fault:  # noqa: BLE001 - a thread that dies would go unnoticed
                 self.problem = _as_problem(fault)
+            lasted = self._clock() - began_s >= LASTING_S
+            wait_s = LEAST_WAIT_S if lasted else wait_s
+            if failed or not lasted:
                 # Many watchers must not all come back in the same moment.
-                self._stop.wait(wait_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+                self._pause(wait_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
                 wait_s = min(MOST_WAIT_S, wait_s * 2)
 
     def _follow(self) -> None:

@@ -46,6 +46,11 @@ class JobGroups:
         """Read all jobs once, in their order; a job that has just ended is NaN."""
         return [value for reader in self._readers.values() for value in reader.read()]
 
+    def close(self) -> None:
+        """Drop all readers, which closes their files; the next call of `names` finds them again."""
+        self._readers, self._known, self._names = {}, {}, {}
+        self._search_s = -math.inf
+
     def _search(self) -> None:
         found = self.groups.roots()
         if found == self._known:

@@ -8,7 +8,7 @@ told in a `Note`. A file costs one `stat` a look until it changes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,24 +91,34 @@ class FileFollower:
     def look(self, t_s: float) -> Iterator[FileLines]:
         """Yield what is new, a window of each file in turn, until the limit of a look.
 
-        A caller who has enough stops asking: the rest stays in the files.
+        A caller may stop iterating at any time: the rest stays in the files, and rotated files
+        that are read to their end have been released before anything else is read.
         """
         self._scan(t_s)
         grown = self._grown(t_s)
-        waiting = [*self._left, *grown]
-        budget = self.limits.look_bytes
-        while waiting and budget > 0:
-            for each in waiting:
-                before = each.offset
-                texts, numbers = self._read(each)
-                if texts:
-                    yield FileLines(path=each.path, texts=texts, numbers=numbers)
-                budget -= each.offset - before
-                if budget <= 0:
-                    break
-            waiting = [each for each in waiting if each.more]
-        yield from self._finished(t_s)
-        self._spare_descriptors()
+        try:
+            budget = yield from self._windows(self._left, self.limits.look_bytes)
+            yield from self._finished(t_s)
+            waiting = [*(each for each in self._left if each.more), *grown]
+            while waiting and budget > 0:
+                budget = yield from self._windows(waiting, budget)
+                waiting = [each for each in waiting if each.more]
+        finally:
+            self._spare_descriptors()
+
+    def _windows(
+        self, files: Sequence[FollowedFile], budget: int
+    ) -> Generator[FileLines, None, int]:
+        """Yield one window of each file; return what is left of the budget of bytes."""
+        for each in files:
+            if budget <= 0:
+                break
+            before = each.offset
+            texts, numbers = self._read(each)
+            if texts:
+                yield FileLines(path=each.path, texts=texts, numbers=numbers)
+            budget -= each.offset - before
+        return budget
 
     def followed(self) -> int:
         """Return how many files are followed now."""
@@ -245,7 +255,7 @@ class FileFollower:
         return lines
 
     def _finished(self, t_s: float) -> Iterator[FileLines]:
-        """Part with files that have lost their name once they have been silent for a while."""
+        """Release files that have lost their name once they have been quiet for a while."""
         for each in list(self._left):
             if each.grew():
                 each.quiet_since_s = t_s

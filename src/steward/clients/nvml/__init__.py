@@ -11,7 +11,7 @@ from steward.clients.nvml.driver import Driver
 from steward.clients.nvml.library import DriverMissingError, GpuLostError, Library
 from steward.clients.nvml.processes import DriverProcess
 from steward.clients.nvml.readers import DeviceReader, DeviceReaders
-from steward.clients.nvml.registry import GpuRegistry, SamplingPlan
+from steward.clients.nvml.registry import GpuRegistry, SamplingPlan, shared_registry
 from steward.clients.nvml.xids import Xid
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "SamplingPlan",
     "Slice",
     "Xid",
+    "shared_registry",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from steward.clients.nvml.library import LOST, Library, lost
 from steward.clients.nvml.structs import MEMORY_V2, GpmSupport, MemoryV1, MemoryV2, PciAddress
 
-__all__ = ["SWITCH", "Device", "Slice", "describe", "link_count", "slices"]
+__all__ = ["SWITCH", "Device", "Slice", "describe", "link_count", "short_bus_id", "slices"]
 
 SWITCH = "switch"  # the far end of a link to an NVSwitch
 GENERATIONS = {
@@ -48,6 +48,16 @@ class Slice:
 
     gpu: int
     id: int
+
+
+def short_bus_id(bus_id: str) -> str:
+    """Return a bus id as the driver's messages have it: domain, bus and device, no function.
+
+    >>> short_bus_id("00000000:3B:00.0"), short_bus_id("0000:3b:00")
+    ('0000:3b:00', '0000:3b:00')
+    """
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{domain[-4:]}:{rest.partition('.')[0]}"
 
 
 def describe(library: Library, index: int) -> Device:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from steward.clients.nvml.devices import Device, Slice, describe, slices
 from steward.clients.nvml.library import GpuLostError, Library, Module
-from steward.clients.nvml.processes import DriverProcess, GpuProcesses
+from steward.clients.nvml.processes import DriverProcess, GpuProcesses, running_pids
 from steward.clients.nvml.readers import DeviceReader
 from steward.clients.nvml.xids import Xid, XidQueue
 
@@ -57,8 +57,11 @@ class Driver:
         except OSError:  # not Linux, or a container that does not see it
             return ()
 
-    def restart(self) -> None:
-        """Start NVML again, to see GPUs that have come. Every meter is void afterwards."""
+    def close(self) -> None:
+        """Shut NVML down; the next call starts it again and finds GPUs that have come.
+
+        Every reader that was made before is void afterwards.
+        """
         if self._xids is not None:
             self._xids.close()
             self._xids = None
@@ -87,6 +90,10 @@ class Driver:
         if index not in self._processes:
             self._processes[index] = GpuProcesses(self.library, index)
         return self._processes[index].read()
+
+    def pids(self, index: int) -> tuple[int, ...]:
+        """Return the processes with a context on one GPU, or raise `GpuLostError`."""
+        return running_pids(self.library, index)
 
     def listen(self, indices: Iterable[int]) -> None:
         """Queue errors of these GPUs from now on."""

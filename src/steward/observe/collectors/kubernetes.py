@@ -14,7 +14,7 @@ from steward.clients.kubernetes import (
     Pod,
     Reflector,
     WarningEvent,
-    find_access,
+    find_credentials,
 )
 from steward.clients.kubernetes.objects import node_from, pod_from, warned_from
 from steward.errors import StewardError
@@ -122,7 +122,7 @@ class Kubernetes:
     # -- beginning -----------------------------------------------------------------------------
 
     def _found(self, *, timeout_s: float) -> Api | None:
-        access = find_access(self._kubeconfig, context=self._context)
+        access = find_credentials(self._kubeconfig, context=self._context)
         return Api(access, timeout_s=timeout_s) if access else None
 
     def _begin(self) -> _Watched | None:

@@ -97,6 +97,15 @@ class Perf:
         """Return nothing: all that these counters tell are numbers."""
         return Observation()
 
+    def close(self) -> None:
+        """Close all counters; the next layout opens them again."""
+        for counters in self._counters.values():
+            counters.close()
+        self._counters, self._readers = {}, {}
+        self._cpus, self._folders = (), {}
+        self._search_s = -math.inf
+        self._layout = Layout(blocks=())
+
     def _search(self) -> None:
         """Open what is there to be counted; all anew where cores came or went."""
         cpus, folders = online(), self._job_folders() if self._jobs else {}

@@ -246,6 +246,18 @@ def test_the_kernels_entries_are_events_where_they_are_asked_for(tmp_path: Path)
     assert seen.lines[0].source == "kernel"
 
 
+def test_journalctl_ends_with_the_collector(tmp_path: Path) -> None:
+    collector = Journald(journal=journal(tmp_path, JOB_ENTRY), node="n1")
+    collected(collector, lines=2)
+    process = collector._journal._process
+    assert process is not None
+    assert process.poll() is None
+
+    collector.close()
+
+    assert process.poll() is not None
+
+
 def test_no_journal_is_said_once() -> None:
     collector = Journald(journal=JournalctlFollower(program="no-such-journalctl"), node="n1")
 

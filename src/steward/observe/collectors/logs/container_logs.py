@@ -82,6 +82,10 @@ class ContainerLogs:
     def resume(self, positions: Mapping[str, Any]) -> None:
         self._files.resume(positions)
 
+    def close(self) -> None:
+        """Close all files; positions stay as they are."""
+        self._files.close()
+
     def _tell_losses(self, t_s: float) -> None:
         for note in self._files.taken_notes():
             self._filter.report_problem(note, t_s)

@@ -74,3 +74,7 @@ class Journald:
 
     def resume(self, positions: Mapping[str, Any]) -> None:
         self._journal.resume(positions)
+
+    def close(self) -> None:
+        """End `journalctl`; the position stays as it is."""
+        self._journal.close()

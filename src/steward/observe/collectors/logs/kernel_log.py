@@ -64,6 +64,10 @@ class KernelLog:
     def resume(self, positions: Mapping[str, Any]) -> None:
         self._buffer.resume(positions)
 
+    def close(self) -> None:
+        """Close the kernel's buffer; the position stays as it is."""
+        self._buffer.close()
+
     def _missing(self, why: str, t_s: float) -> Observation:
         """Say once that there is nothing to read; try again at each look."""
         if not self._told:

@@ -85,3 +85,7 @@ class LogFiles:
 
     def resume(self, positions: Mapping[str, Any]) -> None:
         self._files.resume(positions)
+
+    def close(self) -> None:
+        """Close all files; positions stay as they are."""
+        self._files.close()

@@ -53,7 +53,7 @@ class Collector(Protocol):
         ...
 
     def close(self) -> None:
-        """Release files, sockets, processes and threads. Called last; a second call does nothing."""
+        """Release files, sockets, processes and threads. Called last; twice does no harm."""
         ...
 
 

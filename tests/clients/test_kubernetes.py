@@ -98,6 +98,9 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(
     assert str(tmp_path) in str(caught.value)
 
 
+TOKEN = {"token": "abc"}
+
+
 def plugin(folder: Path, body: str, **entry: Any) -> str:
     """Return a kubeconfig whose token comes from a program that runs `body`."""
     program = folder / "print-token"
@@ -107,14 +110,14 @@ def plugin(folder: Path, body: str, **entry: Any) -> str:
     return kubeconfig(folder, users=[{"name": "u", "user": user}])
 
 
-def credential(**status: str) -> str:
+def credential(status: dict[str, str]) -> str:
     return json.dumps({"kind": "ExecCredential", "status": status})
 
 
 def test_an_exec_plugin_gives_the_token_and_is_run_again_when_that_has_expired(
     tmp_path: Path,
 ) -> None:
-    answer = credential(token="$N", expirationTimestamp="2020-01-01T00:00:00Z")
+    answer = credential({"token": "$N", "expirationTimestamp": "2020-01-01T00:00:00Z"})
     body = f"echo >> {tmp_path}/runs; N=$(wc -l < {tmp_path}/runs)\ncat <<END\n{answer}\nEND"
     access = find_credentials(plugin(tmp_path, body))
     assert access is not None
@@ -123,7 +126,7 @@ def test_an_exec_plugin_gives_the_token_and_is_run_again_when_that_has_expired(
 
 
 def test_an_exec_plugins_token_is_kept_until_the_server_refuses_it(tmp_path: Path) -> None:
-    body = f"echo >> {tmp_path}/runs\necho '{credential(token='abc')}'"
+    body = f"echo >> {tmp_path}/runs\necho '{credential(TOKEN)}'"
     access = find_credentials(plugin(tmp_path, body))
     assert access is not None
     assert access.plugin is not None
@@ -138,7 +141,7 @@ def test_an_exec_plugins_token_is_kept_until_the_server_refuses_it(tmp_path: Pat
 
 def test_an_exec_plugin_is_told_what_kubectl_would_tell_it(tmp_path: Path) -> None:
     body = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "$1 $A" > {tmp_path}/given\n'
-    body += f"echo '{credential(token='abc')}'"
+    body += f"echo '{credential(TOKEN)}'"
     entry = {"args": ["first"], "env": [{"name": "A", "value": "b"}], "provideClusterInfo": True}
     access = find_credentials(plugin(tmp_path, body, **entry))
     assert access is not None

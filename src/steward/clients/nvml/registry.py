@@ -249,7 +249,7 @@ class GpuRegistry:
         self.lost = why
 
     def _number_plugged(self) -> None:
-        """Number GPUs by the kernel's list, which NVML follows, while NVML does not answer."""
+        """Give numbers in the order of the kernel's list, as NVML would, while NVML is missing."""
         with self._looking:
             for place in map(short_bus_id, self.driver.plugged()):
                 free = next(n for n in count() if n not in {*self._by_bus.values(), *self.devices})

@@ -27,7 +27,7 @@ from steward.service.board import Board
 from steward.service.door import OPEN, PUSHED, Door
 from steward.service.failures import handle_failures
 from steward.service.lab import LabRuns
-from steward.service.lab.request import request_shapes
+from steward.service.lab.upload import request_shapes
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.service.login import login_routes
 from steward.service.wire import wire_routes

@@ -19,7 +19,7 @@ from steward.model.identity import DecisionId
 from steward.model.outcome import Assumptions, Interval, Outcome, Savings, Story, savings_of
 from steward.store.journal import Entry, Journal
 
-__all__ = ["Curve", "Ledger", "Point", "Told"]
+__all__ = ["Curve", "Ledger", "Point", "TrackedStory"]
 
 READ_AT_ONCE = 1000
 OVER = frozenset(
@@ -34,7 +34,7 @@ OVER = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class TrackedStory:
     """A decision's story so far; `seq` is the newest entry that belongs to it."""
 
     seq: int
@@ -42,7 +42,7 @@ class Told:
     state: DecisionState  # of the story, worked out once
 
     @classmethod
-    def of(cls, story: Story, *, seq: int) -> Told:
+    def of(cls, story: Story, *, seq: int) -> TrackedStory:
         """Tell a story as of entry `seq`."""
         return cls(seq=seq, story=story, state=story.state)
 
@@ -88,13 +88,13 @@ class Curve(Generic[P]):
 
 
 class Ledger:
-    """What the journal says, summed up. Not safe for threads: the board holds a lock around it."""
+    """Sums of what the journal holds. Not safe for threads: `LiveState` locks around it."""
 
     def __init__(self, journal: Journal, assumptions: Assumptions, *, keep: int = 2000) -> None:
         self._journal = journal
         self._assumptions = assumptions
         self._keep = keep
-        self._stories: OrderedDict[DecisionId, Told] = OrderedDict()
+        self._stories: OrderedDict[DecisionId, TrackedStory] = OrderedDict()
         self._findings: deque[Finding] = deque(maxlen=200)
         self._in_memory: Counter[DecisionState] = Counter()
         self._forgotten: Counter[DecisionState] = Counter()
@@ -129,11 +129,11 @@ class Ledger:
         first = sum(each is None or not each.story.outcomes for each in told.values())
         return _sum(self.savings, savings_of(unsettled, self._assumptions), decisions=first)
 
-    def stories(self) -> list[Told]:
+    def stories(self) -> list[TrackedStory]:
         """Return the decisions in memory, newest first."""
         return list(reversed(self._stories.values()))
 
-    def story(self, decision: DecisionId) -> Told | None:
+    def story(self, decision: DecisionId) -> TrackedStory | None:
         """Return one decision, if it is still in memory."""
         return self._stories.get(decision)
 
@@ -147,16 +147,16 @@ class Ledger:
         match entry.value:
             case Decision() as decision:
                 if decision.id not in self._stories:
-                    self._put(decision.id, Told.of(Story(decision=decision), seq=entry.seq))
+                    self._put(decision.id, TrackedStory.of(Story(decision=decision), seq=entry.seq))
             case Finding() as finding:
                 self._findings.append(finding)
             case Verdict() | Choice() | Receipt() | Outcome() as value:
                 told = self._stories.get(value.decision)
                 if told is not None:
-                    more = Told.of(_continued(told.story, value), seq=entry.seq)
+                    more = TrackedStory.of(_continued(told.story, value), seq=entry.seq)
                     self._put(value.decision, more)
 
-    def _put(self, decision: DecisionId, told: Told) -> None:
+    def _put(self, decision: DecisionId, told: TrackedStory) -> None:
         before = self._stories.get(decision)
         if before is not None:
             self._in_memory[before.state] -= 1

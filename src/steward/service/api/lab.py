@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from steward.service.access import User
 from steward.service.api.replies import ErrorRecord, Number, Reply, failures
+from steward.service.authentication import User
 from steward.service.failures import RefusedError
 from steward.service.lab.asked import check_names
 from steward.service.lab.request import asked_by, request_body

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from steward.errors import StewardError
 from steward.observe.receive import Parcelled, Readings, parcelled
-from steward.service.access import User
+from steward.service.authentication import User
 from steward.service.failures import RefusedError
 
 __all__ = ["Reception", "Taken", "check_may_send", "take"]

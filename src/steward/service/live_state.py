@@ -27,6 +27,7 @@ from steward.service.failures import RefusedError
 from steward.service.ledger import Curve, Ledger, Point, TrackedStory
 from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
 from steward.service.sparklines import Sparklines, samples_around
+from steward.service.telemetry import LatestValues
 from steward.store.choices import choose, possible
 from steward.store.explain import Explanation, FindingStory, explain, story_of_finding
 from steward.store.opinions import OpinionWord, say
@@ -190,7 +191,7 @@ class LiveState:
 
     def unready(self) -> list[str]:
         """Say why the service should not be relied on now; nothing when it can be."""
-        status = self.look().status
+        status = self.refresh().status
         reasons = []
         if not self.alive():
             reasons.append("the loop has stopped")

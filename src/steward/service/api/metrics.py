@@ -35,7 +35,7 @@ class StateMetrics(Collector):
         self._now_s = now_s
 
     def collect(self) -> Iterator[Metric]:
-        snapshot = self._live_state.look()
+        snapshot = self._live_state.refresh()
         yield from _loop(snapshot)
         yield from _worth(snapshot)
         yield from _gpus(snapshot)

@@ -14,8 +14,8 @@ from steward.service.telemetry.series import MOST_POINTS, Series, read_series
 __all__ = [
     "MOST_POINTS",
     "Contrast",
-    "MetricHeatMap",
     "LatestValues",
+    "MetricHeatMap",
     "NodeSummary",
     "Series",
     "contrast",

@@ -13,7 +13,6 @@ from steward.errors import StewardError
 from steward.model.decision import CallBack, DecisionState
 from steward.model.identity import DecisionId
 from steward.model.outcome import Story
-from steward.service.ledger import TrackedStory
 from steward.service.live_state import Say, StateSnapshot
 from steward.service.pages.drawings import empty, moment, state_chip
 from steward.service.pages.explanation import draw_explanation
@@ -22,6 +21,7 @@ from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
 from steward.service.pages.wording import STATE_WORDS, action_text, gpu_hours
 from steward.store.choices import possible
+from steward.store.journal_summary import TrackedStory
 
 __all__ = ["decision_page", "decisions_page"]
 

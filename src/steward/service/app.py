@@ -26,7 +26,7 @@ from steward.service.api.lab import UPLOADS
 from steward.service.authentication import Authenticator, is_loopback
 from steward.service.failures import handle_failures
 from steward.service.lab import LabRuns
-from steward.service.lab.request import request_shapes
+from steward.service.lab.upload import request_shapes
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.service.live_state import LiveState
 from steward.service.login import login_routes

@@ -1,7 +1,7 @@
 """Telemetry that others recorded, in their files, as a store folder of ours.
 
 Belongs here: formats of files, one file each, and what of them could not be used. Does not:
-sources that are read live (`observe/collectors`), or job traces (`observe/traces`).
+sources that are read live (`observe/collectors`), or job traces (`sim/traces`).
 """
 
 from __future__ import annotations

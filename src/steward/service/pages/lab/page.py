@@ -9,10 +9,10 @@ from nicegui.events import GenericEventArguments
 
 from steward.errors import StewardError
 from steward.service.lab import LabRun, LabRuns, LabState
-from steward.service.lab.asked import offered
+from steward.service.lab.comparison_request import offered
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.frame import Show, Visit, card
-from steward.service.pages.lab.drawings import NOTHING, headline, outcome, past_runs, progress
+from steward.service.pages.lab.elements import NOTHING, headline, outcome, past_runs, progress
 from steward.service.pages.lab.form import lab_form
 from steward.service.pages.markup import Markup, tag
 from steward.service.pages.rows import Html

@@ -19,7 +19,7 @@ from steward.model.event import Observation
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.span import Span
-from steward.observe.agent.parcel import label_of, relabel, seal
+from steward.observe.agent.parcel import pack_parcel, read_header, replace_header
 from steward.observe.intake import Intake, Roster
 from steward.service.access_middleware import AccessMiddleware
 from steward.service.api.agents import agent_routes
@@ -97,9 +97,9 @@ def test_agents_are_listed_with_what_they_tell_about_themselves(site: Site) -> N
     for sequence in (1, 2, 3):
         body = parcel(sequence, version="0.1.0")
         told = replace(
-            label_of(body), offset_s=0.25, round_trip_s=0.01, buffered_bytes=4096, gaps=2
+            read_header(body), offset_s=0.25, round_trip_s=0.01, buffered_bytes=4096, gaps=2
         )
-        site.post(relabel(body, told), token)
+        site.post(replace_header(body, told), token)
     viewer = bearer(site.token("ada", Role.VIEWER))
 
     (agent,) = site.client.get(AGENTS, headers=viewer).json()["items"]
@@ -192,7 +192,7 @@ def test_an_agent_does_not_speak_of_other_nodes_unless_its_token_says_so(
 
 
 def test_cluster_jobs_and_health_of_another_node_are_refused_too(site: Site) -> None:
-    body = seal(label(node="n2"), full())  # all of it is about n1
+    body = pack_parcel(label(node="n2"), full())  # all of it is about n1
 
     refused = site.post(body, site.token())
 
@@ -285,7 +285,7 @@ def test_prometheus_sees_how_agents_are(tmp_path: Path) -> None:
         before = client.get("/metrics").text
         for sequence, told in enumerate(({"offset_s": 0.25, "gaps": 2}, {"node": "n2"}), start=1):
             body = parcel(sequence, small(entity=f"{told.get('node', 'n1')}/gpu0"))
-            client.post(PARCELS, content=relabel(body, replace(label_of(body), **told)))
+            client.post(PARCELS, content=replace_header(body, replace(read_header(body), **told)))
         seen = client.get("/metrics").text
         wanted = {"Accept": "application/openmetrics-text"}
         other = client.get("/metrics", headers=wanted).text

@@ -13,12 +13,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from steward.observe.forwarding import TargetStatus
+from steward.observe.forwarding import ForwardStatus
 from steward.observe.intake import AgentState
 from steward.service.api.replies import failures
 from steward.service.cluster_snapshot import GpuState
 from steward.service.live_state import LiveState, StateSnapshot
-from steward.service.wire.exposing import expose, holders
+from steward.service.wire.metrics_text import holders, metrics_text
 
 __all__ = ["StateMetrics", "metric_routes"]
 
@@ -60,7 +60,7 @@ def metric_routes(live_state: LiveState) -> APIRouter:
         """Give all metrics in Prometheus' text format, or as OpenMetrics if that is asked for."""
         wanted = "application/openmetrics-text" in request.headers.get("accept", "")
         view = live_state.loop.view
-        shown = expose(
+        shown = metrics_text(
             live_state.loop.latest,
             since_s=view.t_s - live_state.settings.observe.stale_after_s,
             held=holders(view),
@@ -100,7 +100,7 @@ def _loop(snapshot: StateSnapshot) -> Iterator[Metric]:
     )
 
 
-def _forwarding(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
+def _forwarding(targets: Sequence[ForwardStatus]) -> Iterator[Metric]:
     sent, dropped, waiting = {}, {}, {}
     for what in ("samples", "lines"):
         sent[what] = CounterMetricFamily(

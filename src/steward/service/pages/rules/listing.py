@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from nicegui import ui
 from nicegui.element import Element
 
-from steward.clients.questions import Questions
+from steward.clients.query_worker import QueryWorker
 from steward.model.rules import RuleState
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty
@@ -126,7 +126,7 @@ def changed_note(files: Sequence[str]) -> Markup:
     return tag("p", text, *named, *see, then, class_="st-hint st-above", role="status")
 
 
-def asked_note(questions: Questions | None) -> Markup:
+def asked_note(questions: QueryWorker | None) -> Markup:
     """Say which Prometheus is asked as well, and what is wrong with it."""
     if questions is None:
         return Markup("")

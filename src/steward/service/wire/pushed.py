@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from steward.errors import StewardError
 from steward.observe.receive import PushedBody, Readings, pack_body
-from steward.service.access import User
+from steward.service.authentication import User
 from steward.service.failures import RefusedError
 
 __all__ = ["PushReceiver", "PushResult", "accept_pushed", "check_may_send"]

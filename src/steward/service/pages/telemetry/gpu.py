@@ -10,30 +10,30 @@ from nicegui import ui
 
 from steward.errors import StewardError
 from steward.observe.throttling import throttle_words
-from steward.service.board import Board, Picture
-from steward.service.observed import Contrast, Heat, contrast, read_heat
-from steward.service.observed.newest import Values, node_of
+from steward.service.cluster_snapshot import GpuRow
+from steward.service.live_state import LiveState, StateSnapshot
 from steward.service.pages.cluster import tile
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit
 from steward.service.pages.markup import Markup, join, tag
-from steward.service.pages.observed.curves import (
+from steward.service.pages.rows import Html
+from steward.service.pages.telemetry.curves import (
     RANGES,
+    ButtonGroup,
     Charts,
     Curves,
-    Switch,
     notice,
     read_charts,
 )
-from steward.service.pages.observed.figures import figure, title
-from steward.service.pages.observed.nodes import table
-from steward.service.pages.observed.panels import GPU_PANELS
-from steward.service.pages.observed.weave import Picked, WeaveMap
-from steward.service.pages.rows import Html
+from steward.service.pages.telemetry.figures import figure, title
+from steward.service.pages.telemetry.nodes import table
+from steward.service.pages.telemetry.panels import GPU_PANELS
+from steward.service.pages.telemetry.rhythm_map import Picked, WeaveMap
 from steward.service.pages.wording import GPU_WORDS, about, clock, duration, share
-from steward.service.snapshot import GpuRow
+from steward.service.telemetry import Contrast, MetricHeatMap, contrast, read_heat_map
+from steward.service.telemetry.latest_values import Values, node_of
 
-__all__ = ["contrast_table", "gpu_figures", "gpu_page", "weave_text"]
+__all__ = ["contrast_table", "gpu_figures", "gpu_page", "rhythm_text"]
 
 REFRESH_S = 5.0
 SHOWN = 10  # metrics that were different
@@ -71,7 +71,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    heat: Heat | None
+    heat: MetricHeatMap | None
     charts: Charts
     contrasts: list[Contrast]
 
@@ -80,10 +80,10 @@ class _GpuView:
     """One open page of one GPU."""
 
     def __init__(self, visit: Visit, gpu: str, chosen: str) -> None:
-        self._board = visit.board
+        self._live_state = visit.live_state
         self._gpu = gpu
         self._asked = self._now(chosen, MAPPED[0])
-        self._heat: Heat | None = None
+        self._heat: MetricHeatMap | None = None
         self._columns: Picked = None
         self._busy = False
         node = node_of(gpu)
@@ -92,7 +92,7 @@ class _GpuView:
         with ui.element("div").classes("st-split st-wrap"):
             Html(tag("h1", gpu, class_="st-title"))
             names = {name: name for name in RANGES}
-            Switch(names, label="How long", chosen=chosen, on_choose=self._choose_range)
+            ButtonGroup(names, label="How long", chosen=chosen, on_choose=self._choose_range)
         self._figures = Html(classes="st-figures")
         self._notice = Html()
         self._build_map()
@@ -104,14 +104,14 @@ class _GpuView:
             with ui.element("div").classes("st-card-head"):
                 Html(tag("h2", "Rhythm"))
                 names = {name: title(name) for name in MAPPED}
-                self._metrics = Switch(
+                self._metrics = ButtonGroup(
                     names, label="Metric", chosen=MAPPED[0], on_choose=self._choose_metric
                 )
-            self._about = Html(tag="p", classes="st-quiet st-weave-about")
+            self._about = Html(tag="p", classes="st-quiet st-rhythm-about")
             self._map = WeaveMap(self._pick)
             self._empty = Html()
             with ui.element("div") as self._range:
-                with ui.element("div").classes("st-card-head st-weave-head"):
+                with ui.element("div").classes("st-card-head st-rhythm-head"):
                     self._chosen = Html(tag="h3")
                     clear = ui.button("Show all", color=None, on_click=lambda: self._pick(None))
                     clear.props("flat no-caps dense").classes("st-plain-button")
@@ -119,10 +119,10 @@ class _GpuView:
         self._range.set_visibility(False)
         self._map.set_visibility(False)
 
-    def show(self, picture: Picture) -> None:
+    def show(self, snapshot: StateSnapshot) -> None:
         """Bring the figures up to date; map and curves have a pace of their own."""
-        row = next((gpu for gpu in picture.snapshot.gpus if gpu.id == self._gpu), None)
-        values = self._board.newest.of(self._gpu)
+        row = next((gpu for gpu in snapshot.cluster.gpus if gpu.id == self._gpu), None)
+        values = self._live_state.latest.of(self._gpu)
         there = row is not None or bool(values)
         self._missing.show(Markup("") if there else _missing(self._gpu))
         if there:
@@ -131,7 +131,7 @@ class _GpuView:
             self._metrics.offer(known or MAPPED[:1])
 
     def _now(self, range_: str, metric: str) -> _Asked:
-        now_s = self._board.picture.snapshot.t_s
+        now_s = self._live_state.snapshot.cluster.t_s
         return _Asked(range=range_, metric=metric, whole=(now_s - RANGES[range_], now_s))
 
     def _choose_range(self, name: str) -> None:
@@ -148,8 +148,8 @@ class _GpuView:
             self._ask(self._now(before.range, before.metric), None)
             return
         first, last = columns
-        from_s = heat.from_s + first * heat.weave.column_s
-        to_s = heat.from_s + (last + 1) * heat.weave.column_s
+        from_s = heat.from_s + first * heat.rhythm_map.column_s
+        to_s = heat.from_s + (last + 1) * heat.rhythm_map.column_s
         asked = _Asked(
             range=before.range, metric=before.metric, whole=before.whole, picked=(from_s, to_s)
         )
@@ -173,7 +173,7 @@ class _GpuView:
         try:
             while answered is not self._asked:
                 answered = self._asked
-                answer = await asyncio.to_thread(_read, self._board, self._gpu, answered)
+                answer = await asyncio.to_thread(_read, self._live_state, self._gpu, answered)
                 self._draw(answered, answer)
             self._notice.show(Markup(""))
         except StewardError as fault:
@@ -186,7 +186,7 @@ class _GpuView:
         self._curves.show(answer.charts)
         self._map.set_visibility(heat is not None)
         self._empty.show(TOO_FEW if heat is None else Markup(""))
-        self._about.show(weave_text(heat) if heat else Markup(""))
+        self._about.show(rhythm_text(heat) if heat else Markup(""))
         if heat is not None:
             label = f"Heat map of {title(asked.metric)} of {self._gpu}"
             self._map.show(heat, label=label, picked=self._columns)
@@ -200,11 +200,11 @@ class _GpuView:
             self._contrast.show(contrast_table(answer.contrasts, self._gpu))
 
 
-def _read(board: Board, gpu: str, asked: _Asked) -> _Answer:
-    telemetry = board.loop.telemetry
+def _read(live_state: LiveState, gpu: str, asked: _Asked) -> _Answer:
+    telemetry = live_state.loop.telemetry
     from_s, to_s = asked.whole
     return _Answer(
-        heat=read_heat(telemetry, gpu, asked.metric, from_s=from_s, to_s=to_s),
+        heat=read_heat_map(telemetry, gpu, asked.metric, from_s=from_s, to_s=to_s),
         charts=read_charts(
             telemetry, GPU_PANELS, entities={"gpu": [gpu]}, time=asked.picked or asked.whole
         ),
@@ -254,9 +254,9 @@ def gpu_figures(row: GpuRow | None, values: Values) -> Markup:
     return join(*tiles)
 
 
-def weave_text(heat: Heat) -> Markup:
+def rhythm_text(heat: MetricHeatMap) -> Markup:
     """Say how to read the map."""
-    column, row_s = COLUMN_WORDS[heat.weave.column_s], heat.weave.row_s
+    column, row_s = COLUMN_WORDS[heat.rhythm_map.column_s], heat.rhythm_map.row_s
     row = f"{1000 * row_s:.0f} ms" if row_s < 1 else about(row_s)
     low, high = (figure(heat.metric, each) for each in heat.range)
     return join(

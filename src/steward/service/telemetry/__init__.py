@@ -6,19 +6,19 @@ or travel (`api`). Nothing here makes a number up: where nothing is known, there
 
 from __future__ import annotations
 
-from steward.service.observed.contrast import Contrast, contrast
-from steward.service.observed.heat import Heat, read_heat
-from steward.service.observed.newest import Newest, NodeState
-from steward.service.observed.series import MOST_POINTS, Series, read_series
+from steward.service.telemetry.contrast import Contrast, contrast
+from steward.service.telemetry.heat_map import MetricHeatMap, read_heat_map
+from steward.service.telemetry.latest_values import LatestValues, NodeSummary
+from steward.service.telemetry.series import MOST_POINTS, Series, read_series
 
 __all__ = [
     "MOST_POINTS",
     "Contrast",
-    "Heat",
-    "Newest",
-    "NodeState",
+    "LatestValues",
+    "MetricHeatMap",
+    "NodeSummary",
     "Series",
     "contrast",
-    "read_heat",
+    "read_heat_map",
     "read_series",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.model.frame import ENTITY, T_S
-from steward.service.observed.series import MOST_POINTS, step_for
+from steward.service.telemetry.series import MOST_POINTS, step_for
 from steward.store.telemetry import Telemetry
 
 __all__ = ["Contrast", "contrast"]

@@ -10,8 +10,8 @@ import numpy as np
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from steward.service.observed import Heat
-from steward.service.pages.observed.figures import unit_for
+from steward.service.pages.telemetry.figures import unit_for
+from steward.service.telemetry import MetricHeatMap
 
 __all__ = ["WeaveMap", "cells_of"]
 
@@ -20,7 +20,7 @@ GAP = 255
 Picked = tuple[int, int] | None
 
 
-def cells_of(heat: Heat) -> bytes:
+def cells_of(heat: MetricHeatMap) -> bytes:
     """Return a byte per cell: 0 is the low end of the colours, 254 the high one, 255 a gap."""
     low, high = heat.range
     part = (heat.values - low) / (high - low) if high > low else np.zeros_like(heat.values)
@@ -38,7 +38,7 @@ class WeaveMap(Element, component=SCRIPT):
         self._props["columns"] = 0
         self.on("pick", lambda event: on_pick(_picked(event)))
 
-    def show(self, heat: Heat, *, label: str, picked: Picked) -> None:
+    def show(self, heat: MetricHeatMap, *, label: str, picked: Picked) -> None:
         """Send what is to be seen."""
         size, unit = unit_for(heat.metric, heat.range[1])
         low, high = heat.range
@@ -47,10 +47,10 @@ class WeaveMap(Element, component=SCRIPT):
                 {
                     "cells": base64.b64encode(cells_of(heat)).decode(),
                     "columns": len(heat.values),
-                    "rows": heat.weave.rows,
+                    "rows": heat.rhythm_map.rows,
                     "from_s": heat.from_s,
-                    "column_s": heat.weave.column_s,
-                    "row_s": heat.weave.row_s,
+                    "column_s": heat.rhythm_map.column_s,
+                    "row_s": heat.rhythm_map.row_s,
                     "low": low / size,
                     "high": high / size,
                     "unit": unit,

@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from steward.errors import StewardError
-from steward.service.access import Access, User, is_loopback
+from steward.service.authentication import Authenticator, User, is_loopback
 from steward.service.failures import RefusedError, error_response
 from steward.service.limits import (
     BodyLimit,
@@ -30,7 +30,7 @@ from steward.service.limits import (
 )
 from steward.store.tokens import Role
 
-__all__ = ["OPEN", "PUSHED", "Door"]
+__all__ = ["OPEN", "PUSHED", "AccessMiddleware"]
 
 OPEN = ("/healthz", "/readyz", "/login", "/static/")
 # Those who push telemetry are slowed down by the intake, which knows how much it can take.
@@ -62,7 +62,7 @@ HEADERS = {
 }
 
 
-class Door:
+class AccessMiddleware:
     """An ASGI wrapper. `loopback_only`: only this machine can reach the service at all.
 
     `uploads` are the paths to which more may be posted than elsewhere.
@@ -72,7 +72,7 @@ class Door:
         self,
         app: ASGIApp,
         *,
-        access: Access,
+        access: Authenticator,
         rate: RateLimit,
         body: BodyLimit,
         loopback_only: bool,

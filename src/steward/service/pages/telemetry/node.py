@@ -9,25 +9,25 @@ from urllib.parse import quote
 from nicegui import ui
 
 from steward.errors import StewardError
-from steward.service.board import Board, Picture
-from steward.service.observed import NodeState
+from steward.service.live_state import LiveState, StateSnapshot
 from steward.service.pages.cluster import tile
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.markup import Markup, join, tag
-from steward.service.pages.observed.curves import (
+from steward.service.pages.rows import Html
+from steward.service.pages.telemetry.curves import (
     RANGES,
+    ButtonGroup,
     Charts,
     Curves,
-    Switch,
     notice,
     read_charts,
 )
-from steward.service.pages.observed.figures import figure
-from steward.service.pages.observed.nodes import meter, pressure_text, table
-from steward.service.pages.observed.panels import NODE_PANELS
-from steward.service.pages.rows import Html
+from steward.service.pages.telemetry.figures import figure
+from steward.service.pages.telemetry.nodes import meter, pressure_text, table
+from steward.service.pages.telemetry.panels import NODE_PANELS
 from steward.service.pages.wording import GPU_WORDS, duration, plural, share
+from steward.service.telemetry import NodeSummary
 
 __all__ = ["gpu_table", "job_table", "node_figures", "node_page"]
 
@@ -52,7 +52,7 @@ class _NodeView:
     """One open page of one node."""
 
     def __init__(self, visit: Visit, node: str) -> None:
-        self._board = visit.board
+        self._live_state = visit.live_state
         self._node = node
         self._range = "1 h"
         self._busy = False
@@ -60,7 +60,7 @@ class _NodeView:
         self._missing = Html()
         with ui.element("div").classes("st-split st-wrap"):
             Html(tag("h1", node, class_="st-title"))
-            Switch(
+            ButtonGroup(
                 {name: name for name in RANGES},
                 label="How long",
                 chosen=self._range,
@@ -77,9 +77,9 @@ class _NodeView:
                 self._jobs = Html(classes="st-scroll")
         ui.timer(REFRESH_S, self._refresh)
 
-    def show(self, picture: Picture) -> None:
+    def show(self, snapshot: StateSnapshot) -> None:
         """Bring figures and tables up to date; curves have a pace of their own."""
-        state = self._board.newest.node(picture.snapshot, self._node)
+        state = self._live_state.latest.node(snapshot.cluster, self._node)
         self._missing.show(_missing(self._node) if state is None else Markup(""))
         if state is not None:
             self._figures.show(node_figures(state))
@@ -97,7 +97,7 @@ class _NodeView:
         self._busy = True
         asked = self._range
         try:
-            charts = await asyncio.to_thread(_read, self._board, self._node, RANGES[asked])
+            charts = await asyncio.to_thread(_read, self._live_state, self._node, RANGES[asked])
             self._notice.show(Markup(""))
             self._curves.show(charts)
         except StewardError as fault:
@@ -108,16 +108,16 @@ class _NodeView:
             await self._refresh()
 
 
-def _read(board: Board, node: str, span_s: float) -> Charts:
-    shown = board.picture.snapshot
-    state = board.newest.node(shown, node)
+def _read(live_state: LiveState, node: str, span_s: float) -> Charts:
+    shown = live_state.snapshot.cluster
+    state = live_state.latest.node(shown, node)
     if state is None:
         return {}
     entities = {kind: list(state.of_kind(kind)) for kind in PARTS}
     entities["gpu"] = entities["gpu"] or [gpu.id for gpu in state.gpus]
     entities["node"] = [node]
     time = (shown.t_s - span_s, shown.t_s)
-    return read_charts(board.loop.telemetry, NODE_PANELS, entities=entities, time=time)
+    return read_charts(live_state.loop.telemetry, NODE_PANELS, entities=entities, time=time)
 
 
 def _missing(node: str) -> Markup:
@@ -127,7 +127,7 @@ def _missing(node: str) -> Markup:
     )
 
 
-def node_figures(state: NodeState) -> Markup:
+def node_figures(state: NodeSummary) -> Markup:
     """Show the few figures that say how a machine is."""
     values = state.values
     used, limit = values.get("host.memory.used_bytes"), values.get("host.memory.limit_bytes")
@@ -152,13 +152,13 @@ def node_figures(state: NodeState) -> Markup:
     return join(*tiles, tile("Jobs", str(len(state.jobs)), "hold a GPU or run here"))
 
 
-def _sum(state: NodeState, what: str) -> float | None:
+def _sum(state: NodeSummary, what: str) -> float | None:
     parts = state.of_kind(what.partition(".")[0]).values()
     known = [each[name] for each in parts if (name := f"{what}_bytes_per_s") in each]
     return sum(known) if known else None
 
 
-def gpu_table(state: NodeState) -> Markup:
+def gpu_table(state: NodeSummary) -> Markup:
     """List the GPUs of a node; each leads to its own page."""
     names = [gpu.id for gpu in state.gpus] or list(state.of_kind("gpu"))
     if not names:
@@ -187,7 +187,7 @@ def _of(values: Mapping[str, float], metric: str) -> str:
     return figure(metric, values.get(metric))
 
 
-def job_table(state: NodeState) -> Markup:
+def job_table(state: NodeSummary) -> Markup:
     """List the jobs that hold or use something here."""
     if not state.jobs:
         return empty("No jobs here", "Jobs that hold a GPU of this node, or run on it, stand here.")

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from steward.observe.intake import SILENT_AFTER_S, AgentState
-from steward.service.board import Picture
-from steward.service.observed import NodeState
-from steward.service.observed.newest import CollectorState
+from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.markup import Markup, join, tag
-from steward.service.pages.observed.figures import figure
 from steward.service.pages.rows import Html
+from steward.service.pages.telemetry.figures import figure
 from steward.service.pages.wording import duration, plural, share
+from steward.service.telemetry import NodeSummary
+from steward.service.telemetry.latest_values import CollectorState
 
 __all__ = [
     "agent_table",
@@ -50,16 +50,16 @@ def nodes_page(visit: Visit) -> Show:
     with card("Collectors of this steward"):
         collectors = Html(classes="st-scroll")
 
-    def show(picture: Picture) -> None:
-        newest = visit.board.newest
-        nodes.show(node_table(newest.nodes(picture.snapshot)))
-        agents.show(agent_table(visit.board.roster.all(), time.time()))
+    def show(snapshot: StateSnapshot) -> None:
+        newest = visit.live_state.latest
+        nodes.show(node_table(newest.nodes(snapshot.cluster)))
+        agents.show(agent_table(visit.live_state.roster.all(), time.time()))
         collectors.show(collector_table(newest.collectors()))
 
     return show
 
 
-def node_table(nodes: tuple[NodeState, ...]) -> Markup:
+def node_table(nodes: tuple[NodeSummary, ...]) -> Markup:
     """List the nodes with the few figures that tell them apart."""
     if not nodes:
         return NO_NODES
@@ -67,7 +67,7 @@ def node_table(nodes: tuple[NodeState, ...]) -> Markup:
     return table(heads, (_row(node) for node in nodes))
 
 
-def _row(node: NodeState) -> Markup:
+def _row(node: NodeSummary) -> Markup:
     values = node.values
     used, limit = values.get("host.memory.used_bytes"), values.get("host.memory.limit_bytes")
     jobs = node.jobs
@@ -84,7 +84,7 @@ def _row(node: NodeState) -> Markup:
     )
 
 
-def pressure_text(node: NodeState) -> str:
+def pressure_text(node: NodeSummary) -> str:
     """Name what tasks wait for; nothing that is below one percent."""
     known = [(word, node.values.get(metric)) for word, metric in PRESSURES]
     if all(value is None for _, value in known):

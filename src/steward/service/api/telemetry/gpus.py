@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from steward.errors import did_you_mean
-from steward.service.api.observed.asked import (
+from steward.service.api.replies import Reply, failures
+from steward.service.api.telemetry.query_parameters import (
     From,
     MetricNames,
     SeriesList,
@@ -17,12 +18,11 @@ from steward.service.api.observed.asked import (
     To,
     check_metrics,
     read,
-    time_asked,
+    time_range,
 )
-from steward.service.api.replies import Reply, failures
-from steward.service.board import Board
 from steward.service.failures import RefusedError
-from steward.service.observed import read_heat
+from steward.service.live_state import LiveState
+from steward.service.telemetry import read_heat_map
 
 __all__ = ["gpu_routes"]
 
@@ -41,7 +41,7 @@ class HeatReply(Reply):
     values: list[list[float | None]] = Field(description="null is a gap")
 
 
-def gpu_routes(board: Board) -> APIRouter:
+def gpu_routes(live_state: LiveState) -> APIRouter:
     """Return the routes about single GPUs."""
     routes = APIRouter(tags=["telemetry"])
 
@@ -50,19 +50,19 @@ def gpu_routes(board: Board) -> APIRouter:
         gpu: str, metric: MetricNames, from_s: From = None, to: To = None, step: Step = None
     ) -> SeriesList:
         """Give what metrics of a GPU did, in at most 2,000 points each."""
-        _check_there(board, gpu)
+        _check_there(live_state, gpu)
         check_metrics(metric, "gpu")
-        return read(board, gpu, metric, time=time_asked(board, from_s, to), step_s=step)
+        return read(live_state, gpu, metric, time=time_range(live_state, from_s, to), step_s=step)
 
     @routes.get("/gpus/{gpu:path}/heat", responses=failures(404))
     def heat(
         gpu: str, metric: MetricName = "gpu.busy_share", from_s: From = None, to: To = None
     ) -> HeatReply:
         """Give one metric of a GPU by second and offset within it (or minute, or hour)."""
-        _check_there(board, gpu)
+        _check_there(live_state, gpu)
         check_metrics([metric], "gpu")
-        begin_s, end_s = time_asked(board, from_s, to)
-        found = read_heat(board.loop.telemetry, gpu, metric, from_s=begin_s, to_s=end_s)
+        begin_s, end_s = time_range(live_state, from_s, to)
+        found = read_heat_map(live_state.loop.telemetry, gpu, metric, from_s=begin_s, to_s=end_s)
         if found is None:
             return HeatReply(
                 entity=gpu,
@@ -77,8 +77,8 @@ def gpu_routes(board: Board) -> APIRouter:
             entity=gpu,
             metric=metric,
             from_s=found.from_s,
-            column_s=found.weave.column_s,
-            row_s=found.weave.row_s,
+            column_s=found.rhythm_map.column_s,
+            row_s=found.rhythm_map.row_s,
             period_s=found.period_s,
             values=[
                 [None if isnan(each) else each for each in column]
@@ -89,9 +89,9 @@ def gpu_routes(board: Board) -> APIRouter:
     return routes
 
 
-def _check_there(board: Board, gpu: str) -> None:
-    there = [each.id for each in board.look().snapshot.gpus]
-    if gpu in there or board.newest.of(gpu):
+def _check_there(live_state: LiveState, gpu: str) -> None:
+    there = [each.id for each in live_state.refresh().cluster.gpus]
+    if gpu in there or live_state.latest.of(gpu):
         return
     hint = did_you_mean(gpu, there) or "GET /api/v1/nodes lists the GPUs of every node"
     raise RefusedError(404, f"there is no GPU called '{gpu}'", where="path.gpu", hint=hint)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.model.frame import T_S
-from steward.service.observed.series import period_of
+from steward.service.telemetry.series import period_of
 from steward.store.telemetry import Telemetry
 
-__all__ = ["Heat", "Weave", "read_heat", "weave_for"]
+__all__ = ["MetricHeatMap", "RhythmMap", "read_heat_map", "rhythm_map_for"]
 
 Floats = NDArray[np.float64]
 MOST_COLUMNS = 600
@@ -26,7 +26,7 @@ SLACK = 0.8  # of a period: sampling is never quite even
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weave:
+class RhythmMap:
     """How long a column and a row of it are."""
 
     column_s: float
@@ -37,8 +37,8 @@ class Weave:
         return round(self.column_s / self.row_s)
 
 
-WEAVES = tuple(
-    Weave(column_s=column_s, row_s=row_s)
+RHYTHM_MAPS = tuple(
+    RhythmMap(column_s=column_s, row_s=row_s)
     for column_s, rows_s in (
         (1.0, (0.05, 0.1, 0.2)),
         (60.0, (1.0, 2.0, 5.0, 10.0, 15.0)),
@@ -50,13 +50,13 @@ WEAVES = tuple(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Heat:
+class MetricHeatMap:
     """`values` has a row per column of the map, oldest first, from offset 0 on; NaN is a gap."""
 
     entity: str
     metric: str
     from_s: float
-    weave: Weave
+    rhythm_map: RhythmMap
     period_s: float
     values: Floats
 
@@ -69,14 +69,13 @@ class Heat:
         return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
 
 
-def weave_for(span_s: float, period_s: float) -> Weave:
+def rhythm_map_for(span_s: float, period_s: float) -> RhythmMap:
     """Return the finest map that samples so far apart can fill and a screen can show.
 
-    >>> weave_for(300, 0.1), weave_for(3600, 1.0), weave_for(3600, 10.0), weave_for(86400, 1.0)
-    (Weave(column_s=1.0, row_s=0.1), Weave(column_s=60.0, row_s=1.0), \
-Weave(column_s=60.0, row_s=10.0), Weave(column_s=3600.0, row_s=60.0))
+    >>> [rhythm_map_for(*each).row_s for each in ((300, 0.1), (3600, 1), (3600, 10), (86400, 1))]
+    [0.1, 1.0, 10.0, 60.0]
     """
-    for each in WEAVES:
+    for each in RHYTHM_MAPS:
         columns = span_s / each.column_s + 1
         if (
             each.row_s >= SLACK * period_s
@@ -84,34 +83,34 @@ Weave(column_s=60.0, row_s=10.0), Weave(column_s=3600.0, row_s=60.0))
             and columns * each.rows <= MOST_CELLS
         ):
             return each
-    return WEAVES[-1]
+    return RHYTHM_MAPS[-1]
 
 
-def read_heat(
+def read_heat_map(
     telemetry: Telemetry, entity: str, metric: str, *, from_s: float, to_s: float
-) -> Heat | None:
+) -> MetricHeatMap | None:
     """Read one metric of one entity as a heat map; None when there are too few samples."""
     period_s = period_of(telemetry, entity, metric, from_s=from_s, to_s=to_s)
     if period_s is None:
         return None
-    weave = weave_for(to_s - from_s, period_s)
-    begin_s = from_s // weave.column_s * weave.column_s
-    times, means, counts = _samples(telemetry, entity, metric, (from_s, to_s, weave.row_s))
-    columns = int((to_s - begin_s) // weave.column_s) + 1
+    rhythm_map = rhythm_map_for(to_s - from_s, period_s)
+    begin_s = from_s // rhythm_map.column_s * rhythm_map.column_s
+    times, means, counts = _samples(telemetry, entity, metric, (from_s, to_s, rhythm_map.row_s))
+    columns = int((to_s - begin_s) // rhythm_map.column_s) + 1
     # A tick is never early: a sample that is a hair before its row is one that was rounded.
-    cells = np.floor((times - begin_s) / weave.row_s + 1e-3).astype(np.int64)
-    inside = (cells >= 0) & (cells < columns * weave.rows)
+    cells = np.floor((times - begin_s) / rhythm_map.row_s + 1e-3).astype(np.int64)
+    inside = (cells >= 0) & (cells < columns * rhythm_map.rows)
     cells, means, counts = cells[inside], means[inside], counts[inside]
-    sums = np.bincount(cells, means * counts, columns * weave.rows)
-    weights = np.bincount(cells, counts, columns * weave.rows)
+    sums = np.bincount(cells, means * counts, columns * rhythm_map.rows)
+    weights = np.bincount(cells, counts, columns * rhythm_map.rows)
     values = np.divide(sums, weights, out=np.full(len(sums), np.nan), where=weights > 0)
-    return Heat(
+    return MetricHeatMap(
         entity=entity,
         metric=metric,
         from_s=begin_s,
-        weave=weave,
+        rhythm_map=rhythm_map,
         period_s=period_s,
-        values=values.reshape(columns, weave.rows),
+        values=values.reshape(columns, rhythm_map.rows),
     )
 
 

@@ -21,7 +21,7 @@ from starlette.requests import cookie_parser
 
 from steward.store.tokens import Role, Token, Tokens
 
-__all__ = ["SESSION_S", "Access", "User", "is_loopback"]
+__all__ = ["SESSION_S", "Authenticator", "User", "is_loopback"]
 
 SESSION_S = 12 * 3600.0
 MOST_SESSIONS = 1000
@@ -66,7 +66,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Access:
+class Authenticator:
     """Tells users by their token or session. Sessions live in memory and end with the process."""
 
     def __init__(

@@ -9,7 +9,7 @@ from steward.model.cluster import Health
 from steward.model.event import Observation
 from steward.model.identity import GpuId
 from steward.model.view import TenantColumns
-from steward.service.snapshot import GpuState, fair_shares, snapshot_of
+from steward.service.cluster_snapshot import GpuState, cluster_snapshot, fair_shares
 
 
 def tenants(weights: list[float], guaranteed: list[int]) -> TenantColumns:
@@ -31,7 +31,7 @@ def test_each_gpu_is_in_the_state_that_people_would_name() -> None:
     rows = {gpu: {"gpu.busy_share": share} for gpu, share in busy.items()}
     made.fold(Observation(frame=samples(50.0, rows)))
 
-    shown = snapshot_of(made.view(60.0))
+    shown = cluster_snapshot(made.view(60.0))
 
     assert [gpu.state for gpu in shown.gpus] == [
         GpuState.BUSY,
@@ -48,7 +48,7 @@ def test_each_gpu_is_in_the_state_that_people_would_name() -> None:
 def test_a_lent_gpu_names_its_loan_and_whose_work_runs_on_it() -> None:
     jobs = [job("j1", on=["n1/gpu0"]), job("j2", tenant="b", on=["n1/gpu0"])]
 
-    (lent, free) = snapshot_of(view(jobs=jobs, loans=[loan("d-7")])).gpus
+    (lent, free) = cluster_snapshot(view(jobs=jobs, loans=[loan("d-7")])).gpus
 
     assert (lent.state, lent.owner, lent.tenant) == (GpuState.LENT, "j1", "a")
     assert (lent.borrower, lent.borrower_tenant, lent.loan) == ("j2", "b", "d-7")
@@ -58,14 +58,14 @@ def test_a_lent_gpu_names_its_loan_and_whose_work_runs_on_it() -> None:
 def test_who_waits_longest_stands_first_in_the_queue() -> None:
     jobs = [job("late", submit_s=900.0), job("early", submit_s=100.0, user="ada", deadline_s=5.0)]
 
-    queue = snapshot_of(view(jobs=jobs, t_s=1000.0)).queue
+    queue = cluster_snapshot(view(jobs=jobs, t_s=1000.0)).queue
 
     assert [(each.id, each.waiting_s) for each in queue] == [("early", 900.0), ("late", 100.0)]
     assert (queue[0].user, queue[0].deadline_s, queue[1].deadline_s) == ("ada", 5.0, None)
 
 
 def test_a_world_without_anything_is_shown_as_such() -> None:
-    shown = snapshot_of(moment().view(0.0))
+    shown = cluster_snapshot(moment().view(0.0))
 
     assert (shown.queue, [gpu.state for gpu in shown.gpus]) == ((), [GpuState.UNKNOWN] * 2)
 

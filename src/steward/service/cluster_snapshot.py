@@ -1,4 +1,4 @@
-"""One picture of the moment, made once per turn and shown to everybody who asks.
+"""One snapshot of the moment, made once per turn and shown to everybody who asks.
 
 The view is arrays; people and JSON want rows. NaN becomes None here and nowhere later.
 """
@@ -19,14 +19,14 @@ from steward.model.identity import GpuId
 from steward.model.view import QUEUED, ClusterView, TenantColumns
 
 __all__ = [
+    "ClusterSnapshot",
     "GpuRow",
     "GpuState",
     "NodeRow",
     "QueuedJob",
-    "Snapshot",
     "TenantRow",
+    "cluster_snapshot",
     "fair_shares",
-    "snapshot_of",
 ]
 
 NONE = -1
@@ -101,7 +101,7 @@ class TenantRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class ClusterSnapshot:
     """The cluster at `t_s`. `queue` is ordered by who waits longest."""
 
     t_s: float
@@ -116,13 +116,13 @@ class Snapshot:
         return (gpu for node in self.nodes for gpu in node.gpus)
 
 
-def snapshot_of(view: ClusterView) -> Snapshot:
+def cluster_snapshot(view: ClusterView) -> ClusterSnapshot:
     """Turn a view into rows."""
     gpus = list(_gpu_rows(view))
     by_node: dict[int, list[GpuRow]] = {}
     for node, gpu in zip(view.gpus.node.tolist(), gpus, strict=True):
         by_node.setdefault(node, []).append(gpu)
-    return Snapshot(
+    return ClusterSnapshot(
         t_s=view.t_s,
         nodes=tuple(
             NodeRow(id=str(id_), gpus=tuple(by_node.get(row, ())))

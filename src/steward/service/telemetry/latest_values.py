@@ -9,16 +9,16 @@ from types import MappingProxyType
 
 from steward.loop import Loop
 from steward.model.frame import steps_of
-from steward.service.snapshot import GpuRow, Snapshot
+from steward.service.cluster_snapshot import ClusterSnapshot, GpuRow
 
-__all__ = ["CollectorState", "Newest", "NodeState", "node_of"]
+__all__ = ["CollectorState", "LatestValues", "NodeSummary", "node_of"]
 
 Values = Mapping[str, float]
 NOTHING: Values = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeState:
+class NodeSummary:
     """One node now. `parts` are the entities below it with their newest values; GPUs too."""
 
     id: str
@@ -55,7 +55,7 @@ class CollectorState:
     fault: str
 
 
-class Newest:
+class LatestValues:
     """Reads what the loop saw last; worked out once per turn, and only if somebody asks."""
 
     def __init__(self, loop: Loop, *, stale_after_s: float) -> None:
@@ -65,14 +65,14 @@ class Newest:
         self._turn = -1
         self._by_node: Mapping[str, Mapping[str, Values]] = {}
 
-    def nodes(self, shown: Snapshot) -> tuple[NodeState, ...]:
+    def nodes(self, shown: ClusterSnapshot) -> tuple[NodeSummary, ...]:
         """Return every node that is known or that samples came from, by the cluster's order."""
         seen = self._seen()
         gpus = {node.id: node.gpus for node in shown.nodes}
         names = dict.fromkeys((*gpus, *sorted(seen)))
         return tuple(self._state(name, gpus.get(name, ()), seen.get(name, {})) for name in names)
 
-    def node(self, shown: Snapshot, name: str) -> NodeState | None:
+    def node(self, shown: ClusterSnapshot, name: str) -> NodeSummary | None:
         """Return one node, or None if nobody has heard of it."""
         seen = self._seen()
         row = next((node for node in shown.nodes if node.id == name), None)
@@ -100,9 +100,11 @@ class Newest:
             for name in watch.names
         )
 
-    def _state(self, name: str, gpus: tuple[GpuRow, ...], seen: Mapping[str, Values]) -> NodeState:
+    def _state(
+        self, name: str, gpus: tuple[GpuRow, ...], seen: Mapping[str, Values]
+    ) -> NodeSummary:
         parts = {entity: each for entity, each in seen.items() if entity != name}
-        return NodeState(id=name, gpus=gpus, values=seen.get(name, NOTHING), parts=parts)
+        return NodeSummary(id=name, gpus=gpus, values=seen.get(name, NOTHING), parts=parts)
 
     def _seen(self) -> Mapping[str, Mapping[str, Values]]:
         with self._lock:

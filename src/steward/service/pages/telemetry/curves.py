@@ -8,13 +8,13 @@ from typing import Any
 from nicegui import ui
 
 from steward.errors import StewardError
-from steward.service.observed import Series, read_series
 from steward.service.pages.markup import Markup, tag
-from steward.service.pages.observed.panels import Panel, options, throttled
 from steward.service.pages.rows import Html, set_prop
+from steward.service.pages.telemetry.panels import Panel, options, throttled
+from steward.service.telemetry import Series, read_series
 from steward.store.telemetry import Telemetry
 
-__all__ = ["RANGES", "Charts", "Curves", "Switch", "notice", "read_charts"]
+__all__ = ["RANGES", "ButtonGroup", "Charts", "Curves", "notice", "read_charts"]
 
 RANGES = {"1 min": 60.0, "10 min": 600.0, "1 h": 3600.0, "6 h": 21600.0, "1 day": 86400.0}
 POINTS = 600  # per curve: more than a card is wide
@@ -72,7 +72,7 @@ class Curves:
                 chart.update()
 
 
-class Switch:
+class ButtonGroup:
     """Buttons of which one is pressed."""
 
     def __init__(

@@ -6,7 +6,8 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from steward.errors import did_you_mean
-from steward.service.api.observed.asked import (
+from steward.service.api.replies import Number, Reply, failures
+from steward.service.api.telemetry.query_parameters import (
     From,
     MetricNames,
     SeriesList,
@@ -14,12 +15,11 @@ from steward.service.api.observed.asked import (
     To,
     check_metrics,
     read,
-    time_asked,
+    time_range,
 )
-from steward.service.api.replies import Number, Reply, failures
-from steward.service.board import Board
 from steward.service.failures import RefusedError
-from steward.service.observed import NodeState
+from steward.service.live_state import LiveState
+from steward.service.telemetry import NodeSummary
 
 __all__ = ["node_routes"]
 
@@ -69,25 +69,27 @@ class WholeNode(NodeLine):
     parts: list[PartReply]
 
 
-def node_routes(board: Board) -> APIRouter:
+def node_routes(live_state: LiveState) -> APIRouter:
     """Return the routes about nodes."""
     routes = APIRouter(tags=["telemetry"])
 
     @routes.get("/nodes", responses=failures())
     def nodes() -> NodeList:
         """List all nodes that are known or that samples came from lately."""
-        shown = board.look().snapshot
+        shown = live_state.refresh().cluster
         return NodeList(
             t_s=shown.t_s,
-            items=[NodeLine.model_validate(_line(each)) for each in board.newest.nodes(shown)],
-            collectors=[CollectorReply.model_validate(each) for each in board.newest.collectors()],
+            items=[NodeLine.model_validate(_line(each)) for each in live_state.latest.nodes(shown)],
+            collectors=[
+                CollectorReply.model_validate(each) for each in live_state.latest.collectors()
+            ],
         )
 
     @routes.get("/nodes/{node}", responses=failures(404))
     def node(node: str) -> WholeNode:
         """Show one node with the newest value of everything in it."""
-        shown = board.look().snapshot
-        state = _find(board, node)
+        shown = live_state.refresh().cluster
+        state = _find(live_state, node)
         parts = [PartReply(entity=name, values=dict(each)) for name, each in state.parts.items()]
         said = {"t_s": shown.t_s, "values": dict(state.values), "parts": parts}
         return WholeNode.model_validate({**_line(state), **said})
@@ -97,24 +99,24 @@ def node_routes(board: Board) -> APIRouter:
         node: str, metric: MetricNames, from_s: From = None, to: To = None, step: Step = None
     ) -> SeriesList:
         """Give what metrics of a node did, in at most 2,000 points each."""
-        _find(board, node)
+        _find(live_state, node)
         check_metrics(metric, "node")
-        return read(board, node, metric, time=time_asked(board, from_s, to), step_s=step)
+        return read(live_state, node, metric, time=time_range(live_state, from_s, to), step_s=step)
 
     return routes
 
 
-def _find(board: Board, name: str) -> NodeState:
-    shown = board.look().snapshot
-    state = board.newest.node(shown, name)
+def _find(live_state: LiveState, name: str) -> NodeSummary:
+    shown = live_state.refresh().cluster
+    state = live_state.latest.node(shown, name)
     if state is None:
-        there = [each.id for each in board.newest.nodes(shown)]
+        there = [each.id for each in live_state.latest.nodes(shown)]
         hint = did_you_mean(name, there) or "GET /api/v1/nodes lists them"
         raise RefusedError(404, f"there is no node called '{name}'", where="path.node", hint=hint)
     return state
 
 
-def _line(state: NodeState) -> dict[str, object]:
+def _line(state: NodeSummary) -> dict[str, object]:
     return {
         "id": state.id,
         "gpus": [gpu.id for gpu in state.gpus] or list(state.of_kind("gpu")),

@@ -11,11 +11,11 @@ from steward.errors import unknown_name
 from steward.model.metric import MetricKind
 from steward.model.metrics import METRICS
 from steward.service.api.replies import Number, Reply
-from steward.service.board import Board
 from steward.service.failures import RefusedError
-from steward.service.observed import Series, read_series
+from steward.service.live_state import LiveState
+from steward.service.telemetry import Series, read_series
 
-__all__ = ["From", "MetricNames", "SeriesList", "Step", "To", "check_metrics", "read", "time_asked"]
+__all__ = ["From", "MetricNames", "SeriesList", "Step", "To", "check_metrics", "read", "time_range"]
 
 HOUR_S = 3600.0
 MOST_METRICS = 32
@@ -84,9 +84,11 @@ class SeriesList(Reply):
     items: list[SeriesReply]
 
 
-def time_asked(board: Board, from_s: float | None, to_s: float | None) -> tuple[float, float]:
+def time_range(
+    live_state: LiveState, from_s: float | None, to_s: float | None
+) -> tuple[float, float]:
     """Return a time that makes sense; 422 for one that does not."""
-    end_s = board.look().snapshot.t_s if to_s is None else to_s
+    end_s = live_state.refresh().cluster.t_s if to_s is None else to_s
     begin_s = max(0.0, end_s - HOUR_S) if from_s is None else from_s
     if begin_s >= end_s:
         raise RefusedError(
@@ -108,7 +110,7 @@ def check_metrics(names: list[str], of: str) -> None:
 
 
 def read(
-    board: Board,
+    live_state: LiveState,
     entity: str,
     metrics: list[str],
     *,
@@ -118,7 +120,7 @@ def read(
     """Read series and put them into their shape."""
     from_s, to_s = time
     found = read_series(
-        board.loop.telemetry, [entity], metrics, from_s=from_s, to_s=to_s, step_s=step_s
+        live_state.loop.telemetry, [entity], metrics, from_s=from_s, to_s=to_s, step_s=step_s
     )
     return SeriesList(from_s=from_s, to_s=to_s, items=[_reply(each) for each in found])
 

@@ -1,4 +1,4 @@
-"""What every request and every page reads: one picture per turn, made once, shared by all.
+"""What every request and every page reads: one snapshot per turn, made once, shared by all.
 
 Reading is all that happens here. What people say goes into the journal, and the loop picks it up.
 """
@@ -22,18 +22,18 @@ from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Savings, Story
 from steward.observe.intake import Roster
-from steward.service.access import User
+from steward.service.authentication import User
+from steward.service.cluster_snapshot import ClusterSnapshot, GpuState, cluster_snapshot
 from steward.service.failures import RefusedError
-from steward.service.observed import Newest
 from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
-from steward.service.snapshot import GpuState, Snapshot, snapshot_of
-from steward.service.sparks import Sparks, samples_around
+from steward.service.sparklines import Sparklines, samples_around
+from steward.service.telemetry import LatestValues
 from steward.store.choices import choose, possible
 from steward.store.explain import DecisionExplanation, FindingStory, explain, story_of_finding
 from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary, TrackedStory
 from steward.store.opinions import OpinionWord, say
 
-__all__ = ["Board", "Picture", "Say", "Use"]
+__all__ = ["GpuUsage", "LiveState", "Say", "StateSnapshot"]
 
 Say = Literal["approve", "reject", "undo"]
 SILENT_AFTER_S = 30.0
@@ -41,7 +41,7 @@ MOST_SERIES, SAMPLES = 8, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class GpuUsage:
     """What the GPUs were used for at one time."""
 
     t_s: float
@@ -49,11 +49,11 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class StateSnapshot:
     """All there is to show. A larger `version` is newer."""
 
     version: int
-    snapshot: Snapshot
+    cluster: ClusterSnapshot
     status: LoopStatus
     faults: int  # since the service started
     patterns: tuple[Pattern, ...]
@@ -65,13 +65,13 @@ class Picture:
     curve: tuple[CurvePoint, ...]
     truth: float | None  # the simulator's own GPU-hours
     truth_curve: tuple[CurvePoint, ...]
-    history: tuple[Use, ...]  # oldest first
+    history: tuple[GpuUsage, ...]  # oldest first
     rules: tuple[RuleRow, ...] = ()
     changed_rules: tuple[str, ...] = ()  # files that are not as they were when steward began
 
 
-class Board:
-    """Looks at the loop and the journal, and remembers the newest picture."""
+class LiveState:
+    """Looks at the loop and the journal, and remembers the newest snapshot."""
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class Board:
         self.speed = speed
         self.alive = alive
         self.closing = threading.Event()
-        self.sparks = Sparks(loop.telemetry)
+        self.sparklines = Sparklines(loop.telemetry)
         self.roster = Roster()
-        self.newest = Newest(loop, stale_after_s=settings.observe.stale_after_s)
+        self.latest = LatestValues(loop, stale_after_s=settings.observe.stale_after_s)
         self._truth = truth
         self._truth_curve: DownsampledCurve[CurvePoint] = DownsampledCurve()
-        self._history: DownsampledCurve[Use] = DownsampledCurve(160)
+        self._history: DownsampledCurve[GpuUsage] = DownsampledCurve(160)
         self._rule_files = RuleFiles(settings)
         self._rule_book = RuleBook()
         self._summary = JournalSummary(
@@ -102,20 +102,20 @@ class Board:
         self._lock = threading.Lock()
         self._turned_s = time.monotonic()
         self._faults = 0
-        self.picture = self._draw(loop.status, version=0)
+        self.snapshot = self._draw(loop.status, version=0)
 
-    def look(self) -> Picture:
-        """Return the picture as of now; cheap when nothing happened since the last time."""
+    def refresh(self) -> StateSnapshot:
+        """Return the snapshot as of now; cheap when nothing happened since the last time."""
         with self._lock:
             news = self._summary.catch_up()
             status = self.loop.status
-            before = self.picture
+            before = self.snapshot
             if status.turns != before.status.turns:
                 self._turned_s = time.monotonic()
                 self._faults += _new_faults(before.status, status)
             if news or status is not before.status:
-                self.picture = self._draw(status, version=before.version + 1)
-            return self.picture
+                self.snapshot = self._draw(status, version=before.version + 1)
+            return self.snapshot
 
     def story(self, decision: DecisionId) -> Story:
         """Return a decision with all that came of it; 404 when there is none of that id."""
@@ -195,7 +195,7 @@ class Board:
 
     def unready(self) -> list[str]:
         """Say why the service should not be relied on now; nothing when it can be."""
-        status = self.look().status
+        status = self.refresh().status
         reasons = []
         if not self.alive():
             reasons.append("the loop has stopped")
@@ -210,20 +210,20 @@ class Board:
         ]
         return reasons
 
-    def _draw(self, status: LoopStatus, *, version: int) -> Picture:
+    def _draw(self, status: LoopStatus, *, version: int) -> StateSnapshot:
         view, summary = self.loop.view, self._summary
-        snapshot = snapshot_of(view)
-        if snapshot.states:
-            self._history.add(Use(t_s=view.t_s, states=snapshot.states))
+        cluster = cluster_snapshot(view)
+        if cluster.states:
+            self._history.add(GpuUsage(t_s=view.t_s, states=cluster.states))
         savings = summary.savings_with(self.loop.unsettled)
         if savings.outcomes:
             summary.note(view.t_s, savings)
         truth = self._truth() if self._truth else None
         if truth is not None:
             self._truth_curve.add(CurvePoint(t_s=view.t_s, low=truth, mid=truth, high=truth))
-        return Picture(
+        return StateSnapshot(
             version=version,
-            snapshot=snapshot,
+            cluster=cluster,
             status=status,
             faults=self._faults,
             patterns=self.loop.patterns,

@@ -11,14 +11,14 @@ from steward.model.frame import T_S, Frame
 from steward.model.identity import FindingId
 from steward.store.telemetry import Telemetry
 
-__all__ = ["Spark", "Sparks", "samples_around"]
+__all__ = ["Spark", "Sparklines", "samples_around"]
 
 Spark = tuple[float | None, ...]
 POINTS = 60
 LEAD_SHARE = 0.5  # of the time that the evidence is about, shown before it
 
 
-class Sparks:
+class Sparklines:
     """Reads a few per call, so that a hundred new findings do not hold up a page."""
 
     def __init__(self, telemetry: Telemetry, *, most: int = 200, per_call: int = 5) -> None:

@@ -9,15 +9,15 @@ from observe.parcels import T0, label
 from service.house import House
 from steward.observe.intake import Roster
 from steward.observe.throttling import throttle_words
-from steward.service.observed import Contrast, Heat, Series
-from steward.service.observed.heat import Weave
-from steward.service.observed.newest import NodeState, node_of
-from steward.service.pages.observed.figures import figure, title
-from steward.service.pages.observed.gpu import contrast_table, gpu_figures, weave_text
-from steward.service.pages.observed.node import gpu_table, job_table, node_figures
-from steward.service.pages.observed.nodes import agent_table, collector_table, meter, node_table
-from steward.service.pages.observed.panels import GPU_PANELS, MOST_CURVES, options, throttled
-from steward.service.pages.observed.weave import GAP, cells_of
+from steward.service.pages.telemetry.figures import figure, title
+from steward.service.pages.telemetry.gpu import contrast_table, gpu_figures, rhythm_text
+from steward.service.pages.telemetry.node import gpu_table, job_table, node_figures
+from steward.service.pages.telemetry.nodes import agent_table, collector_table, meter, node_table
+from steward.service.pages.telemetry.panels import GPU_PANELS, MOST_CURVES, options, throttled
+from steward.service.pages.telemetry.rhythm_map import GAP, cells_of
+from steward.service.telemetry import Contrast, MetricHeatMap, Series
+from steward.service.telemetry.heat_map import RhythmMap
+from steward.service.telemetry.latest_values import NodeSummary, node_of
 
 
 def series(
@@ -30,12 +30,12 @@ def series(
     )
 
 
-def heat(values: list[list[float]], metric: str = "gpu.power_watts") -> Heat:
-    return Heat(
+def heat(values: list[list[float]], metric: str = "gpu.power_watts") -> MetricHeatMap:
+    return MetricHeatMap(
         entity="n/gpu0",
         metric=metric,
         from_s=0.0,
-        weave=Weave(column_s=1.0, row_s=0.5),
+        rhythm_map=RhythmMap(column_s=1.0, row_s=0.5),
         period_s=0.5,
         values=np.array(values),
     )
@@ -77,7 +77,7 @@ def test_a_map_of_equal_values_has_one_colour() -> None:
 
 
 def test_a_map_says_how_it_is_read() -> None:
-    said = weave_text(heat([[0.1, 0.2]], metric="gpu.busy_share"))
+    said = rhythm_text(heat([[0.1, 0.2]], metric="gpu.busy_share"))
 
     assert "A column is one second, a cell 500 ms" in said
 
@@ -102,15 +102,15 @@ def test_what_was_different_is_listed_with_whose_it_was() -> None:
 
 def test_a_node_in_words(asking_house: House) -> None:
     house = asking_house
-    shown = house.board.look().snapshot
-    nodes = house.board.newest.nodes(shown)
+    shown = house.live_state.refresh().cluster
+    nodes = house.live_state.latest.nodes(shown)
 
     assert "/nodes/n1" in node_table(nodes)
     assert "unknown" in node_table(nodes)  # nobody has read its processors
     assert "/gpus/n1/gpu0" in gpu_table(nodes[0])
     assert "idle for" in job_table(nodes[0])
     assert "mean of 2 GPUs" in node_figures(nodes[0])
-    assert "asked once per turn" in collector_table(house.board.newest.collectors())
+    assert "asked once per turn" in collector_table(house.live_state.latest.collectors())
 
 
 def test_a_gpu_that_only_samples_know_is_shown_too() -> None:
@@ -164,7 +164,7 @@ def test_agents_are_listed_with_their_trouble() -> None:
 
 def test_a_file_system_is_a_part_of_its_node() -> None:
     parts = {"n1/fs:/var/lib": {"fs.used_bytes": 1.0}, "n1/fs:/": {}, "n1/disk:sda": {}, "n1@8": {}}
-    state = NodeState(id="n1", gpus=(), values={}, parts=parts)
+    state = NodeSummary(id="n1", gpus=(), values={}, parts=parts)
 
     assert list(state.of_kind("fs")) == ["n1/fs:/var/lib", "n1/fs:/"]
     assert node_of("n1/fs:/var/lib") == "n1"

@@ -11,8 +11,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from service.house import LONG_ENOUGH_S, House, MakeHouse
 from steward.clock import ManualClock
-from steward.service.access import SESSION_S, Access
-from steward.service.door import Door
+from steward.service.access_middleware import AccessMiddleware
+from steward.service.authentication import SESSION_S, Authenticator
 from steward.service.limits import BodyLimit, RateLimit
 from steward.service.login import TRIES_PER_MINUTE
 from steward.store.tokens import Role, Tokens
@@ -99,7 +99,7 @@ def test_a_revoked_token_is_worthless_at_once(make_house: MakeHouse) -> None:
 def test_a_token_file_that_cannot_be_read_is_503_and_lets_nobody_in(make_house: MakeHouse) -> None:
     house = make_house(**OUTSIDE)
     shown = house.bearer("ada", Role.VIEWER)
-    Path(house.board.settings.store.tokens_file).write_text("not tokens")
+    Path(house.live_state.settings.store.tokens_file).write_text("not tokens")
 
     answer = house.client.get("/api/v1/cluster", headers=shown)
 
@@ -180,7 +180,7 @@ def test_logging_out_ends_the_session(make_house: MakeHouse) -> None:
 
 def test_a_session_ends_after_its_time_and_with_its_token(tmp_path: Path) -> None:
     clock, tokens = ManualClock(), Tokens(tmp_path / "tokens.json")
-    access = Access(tokens, required=True, cookie="c", now_s=clock.now_s)
+    access = Authenticator(tokens, required=True, cookie="c", now_s=clock.now_s)
     headers = []
     for name in ("ada", "bob"):
         secret = access.log_in(tokens.make(name, Role.VIEWER))
@@ -264,7 +264,7 @@ def socket_answer(house: House, headers: dict[str, str]) -> list[str]:
         await send({"type": "websocket.accept"})
 
     loopback_only = not house.access.required
-    door = Door(
+    door = AccessMiddleware(
         behind,
         access=house.access,
         rate=RateLimit(10),

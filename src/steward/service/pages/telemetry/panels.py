@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from steward.observe.throttling import throttle_words
-from steward.service.observed import Series
 from steward.service.pages.charts import GREY, HUES, line_chart
-from steward.service.pages.observed.figures import title, unit_for
+from steward.service.pages.telemetry.figures import title, unit_for
+from steward.service.telemetry import Series
 
 __all__ = ["GPU_PANELS", "NODE_PANELS", "Panel", "options", "throttled"]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.service.observed import MOST_POINTS, contrast, read_heat, read_series
-from steward.service.observed.heat import MOST_CELLS, weave_for
+from steward.service.telemetry import MOST_POINTS, contrast, read_heat_map, read_series
+from steward.service.telemetry.heat_map import MOST_CELLS, rhythm_map_for
 from steward.store.telemetry import Telemetry
 
 GPU, BUSY = "n1/gpu0", "gpu.busy_share"
@@ -80,10 +80,10 @@ def test_a_stall_in_every_second_is_one_row_of_the_map(tmp_path: Path) -> None:
     values = np.where(ticks % 10 == 3, 0.1, 0.9)
     telemetry = stored(tmp_path, START_S + ticks * 0.1 + 0.0004, values)
 
-    heat = read_heat(telemetry, GPU, BUSY, from_s=START_S, to_s=START_S + 119.99)
+    heat = read_heat_map(telemetry, GPU, BUSY, from_s=START_S, to_s=START_S + 119.99)
 
     assert heat is not None
-    assert (heat.weave.column_s, heat.weave.row_s) == (1.0, 0.1)
+    assert (heat.rhythm_map.column_s, heat.rhythm_map.row_s) == (1.0, 0.1)
     assert heat.values.shape == (120, 10)
     assert heat.values[:, 3] == pytest.approx(0.1)
     assert np.delete(heat.values, 3, axis=1) == pytest.approx(0.9)
@@ -96,7 +96,7 @@ def test_a_map_of_one_second_samples_has_minutes_and_seconds_and_leaves_gaps(
     keep = (ticks < 600) | (ticks >= 660)
     telemetry = stored(tmp_path, START_S + ticks[keep], np.full(keep.sum(), 0.5))
 
-    heat = read_heat(telemetry, GPU, BUSY, from_s=START_S, to_s=START_S + 3599)
+    heat = read_heat_map(telemetry, GPU, BUSY, from_s=START_S, to_s=START_S + 3599)
 
     assert heat is not None
     assert heat.values.shape == (60, 60)
@@ -107,14 +107,14 @@ def test_a_map_of_one_second_samples_has_minutes_and_seconds_and_leaves_gaps(
 def test_too_few_samples_make_no_map(tmp_path: Path) -> None:
     telemetry = stored(tmp_path, START_S + np.arange(3.0), np.ones(3))
 
-    assert read_heat(telemetry, GPU, BUSY, from_s=START_S, to_s=START_S + 60) is None
+    assert read_heat_map(telemetry, GPU, BUSY, from_s=START_S, to_s=START_S + 60) is None
 
 
 @given(span_s=st.floats(1, 40 * 86400), period_s=st.floats(0.01, 7200))
 def test_a_map_is_never_larger_than_a_screen(span_s: float, period_s: float) -> None:
-    weave = weave_for(span_s, period_s)
+    rhythm_map = rhythm_map_for(span_s, period_s)
 
-    assert (span_s / weave.column_s + 1) * weave.rows <= MOST_CELLS + weave.rows
+    assert (span_s / rhythm_map.column_s + 1) * rhythm_map.rows <= MOST_CELLS + rhythm_map.rows
 
 
 def test_what_was_different_in_a_range_comes_first(tmp_path: Path) -> None:

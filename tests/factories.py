@@ -33,7 +33,7 @@ from steward.model.identity import DecisionId, FindingId, GpuId, JobId, NodeId, 
 from steward.model.job import Checkpointing, Job, JobShape, JobState, Tenant
 from steward.model.moment import Moment
 from steward.model.outcome import Interval, Outcome
-from steward.model.view import Loan, ClusterView
+from steward.model.view import ClusterView, Loan
 
 H200 = GpuModel(
     name="h200", generation="hopper", memory_bytes=141 * GIB, idle_watts=75.0, max_watts=700.0

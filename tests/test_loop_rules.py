@@ -1,4 +1,4 @@
-"""Rules in the loop: from lines and samples to findings, decisions, checks and trust."""
+"""RuleRecogniser in the loop: from lines and samples to findings, decisions, checks and trust."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 from steward.act.effects import Effects
 from steward.act.guard import Guard, Limits
 from steward.clock import ManualClock
-from steward.decide.rules.live import Rules
+from steward.decide.rules.live import RuleRecogniser
 from steward.decide.treating.treat import Treat
-from steward.inspection.series.measuring import RecordedMeter
+from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.loop import Loop
 from steward.model.decision import Autonomy, DecisionState, Preempt, Start, Tell
 from steward.model.event import LogLine, Observation
 from steward.model.finding import Finding, Recurrence
 from steward.model.outcome import Story
-from steward.model.rules import Clause, MetricTerm, Node, Rule, Term
+from steward.model.rules import Clause, MetricTerm, Rule, RuleNode, Term
 from steward.model.treatment import Effect, Treatment
 from steward.store.opinions import say
 from tiny_world import TinyWorld, tiny_loop, turn_until
@@ -31,13 +31,13 @@ TELL = Treatment(action="tell", advice="use it", effect=BUSY, check_after_s=300.
 
 def idle_rule(treatment: Treatment | None = TELL, *, for_s: float = 60.0) -> Rule:
     term = MetricTerm(expr='gpu_busy_share{job_id!=""} < 0.3', for_s=for_s)
-    root = Node(kind="set", clauses=(Clause(what=term),))
+    root = RuleNode(kind="set", clauses=(Clause(what=term),))
     return Rule(id="R-IDLE", key="k", hash="h", root=root, title="idle", treatment=treatment)
 
 
 def line_rule() -> Rule:
     clause = Clause(what=Term(kind="value", text="fell off"))
-    root = Node(kind="set", clauses=(clause,), source="cre.log.kernel")
+    root = RuleNode(kind="set", clauses=(clause,), source="cre.log.kernel")
     return Rule(id="R-LOST", key="k", hash="h", root=root, title="lost")
 
 
@@ -55,7 +55,7 @@ def ruled(folder: Path, world: TinyWorld, clock: ManualClock, *rules: Rule, **li
         loop.stages,
         detectors=[],
         policies=[Treat()],
-        recognisers=[Rules(rules)],
+        recognisers=[RuleRecogniser(rules)],
         effects=Effects(RecordedMeter(loop.telemetry)),
     )
     guard = Guard(Limits(autonomy=Autonomy.AUTO, **limits))

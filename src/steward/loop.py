@@ -30,7 +30,7 @@ from steward.observe.intake import Intake
 from steward.observe.latest import Latest
 from steward.observe.watch import Watch
 from steward.ports import Detector, Estimator, Miner, Policy, Recogniser
-from steward.store.journal import Entry, Journal, Record
+from steward.store.journal import Journal, JournalEntry, Record
 from steward.store.recording import Recording
 from steward.store.records import to_row
 from steward.store.telemetry import Telemetry
@@ -252,7 +252,7 @@ class Loop:
         if not self.stages.recognisers:
             return
         read = partial(self.journal.read, after=self._booked, kinds=KINDS)
-        entries: list[Entry] = self._try("journal", read, [])
+        entries: list[JournalEntry] = self._try("journal", read, [])
         judged = [self._book.take(entry.value) for entry in entries]
         self._booked = max([self._booked, *(entry.seq for entry in entries)])
         if any(judged) or not self._turns:
@@ -325,7 +325,7 @@ class Loop:
 
     def _choices(self) -> list[Choice]:
         said = partial(self.journal.read, after=self._heard, kinds=("choice",))
-        entries: list[Entry] = self._try("journal", said, [])
+        entries: list[JournalEntry] = self._try("journal", said, [])
         self._heard = max([self._heard, *(entry.seq for entry in entries)])
         missed, self._missed = self._missed, []
         return missed + [entry.value for entry in entries if isinstance(entry.value, Choice)]

@@ -22,7 +22,9 @@ GPU, OTHER = "n1/gpu0", "n1/gpu1"
 TELL = Treatment(action="tell", advice="say it")
 
 
-def idle_holder(*waiting: Job, gpus: tuple[str, ...] = (GPU,), remaining_s: float = 1800.0) -> ClusterView:
+def idle_holder(
+    *waiting: Job, gpus: tuple[str, ...] = (GPU,), remaining_s: float = 1800.0
+) -> ClusterView:
     """Return a moment in which j1 has left its GPUs idle while others wait."""
     seen = view(node("n1", max(2, len(gpus))), jobs=[job("j1", on=gpus), *waiting])
     seen = believing(seen, idle_s=dict.fromkeys(gpus, 400.0), remaining_s=remaining_s)

@@ -20,7 +20,7 @@ from steward.model.forecast import REMAINING_S
 from steward.model.identity import DecisionId, GpuId, JobId
 from steward.model.job import Job, JobState
 from steward.model.outcome import Interval, Outcome, Story
-from steward.model.view import HEALTH_CODES, Loan, ClusterView
+from steward.model.view import HEALTH_CODES, ClusterView, Loan
 
 __all__ = ["Verifier"]
 

@@ -22,12 +22,12 @@ from steward.model.job_rows import JOB_LEVELS, JobRows
 from steward.model.view import (
     HEALTH_CODES,
     QUEUED,
+    ClusterView,
     GpuColumns,
     JobColumns,
     Loan,
     NodeColumns,
     TenantColumns,
-    ClusterView,
     frozen,
 )
 

@@ -24,12 +24,12 @@ __all__ = [
     "HEALTH_CODES",
     "QUEUED",
     "RUNNING",
+    "ClusterView",
     "GpuColumns",
     "JobColumns",
     "Loan",
     "NodeColumns",
     "TenantColumns",
-    "ClusterView",
 ]
 
 Floats = NDArray[np.float64]

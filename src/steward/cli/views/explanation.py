@@ -12,14 +12,14 @@ from steward.model.decision import Choice, Decision
 from steward.model.finding import Finding
 from steward.model.frame import T_S, Frame
 from steward.model.outcome import Outcome
-from steward.store.explain import Explanation
+from steward.store.explain import DecisionExplanation
 
 __all__ = ["lines_of", "record_of"]
 
 Line = tuple[str, str]
 
 
-def record_of(told: Explanation) -> dict[str, Any]:
+def record_of(told: DecisionExplanation) -> dict[str, Any]:
     """Return a story as JSON shows it; samples are rows of time and value."""
     return {
         "state": told.story.state.value,
@@ -30,7 +30,7 @@ def record_of(told: Explanation) -> dict[str, Any]:
     }
 
 
-def lines_of(told: Explanation, now_s: float) -> Iterator[str]:
+def lines_of(told: DecisionExplanation, now_s: float) -> Iterator[str]:
     """Tell the story: what, why, expected, allowed, approved, done, measured, and the samples."""
     story = told.story
     decision = story.decision
@@ -74,7 +74,7 @@ def _outcome(outcome: Outcome) -> str:
     )
 
 
-def _findings(told: Explanation) -> Iterator[str]:
+def _findings(told: DecisionExplanation) -> Iterator[str]:
     missing = len(told.story.decision.findings) - len(told.findings)
     if missing:
         yield from ("", f"{missing} of its findings are not in the journal any more")

@@ -102,7 +102,9 @@ class LendIdle:
             default=None,
         )
 
-    def _lend(self, view: ClusterView, job: int, pool: _Pool, remaining: ForecastColumn) -> Decision:
+    def _lend(
+        self, view: ClusterView, job: int, pool: _Pool, remaining: ForecastColumn
+    ) -> Decision:
         need = int(view.jobs.gpus[job])
         rows = pool.rows[:need]
         gpus = tuple(view.gpu_id(row) for row in rows)

@@ -15,15 +15,15 @@ from decide.rules.live.rules_live import (
     moment,
 )
 from factories import job, node, samples, view
-from steward.decide.rules.live import Rules
+from steward.decide.rules.live import RuleRecogniser
 from steward.decide.rules.live.episodes import MOST_OPEN
 from steward.decide.rules.live.findings import MOST_TEXT, thresholds_of
-from steward.decide.rules.live.happenings import Happenings
+from steward.decide.rules.live.new_events import NewEvents
 from steward.model.event import Event, Observation
 from steward.model.finding import Severity
 from steward.model.identity import GpuId
 from steward.model.job import JobState
-from steward.model.rules import Clause, Node, Rule, RuleSeverity, Term
+from steward.model.rules import Clause, Rule, RuleNode, RuleSeverity, Term
 from steward.model.span import Span
 from steward.model.treatment import Treatment
 
@@ -125,9 +125,11 @@ def test_a_gpu_that_nobody_holds_is_not_said_to_be_held() -> None:
 
 
 def test_nothing_is_joined_before_all_of_a_look_is_read() -> None:
-    gone = Node(kind="set", clauses=(Clause(what=Term(kind="value", text="gone")),), source="b.b")
+    gone = RuleNode(
+        kind="set", clauses=(Clause(what=Term(kind="value", text="gone")),), source="b.b"
+    )
     lost = line_rule(source="a.a").root
-    both = Node(
+    both = RuleNode(
         kind="sequence",
         clauses=(Clause(what=lost), Clause(what=gone)),
         window_ns=10 * 10**9,
@@ -248,7 +250,7 @@ def test_long_lines_are_cut_and_broken_text_does_no_harm() -> None:
 def test_lines_that_come_out_of_order_are_read_by_their_times() -> None:
     first = Term(kind="value", text="one")
     then = Term(kind="value", text="two")
-    root = Node(
+    root = RuleNode(
         kind="sequence",
         clauses=(Clause(what=first), Clause(what=then)),
         window_ns=10**10,
@@ -292,19 +294,19 @@ def test_thresholds_are_known_where_they_are_numbers(
 
 
 def test_it_works_without_rules_and_in_an_empty_look() -> None:
-    assert Rules(()).recognise(Observation(), moment()) == ()
+    assert RuleRecogniser(()).recognise(Observation(), moment()) == ()
     assert Turns(metric_rule()).look() == ()
 
 
 def event_rule(text: str) -> Rule:
     what = Clause(what=Term(kind="value", text=text))
-    root = Node(kind="set", clauses=(what,), source="steward.event")
+    root = RuleNode(kind="set", clauses=(what,), source="steward.event")
     return Rule(id=f"R-{abs(hash(text))}", key="k", hash="h", root=root)
 
 
 def test_what_is_remembered_of_jobs_and_spans_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steward.decide.rules.live.happenings._REMEMBERED", 2)
-    heard = Happenings()
+    monkeypatch.setattr("steward.decide.rules.live.new_events._REMEMBERED", 2)
+    heard = NewEvents()
     jobs = tuple(job(f"j{i}") for i in range(3))
     spans = tuple(
         Span(id=f"s{i}", entity="n1", kind="run", name=f"r{i}", from_s=1.0) for i in range(3)

@@ -52,7 +52,10 @@ def counted(programs: Path) -> dict[str, float]:
                 os.pread(file.fileno(), 1, 0)
         probes.count_ongoing_waits()
         grown = rows.sum(axis=(0, 1)) - before
-        return {"pread64": float(grown[COUNTED.index("pread64")]), "tasks": float(probes.note("lost_tasks"))}
+        return {
+            "pread64": float(grown[COUNTED.index("pread64")]),
+            "tasks": float(probes.note("lost_tasks")),
+        }
 
 
 def test_objects_built_here_count_what_the_shipped_ones_count(rebuilt: Path) -> None:

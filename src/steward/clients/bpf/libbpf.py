@@ -12,6 +12,7 @@ import errno
 import mmap
 import os
 import struct
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from ctypes import POINTER, c_bool, c_char_p, c_int, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
@@ -345,7 +346,7 @@ _NUMBERS: Mapping[str, tuple[object, ...]] = {  # functions that return an int, 
 }
 # `struct bpf_test_run_opts` of libbpf 1.0, with nothing in it but its size
 _RUN_OPTIONS = ctypes.create_string_buffer(struct.pack("<Q72x", 80), 80)
-_messages: list[str] = []  # that libbpf has written since it last failed
+_messages: deque[str] = deque(maxlen=100)  # that libbpf has written since it last failed
 
 
 @cache
@@ -370,9 +371,7 @@ def _library() -> ctypes.CDLL:
     return lib
 
 
-# The third argument is a va_list: on both processors, its address is what is passed.
-@ctypes.CFUNCTYPE(c_int, c_int, c_void_p, c_void_p)
-def _print(level: int, template: int, arguments: int) -> int:
+def _keep_message(level: int, template: int, arguments: int) -> int:
     """Keep what libbpf would write to stderr: it is the only place with the verifier's reason."""
     if level == _WARNING:
         buffer = ctypes.create_string_buffer(1 << 16)
@@ -381,6 +380,10 @@ def _print(level: int, template: int, arguments: int) -> int:
         )
         _messages.append(buffer.value.decode(errors="replace"))
     return 0
+
+
+# The third argument is a va_list: on both processors, its address is what is passed.
+_print = ctypes.CFUNCTYPE(c_int, c_int, c_void_p, c_void_p)(_keep_message)
 
 
 def _checked(got: int, problem: str) -> int:

@@ -73,7 +73,9 @@ class Probes:
 
     def close(self) -> None:
         """Detach and unload everything."""
-        for each in (*self._objects.values(), *self._maps.values()):
+        for loaded in self._objects.values():
+            loaded.close()
+        for each in self._maps.values():
             each.close()
         self._objects.clear()
         self._maps.clear()

@@ -25,7 +25,7 @@ from steward.inspection.series.telemetry import telemetry_frames
 from steward.model.event import Event
 from steward.model.frame import T_S, Frame
 from steward.model.rules import Hit, LogBlock, Mode, Stream
-from steward.observe.importing.source import Tally as TelemetryTally
+from steward.observe.importing.source import ImportCounts as TelemetryTally
 from steward.observe.logs import Reading, Tally, read_blocks
 from steward.observe.logs.opening import Source
 

@@ -11,13 +11,13 @@ from steward.clients.bpf.columns import COLUMNS
 from steward.clients.bpf.counter_reader import CounterReader
 from steward.clients.bpf.probe_sets import PROBE_SETS
 from steward.clients.bpf.support import obstacle
-from steward.clients.cgroups import Cgroups
+from steward.clients.cgroups import CgroupReader
 from steward.errors import StewardError
 from steward.model.metrics import aliases_from
 from steward.observe.collectors.ebpf import Ebpf
 
 
-class FakeGroups(Cgroups):
+class FakeGroups(CgroupReader):
     """Control groups by id, in the v2 hierarchy unless it says another."""
 
     def __init__(self, groups: dict[int, str], hierarchy: str = "") -> None:

@@ -13,7 +13,7 @@ from steward.clients.bpf.cuda_libraries import CudaLibraries
 from steward.clients.bpf.libbpf import KernelTypes, Loader
 from steward.clients.bpf.probe_sets import ProbeSet
 from steward.clients.bpf.probes import Probes
-from steward.clients.cgroups import Cgroups, job_of
+from steward.clients.cgroups import CgroupReader, job_of
 
 __all__ = ["Session"]
 
@@ -40,7 +40,7 @@ class Session:
         types: KernelTypes,
         sets: tuple[ProbeSet, ...],
         *,
-        cgroups: Cgroups,
+        cgroups: CgroupReader,
         max_groups: int,
         blocks: Path = Path("/sys/block"),
     ) -> None:

@@ -12,7 +12,7 @@ from steward.clients.bpf.libbpf import KernelTypes, LibBpf, Loader
 from steward.clients.bpf.probe_sets import choose_sets
 from steward.clients.bpf.probes import find_refusals
 from steward.clients.bpf.session import Session
-from steward.clients.cgroups import Cgroups
+from steward.clients.cgroups import CgroupReader
 from steward.clients.host import hostname
 from steward.errors import StewardError
 from steward.model.event import Availability, Event, Observation
@@ -46,14 +46,14 @@ class Ebpf:
         sets: Sequence[str] = DEFAULT_SETS,
         max_groups: int = 256,
         loader: Loader | None = None,
-        cgroups: Cgroups | None = None,
+        cgroups: CgroupReader | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = NodeId(node or hostname())
         self._sets = choose_sets(sets)
         self._max_groups = max_groups
         self._loader = loader or LibBpf()
-        self._cgroups = cgroups or Cgroups()
+        self._cgroups = cgroups or CgroupReader()
         self._now_s = now_s
         self._session: Session | None = None
         self._layout = _NOTHING

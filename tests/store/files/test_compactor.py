@@ -144,7 +144,7 @@ def test_a_broken_file_does_not_stop_compaction(tmp_path: Path) -> None:
 
         assert len(files(tmp_path)) == 2
         assert everything(telemetry).height == 6
-        assert "is unreadable" in telemetry.damage()[0]
+        assert "is damaged" in telemetry.damage()[0]
 
 
 def test_no_compacted_file_grows_beyond_its_limit(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_broken_tier_is_worked_out_anew(tmp_path: Path) -> None:
         found = again.read(from_s=0.0, to_s=1e11, step_s=10.0)
 
         assert found[f"{BUSY}.mean"].to_list() == [0.25]
-        assert "is unreadable" in again.damage()[0]
+        assert "is damaged" in again.damage()[0]
 
 
 def test_a_step_that_lies_in_two_files_is_one_row_of_the_tier(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from contextlib import suppress
 from steward.errors import StewardError
 from steward.store.atomic import TMP
 from steward.store.files.compaction import clean, merge
-from steward.store.files.parquet import Note, Partitions, TableSchema, cannot_write
+from steward.store.files.damage import BROKEN, Note
+from steward.store.files.parquet import Partitions, TableSchema, cannot_write
 
 __all__ = ["Compactor", "remove_old"]
 
@@ -153,6 +154,12 @@ class Compactor:
             self.between()
         except OSError as fault:
             raise cannot_write(folder, fault) from fault
+        except BROKEN as fault:
+            raise StewardError(
+                f"the files of an hour cannot be merged: {' '.join(str(fault).split())[:300]}",
+                where=str(folder),
+                hint="damaged files are moved to `damaged/`; it is tried again in a minute",
+            ) from fault
 
     def _remove_old(self, now_s: float) -> None:
         if self._keep_s is not None:

@@ -16,8 +16,8 @@ import polars as pl
 from steward.errors import StewardError
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.store.files.compactor import Compactor
+from steward.store.files.damage import BROKEN
 from steward.store.files.parquet import (
-    BROKEN,
     Partitions,
     TableSchema,
     cannot_write,
@@ -152,7 +152,7 @@ class ParquetTable:
                 raise StewardError(
                     f"a file is broken: {' '.join(str(fault).split())[:300]}",
                     where=str(self.partitions.root),
-                    hint="read it without steps, which sets broken files aside, or remove the file",
+                    hint="this is a fault of steward: please report it",
                 ) from fault
         raise StewardError(
             "telemetry files vanish faster than they can be read",

@@ -14,7 +14,7 @@ from typing import TypeVar
 from steward.act.desk import Desk, Done
 from steward.act.effects import Effects
 from steward.act.verify import Verifier
-from steward.clients.questions import Questions
+from steward.clients.query_worker import QueryWorker
 from steward.clock import Clock
 from steward.errors import StewardError
 from steward.learn.rules import KINDS, RuleBook
@@ -25,7 +25,7 @@ from steward.model.moment import Moment
 from steward.model.outcome import Outcome, Story
 from steward.model.rules import RuleStanding
 from steward.model.view import ClusterView
-from steward.observe.forwarding import Forwarding
+from steward.observe.forwarding import Forwarder
 from steward.observe.intake import Intake
 from steward.observe.latest import Latest
 from steward.observe.watch import Watch
@@ -86,9 +86,9 @@ class Loop:
         clock: Clock,
         every_s: float = 10.0,
         intake: Intake | None = None,
-        forwarding: Forwarding | None = None,
+        forwarding: Forwarder | None = None,
         rules: Sequence[RuleStanding] = (),
-        questions: Questions | None = None,
+        questions: QueryWorker | None = None,
     ) -> None:
         self.stages = stages
         self.rules = tuple(rules)  # all that the site knows, also those that do not run

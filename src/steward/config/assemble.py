@@ -11,14 +11,14 @@ from steward.act.effects import Effects
 from steward.act.guard import Guard, Limits
 from steward.act.verify import Verifier
 from steward.clients.prometheus import PrometheusServer
-from steward.clients.questions import Questions
+from steward.clients.query_worker import QueryWorker
 from steward.clock import Clock
 from steward.config.forward import targets_of
 from steward.config.plugs import POLICIES
 from steward.config.rulebook import endpoint_of, read_standings, running
 from steward.config.settings import RulesSettings, Settings, StoreSettings
 from steward.decide.rules import DETECTORS
-from steward.decide.rules.live import Rules
+from steward.decide.rules.live import RuleRecogniser
 from steward.decide.rules.metric import compile_metric
 from steward.errors import StewardError
 from steward.inspection.series.prometheus_fallback import MOST_SERIES, metrics_beside
@@ -31,7 +31,7 @@ from steward.model.identity import TenantId
 from steward.model.moment import Moment
 from steward.model.rules import RuleStanding
 from steward.observe.collectors import COLLECTORS
-from steward.observe.forwarding import Forwarding
+from steward.observe.forwarding import Forwarder
 from steward.observe.intake import Intake
 from steward.observe.receive import Decoders
 from steward.observe.watch import Watch
@@ -62,7 +62,7 @@ def assemble(
     guard = Guard(limits(settings), meter)
     intake = Intake(settings.store.path / "intake") if collectors is None else None
     targets = targets_of(settings) if collectors is None else ()  # made-up samples stay here
-    forwarding = Forwarding(targets) if targets else None
+    forwarding = Forwarder(targets) if targets else None
     if intake is not None:
         intake.decoders.update(Decoders().by_kind)
     standings = read_standings(settings.rules, store.path)
@@ -113,10 +113,10 @@ def limits(settings: Settings) -> Limits:
     )
 
 
-def _questions(settings: RulesSettings) -> Questions | None:
+def _questions(settings: RulesSettings) -> QueryWorker | None:
     if not settings.prometheus:
         return None
-    return Questions(PrometheusServer(endpoint_of(settings), most_series=MOST_SERIES))
+    return QueryWorker(PrometheusServer(endpoint_of(settings), most_series=MOST_SERIES))
 
 
 def _recording(store: StoreSettings) -> Recording:
@@ -130,13 +130,15 @@ def _recording(store: StoreSettings) -> Recording:
 
 
 def _recognisers(
-    standings: Sequence[RuleStanding], settings: RulesSettings, questions: Questions | None
+    standings: Sequence[RuleStanding], settings: RulesSettings, questions: QueryWorker | None
 ) -> tuple[Recogniser, ...]:
     rules = running(standings)
     if not rules:
         return ()
     metrics = metrics_beside(questions) if questions is not None else compile_metric
-    recogniser = Rules(rules, mode=settings.mode, sources=settings.sources, compile_metric=metrics)
+    recogniser = RuleRecogniser(
+        rules, mode=settings.mode, sources=settings.sources, compile_metric=metrics
+    )
     return (recogniser,)
 
 

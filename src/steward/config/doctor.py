@@ -20,7 +20,7 @@ from steward.config.read import Draft
 from steward.config.settings import Settings, StoreSettings, masked_url
 from steward.errors import StewardError
 from steward.model.event import Availability
-from steward.observe.forwarding.ways import way_out
+from steward.observe.forwarding.transport import open_transport
 from steward.store.journal import open_journal
 from steward.store.telemetry import Telemetry
 
@@ -205,7 +205,7 @@ def _receivers(settings: Settings) -> Iterator[Check]:
         where = f"{target.format}, {target.endpoint.url}"
         status, reason, hint = "ok", f"{where} answers", ""
         try:
-            way = way_out(target.format, replace(target.endpoint, timeout_s=ANSWER_S))
+            way = open_transport(target.format, replace(target.endpoint, timeout_s=ANSWER_S))
             with closing(way):
                 way.send(way.encode(()))
         except StewardError as fault:

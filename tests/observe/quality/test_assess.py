@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from steward.errors import StewardError
 from steward.model.event import Event, Observation
 from steward.model.frame import OTHER_SCHEMA, Frame
-from steward.observe.importing import Source, import_all, work_for
+from steward.observe.importing import ImportSource, import_all, task_for
 from steward.observe.quality import Flaw, Report, Severity, assess
 from steward.store.recording import Recording
 
@@ -219,7 +219,7 @@ def test_a_folder_without_telemetry_is_named(tmp_path: Path) -> None:
 @pytest.mark.data
 def test_what_is_true_of_the_h200_recording(tmp_path: Path) -> None:
     file = DATA / "h200" / "telemetry.csv.gz"
-    import_all([work_for(Source(path=file))], tmp_path / "out")
+    import_all([task_for(ImportSource(path=file))], tmp_path / "out")
 
     report = assess(tmp_path / "out")
 

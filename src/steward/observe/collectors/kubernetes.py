@@ -22,7 +22,7 @@ from steward.model.cluster import Cluster, Gpu, GpuModel, Health, Node
 from steward.model.event import Availability, Event, Observation
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
 from steward.model.job import Job, JobShape, JobState, Tenant
-from steward.observe.job_book import JobBook, News, Sighting
+from steward.observe.job_book import JobBook, JobSighting, JobUpdates
 
 __all__ = ["Kubernetes"]
 
@@ -163,8 +163,10 @@ class Kubernetes:
             health=health,
         )
 
-    def _fold_pods(self, changes: Sequence[Change[Pod]], t_s: float) -> tuple[News, list[Event]]:
-        sightings: list[Sighting] = []
+    def _fold_pods(
+        self, changes: Sequence[Change[Pod]], t_s: float
+    ) -> tuple[JobUpdates, list[Event]]:
+        sightings: list[JobSighting] = []
         gone: list[JobId] = []
         events: list[Event] = []
         for change in changes:
@@ -184,10 +186,10 @@ class Kubernetes:
         self._book.forget({JobId(f"pod:{uid}") for uid in self._pods})
         return _together(news, deleted), events
 
-    def _sighting(self, pod: Pod, t_s: float) -> Sighting:
+    def _sighting(self, pod: Pod, t_s: float) -> JobSighting:
         state = _PHASES.get(pod.phase, JobState.QUEUED)
         gpus = self._gpus(pod)
-        return Sighting(
+        return JobSighting(
             job=Job(
                 id=JobId(f"pod:{pod.uid}"),
                 tenant=TenantId(pod.namespace),
@@ -378,8 +380,10 @@ def _condition(node: KubeNode | None) -> str:
     return "leaving" if node.cordoned else "up"
 
 
-def _together(a: News, b: News) -> News:
-    return News(jobs=(*a.jobs, *b.jobs), spans=(*a.spans, *b.spans), events=(*a.events, *b.events))
+def _together(a: JobUpdates, b: JobUpdates) -> JobUpdates:
+    return JobUpdates(
+        jobs=(*a.jobs, *b.jobs), spans=(*a.spans, *b.spans), events=(*a.events, *b.events)
+    )
 
 
 def _name(node: KubeNode) -> str:

@@ -17,8 +17,8 @@ from steward.model.frame import ENTITY, T_S, Frame, empty_frame, job_entity, sha
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
 from steward.model.job import Job, JobShape, JobState, Tenant
 from steward.model.span import Span
-from steward.observe.job_book import JobBook, News, Sighting
-from steward.observe.joining import Owners, local_job, root_of
+from steward.observe.job_book import JobBook, JobSighting, JobUpdates
+from steward.observe.process_owners import ProcessOwners, local_job, root_of
 
 __all__ = ["GpuHolders", "Processes"]
 
@@ -67,14 +67,14 @@ class Processes:
         names: tuple[str, ...] = TRAINING,
         holders: GpuHolders | None = None,
         table: ProcessTable | None = None,
-        owners: Owners | None = None,
+        owners: ProcessOwners | None = None,
     ) -> None:
         self.node = NodeId(node or hostname())
         self.min_cpu_cores = min_cpu_cores
         self.names = names
         self._holders: GpuHolders = holders or _Driven()
         self._table = table or ProcessTable()
-        self._owners = owners or Owners(table=self._table)
+        self._owners = owners or ProcessOwners(table=self._table)
         self._book = JobBook(self.name)
         self._cpu_s: dict[tuple[int, float], float] = {}  # by process, at the last look
         self._looked_s: float | None = None
@@ -155,12 +155,12 @@ class Processes:
 
     # -- what is told of them ------------------------------------------------------------------
 
-    def _sighting(self, id_: JobId, group: _Group) -> Sighting:
+    def _sighting(self, id_: JobId, group: _Group) -> JobSighting:
         root = group.root
         user = self._user(root.pid)
         gpus = tuple(GpuId(f"{self.node}/gpu{index}") for index in sorted(group.gpus))
         command = self._table.command(root.pid)
-        return Sighting(
+        return JobSighting(
             job=Job(
                 id=id_,
                 tenant=TenantId(user),
@@ -177,7 +177,7 @@ class Processes:
             about={"user": user, "pid": str(root.pid), "command": " ".join(command)[:200]},
         )
 
-    def _ended(self, groups: Mapping[JobId, _Group], t_s: float) -> News:
+    def _ended(self, groups: Mapping[JobId, _Group], t_s: float) -> JobUpdates:
         gone = [id_ for id_ in self._book.going_on() if id_ not in groups]
         return self._book.end(t_s, gone, why=_END)
 

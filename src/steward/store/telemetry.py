@@ -62,7 +62,7 @@ class Telemetry:
         finally:
             if self._removed_s is None or not 0 <= now_s - self._removed_s < HOUR_S:
                 self._removed_s = now_s
-                self._tiers.remove_old(min(now_s, self.table.compactor.newest_s))
+                self._tiers.remove_old(min(now_s, self.table.compactor.trusted_s()))
 
     def read(
         self,

@@ -40,6 +40,7 @@ from steward.store.files.damage import (
 __all__ = [
     "DAY_S",
     "HOUR_S",
+    "NO_ROOM",
     "Partitions",
     "TableSchema",
     "cannot_write",
@@ -64,7 +65,7 @@ _COMPACTED = "compacted-"
 _REPLACES = "steward.replaces"
 _MADE_FROM = "steward.made_from"
 _ROW_GROUP_ROWS = 65_536
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DATE, _HOUR = re.compile(r"date=(\d{4}-\d\d-\d\d)"), re.compile(r"hour=([01]\d|2[0-3])")
 _DAY_0 = date(1970, 1, 1)
 
@@ -177,7 +178,7 @@ def write_frame(
 
 def cannot_write(folder: Path, fault: OSError) -> StewardError:
     """Say why a folder takes no more telemetry, and what to do."""
-    if fault.errno in _NO_ROOM:
+    if fault.errno in NO_ROOM:
         return StewardError(
             f"the disk is full ({fault.strerror}): nothing is lost so far, nothing more is kept",
             where=str(folder),

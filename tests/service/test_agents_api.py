@@ -21,10 +21,10 @@ from steward.model.job import Tenant
 from steward.model.span import Span
 from steward.observe.agent.parcel import pack_parcel, read_header, replace_header
 from steward.observe.intake import Intake, Roster
-from steward.service.access import Access
+from steward.service.access_middleware import AccessMiddleware
 from steward.service.api.agents import agent_routes
 from steward.service.app import create_api
-from steward.service.door import Door
+from steward.service.authentication import Authenticator
 from steward.service.failures import handle_failures
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.store.tokens import Role, Tokens
@@ -39,13 +39,13 @@ class Site:
         self, folder: Path, *, max_bytes: int = 2**20, per_minute: int = 600, upload: int = 2**20
     ) -> None:
         self.tokens = Tokens(folder / "tokens.json")
-        self.access = Access(self.tokens, required=True, cookie="steward_test")
+        self.access = Authenticator(self.tokens, required=True, cookie="steward_test")
         self.intake = Intake(folder / "intake", max_bytes=max_bytes)
         app = FastAPI()
         app.include_router(agent_routes(self.intake, Roster()), prefix="/api/v1")
         handle_failures(app)
         app.add_middleware(
-            Door,
+            AccessMiddleware,
             access=self.access,
             rate=RateLimit(per_minute),
             body=BodyLimit(65536),
@@ -269,7 +269,7 @@ def test_a_parcel_that_is_too_large_is_refused(tmp_path: Path) -> None:
 def test_the_whole_service_has_these_routes_where_there_is_an_intake(tmp_path: Path) -> None:
     house = build_house(tmp_path)
     with closing(house.loop), closing(Intake(tmp_path / "intake")) as intake:
-        app = create_api(house.board, house.access, house.lab, intake=intake)
+        app = create_api(house.live_state, house.access, house.lab, intake=intake)
         client = Client(app, "http://localhost:8787")
 
         assert client.post(PARCELS, content=parcel(1)).status_code == 200
@@ -280,7 +280,7 @@ def test_the_whole_service_has_these_routes_where_there_is_an_intake(tmp_path: P
 def test_prometheus_sees_how_agents_are(tmp_path: Path) -> None:
     house = build_house(tmp_path)
     with closing(house.loop), closing(Intake(tmp_path / "intake")) as intake:
-        app = create_api(house.board, house.access, house.lab, intake=intake)
+        app = create_api(house.live_state, house.access, house.lab, intake=intake)
         client = Client(app, "http://localhost:8787")
         before = client.get("/metrics").text
         for sequence, told in enumerate(({"offset_s": 0.25, "gaps": 2}, {"node": "n2"}), start=1):

@@ -49,8 +49,10 @@ class Room:
         self.house: House = build_house(folder, **service)
         self.intake = Intake(folder / "intake")
         self.intake.decoders.update(Decoders(max_series=max_series).by_kind)
-        app = create_api(self.house.board, self.house.access, self.house.lab, intake=self.intake)
-        host = self.house.board.settings.service.host
+        app = create_api(
+            self.house.live_state, self.house.access, self.house.lab, intake=self.intake
+        )
+        host = self.house.live_state.settings.service.host
         self.client = Client(app, f"http://{host}:8787")
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
@@ -161,7 +163,7 @@ def test_an_intake_that_is_full_asks_to_wait(room: Room) -> None:
     house = room.house
     full: Any = Full()
     client = Client(
-        create_api(house.board, house.access, house.lab, intake=full), "http://127.0.0.1:8787"
+        create_api(house.live_state, house.access, house.lab, intake=full), "http://127.0.0.1:8787"
     )
 
     write = client.post("/api/v1/write", content=recorded(1), headers=WRITE)

@@ -15,8 +15,8 @@ from steward.errors import StewardError, TemporaryError
 from steward.observe.agent.authorisation import ANY_NODE, check_authorised, check_times
 from steward.observe.agent.parcel import Parcel, ParcelHeader, read_header
 from steward.observe.intake import Intake, Roster, StreamPosition
-from steward.service.access import User
 from steward.service.api.replies import Number, Reply, failures
+from steward.service.authentication import User
 from steward.service.failures import RefusedError
 from steward.store.tokens import Role
 

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from steward.service.access import User
 from steward.service.api.replies import ErrorRecord, Number, Reply, failures
+from steward.service.authentication import User
 from steward.service.failures import RefusedError
 from steward.service.lab.comparison_request import check_names
 from steward.service.lab.runs import LabRun, LabRuns, LabState

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from steward.clients.otlp import LOGS_METHOD, METRICS_METHOD
 from steward.errors import StewardError, TemporaryError
 from steward.observe.receive import PushedBody
-from steward.service.access import Access
+from steward.service.authentication import Authenticator
 from steward.service.wire.pushed import PushReceiver, accept_pushed, check_may_send, otlp_reply
 
 __all__ = ["OtlpServer"]
@@ -26,7 +26,7 @@ class OtlpServer:
     def __init__(
         self,
         reception: PushReceiver,
-        access: Access,
+        access: Authenticator,
         *,
         host: str = "127.0.0.1",
         port: int = 4317,
@@ -68,7 +68,7 @@ class OtlpServer:
 
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
-    def __init__(self, reception: PushReceiver, access: Access) -> None:
+    def __init__(self, reception: PushReceiver, access: Authenticator) -> None:
         self._reception = reception
         self._access = access
 

@@ -12,10 +12,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from steward.observe.receive import PushedBody, PushedLines, PushedSamples, pack_body
-from steward.service.access import User
+from steward.service.authentication import User
 from steward.service.failures import RefusedError
 
-__all__ = ["PushReceiver", "PushResult", "accept_pushed", "check_may_send"]
+__all__ = ["PushReceiver", "PushResult", "accept_pushed", "check_may_send", "otlp_reply"]
 
 ANY_NODE = "*"
 

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from steward.clients.wire.remote_write import field
 from steward.errors import StewardError, TemporaryError
 from steward.observe.receive import PushedBody
-from steward.service.door import PUSHED
+from steward.service.access_middleware import PUSHED
 from steward.service.failures import RefusedError
 from steward.service.wire.pushed import (
     PushReceiver,

@@ -21,8 +21,9 @@ from report import bar, finish, progress, quick
 from steward.clock import ManualClock
 from steward.config.assemble import assemble
 from steward.config.settings import Settings
+from steward.model.actions import Preempt, Start
 from steward.model.cluster import GIB, Cluster, Gpu, GpuModel, Health, Node
-from steward.model.decision import Decision, Preempt, Receipt, Start
+from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability, Observation
 from steward.model.forecast import ForecastColumn
 from steward.model.identity import GpuId, JobId, NodeId, TenantId

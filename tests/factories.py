@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from steward.model.actions import CallBack, Lend, Preempt, Start
 from steward.model.cluster import GIB, Cluster, Gpu, GpuModel, Node
-from steward.model.decision import (
-    CallBack,
-    Decision,
-    Expectation,
-    Lend,
-    Preempt,
-    Receipt,
-    Start,
-)
+from steward.model.decision import Decision, Expectation, Receipt
 from steward.model.event import Observation
 from steward.model.finding import Evidence, Finding, Severity
 from steward.model.forecast import (
@@ -33,7 +26,7 @@ from steward.model.identity import DecisionId, FindingId, GpuId, JobId, NodeId, 
 from steward.model.job import Checkpointing, Job, JobShape, JobState, Tenant
 from steward.model.moment import Moment
 from steward.model.outcome import Interval, Outcome
-from steward.model.view import Loan, ClusterView
+from steward.model.view import ClusterView, Loan
 
 H200 = GpuModel(
     name="h200", generation="hopper", memory_bytes=141 * GIB, idle_watts=75.0, max_watts=700.0

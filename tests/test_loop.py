@@ -14,7 +14,8 @@ from patience import until
 from steward.clock import ManualClock
 from steward.errors import StewardError
 from steward.loop import Loop
-from steward.model.decision import Autonomy, CallBack, DecisionState, Lend
+from steward.model.actions import CallBack, Lend
+from steward.model.decision import Autonomy, DecisionState
 from steward.model.event import Availability, Observation
 from steward.model.finding import Finding, Pattern
 from steward.model.identity import DecisionId, GpuId

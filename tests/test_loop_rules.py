@@ -15,7 +15,8 @@ from steward.decide.rules.live import Rules
 from steward.decide.treating.treat import Treat
 from steward.inspection.series.measuring import RecordedMeter
 from steward.loop import Loop
-from steward.model.decision import Autonomy, DecisionState, Preempt, Start, Tell
+from steward.model.actions import Preempt, Start, Tell
+from steward.model.decision import Autonomy, DecisionState
 from steward.model.event import LogLine, Observation
 from steward.model.finding import Finding, Recurrence
 from steward.model.outcome import Story

@@ -19,7 +19,8 @@ from steward.learn.estimators.idle_spells import IdleSpells
 from steward.learn.estimators.quiet_phases import QuietPhases
 from steward.learn.patterns.idle_habits import IdleHabits
 from steward.loop import Loop, Stages
-from steward.model.decision import Autonomy, Decision, Lend, Receipt
+from steward.model.actions import Lend
+from steward.model.decision import Autonomy, Decision, Receipt
 from steward.model.event import Availability, Observation
 from steward.model.frame import job_entity, share_entity
 from steward.model.identity import GpuId, JobId

@@ -9,7 +9,8 @@ import pytest
 from factories import call_back, decision, job, node, outcome, receipt, view
 from steward.act.effects import MOST_OPEN, Effects
 from steward.act.guard import Guard, Limits
-from steward.model.decision import Autonomy, Decision, Drain, Ruling, Tell
+from steward.model.actions import Drain, Tell
+from steward.model.decision import Autonomy, Decision, Ruling
 from steward.model.identity import GpuId, JobId, NodeId
 from steward.model.outcome import Interval, Story
 from steward.model.treatment import Effect, Treatment

@@ -13,8 +13,9 @@ from steward.act.guard import Guard, Limits
 from steward.act.preconditions import broken_precondition
 from steward.cli.views.stories import what
 from steward.errors import PermanentError, TemporaryError
+from steward.model.actions import Preempt, Start
 from steward.model.cluster import Health
-from steward.model.decision import Autonomy, Decision, Preempt, Receipt, Ruling, Start, Verdict
+from steward.model.decision import Autonomy, Decision, Receipt, Ruling, Verdict
 from steward.model.event import Observation
 from steward.model.identity import GpuId, JobId
 from steward.model.job import Checkpointing, JobShape

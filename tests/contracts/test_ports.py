@@ -36,7 +36,7 @@ from steward.decide.treating import TREATING
 from steward.errors import PermanentError, TemporaryError
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
-from steward.model.decision import Drain, Tell
+from steward.model.actions import Drain, Tell
 from steward.model.forecast import About
 from steward.model.frame import check_frame
 from steward.model.identity import GpuId, NodeId

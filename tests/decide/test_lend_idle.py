@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from factories import believing, finding, job, node, view
 from steward.decide.scheduling.lend_idle import LendIdle
+from steward.model.actions import CallBack, Lend
 from steward.model.cluster import GIB, Health
-from steward.model.decision import CallBack, Decision, Lend
+from steward.model.decision import Decision
 from steward.model.finding import Severity
 from steward.model.forecast import REMAINING_S, About
 from steward.model.identity import FindingId
@@ -22,7 +23,9 @@ GPU, OTHER = "n1/gpu0", "n1/gpu1"
 TELL = Treatment(action="tell", advice="say it")
 
 
-def idle_holder(*waiting: Job, gpus: tuple[str, ...] = (GPU,), remaining_s: float = 1800.0) -> ClusterView:
+def idle_holder(
+    *waiting: Job, gpus: tuple[str, ...] = (GPU,), remaining_s: float = 1800.0
+) -> ClusterView:
     """Return a moment in which j1 has left its GPUs idle while others wait."""
     seen = view(node("n1", max(2, len(gpus))), jobs=[job("j1", on=gpus), *waiting])
     seen = believing(seen, idle_s=dict.fromkeys(gpus, 400.0), remaining_s=remaining_s)

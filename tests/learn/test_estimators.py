@@ -29,7 +29,9 @@ from steward.model.view import ClusterView
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
 
 
-def at(made: Moment, t_s: float, busy: dict[str, float], host: dict[str, float | None]) -> ClusterView:
+def at(
+    made: Moment, t_s: float, busy: dict[str, float], host: dict[str, float | None]
+) -> ClusterView:
     rows = {gpu: gpu_row(share) for gpu, share in busy.items()}
     made.fold(
         Observation(

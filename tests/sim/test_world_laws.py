@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from factories import decision
 from steward.errors import PermanentError
-from steward.model.decision import CallBack, Decision, Lend
+from steward.model.actions import CallBack, Lend
+from steward.model.decision import Decision
 from steward.model.identity import DecisionId
 from steward.model.moment import Moment
-from steward.model.view import Loan as SeenLoan
 from steward.model.view import ClusterView
+from steward.model.view import Loan as SeenLoan
 from steward.sim.cluster import BORROWER, NOBODY, OWNER
 from steward.sim.scenario import Scenario, demo
 from steward.sim.world import World

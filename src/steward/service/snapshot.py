@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from steward.model.cluster import Health
 from steward.model.identity import GpuId
-from steward.model.view import QUEUED, TenantColumns, ClusterView
+from steward.model.view import QUEUED, ClusterView, TenantColumns
 
 __all__ = [
     "GpuRow",

@@ -11,7 +11,8 @@ import threading
 from typing import assert_never
 
 from steward.errors import PermanentError, unknown_name
-from steward.model.decision import CallBack, Decision, Drain, Lend, Preempt, Receipt, Start, Tell
+from steward.model.actions import CallBack, Drain, Lend, Preempt, Start, Tell
+from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability, Observation
 from steward.model.identity import DecisionId, GpuId
 from steward.model.metrics import CANONICAL

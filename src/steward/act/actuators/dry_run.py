@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steward.model.decision import Action, Decision, Drain, Receipt, Tell
+from steward.model.actions import Action, Drain, Tell
+from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability
 
 __all__ = ["DryRun", "told"]

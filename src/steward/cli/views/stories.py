@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 from steward.cli.output import plain
 from steward.cli.words import ago, gpu_hours, moment, moment_ago
-from steward.model.decision import Action, CallBack, Drain, Lend, Preempt, Start, Tell
+from steward.model.actions import Action, CallBack, Drain, Lend, Preempt, Start, Tell
 from steward.model.finding import Finding
 from steward.model.outcome import Story
 from steward.store.journal import Journal

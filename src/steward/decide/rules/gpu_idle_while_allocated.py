@@ -41,7 +41,9 @@ class GpuIdleWhileAllocated:
             for owner, gpus in by_owner.items()
         )
 
-    def _finding(self, view: ClusterView, owner: int, rows: list[int], *, longest_s: float) -> Finding:
+    def _finding(
+        self, view: ClusterView, owner: int, rows: list[int], *, longest_s: float
+    ) -> Finding:
         since_s = view.t_s - longest_s
         job = view.job_id(owner)
         gpus = tuple(view.gpu_id(row) for row in rows)

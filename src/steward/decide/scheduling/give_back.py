@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steward.model.decision import CallBack, Decision, Expectation
+from steward.model.actions import CallBack
+from steward.model.decision import Decision, Expectation
 from steward.model.forecast import REMAINING_S, About
 from steward.model.identity import DecisionId, stable_id
-from steward.model.view import Loan, ClusterView
+from steward.model.view import ClusterView, Loan
 
 __all__ = ["GiveBack"]
 

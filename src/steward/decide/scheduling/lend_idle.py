@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.model.actions import CallBack, Lend
 from steward.model.cluster import Health
-from steward.model.decision import CallBack, Decision, Expectation, Lend
+from steward.model.decision import Decision, Expectation
 from steward.model.finding import Finding
 from steward.model.forecast import LOAN_YIELD, REMAINING_S, About, ForecastColumn
 from steward.model.identity import DecisionId, JobId, stable_id
@@ -102,7 +103,9 @@ class LendIdle:
             default=None,
         )
 
-    def _lend(self, view: ClusterView, job: int, pool: _Pool, remaining: ForecastColumn) -> Decision:
+    def _lend(
+        self, view: ClusterView, job: int, pool: _Pool, remaining: ForecastColumn
+    ) -> Decision:
         need = int(view.jobs.gpus[job])
         rows = pool.rows[:need]
         gpus = tuple(view.gpu_id(row) for row in rows)

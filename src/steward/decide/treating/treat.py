@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from steward.model.decision import (
-    Action,
-    CallBack,
-    Decision,
-    Drain,
-    Expectation,
-    Preempt,
-    Start,
-    Tell,
-)
+from steward.model.actions import Action, CallBack, Drain, Preempt, Start, Tell
+from steward.model.decision import Decision, Expectation
 from steward.model.finding import Finding
 from steward.model.frame import steps_of
 from steward.model.identity import DecisionId, TenantId, stable_id

@@ -10,7 +10,8 @@ from nicegui import ui
 from nicegui.element import Element
 
 from steward.errors import StewardError
-from steward.model.decision import CallBack, DecisionState
+from steward.model.actions import CallBack
+from steward.model.decision import DecisionState
 from steward.model.identity import DecisionId
 from steward.model.outcome import Story
 from steward.service.board import Picture, Say

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from steward.model.decision import (
-    Action,
-    CallBack,
-    DecisionState,
-    Drain,
-    Lend,
-    Preempt,
-    Start,
-    Tell,
-)
+from steward.model.actions import Action, CallBack, Drain, Lend, Preempt, Start, Tell
+from steward.model.decision import DecisionState
 from steward.model.finding import Finding, Severity
 from steward.model.outcome import HOUR_S, Interval
 from steward.service.snapshot import GpuState

@@ -12,7 +12,8 @@ from steward.decide.scheduling.live.scene import Scene, scene_of
 from steward.decide.scheduling.live.words import Words
 from steward.decide.scheduling.passes.door import Plan, Rule, blank_plan, look
 from steward.decide.scheduling.ranking import Ranking
-from steward.model.decision import Decision, Expectation, Preempt, Start
+from steward.model.actions import Preempt, Start
+from steward.model.decision import Decision, Expectation
 from steward.model.forecast import RUN_LEFT_S, About
 from steward.model.identity import DecisionId, JobId, stable_id
 from steward.model.view import ClusterView

@@ -75,7 +75,9 @@ def _by_arrival(view: ClusterView) -> Ints:
     return order
 
 
-def _places(view: ClusterView, rows: Ints, *, usable: Bools, may_stop: Bools) -> tuple[Ints, Places]:
+def _places(
+    view: ClusterView, rows: Ints, *, usable: Bools, may_stop: Bools
+) -> tuple[Ints, Places]:
     """Return each GPU's place, and all places: one for each model on each node."""
     gpus = view.gpus
     models = max(len(view.models), 1)

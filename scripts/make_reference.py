@@ -35,8 +35,8 @@ from steward.service.api import PREFIX
 from steward.service.app import create_api
 from steward.service.board import Board
 from steward.store.rules import rule_schema
-from steward.store.rules.language.fields import SHAPES
-from steward.store.rules.language.fields import Field as RuleField
+from steward.store.rules.language.fields import MAPPINGS
+from steward.store.rules.language.fields import FieldSpec as RuleField
 from steward.store.tokens import Tokens
 
 Click = Any  # typer's own commands and options
@@ -251,7 +251,7 @@ def rules() -> Iterator[str]:
     yield "they mean together; [rule-schema.json](rule-schema.json) says the same to editors."
     yield "Durations are written `300ms`, `30s`, `1.5h`, `1m30s`. Text is taken as it stands: `502`"
     yield "and `yes` are text."
-    for shape in SHAPES.values():
+    for shape in MAPPINGS.values():
         yield from ("", f"## {shape.name}", "", f"At `{shape.path}`. {shape.doc}", "")
         rows = [
             (f"`{each.name}`", _rule_kind(each), _rule_default(each), each.doc)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent, indent
 
-from steward.model.rules import Clause, MetricTerm, Node, Rule
+from steward.model.rules import Clause, MetricTerm, Rule, RuleNode
 from steward.store.rules import Parsed, examine_text, parse_rules
 from steward.store.rules.checks import expanded
 
@@ -94,7 +94,7 @@ def file(rule: str, *, rule_id: str = "TEST-0001", terms: str = "", more: str = 
     return text + (f"terms:\n{indent(dedent(terms).strip(chr(10)), '  ')}\n" if terms else "")
 
 
-def root(rule: str, *, terms: str = "", lenient: bool = False) -> Node:
+def root(rule: str, *, terms: str = "", lenient: bool = False) -> RuleNode:
     """Return what a rule looks for; the text must be sound."""
     return one(file(rule, terms=terms), lenient=lenient).root
 
@@ -144,24 +144,27 @@ def _rule_holds(rule: Rule) -> None:
     _node_holds(rule.root)
 
 
-def _node_holds(node: Node) -> None:
+def _node_holds(node: RuleNode) -> None:
     events = expanded(node)
     assert events >= (2 if node.kind == "sequence" else 1)
     assert (node.window_ns > 0) == (events > 1)
     assert all(0 <= each.anchor < events for each in node.negations)
-    plain = [each for each in node.clauses if not isinstance(each.what, Node | MetricTerm)]
+    plain = [each for each in node.clauses if not isinstance(each.what, RuleNode | MetricTerm)]
     assert len(plain) == (len(node.clauses) if node.source else 0)
     for part in (*node.clauses, *node.negations):
-        if isinstance(part.what, Node):
+        if isinstance(part.what, RuleNode):
             _node_holds(part.what)
 
 
-def _blamed(node: Node) -> list[Node | Clause]:
+def _blamed(node: RuleNode) -> list[RuleNode | Clause]:
     if node.is_leaf:
         return [node] if node.origin else []
-    inside = [each for each in node.clauses if isinstance(each.what, Node)]
+    inside = [each for each in node.clauses if isinstance(each.what, RuleNode)]
     found = [
-        each for clause in inside if isinstance(clause.what, Node) for each in _blamed(clause.what)
+        each
+        for clause in inside
+        if isinstance(clause.what, RuleNode)
+        for each in _blamed(clause.what)
     ]
     return found + [
         each for each in node.clauses if isinstance(each.what, MetricTerm) and each.what.origin

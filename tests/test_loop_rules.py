@@ -13,14 +13,14 @@ from steward.act.guard import Guard, Limits
 from steward.clock import ManualClock
 from steward.decide.rules.live import Rules
 from steward.decide.treating.treat import Treat
-from steward.inspection.series.measuring import RecordedMeter
+from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.loop import Loop
 from steward.model.actions import Preempt, Start, Tell
 from steward.model.decision import Autonomy, DecisionState
 from steward.model.event import LogLine, Observation
 from steward.model.finding import Finding, Recurrence
 from steward.model.outcome import Story
-from steward.model.rules import Clause, MetricTerm, Node, Rule, Term
+from steward.model.rules import Clause, MetricTerm, Rule, RuleNode, Term
 from steward.model.treatment import Effect, Treatment
 from steward.store.opinions import say
 from tiny_world import TinyWorld, tiny_loop, turn_until
@@ -32,13 +32,13 @@ TELL = Treatment(action="tell", advice="use it", effect=BUSY, check_after_s=300.
 
 def idle_rule(treatment: Treatment | None = TELL, *, for_s: float = 60.0) -> Rule:
     term = MetricTerm(expr='gpu_busy_share{job_id!=""} < 0.3', for_s=for_s)
-    root = Node(kind="set", clauses=(Clause(what=term),))
+    root = RuleNode(kind="set", clauses=(Clause(what=term),))
     return Rule(id="R-IDLE", key="k", hash="h", root=root, title="idle", treatment=treatment)
 
 
 def line_rule() -> Rule:
     clause = Clause(what=Term(kind="value", text="fell off"))
-    root = Node(kind="set", clauses=(clause,), source="cre.log.kernel")
+    root = RuleNode(kind="set", clauses=(clause,), source="cre.log.kernel")
     return Rule(id="R-LOST", key="k", hash="h", root=root, title="lost")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from steward.model.rules import Clause, Node, Rule, Term
+from steward.model.rules import Clause, Rule, RuleNode, Term
 from steward.store.rules import parse_rules, read_rules
 
 __all__ = ["MANY", "corpus", "log_rules", "metric_rules", "terms_of"]
@@ -40,11 +40,11 @@ def terms_of(rules: Sequence[Rule]) -> Iterator[Term]:
         yield from _terms(rule.root)
 
 
-def _terms(node: Node) -> Iterator[Term]:
+def _terms(node: RuleNode) -> Iterator[Term]:
     for what in (*(each.what for each in node.clauses), *(each.what for each in node.negations)):
         if isinstance(what, Term):
             yield what
-        elif isinstance(what, Node):
+        elif isinstance(what, RuleNode):
             yield from _terms(what)
 
 

@@ -22,7 +22,7 @@ import polars as pl
 from rules.made_rules import log_rules, metric_rules, terms_of
 from steward.decide.rules.engine import Engine
 from steward.decide.rules.terms import Prefilter, compile_term
-from steward.inspection.feeding import LogFeed, feed, useful_threads
+from steward.inspection.feeds import LogFeed, feed, useful_threads
 from steward.model.rules import LogBlock, Mode, Stream
 from steward.observe.logs import Following, follow, read_blocks
 from steward.store.rules import parse_rules

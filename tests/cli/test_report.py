@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from factories import finding, outcome
 from steward.cli.views.chart import chart, ticks
-from steward.service.ledger import Point
 from steward.store.journal import open_journal
+from steward.store.journal_summary import CurvePoint
 from told import T_S, steward, told
 
 
@@ -166,7 +166,7 @@ FIGURES = st.floats(-1e6, 1e6)
 @given(
     points=st.lists(
         st.builds(
-            lambda t_s, mid, half: Point(t_s=t_s, low=mid - half, mid=mid, high=mid + half),
+            lambda t_s, mid, half: CurvePoint(t_s=t_s, low=mid - half, mid=mid, high=mid + half),
             st.floats(0, 4e9),
             FIGURES,
             st.floats(0, 1e5),
@@ -175,7 +175,7 @@ FIGURES = st.floats(-1e6, 1e6)
         max_size=20,
     )
 )
-def test_whatever_is_drawn_stays_inside_of_the_picture(points: list[Point]) -> None:
+def test_whatever_is_drawn_stays_inside_of_the_picture(points: list[CurvePoint]) -> None:
     points.sort(key=lambda each: each.t_s)
 
     drawn = chart(points, title="x")

@@ -158,13 +158,13 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://10.0.0.1:8787", "http://steward.example"])
-def test_a_token_does_not_go_over_the_network_in_the_clear(url: str, token_file: Path) -> None:
-    with pytest.raises(StewardError, match="in the clear") as fault:
-        StewardServer(url, token_file=token_file)
-
-    assert "https://" in fault.value.hint
-    StewardServer(url, token_file=token_file, plain_token=True).close()
-    StewardServer(url).close()
+def test_an_agent_sends_nothing_over_the_network_in_the_clear(url: str, token_file: Path) -> None:
+    for token in (token_file, None):
+        with pytest.raises(StewardError, match="plain HTTP to another machine") as fault:
+            StewardServer(url, token_file=token)
+        assert "https://" in fault.value.hint
+        assert "plain_http = true" in fault.value.hint
+    StewardServer(url, token_file=token_file, plain_http=True).close()
 
 
 @pytest.mark.parametrize("url", ["http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"])

@@ -60,7 +60,7 @@ def test_a_receiver_becomes_a_target_with_its_secrets(tmp_path: Path) -> None:
     text = f"""
         [forward."Site A"]
         format = "otlp-grpc"
-        url = "http://x:1"
+        url = "https://x:1"
         token_file = "{tmp_path / "token"}"
         lines = true
     """
@@ -78,11 +78,11 @@ def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None
     (tmp_path / "empty").touch()
     text = f"""
         [forward.a]
-        url = "http://x:1"
+        url = "https://x:1"
         token_file = "{tmp_path / "none"}"
         ca_file = "{tmp_path / "ca"}"
         [forward.b]
-        url = "http://x:1"
+        url = "https://x:1"
         user = "me"
         password_file = "{tmp_path / "empty"}"
     """
@@ -135,6 +135,6 @@ def test_the_doctor_says_which_receivers_answer(tmp_path: Path) -> None:
 
 
 def test_the_doctor_names_a_secret_that_is_not_there(tmp_path: Path) -> None:
-    found = receivers(tmp_path, '[forward.a]\nurl = "http://x:1"\ntoken_file = "/none"\n')
+    found = receivers(tmp_path, '[forward.a]\nurl = "https://x:1"\ntoken_file = "/none"\n')
 
     assert "forward.a.token_file: /none cannot be read" in found["forward"].reason

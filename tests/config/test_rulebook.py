@@ -9,7 +9,7 @@ from steward.config.rulebook import endpoint_of, read_standings, rule_files, run
 from steward.config.settings import RulesSettings
 from steward.errors import StewardError
 from steward.model.rules import RuleStanding, RuleState
-from steward.store.packages.places import CURRENT, MANIFEST, packages_folder
+from steward.store.packages.locations import CURRENT, MANIFEST, packages_folder
 
 GOOD = "set:\n  event: {source: cre.log.kernel}\n  match: [oops]\n"
 BAD_PATTERN = "set:\n  event: {source: cre.log.kernel}\n  match: [{regex: '(a'}]\n"
@@ -104,7 +104,7 @@ def test_rules_that_come_with_steward_run_unless_rules_are_off(tmp_path: Path) -
     assert read_standings(RulesSettings(on=False), tmp_path) == ()
 
 
-@pytest.mark.parametrize("mode", ["strict", "compat"])
+@pytest.mark.parametrize("mode", ["strict", "preq"])
 def test_the_mode_is_one_of_two(mode: str) -> None:
     assert RulesSettings.model_validate({"mode": mode}).mode.value == mode
 
@@ -116,23 +116,23 @@ def test_what_only_a_prometheus_understands_runs_where_there_is_one(tmp_path: Pa
     written(tmp_path, "HOLT-0001", BEYOND)
 
     alone = standings(tmp_path)["HOLT-0001"]
-    beside = standings(tmp_path, prometheus="http://p:9090")["HOLT-0001"]
+    beside = standings(tmp_path, prometheus="https://p:9090")["HOLT-0001"]
 
     assert (alone.state, beside.state) == (RuleState.FAULTY, RuleState.ON)
 
 
 def test_the_prometheus_that_is_asked_has_its_token_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("geheim\n")
-    given = {"prometheus": "http://p:9090", "prometheus_token_file": str(tmp_path / "token")}
+    given = {"prometheus": "https://p:9090", "prometheus_token_file": str(tmp_path / "token")}
 
     endpoint = endpoint_of(RulesSettings.model_validate(given))
 
-    assert (endpoint.url, endpoint.token) == ("http://p:9090", "geheim")
+    assert (endpoint.url, endpoint.token) == ("https://p:9090", "geheim")
 
 
 def test_all_files_for_it_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
     given = {
-        "prometheus": "http://p:9090",
+        "prometheus": "https://p:9090",
         "prometheus_token_file": str(tmp_path / "none"),
         "prometheus_ca_file": str(tmp_path / "ca"),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from decide.rules.reference import FAR, Compat, Fired, Forbidden, Line, Wanted, strict
+from decide.rules.reference import FAR, Fired, Forbidden, Line, Preq, Wanted, strict
 from decide.rules.tiny_rules import block_of, node_of, rule_of
 from steward.decide.rules.engine import Engine
 from steward.model.rules import Mode
@@ -29,13 +29,13 @@ class Choices:
 def one_case(data: bytes) -> None:
     """Run random rules over a random stream in random blocks."""
     choose = Choices(data)
-    mode = Mode.STRICT if choose.below(2) else Mode.COMPAT
+    mode = Mode.STRICT if choose.below(2) else Mode.PREQ
     wanted = [_rule(choose) for _ in range(1 + choose.below(4))]
     cuts = [1 + choose.below(24) for _ in range(choose.below(4))]
     lines = _stream(choose, mode)
     found = _by_engine(wanted, lines, mode, cuts)
     for one, mine in zip(wanted, found, strict=True):
-        expected = strict(one, lines) if mode is Mode.STRICT else Compat(one).run(lines)
+        expected = strict(one, lines) if mode is Mode.STRICT else Preq(one).run(lines)
         if mine != expected:
             raise AssertionError(f"{mode.value} {one} over {lines}: {mine} is not {expected}")
 
@@ -58,7 +58,7 @@ def _rule(choose: Choices) -> Wanted:
 
 
 def _stream(choose: Choices, mode: Mode) -> list[Line]:
-    late = 3 if mode is Mode.COMPAT else 0  # the slow matcher of `strict` knows no late lines
+    late = 3 if mode is Mode.PREQ else 0  # the slow matcher of `strict` knows no late lines
     t, lines = 10, []
     for number in range(choose.below(24 if late else 12)):
         t += choose.below(5 + late) - late

@@ -53,7 +53,7 @@ PIECES = (
 def one_case(data: bytes) -> None:
     """Read `data` after its first two bytes, which choose the mode and the size of pieces."""
     head, data = data[:2].ljust(2, b"\0"), data[2:]
-    mode = Mode.STRICT if head[0] & 1 else Mode.COMPAT
+    mode = Mode.STRICT if head[0] & 1 else Mode.PREQ
     reading = Reading(
         now_s=1.75e9,
         block_bytes=16 + 8 * head[1],
@@ -67,7 +67,7 @@ def one_case(data: bytes) -> None:
             read_blocks(io.BytesIO(data), mode=mode, stream=STREAM, tally=tally, reading=reading)
         )
     except StewardError:
-        return  # `compat` refuses what has no time
+        return  # `preq` refuses what has no time
     for block in blocks:
         check(block)
     if sum(map(len, blocks)) != tally.entries:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rule_texts import EVERYTHING, must_hold
 from steward.store.rules import examine_text
-from steward.store.rules.language.fields import SHAPES
+from steward.store.rules.language.fields import MAPPINGS
 
 SUFFIXES = (".yaml", ".yml")
 SEEDS = (EVERYTHING.encode(),)
 PIECES = (
-    *sorted({f"{name}: ".encode() for shape in SHAPES.values() for name in shape.fields}),
+    *sorted({f"{name}: ".encode() for shape in MAPPINGS.values() for name in shape.fields}),
     *(
         b"[",
         b"]",

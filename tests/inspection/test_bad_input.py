@@ -18,7 +18,7 @@ from decide.rules.tiny_rules import block_of, rule_of, term
 from steward.cli.app import app
 from steward.decide.rules.engine import Engine, Limits
 from steward.decide.rules.metric import compile_metric
-from steward.model.rules import Clause, Extract, MetricTerm, Node, Stream
+from steward.model.rules import Clause, Extract, MetricTerm, RuleNode, Stream
 
 NEEDLE = 'set: {event: {source: cre.log.x}, match: ["needle"]}'
 RULE = """
@@ -163,8 +163,10 @@ def entities(first: int, count: int) -> Sequence[tuple[int, str]]:
 def test_any_number_of_entities_is_bounded_and_counted() -> None:
     read = (Extract(name="id", kind="regex", text=r"id=(\d+)"),)
     both = tuple(Clause(what=term(letter), extracts=read) for letter in "AB")
-    joined = Node(kind="sequence", clauses=both, window_ns=10**12, source="s", correlations=("id",))
-    plain = Node(
+    joined = RuleNode(
+        kind="sequence", clauses=both, window_ns=10**12, source="s", correlations=("id",)
+    )
+    plain = RuleNode(
         kind="sequence",
         clauses=(Clause(what=term("A")), Clause(what=term("B"))),
         window_ns=10**12,
@@ -182,7 +184,7 @@ def test_any_number_of_entities_is_bounded_and_counted() -> None:
 
 
 def test_any_number_of_series_is_bounded_and_counted() -> None:
-    idle = Node(kind="set", clauses=(Clause(what=MetricTerm(expr="gpu_busy_share < 0.3")),))
+    idle = RuleNode(kind="set", clauses=(Clause(what=MetricTerm(expr="gpu_busy_share < 0.3")),))
     engine = Engine([rule_of(idle)], compile_metric=partial(compile_metric, most_series=1000))
 
     told = 0

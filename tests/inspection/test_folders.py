@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from steward.errors import StewardError
+from steward.inspection.example_tests import TestReport, judge
 from steward.inspection.folders import rule_folders
-from steward.inspection.testing import TestReport, judge
 from steward.model.rules import Mode
 
 LINE = "2025-06-01 00:00:01.000 boom\n"
@@ -119,7 +119,7 @@ def test_an_example_that_cannot_be_read_fails_its_rule_only(tmp_path: Path) -> N
     (tmp_path / "link" / "test.log").symlink_to("nowhere")
     written(tmp_path / "timeless", entry("TIMELESS-1"), log="boom\n")
 
-    report = report_of(tmp_path, Mode.COMPAT)
+    report = report_of(tmp_path, Mode.PREQ)
 
     assert report.hits["GOOD-1"] == 1
     assert sorted(whys(report)) == ["FOLDER-1", "LINK-1", "TIMELESS-1"]

@@ -9,10 +9,10 @@ from steward.model.finding import Severity
 from steward.model.rules import (
     Clause,
     LogBlock,
-    Node,
-    Place,
     Rule,
+    RuleNode,
     RuleSeverity,
+    SourceLocation,
     Stream,
     Term,
     Treatment,
@@ -22,22 +22,22 @@ A = Clause(what=Term(kind="value", text="a"))
 
 
 def rule(**more: object) -> Rule:
-    root = Node(kind="set", clauses=(A,), source="cre.log.a")
+    root = RuleNode(kind="set", clauses=(A,), source="cre.log.a")
     return Rule(id="CRE-1", key="k", hash="h", root=root, **more)  # type: ignore[arg-type]
 
 
 def test_a_place_says_file_line_and_column() -> None:
-    assert str(Place(file="rule.yaml", line=3, column=7)) == "rule.yaml:3:7"
-    assert str(Place(file="rule.yaml")) == "rule.yaml"
+    assert str(SourceLocation(file="rule.yaml", line=3, column=7)) == "rule.yaml:3:7"
+    assert str(SourceLocation(file="rule.yaml")) == "rule.yaml"
 
 
 def test_where_a_rule_is_written_does_not_make_it_another_rule() -> None:
-    assert rule(place=Place(file="a.yaml")) == rule(place=Place(file="b.yaml"))
+    assert rule(place=SourceLocation(file="a.yaml")) == rule(place=SourceLocation(file="b.yaml"))
 
 
 def test_a_node_with_nodes_inside_is_no_leaf() -> None:
     leaf = rule().root
-    above = Node(kind="sequence", clauses=(Clause(what=leaf), A), window_ns=1)
+    above = RuleNode(kind="sequence", clauses=(Clause(what=leaf), A), window_ns=1)
 
     assert leaf.is_leaf
     assert not above.is_leaf

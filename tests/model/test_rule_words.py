@@ -1,23 +1,25 @@
 from __future__ import annotations
 
-from steward.model.rules import Clause, MetricTerm, Negation, Node, Term
+from steward.model.rules import Clause, MetricTerm, Negation, RuleNode, Term
 from steward.model.rules.words import MOST_DEEP, waits_for
 
 S = 10**9
 
 
-def told(node: Node) -> list[str]:
+def told(node: RuleNode) -> list[str]:
     return ["  " * deep + text for deep, text in waits_for(node)]
 
 
 def test_a_single_line_is_waited_for() -> None:
-    node = Node(kind="set", clauses=(Clause(what=Term(kind="value", text="oops")),), source="a.b")
+    node = RuleNode(
+        kind="set", clauses=(Clause(what=Term(kind="value", text="oops")),), source="a.b"
+    )
 
     assert told(node) == ["this, in a.b", "  a line with oops"]
 
 
 def test_nested_rules_say_order_window_joins_counts_and_what_denies_them() -> None:
-    leaf = Node(
+    leaf = RuleNode(
         kind="sequence",
         window_ns=90 * S,
         source="cre.log.kernel",
@@ -27,7 +29,7 @@ def test_nested_rules_say_order_window_joins_counts_and_what_denies_them() -> No
         ),
     )
     idle = MetricTerm(expr="gpu_busy_share\n < 0.3", for_s=300.0)
-    root = Node(
+    root = RuleNode(
         kind="set",
         window_ns=3600 * S,
         correlations=("gpu", "host"),
@@ -56,8 +58,8 @@ def test_nested_rules_say_order_window_joins_counts_and_what_denies_them() -> No
 
 
 def test_words_end_where_rules_would_be_refused() -> None:
-    node = Node(kind="set", clauses=(Clause(what=Term(kind="value", text="x")),))
+    node = RuleNode(kind="set", clauses=(Clause(what=Term(kind="value", text="x")),))
     for _ in range(100):
-        node = Node(kind="set", clauses=(Clause(what=node),))
+        node = RuleNode(kind="set", clauses=(Clause(what=node),))
 
     assert max(deep for deep, _ in waits_for(node)) == MOST_DEEP

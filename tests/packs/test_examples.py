@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from steward.inspection.example_tests import judge
 from steward.inspection.folders import rule_folders
-from steward.inspection.testing import judge
 from steward.model.rules import Mode
 
 PACKS = Path(__file__).parents[2] / "rules"

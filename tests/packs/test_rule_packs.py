@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from steward.decide.rules.terms import compile_extract, compile_term
-from steward.model.rules import MetricTerm, Node, Rule, Term
+from steward.model.rules import MetricTerm, Rule, RuleNode, Term
 from steward.store.rules import examine_rules
 
 PACKS = Path(__file__).parents[2] / "rules"
@@ -24,14 +24,14 @@ def rules() -> tuple[Rule, ...]:
     return parsed.rules
 
 
-def parts_of(node: Node) -> list[Term | MetricTerm | Node]:
+def parts_of(node: RuleNode) -> list[Term | MetricTerm | RuleNode]:
     return [each.what for each in node.clauses] + [each.what for each in node.negations]
 
 
-def nodes_of(node: Node) -> Iterator[Node]:
+def nodes_of(node: RuleNode) -> Iterator[RuleNode]:
     yield node
     for part in parts_of(node):
-        if isinstance(part, Node):
+        if isinstance(part, RuleNode):
             yield from nodes_of(part)
 
 

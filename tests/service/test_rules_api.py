@@ -10,18 +10,18 @@ from steward.model.finding import Opinion, Quote, Recurrence
 from steward.model.identity import FindingId
 from steward.model.rules import (
     Clause,
-    Node,
-    Place,
     Rule,
+    RuleNode,
     RuleSeverity,
     RuleStanding,
     RuleState,
+    SourceLocation,
     Term,
 )
 from steward.model.treatment import Treatment
 from steward.store.tokens import Role
 
-ROOT = Node(kind="set", clauses=(Clause(what=Term(kind="value", text="oops")),), source="a.b")
+ROOT = RuleNode(kind="set", clauses=(Clause(what=Term(kind="value", text="oops")),), source="a.b")
 RULE = Rule(
     id="R-0001",
     key="k",
@@ -32,7 +32,7 @@ RULE = Rule(
     cause="a cause",
     mitigation="do this",
     treatment=Treatment(action="tell", advice="say so"),
-    place=Place(file="rules/mine/r/rule.yaml", line=2),
+    place=SourceLocation(file="rules/mine/r/rule.yaml", line=2),
 )
 STANDINGS = (
     RuleStanding(id="R-0001", state=RuleState.ON, rule=RULE, pack="mine", place=RULE.place),

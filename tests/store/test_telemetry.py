@@ -334,6 +334,8 @@ def test_a_file_that_may_not_be_read_is_not_called_broken(tmp_path: Path, unwrit
         telemetry.flush()
         file = files(tmp_path)[0]
         file.chmod(0o000)
+        for folder in (file.parent, file.parent.parent, tmp_path / "telemetry"):
+            folder.chmod(0o755)
 
     with pytest.raises(StewardError, match="cannot be read: Permission denied"):
         everything(telemetry)

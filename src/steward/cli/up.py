@@ -286,11 +286,11 @@ def _keep_apart(plan: _Plan) -> None:
 
 def _saved_before(loop: Loop, settings: Settings) -> float:
     """Return the GPU-hours of earlier runs: a new simulated world does not know of them."""
-    from steward.service.ledger import Ledger
+    from steward.store.journal_summary import JournalSummary
 
-    ledger = Ledger(loop.journal, settings.savings.assumptions)
-    ledger.catch_up()
-    return ledger.savings.gpu_hours.mid
+    summary = JournalSummary(loop.journal, settings.savings.assumptions)
+    summary.catch_up()
+    return summary.savings.gpu_hours.mid
 
 
 def _assembled(plan: _Plan) -> tuple[World | None, Loop]:

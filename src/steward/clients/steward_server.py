@@ -1,7 +1,7 @@
 """Speaks to a steward on another machine, as its agent: one request per parcel.
 
-A token is a secret: it goes over TLS, or to this machine itself, unless somebody says otherwise.
-The environment's proxies are not used; where an agent sends is written in its configuration.
+`transport_rule` decides whether plain HTTP will do. The environment's proxies are not used; where
+an agent sends is written in its configuration.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 
+from steward.clients.transport_rule import check_transport
 from steward.errors import StewardError, TemporaryError
 
 __all__ = ["Answer", "StewardServer", "read_token"]
@@ -51,10 +51,11 @@ class StewardServer:
         *,
         token_file: Path | None = None,
         ca_file: Path | None = None,
-        plain_token: bool = False,
+        plain_http: bool = False,
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        self.url = _checked(url, secret=token_file is not None and not plain_token)
+        self.url = _checked(url)
+        check_transport(url, plain_http=plain_http)
         self._token_file = token_file
         self._token = read_token(token_file) if token_file else ""
         self._now_s = now_s
@@ -111,7 +112,7 @@ def read_token(file: Path) -> str:
     return token
 
 
-def _checked(url: str, *, secret: bool) -> str:
+def _checked(url: str) -> str:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -123,22 +124,7 @@ def _checked(url: str, *, secret: bool) -> str:
             where="server",
             hint="write https://HOST:PORT, and the token into a file",
         )
-    if secret and parts.scheme == "http" and not _is_this_machine(host):
-        raise StewardError(
-            "the token would go over the network in the clear",
-            where=url,
-            hint="use https:// (service.tls_certificate on the server), or say plain_token = true",
-        )
     return url.rstrip("/")
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _trust(ca_file: Path | None) -> ssl.SSLContext | bool:

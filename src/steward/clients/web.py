@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steward import __version__
+from steward.clients.transport_rule import check_transport
 from steward.errors import PermanentError, StewardError, TemporaryError
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a server is and how it knows us. `ca` is a file with the authority that signed it."""
+    """The address of a server and our credentials. `ca` is a file with the authority it trusts.
+
+    Raises for plain HTTP to another machine unless `plain_http` allows it: see `transport_rule`.
+    """
 
     url: str
     token: str = ""
@@ -30,11 +34,13 @@ class Endpoint:
     password: str = ""
     ca: str = ""
     timeout_s: float = 10.0
+    plain_http: bool = False
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             problem = f"'{self.url}' is not an address"
-            raise StewardError(problem, hint="write http://HOST:PORT or https://HOST:PORT")
+            raise StewardError(problem, hint="write https://HOST:PORT or http://HOST:PORT")
+        check_transport(self.url, plain_http=self.plain_http)
 
 
 def open_client(endpoint: Endpoint, *, owner: object) -> httpx.Client:

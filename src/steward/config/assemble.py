@@ -21,8 +21,8 @@ from steward.decide.rules import DETECTORS
 from steward.decide.rules.live import Rules
 from steward.decide.rules.metric import compile_metric
 from steward.errors import StewardError
-from steward.inspection.series.beside import MOST_SERIES, metrics_beside
-from steward.inspection.series.measuring import RecordedMeter
+from steward.inspection.series.prometheus_fallback import MOST_SERIES, metrics_beside
+from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
 from steward.loop import Loop, Stages

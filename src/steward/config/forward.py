@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steward.clients.transport_rule import PLAIN_HTTP_HINT, needs_plain_http
 from steward.config.mistakes import Wrong, dotted
 from steward.config.settings import ForwardFormat, ForwardSettings, Settings
 from steward.errors import StewardError, did_you_mean
@@ -28,7 +29,9 @@ def wrong_receivers(settings: Settings) -> Iterator[Wrong]:
 
 def _wrong(each: ForwardSettings) -> Iterator[tuple[str, str, str]]:
     if not each.url:
-        yield "url", "is not set", "write where the receiver is: http://HOST:PORT"
+        yield "url", "is not set", "write where the receiver is: https://HOST:PORT"
+    if needs_plain_http(each.url) and not each.plain_http:
+        yield "url", "is plain HTTP to another machine", PLAIN_HTTP_HINT
     if each.lines and each.format is ForwardFormat.REMOTE_WRITE:
         yield "lines", "is true, but remote write knows no lines", "use otlp-http or otlp-grpc"
     if each.token_file and each.user:
@@ -62,6 +65,7 @@ def targets_of(settings: Settings) -> tuple[Target, ...]:
                 user=each.user,
                 password=secret_in(f"forward.{name}.password_file", each.password_file, faults),
                 ca=file_there(f"forward.{name}.ca_file", each.ca_file, faults),
+                plain_http=each.plain_http,
             ),
             metrics=each.metrics,
             lines=each.lines,

@@ -12,7 +12,7 @@ from steward.config.forward import file_there, secret_in
 from steward.config.settings import RulesSettings
 from steward.decide.rules.compiling import check
 from steward.errors import StewardError, did_you_mean
-from steward.model.rules import Place, Rule, RuleStanding, RuleState
+from steward.model.rules import Rule, RuleStanding, RuleState, SourceLocation
 from steward.store.packages import installed_packages, packages_folder, shipped
 from steward.store.rules import SUFFIXES, RuleFault, examine_rules
 
@@ -61,6 +61,7 @@ def endpoint_of(settings: RulesSettings) -> Endpoint:
         url=settings.prometheus,
         token=secret_in("rules.prometheus_token_file", settings.prometheus_token_file, faults),
         ca=file_there("rules.prometheus_ca_file", settings.prometheus_ca_file, faults),
+        plain_http=settings.prometheus_plain_http,
     )
     if faults:
         hint = "name files that the user who runs steward may read"
@@ -74,7 +75,7 @@ def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
         return [each.folder for each in installed_packages(folder)], []
     except StewardError as fault:
         why = f"{fault.problem} ({fault.hint})" if fault.hint else fault.problem
-        place = Place(file=fault.where)
+        place = SourceLocation(file=fault.where)
         return [], [RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)]
 
 
@@ -132,12 +133,12 @@ def _named(file: Path) -> str:
     return file.parent.name if file.suffix in SUFFIXES else file.name
 
 
-def _said(place: Place, problem: str, hint: str) -> str:
+def _said(place: SourceLocation, problem: str, hint: str) -> str:
     where = f"line {place.line}: " if place.line else ""
     return f"{where}{problem}" + (f" ({hint})" if hint else "")
 
 
-def _pack(place: Place) -> str:
+def _pack(place: SourceLocation) -> str:
     """Return the folder above the rule's own: packs have one folder per rule."""
     folder = Path(place.file).parent
     return folder.parent.name if Path(place.file).name == "rule.yaml" else folder.name

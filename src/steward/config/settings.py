@@ -209,7 +209,7 @@ class RulesSettings(_Section):
     mode: Mode = Field(
         Mode.STRICT,
         strict=False,
-        description="`strict` as rules are meant, or `compat` as preq runs them",
+        description="`strict` as rules are meant, or `preq` as preq runs them",
     )
     disabled: tuple[Name, ...] = Field(
         (), strict=False, description="ids of rules that do not run, as `STW-GPU-0022`"
@@ -222,13 +222,16 @@ class RulesSettings(_Section):
     prometheus: Annotated[str, AfterValidator(_no_or_receiver_url)] = Field(
         "",
         description="a Prometheus that metric terms ask about nodes of which nothing is seen here, "
-        "as `http://HOST:9090`; empty means none",
+        "as `https://HOST:9090`; empty means none",
     )
     prometheus_token_file: str = Field(
         "", description="a file that holds a token for it and nothing else"
     )
     prometheus_ca_file: str = Field(
         "", description="certificates to trust, in PEM form; empty means the usual authorities"
+    )
+    prometheus_plain_http: bool = Field(
+        default=False, description="allow plain HTTP to a Prometheus on another machine"
     )
 
 
@@ -354,8 +357,9 @@ class AgentSettings(_Section):
     ca_file: str = Field(
         "", description="certificates to trust, in PEM form; empty means the usual authorities"
     )
-    plain_token: bool = Field(
-        default=False, description="allow the token to go over the network without TLS"
+    plain_http: bool = Field(
+        default=False,
+        description="allow plain HTTP to another machine: anybody in between can read it",
     )
     node: str = Field("", description="what this machine is called; empty means its host name")
     collectors: Plugs = Field(
@@ -390,14 +394,17 @@ class ForwardSettings(_Section):
     url: Annotated[str, AfterValidator(_receiver_url)] = Field(
         "",
         description="where it is: for remote write the whole address, as "
-        "`http://HOST:9090/api/v1/write`; for OTLP `http://HOST:4318` or, by gRPC, "
-        "`http://HOST:4317`",
+        "`https://HOST:9090/api/v1/write`; for OTLP `https://HOST:4318` or, by gRPC, "
+        "`https://HOST:4317`",
     )
     token_file: str = Field("", description="a file that holds a token and nothing else")
     user: str = Field("", description="a name, for receivers that want one with a password")
     password_file: str = Field("", description="a file that holds that password and nothing else")
     ca_file: str = Field(
         "", description="certificates to trust, in PEM form; empty means the usual authorities"
+    )
+    plain_http: bool = Field(
+        default=False, description="allow plain HTTP to a receiver on another machine"
     )
     metrics: tuple[str, ...] = Field(
         (), strict=False, description="what to send, as `gpu.*`; empty means all metrics"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from steward.decide.rules.compiling import check
 from steward.errors import StewardError
-from steward.inspection.feeding import LogFeed, TelemetryFeed
-from steward.model.rules import Node, Rule, Stream
+from steward.inspection.feeds import LogFeed, TelemetryFeed
+from steward.model.rules import Rule, RuleNode, Stream
 from steward.store.rules import RuleFault, examine_rules
 
 __all__ = ["Collection", "Example", "RuleFolder", "examples_beside", "rule_folders", "sources_of"]
@@ -161,9 +161,9 @@ def _tried(place: Path, read: Sequence[_Read]) -> RuleFolder | tuple[str, str] |
     return RuleFolder(rule=rules[0], folder=place, firing=firing, silent=silent)
 
 
-def sources_of(node: Node) -> tuple[str, ...]:
+def sources_of(node: RuleNode) -> tuple[str, ...]:
     """Return the sources of logs that a rule names, each once."""
-    below = [sources_of(each.what) for each in node.clauses if isinstance(each.what, Node)]
+    below = [sources_of(each.what) for each in node.clauses if isinstance(each.what, RuleNode)]
     named = [node.source, *(name for names in below for name in names)]
     return tuple(dict.fromkeys(name for name in named if name))
 

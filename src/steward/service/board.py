@@ -14,6 +14,7 @@ from typing import Literal
 
 from steward.config.settings import Settings
 from steward.errors import StewardError
+from steward.learn.rules import RuleBook
 from steward.loop import Loop, LoopStatus
 from steward.model.decision import Choice, DecisionState
 from steward.model.finding import Finding, Opinion, Pattern
@@ -23,13 +24,13 @@ from steward.model.outcome import Savings, Story
 from steward.observe.intake import Roster
 from steward.service.access import User
 from steward.service.failures import RefusedError
-from steward.service.ledger import Curve, Ledger, Point, Told
 from steward.service.observed import Newest
 from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
 from steward.service.snapshot import GpuState, Snapshot, snapshot_of
 from steward.service.sparks import Sparks, samples_around
 from steward.store.choices import choose, possible
 from steward.store.explain import Explanation, FindingStory, explain, story_of_finding
+from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary, TrackedStory
 from steward.store.opinions import OpinionWord, say
 
 __all__ = ["Board", "Picture", "Say", "Use"]
@@ -58,12 +59,12 @@ class Picture:
     patterns: tuple[Pattern, ...]
     findings: tuple[Finding, ...]  # newest first
     open_findings: frozenset[FindingId]  # those that hold at this moment
-    stories: tuple[Told, ...]  # newest first
+    stories: tuple[TrackedStory, ...]  # newest first
     states: Mapping[DecisionState, int]
     savings: Savings
-    curve: tuple[Point, ...]
+    curve: tuple[CurvePoint, ...]
     truth: float | None  # the simulator's own GPU-hours
-    truth_curve: tuple[Point, ...]
+    truth_curve: tuple[CurvePoint, ...]
     history: tuple[Use, ...]  # oldest first
     rules: tuple[RuleRow, ...] = ()
     changed_rules: tuple[str, ...] = ()  # files that are not as they were when steward began
@@ -91,10 +92,13 @@ class Board:
         self.roster = Roster()
         self.newest = Newest(loop, stale_after_s=settings.observe.stale_after_s)
         self._truth = truth
-        self._truth_curve: Curve[Point] = Curve()
-        self._history: Curve[Use] = Curve(160)
+        self._truth_curve: DownsampledCurve[CurvePoint] = DownsampledCurve()
+        self._history: DownsampledCurve[Use] = DownsampledCurve(160)
         self._rule_files = RuleFiles(settings)
-        self._ledger = Ledger(loop.journal, settings.savings.assumptions)
+        self._rule_book = RuleBook()
+        self._summary = JournalSummary(
+            loop.journal, settings.savings.assumptions, on_value=self._rule_book.take
+        )
         self._lock = threading.Lock()
         self._turned_s = time.monotonic()
         self._faults = 0
@@ -103,7 +107,7 @@ class Board:
     def look(self) -> Picture:
         """Return the picture as of now; cheap when nothing happened since the last time."""
         with self._lock:
-            news = self._ledger.catch_up()
+            news = self._summary.catch_up()
             status = self.loop.status
             before = self.picture
             if status.turns != before.status.turns:
@@ -207,32 +211,32 @@ class Board:
         return reasons
 
     def _draw(self, status: LoopStatus, *, version: int) -> Picture:
-        view, ledger = self.loop.view, self._ledger
+        view, summary = self.loop.view, self._summary
         snapshot = snapshot_of(view)
         if snapshot.states:
             self._history.add(Use(t_s=view.t_s, states=snapshot.states))
-        savings = ledger.savings_with(self.loop.unsettled)
+        savings = summary.savings_with(self.loop.unsettled)
         if savings.outcomes:
-            ledger.note(view.t_s, savings)
+            summary.note(view.t_s, savings)
         truth = self._truth() if self._truth else None
         if truth is not None:
-            self._truth_curve.add(Point(t_s=view.t_s, low=truth, mid=truth, high=truth))
+            self._truth_curve.add(CurvePoint(t_s=view.t_s, low=truth, mid=truth, high=truth))
         return Picture(
             version=version,
             snapshot=snapshot,
             status=status,
             faults=self._faults,
             patterns=self.loop.patterns,
-            findings=tuple(ledger.findings()),
+            findings=tuple(summary.findings()),
             open_findings=frozenset(finding.id for finding in view.findings),
-            stories=tuple(ledger.stories()),
-            states=MappingProxyType(ledger.states),
+            stories=tuple(summary.stories()),
+            states=MappingProxyType(summary.states),
             savings=savings,
-            curve=ledger.curve.points,
+            curve=summary.curve.points,
             truth=truth,
             truth_curve=self._truth_curve.points,
             history=self._history.points,
-            rules=rule_rows(self.loop.rules, ledger.book.stats(view.t_s)),
+            rules=rule_rows(self.loop.rules, self._rule_book.stats(view.t_s)),
             changed_rules=self._rule_files.changed(),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import re2
 
-from steward.model.rules import Clause, Negation, Node, Rule, Term
+from steward.model.rules import Clause, Negation, Rule, RuleNode, Term
 
 __all__ = ["matched_spans"]
 
@@ -27,10 +27,10 @@ def matched_spans(rule: Rule | None, text: str) -> list[tuple[int, int]]:
     return merged
 
 
-def _terms(node: Node) -> Iterator[Term]:
+def _terms(node: RuleNode) -> Iterator[Term]:
     parts: tuple[Clause | Negation, ...] = (*node.clauses, *node.negations)
     for each in parts:
-        if isinstance(each.what, Node):
+        if isinstance(each.what, RuleNode):
             yield from _terms(each.what)
         elif isinstance(each.what, Term):
             yield each.what

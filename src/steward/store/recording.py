@@ -15,6 +15,7 @@ from pathlib import Path
 
 from steward.errors import StewardError
 from steward.model.event import Observation
+from steward.store.atomic import make_folder, write_atomic
 from steward.store.files.json_lines import JsonLines
 from steward.store.files.logs import Logs
 from steward.store.files.other import Other
@@ -45,7 +46,7 @@ class Recording:
         about: Mapping[str, object] | None = None,
     ) -> None:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as fault:
             raise cannot_write(folder, fault) from fault
         self.folder = folder
@@ -148,14 +149,10 @@ class Recording:
     def _write_about(self) -> None:
         if not self.about or self.about == self._known():
             return
-        tmp = self._about_file.with_name("recording.json.tmp")
+        text = json.dumps(self.about, indent=1, default=str) + "\n"
         try:
-            tmp.unlink(missing_ok=True)
-            tmp.write_text(json.dumps(self.about, indent=1, default=str) + "\n", encoding="utf-8")
-            tmp.replace(self._about_file)
+            write_atomic(self._about_file, text.encode())
         except OSError as fault:
-            with suppress(OSError):
-                tmp.unlink(missing_ok=True)
             raise cannot_write(self._about_file, fault) from fault
 
 

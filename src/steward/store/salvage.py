@@ -16,6 +16,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from steward.store.atomic import sync_folder
 from steward.store.pages import PAGE_BYTES, Cell, PageFile
 from steward.store.records import (
     APPLICATION_ID,
@@ -27,7 +28,6 @@ from steward.store.records import (
     Row,
     is_sound,
 )
-from steward.store.sync import sync_folder
 
 __all__ = ["repaired"]
 

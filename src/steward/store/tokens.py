@@ -8,7 +8,7 @@ import hmac
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from steward.clock import Clock, WallClock
 from steward.errors import StewardError, unknown_name
-from steward.store.sync import sync_folder
+from steward.store.atomic import make_folder, write_atomic
 
 __all__ = ["Role", "Token", "Tokens"]
 
@@ -132,7 +132,7 @@ class Tokens:
         """Hold the lock under which the file is read and written again."""
         lock = self._file.with_name(self._file.name + ".lock")
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._file.parent)
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as fault:
             raise self._refused(fault) from fault
@@ -143,19 +143,9 @@ class Tokens:
             os.close(handle)
 
     def _write(self, lines: tuple[_Line, ...]) -> None:
-        tmp = self._file.with_name(self._file.name + ".tmp")
         try:
-            tmp.unlink(missing_ok=True)
-            handle = os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(_LINES.dump_json(lines, indent=1))
-                file.flush()
-                os.fsync(handle)
-            tmp.rename(self._file)
-            sync_folder(self._file.parent)
+            write_atomic(self._file, _LINES.dump_json(lines, indent=1))
         except OSError as fault:
-            with suppress(OSError):
-                tmp.unlink(missing_ok=True)
             raise self._refused(fault) from fault
 
     def _refused(self, fault: OSError) -> StewardError:

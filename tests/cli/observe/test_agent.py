@@ -36,7 +36,7 @@ def start(*args: str, code: str = MAIN) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ([], "nobody has said where to send to"),
+        ([], "no server configured"),
         (["--server", "steward"], "no address of a server"),
         (["--server", NOBODY, "--every", "soon"], "not a length of time"),
         (["--server", NOBODY, "--every", "0"], "out of range"),
@@ -44,7 +44,7 @@ def start(*args: str, code: str = MAIN) -> subprocess.Popen[str]:
         (["--server", NOBODY, "--collectors", "hots"], "did you mean 'host'?"),
         (["--server", NOBODY, "--token-file", "/nowhere/token"], "token cannot be read"),
         (["--server", NOBODY, "--ca", "/nowhere/ca.pem"], "certificates cannot be used"),
-        (["--server", "http://far.example", "--token-file", "TOKEN"], "in the clear"),
+        (["--server", "http://far.example", "--token-file", "TOKEN"], "plain HTTP to another"),
     ],
 )
 def test_wrong_use_ends_with_words_and_2(tmp_path: Path, args: list[str], says: str) -> None:
@@ -66,7 +66,7 @@ def test_the_configuration_can_say_everything(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["observe", "agent", "--config", str(config)])
 
     assert result.exit_code == 2
-    assert "far.example: the token would go over the network in the clear" in result.output
+    assert "far.example: plain HTTP to another machine" in result.output
 
 
 def test_the_status_of_an_agent_that_never_ran_is_an_error(tmp_path: Path) -> None:

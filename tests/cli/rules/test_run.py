@@ -281,7 +281,7 @@ def test_lines_without_a_time_are_not_dated(tmp_path: Path) -> None:
     [
         (["--severity", "bad"], "there is no severity called 'bad'"),
         (["--format", "xml"], "there is no format called 'xml'"),
-        (["--compat", "--strict"], "exclude each other"),
+        (["--preq", "--strict"], "exclude each other"),
         (["--json", "--format", "html"], "exclude each other"),
         (["--follow", "--telemetry", "x.csv"], "--follow is for logs"),
         (["--prometheus", "localhost:9090"], "is not an address"),
@@ -333,7 +333,7 @@ def test_lines_that_came_late_are_told(tmp_path: Path) -> None:
     log.write_text("2026-03-02 10:00:00.000 a\n2026-03-02 09:00:00.000 b\n")
 
     assert not run(folder, log).err  # they were put in order
-    assert "1 entries are older" in run(folder, log, "--compat").err
+    assert "1 entries are older" in run(folder, log, "--preq").err
 
 
 def test_samples_that_cannot_be_used_are_told_with_their_place(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from steward.decide.rules.matching import Guard, Limits
 from steward.model.rules import Mode
 
 BOTH = pytest.mark.parametrize("mode", list(Mode), ids=lambda mode: mode.value)
-STRICT, COMPAT = Mode.STRICT, Mode.COMPAT
+STRICT, COMPAT = Mode.STRICT, Mode.PREQ
 
 
 def absolute(window: int, **more: int) -> Guard:

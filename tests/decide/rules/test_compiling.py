@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from decide.rules.tiny_rules import rule_of, term
 from steward.decide.rules.compiling import check
-from steward.model.rules import Clause, Extract, MetricTerm, Negation, Node, Place, Term
+from steward.model.rules import (
+    Clause,
+    Extract,
+    MetricTerm,
+    Negation,
+    RuleNode,
+    SourceLocation,
+    Term,
+)
 
 
-def at(line: int) -> Place:
-    return Place(file="rule.yaml", line=line, column=3)
+def at(line: int) -> SourceLocation:
+    return SourceLocation(file="rule.yaml", line=line, column=3)
 
 
-def node(*clauses: Clause, **more: object) -> Node:
-    return Node(kind="set", clauses=clauses, source="letters", window_ns=1, **more)  # type: ignore[arg-type]
+def node(*clauses: Clause, **more: object) -> RuleNode:
+    return RuleNode(kind="set", clauses=clauses, source="letters", window_ns=1, **more)  # type: ignore[arg-type]
 
 
 def test_a_rule_that_can_run_has_no_problems() -> None:
@@ -54,7 +62,7 @@ def test_a_pattern_that_would_need_too_much_memory_is_refused() -> None:
 
 
 def test_64_slots_are_accepted_and_65_are_not() -> None:
-    def many(count: int) -> Node:
+    def many(count: int) -> RuleNode:
         return node(*(Clause(what=Term(kind="value", text=f"t{i}")) for i in range(count)))
 
     assert check(rule_of(many(64))) == []

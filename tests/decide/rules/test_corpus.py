@@ -64,12 +64,12 @@ def test_every_rule_finds_on_its_log_what_the_reference_finds() -> None:
 
     for rule in rules:
         path = Path(rule.place.file).parent / "test.log"
-        blocks = list(read_blocks(path, mode=Mode.COMPAT, stream=Stream(name="test.log")))
+        blocks = list(read_blocks(path, mode=Mode.PREQ, stream=Stream(name="test.log")))
         wanted, terms = wanted_of(rule)
 
         expected = Compat(wanted).run(lines_of(blocks, terms))
 
-        engine = Engine([rule], mode=Mode.COMPAT)
+        engine = Engine([rule], mode=Mode.PREQ)
         found: list[Fired] = []
         for block in blocks:
             found += [(_numbers(hit), hit.fired_ns) for hit in engine.read(block)]

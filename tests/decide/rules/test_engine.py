@@ -9,7 +9,7 @@ from decide.rules.reference import Forbidden, Wanted
 from decide.rules.tiny_rules import block_of, node_of, rule_of, term
 from steward.decide.rules.engine import Engine, Limits
 from steward.model.event import Event
-from steward.model.rules import Clause, Extract, Mode, Node, Rule, Stream, Term
+from steward.model.rules import Clause, Extract, Mode, Rule, RuleNode, Stream, Term
 
 BOTH = pytest.mark.parametrize("mode", list(Mode), ids=lambda mode: mode.value)
 SINGLE = Wanted(ordered=False, terms=("A",), window=0)
@@ -244,7 +244,7 @@ def test_what_holds_nothing_is_not_counted_as_forgotten() -> None:
 def test_values_are_read_from_lines() -> None:
     gpu = Extract(name="gpu", kind="regex", text=r"gpu (\d+)")
     pid = Extract(name="pid", kind="regex", text=r"pid (\d+)")
-    root = Node(
+    root = RuleNode(
         kind="set",
         clauses=(
             Clause(what=term("A"), extracts=(gpu, pid)),
@@ -264,7 +264,9 @@ def test_values_are_read_from_lines() -> None:
 def test_events_are_lines_that_say_kind_subject_and_text() -> None:
     start = Clause(what=Term(kind="value", text="job.started"))
     stop = Clause(what=Term(kind="regex", text="job.failed job:.*out of memory"))
-    root = Node(kind="sequence", clauses=(start, stop), window_ns=10**12, source="steward.event")
+    root = RuleNode(
+        kind="sequence", clauses=(start, stop), window_ns=10**12, source="steward.event"
+    )
     engine = Engine([rule_of(root)])
 
     def event(t_s: float, kind: str, subject: str, text: str) -> Event:
@@ -327,7 +329,7 @@ def test_clocks_that_are_behind_are_given_the_time_they_need() -> None:
 def test_streams_that_are_expected_may_be_behind() -> None:
     inner = [node_of(SINGLE, source=each) for each in ("one", "two")]
     clauses = tuple(Clause(what=each) for each in inner)
-    joined = Node(kind="set", clauses=clauses, window_ns=10)
+    joined = RuleNode(kind="set", clauses=clauses, window_ns=10)
     engine = Engine([rule_of(joined, "R-0002")])
     engine.expect(["a", "b"])
     engine.read(block_of([(1, "<A>")], Stream(name="a", source="one")))

@@ -21,7 +21,7 @@ from steward.model.rules import (
     MetricTerm,
     Mode,
     Negation,
-    Node,
+    RuleNode,
     Stream,
     Term,
 )
@@ -29,15 +29,17 @@ from steward.model.rules import (
 S = 10**9
 
 
-def leaf(*letters: str, source: str, window: int = 0, **more: object) -> Node:
+def leaf(*letters: str, source: str, window: int = 0, **more: object) -> RuleNode:
     kind = "set" if len(letters) == 1 else "sequence"
     clauses = tuple(Clause(what=term(letter)) for letter in letters)
-    return Node(kind=kind, clauses=clauses, source=source, window_ns=window, **more)  # type: ignore[arg-type]
+    return RuleNode(kind=kind, clauses=clauses, source=source, window_ns=window, **more)  # type: ignore[arg-type]
 
 
-def above(kind: str, *nodes: Node | MetricTerm | Term, window: int = 100, **more: object) -> Node:
+def above(
+    kind: str, *nodes: RuleNode | MetricTerm | Term, window: int = 100, **more: object
+) -> RuleNode:
     clauses = tuple(Clause(what=node) for node in nodes)
-    return Node(kind=kind, clauses=clauses, window_ns=window, **more)  # type: ignore[arg-type]
+    return RuleNode(kind=kind, clauses=clauses, window_ns=window, **more)  # type: ignore[arg-type]
 
 
 def told(engine: Engine, source: str, *lines: tuple[int, str], **more: object) -> list[Hit]:
@@ -113,7 +115,9 @@ def test_a_later_beginning_is_tried_when_the_first_takes_too_long() -> None:
 
 
 def test_counts_of_nodes_are_honoured() -> None:
-    twice = Node(kind="sequence", clauses=(Clause(what=A, count=2), Clause(what=B)), window_ns=50)
+    twice = RuleNode(
+        kind="sequence", clauses=(Clause(what=A, count=2), Clause(what=B)), window_ns=50
+    )
     engine = Engine([rule_of(twice)])
 
     told(engine, "one", (1, "<A>"))
@@ -168,7 +172,7 @@ def test_conditions_are_joined_on_what_they_share() -> None:
 
 def test_a_node_of_one_source_can_be_joined_too() -> None:
     gpu = Extract(name="gpu", kind="regex", text=r"gpu (\d+)")
-    root = Node(
+    root = RuleNode(
         kind="sequence",
         clauses=(
             Clause(what=term("A"), extracts=(gpu,)),
@@ -189,7 +193,7 @@ def test_a_node_of_one_source_can_be_joined_too() -> None:
 
 
 def test_preq_knows_no_correlations() -> None:
-    root = Node(
+    root = RuleNode(
         kind="sequence",
         clauses=(Clause(what=term("A")), Clause(what=term("B"))),
         window_ns=100,
@@ -197,13 +201,13 @@ def test_preq_knows_no_correlations() -> None:
         correlations=("gpu",),
     )
 
-    assert len(told(Engine([rule_of(root)], mode=Mode.COMPAT), "one", (1, "<A>"), (2, "<B>"))) == 1
+    assert len(told(Engine([rule_of(root)], mode=Mode.PREQ), "one", (1, "<A>"), (2, "<B>"))) == 1
     assert told(Engine([rule_of(root)]), "one", (1, "<A>"), (2, "<B>")) == []
 
 
 def test_what_must_not_happen_elsewhere_is_waited_for() -> None:
     guard = Negation(what=leaf("N", source="two"), window_ns=10)
-    root = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,))
+    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(guard,))
     engine = Engine([rule_of(root)])
 
     told(engine, "one", (1, "<A>"))
@@ -216,7 +220,7 @@ def test_what_must_not_happen_elsewhere_is_waited_for() -> None:
 def test_something_forbidden_that_takes_its_time_is_waited_for_as_well() -> None:
     slow = leaf("N", "M", source="two", window=30)
     guard = Negation(what=slow, window_ns=10)
-    root = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,))
+    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(guard,))
     engine = Engine([rule_of(root)])
 
     told(engine, "one", (1, "<A>"))
@@ -282,7 +286,7 @@ def test_conditions_on_series_alone_are_kept_apart_by_entity() -> None:
 
 def test_series_and_lines_are_joined_on_the_gpu() -> None:
     gpu = Extract(name="gpu", kind="regex", text=r"cuda:(\d+)")
-    line = Node(
+    line = RuleNode(
         kind="set",
         clauses=(Clause(what=term("A"), extracts=(gpu,)),),
         source="one",
@@ -304,7 +308,9 @@ def test_series_and_lines_are_joined_on_the_gpu() -> None:
 
 def test_a_condition_on_series_may_forbid() -> None:
     guard = Negation(what=BUSY, window_ns=30 * S)
-    root = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",))
+    root = RuleNode(
+        kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",)
+    )
     for entity, expected in (("n01/gpu0", 0), ("n02/gpu0", 1)):
         engine = Engine([rule_of(root)])
         told(engine, "one", (10 * S, "<A>"), entity="n01")
@@ -316,7 +322,7 @@ def test_a_condition_on_series_may_forbid() -> None:
 
 def test_time_alone_moves_series_and_joins() -> None:
     guard = Negation(what=B, window_ns=10)
-    root = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,))
+    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(guard,))
     engine = Engine([rule_of(root), rule_of(above("set", BUSY, window=0), "R-0002")])
     engine.expect(["one", "two"])
     told(engine, "one", (1, "<A>"))
@@ -362,7 +368,7 @@ def test_times_to_come_back_at_are_forgotten_with_what_waits() -> None:
     host = Extract(name="host", kind="regex", text=r"on (n\d+)")
     guard = Negation(what=term("N"), window_ns=10**6)
     looked_for = Clause(what=term("A"), extracts=(host,))
-    root = Node(
+    root = RuleNode(
         kind="set",
         clauses=(looked_for,),
         negations=(guard,),
@@ -399,7 +405,7 @@ def test_announced_streams_may_be_read_in_any_order(
     a: list[int], b: list[int], n: list[int], order: list[str]
 ) -> None:
     guard = Negation(what=leaf("N", source="three"), window_ns=3)
-    root = Node(
+    root = RuleNode(
         kind="sequence",
         clauses=(Clause(what=A), Clause(what=B)),
         negations=(guard,),
@@ -424,7 +430,7 @@ def test_a_set_of_one_node_may_last_as_long_as_that_node() -> None:
     long = leaf("A", "C", source="one", window=50, origin=True)
     wrapped = above("set", above("set", long, window=0), window=0)
     negation = Negation(what=leaf("B", source="two"), window_ns=10)
-    root = Node(kind="set", clauses=wrapped.clauses, negations=(negation,))
+    root = RuleNode(kind="set", clauses=wrapped.clauses, negations=(negation,))
     engine = Engine([rule_of(root)])
 
     hits = told(engine, "one", (5, "<A>"), (45, "<C>"), (300, "x")) + engine.finish()
@@ -480,7 +486,7 @@ IDLE = MetricTerm(expr="gpu_busy_share < 0.3", for_s=60.0, origin=True)
 def idle_unless_checkpointing() -> Engine:
     guard = Negation(what=CHECKPOINT, window_ns=60 * S, slide_ns=-60 * S)
     clauses = (Clause(what=IDLE),)
-    root = Node(kind="set", clauses=clauses, negations=(guard,), correlations=("host",))
+    root = RuleNode(kind="set", clauses=clauses, negations=(guard,), correlations=("host",))
     return Engine([rule_of(root)])
 
 
@@ -526,7 +532,9 @@ def test_what_is_forbidden_denies_for_as_long_as_it_lasts(
 
 def test_what_is_forbidden_is_not_believed_for_ever_when_it_falls_silent() -> None:
     guard = Negation(what=BUSY, window_ns=10 * S)
-    root = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",))
+    root = RuleNode(
+        kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",)
+    )
     engine = Engine([rule_of(root)])
     engine.sample(frame(idle("n01/gpu0", since=0, until=100)))
 
@@ -544,7 +552,9 @@ def test_what_is_forbidden_and_had_to_be_forgotten_is_over() -> None:
         return compile_metric(term, most_series=2)
 
     guard = Negation(what=BUSY, window_ns=10 * S)
-    root = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",))
+    root = RuleNode(
+        kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",)
+    )
     engine = Engine([rule_of(root)], compile_metric=few)
     engine.sample(frame(idle("n01/gpu0", since=0, until=100)))
     assert engine.metric_counts[0][1].evicted == 0
@@ -559,7 +569,9 @@ def test_what_is_forbidden_and_had_to_be_forgotten_is_over() -> None:
 
 def test_one_condition_may_be_looked_for_by_one_rule_and_forbidden_by_another() -> None:
     guard = Negation(what=BUSY, window_ns=10 * S)
-    quiet = Node(kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",))
+    quiet = RuleNode(
+        kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",)
+    )
     rules = [rule_of(quiet), rule_of(above("set", BUSY, window=0), "R-0002")]
     engine = Engine(rules).fresh()
     told(engine, "one", (10 * S, "<A>"), entity="n01")

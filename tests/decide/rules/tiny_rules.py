@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from decide.rules.reference import Line, Wanted
-from steward.model.rules import Clause, LogBlock, Negation, Node, Rule, Stream, Term
+from steward.model.rules import Clause, LogBlock, Negation, Rule, RuleNode, Stream, Term
 
 
 def term(letter: str) -> Term:
     return Term(kind="value", text=f"<{letter}>")
 
 
-def node_of(wanted: Wanted, *, source: str = "letters") -> Node:
-    return Node(
+def node_of(wanted: Wanted, *, source: str = "letters") -> RuleNode:
+    return RuleNode(
         kind="sequence" if wanted.ordered else "set",
         clauses=tuple(Clause(what=term(letter)) for letter in wanted.terms),
         negations=tuple(
@@ -33,7 +33,7 @@ def node_of(wanted: Wanted, *, source: str = "letters") -> Node:
     )
 
 
-def rule_of(root: Node, name: str = "R-0001") -> Rule:
+def rule_of(root: RuleNode, name: str = "R-0001") -> Rule:
     return Rule(id=name, key=name, hash=name, root=root)
 
 

@@ -80,7 +80,7 @@ class Trial:
             late = t < self.clock
             self.clock = max(self.clock, t)
             mask = sum(1 << bit for bit, name in enumerate(self.names) if says(say, name))
-            if late and self.mode is Mode.COMPAT:
+            if late and self.mode is Mode.PREQ:
                 continue
             if mask:
                 seen = Seen(t, next(self.serial), t, say)

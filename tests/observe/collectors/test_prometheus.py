@@ -162,11 +162,11 @@ def test_without_a_source_it_says_what_to_set() -> None:
 
     assert state.status == "missing"
     assert "[plugs.prometheus]" in state.hint
-    assert Prometheus(targets=("http://x/metrics",)).available().status == "ok"
+    assert Prometheus(targets=("https://x/metrics",)).available().status == "ok"
 
 
 def test_an_address_that_is_none_is_refused_when_it_is_made() -> None:
     with pytest.raises(StewardError, match="is not an address"):
         Prometheus(targets=("n01:9100",))
     with pytest.raises(StewardError, match="token cannot be read"):
-        Prometheus(targets=("http://x",), token_file="/no/such/file")  # noqa: S106
+        Prometheus(targets=("https://x",), token_file="/no/such/file")  # noqa: S106

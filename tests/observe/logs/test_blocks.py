@@ -65,7 +65,7 @@ def test_preq_joins_them_with_nothing_between_and_drops_what_comes_before() -> N
     tally = Tally()
     data = b"junk\nmore\n" + at(1, "foo") + b"bar\nbaz\n" + at(2)
 
-    seen = entries(data, Mode.COMPAT, tally)
+    seen = entries(data, Mode.PREQ, tally)
 
     assert [row[2] for row in seen] == [at(1, "foobarbaz")[:-1], at(2)[:-1]]
     assert (tally.dropped, tally.unparsed, tally.entries) == (2, 4, 2)
@@ -75,7 +75,7 @@ def test_preq_joins_them_with_nothing_between_and_drops_what_comes_before() -> N
 def test_preq_knows_a_format_by_a_last_line_that_has_no_end(before: bytes) -> None:
     tally = Tally()
 
-    seen = entries(before + at(1)[:-1], Mode.COMPAT, tally)
+    seen = entries(before + at(1)[:-1], Mode.PREQ, tally)
 
     assert [row[2] for row in seen] == [at(1)[:-1]]
     assert tally.dropped == before.count(b"\n")
@@ -98,7 +98,7 @@ def test_in_preq_a_broken_line_without_a_time_is_dropped_and_strict_keeps_it() -
     data = at(1, "a") + b"\xff\xfe\n" + b"ok\n"
     tally = Tally()
 
-    assert texts(data, Mode.COMPAT) == [at(1, "aok")[:-1]]
+    assert texts(data, Mode.PREQ) == [at(1, "aok")[:-1]]
     assert b"\xff\xfe" in b"".join(row[2] for row in entries(data, tally=tally))
     assert tally.undecodable == 1
 
@@ -159,7 +159,7 @@ def test_lines_of_a_file_without_any_time_have_their_number_as_time() -> None:
 
 def test_preq_refuses_a_file_without_any_time() -> None:
     with pytest.raises(StewardError, match="has a time that is known") as fault:
-        entries(b"one\ntwo\n", Mode.COMPAT)
+        entries(b"one\ntwo\n", Mode.PREQ)
 
     assert "strict" in fault.value.hint
 
@@ -340,15 +340,15 @@ class Endless(io.RawIOBase):
 
 
 def test_a_line_of_100_mb_is_cut_in_strict_mode_and_ends_the_file_in_preq() -> None:
-    strict, compat = Tally(), Tally()
+    strict, preq = Tally(), Tally()
 
     long = list(read_blocks(Endless(), stream=STREAM, tally=strict))  # type: ignore[arg-type]
-    ended = list(read_blocks(Endless(), mode=Mode.COMPAT, stream=STREAM, tally=compat))  # type: ignore[arg-type]
+    ended = list(read_blocks(Endless(), mode=Mode.PREQ, stream=STREAM, tally=preq))  # type: ignore[arg-type]
 
     assert [len(row[2]) for row in rows(long)] == [len(at(1)) - 1, 4 * MIB, len(at(2)) - 1]
     assert strict.cut == 1
     assert [row[2] for row in rows(ended)] == [at(1)[:-1]]
-    assert "longer than" in compat.notes[0]
+    assert "longer than" in preq.notes[0]
 
 
 def test_nul_bytes_and_broken_utf8_are_kept_and_counted() -> None:

@@ -20,8 +20,8 @@ def name(sample: bytes, mode: Mode) -> str:
 
 
 def test_in_preq_an_earlier_format_on_line_51_beats_a_later_one_on_line_1() -> None:
-    assert name(SLASH * 50 + ISO, Mode.COMPAT) == "iso-millis"
-    assert name(SLASH * 51 + ISO, Mode.COMPAT) == "slashes"
+    assert name(SLASH * 50 + ISO, Mode.PREQ) == "iso-millis"
+    assert name(SLASH * 51 + ISO, Mode.PREQ) == "slashes"
 
 
 def test_strict_takes_what_reads_most_lines_and_gives_the_rest_to_others() -> None:
@@ -51,10 +51,10 @@ def test_numbers_are_times_only_where_most_lines_begin_with_one(line: bytes, exp
     ],
 )
 def test_in_preq_parcels_are_seen_on_a_first_line_that_ends(line: bytes, expected: str) -> None:
-    assert name(line + b"\n", Mode.COMPAT) == expected
+    assert name(line + b"\n", Mode.PREQ) == expected
     assert name(line + b"\n", Mode.STRICT) == expected
-    assert name(line, Mode.COMPAT) in ("none", "rfc3339")
-    assert name(b"header\n" + line + b"\n", Mode.COMPAT) in ("none", "rfc3339")
+    assert name(line, Mode.PREQ) in ("none", "rfc3339")
+    assert name(b"header\n" + line + b"\n", Mode.PREQ) in ("none", "rfc3339")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_in_preq_parcels_are_seen_on_a_first_line_that_ends(line: bytes, expecte
     ],
 )
 def test_what_only_looks_like_a_parcel_is_none(line: bytes) -> None:
-    assert name(line, Mode.COMPAT) == "none"
+    assert name(line, Mode.PREQ) == "none"
 
 
 def test_a_number_somewhere_in_a_line_is_no_second_format() -> None:
@@ -91,7 +91,7 @@ def test_every_log_of_the_public_corpus_has_a_format_in_both_modes() -> None:
             seen[f"{mode.value} {tally.format}"] = seen.get(f"{mode.value} {tally.format}", 0) + 1
 
     assert len(logs) > 180
-    assert seen["compat iso-millis"] == 143
+    assert seen["preq iso-millis"] == 143
     # Two logs are one line that does not end: preq looks for the time ahead on whole lines only.
-    assert (seen["compat rfc3339-ahead"], seen["strict rfc3339-ahead"]) == (22, 24)
+    assert (seen["preq rfc3339-ahead"], seen["strict rfc3339-ahead"]) == (22, 24)
     assert "strict none" not in seen

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from observe.logs.slow_times import slow_time
 from steward.errors import StewardError
-from steward.observe.logs.formats import COMPAT, NO_TIME, STRICT, Format, Times, Years, stamp
+from steward.observe.logs.formats import NO_TIME, PREQ, STRICT, Format, Times, Years, stamp
 from steward.observe.logs.formats.template import Template, compiled
 
 NOW_S = 1_750_000_000.0  # 2025-06-15
 S = 10**9
 JUNE_1 = 1_748_736_000 * S  # 2025-06-01 00:00:00
-EXAMPLES = [  # format, line, nanoseconds after that day began: strict, compat (None: not read)
+EXAMPLES = [  # format, line, nanoseconds after that day began: strict, preq (None: not read)
     ("json-time-epoch", '{"level":"e","time":1748736001480541,"x":1}', S + 480_541_000, 0),
     ("rfc3339", "2025-06-01T02:00:01.5+02:00|poll", S + S // 2, 0),
     ("iso-comma-5", "2025-06-01 00:00:01,46570 WARN x", S + 465_700_000, 0),
@@ -99,27 +99,27 @@ def read(formats: tuple[Format, ...] | tuple[Template, ...], *lines: bytes) -> l
 
 def named(name: str, formats: tuple[Format, ...]) -> Format:
     """Find a format; where several are one in strict mode, the one that they are."""
-    shared = next((each for each in COMPAT if each.name == name), None)
+    shared = next((each for each in PREQ if each.name == name), None)
     exact = [each for each in formats if each.name == name]
-    return exact[0] if exact else formats[COMPAT.index(shared)] if shared else formats[-1]
+    return exact[0] if exact else formats[PREQ.index(shared)] if shared else formats[-1]
 
 
-@pytest.mark.parametrize(("name", "line", "strict", "compat"), EXAMPLES)
+@pytest.mark.parametrize(("name", "line", "strict", "preq"), EXAMPLES)
 def test_every_format_is_read_to_its_last_digit_and_as_preq_reads_it(
-    name: str, line: str, strict: int, compat: int | None
+    name: str, line: str, strict: int, preq: int | None
 ) -> None:
     fits = [each for each in STRICT if not each.packing and read((each,), line.encode())[0]]
     assert read((fits[0],), line.encode()) == [JUNE_1 + strict]
-    if compat is None:
+    if preq is None:
         return
-    expected = JUNE_1 + (compat or strict)
-    assert read((named(name, COMPAT),), line.encode()) == [expected]
+    expected = JUNE_1 + (preq or strict)
+    assert read((named(name, PREQ),), line.encode()) == [expected]
 
 
 def test_all_27_formats_of_the_field_are_there_in_their_order() -> None:
-    shared = [each.name for each in COMPAT[3:]]
+    shared = [each.name for each in PREQ[3:]]
 
-    assert shared == [name for name, _, _, compat in EXAMPLES if compat is not None]
+    assert shared == [name for name, _, _, preq in EXAMPLES if preq is not None]
     assert len(shared) == 27
 
 
@@ -141,11 +141,11 @@ def test_a_rank_before_the_time_is_gone_over_in_strict_mode_only(prefix: str) ->
     line = f"{prefix}2025-06-01 00:00:01,5 step".encode()
 
     assert read((named("iso", STRICT),), line) == [JUNE_1 + S + S // 2]
-    assert read((named("iso", COMPAT),), line) == [None]
+    assert read((named("iso", PREQ),), line) == [None]
 
 
 def test_a_time_without_year_is_of_the_last_year_in_which_it_is_not_ahead_by_a_week() -> None:
-    syslog = named("syslog", COMPAT)
+    syslog = named("syslog", PREQ)
     next_week, later, leap = b"Jun 22 00:00:00 x", b"Jun 23 00:00:00 x", b"Feb 29 00:00:00 x"
 
     seen = read((syslog,), next_week, later, leap)
@@ -208,7 +208,7 @@ PIECES = st.one_of(
 def test_the_compiled_reader_agrees_with_a_slow_one(pieces: list[str], at: int, drop: int) -> None:
     text = "".join(pieces)
     text = text[:at] + text[at + drop :]
-    for each in (*COMPAT, *STRICT):
+    for each in (*PREQ, *STRICT):
         if not each.packing:
             expected = slow_time(text, each.template, NOW_S)
             assert read((each,), text.encode()) == [expected], (each.name, text)

@@ -40,7 +40,7 @@ def test_the_text_of_a_docker_line_is_what_the_program_wrote() -> None:
     data = docker(1, 'say "hé" \\ 😀\n', attrs={"a": [1, {"b": "}"}]}) + docker(2, "a\nb\n")
 
     assert entries(data) == [(1, 'say "hé" \\ 😀'.encode(), False), (2, b"a\nb", True)]
-    assert entries(data, Mode.COMPAT) == entries(data)
+    assert entries(data, Mode.PREQ) == entries(data)
 
 
 def test_lines_that_docker_cut_are_joined_in_strict_mode_and_outputs_may_alternate() -> None:
@@ -48,7 +48,7 @@ def test_lines_that_docker_cut_are_joined_in_strict_mode_and_outputs_may_alterna
     data = docker(1, part) + docker(2, "err\n", "stderr") + docker(3, part) + docker(4, "end\n")
 
     assert entries(data) == [(1, (2 * part + "end").encode(), False), (2, b"err", False)]
-    assert len(entries(docker(0, "a\n") + data, Mode.COMPAT)) == 5
+    assert len(entries(docker(0, "a\n") + data, Mode.PREQ)) == 5
 
 
 def test_short_docker_lines_without_a_line_end_are_lines_of_their_own() -> None:
@@ -68,7 +68,7 @@ def test_parts_of_cri_lines_are_joined_in_strict_mode_and_left_apart_in_preq() -
     expected = [(1, b"out-1 out-2 out-3", False), (2, b"err-1 err-2", False), (6, b"", False)]
     assert entries(data) == expected
     assert entries(data, block=60) == expected
-    assert [text for _, text, _ in entries(data, Mode.COMPAT)][:2] == [b"out-1 ", b"err-1 "]
+    assert [text for _, text, _ in entries(data, Mode.PREQ)][:2] == [b"out-1 ", b"err-1 "]
 
 
 def test_a_part_that_never_ends_is_given_at_the_end() -> None:
@@ -79,12 +79,12 @@ def test_a_part_that_never_ends_is_given_at_the_end() -> None:
 
 
 def test_what_is_no_parcel_is_kept_in_strict_mode_and_dropped_in_preq() -> None:
-    strict, compat = Tally(), Tally()
+    strict, preq = Tally(), Tally()
     data = docker(1, "a\n") + b"broken {\n" + docker(2, "b\n")
 
     assert [text for _, text, _ in entries(data, tally=strict)] == [b"a", b"broken {", b"b"]
-    assert [text for _, text, _ in entries(data, Mode.COMPAT, compat)] == [b"a", b"b"]
-    assert (strict.unparsed, strict.dropped, compat.unparsed, compat.dropped) == (1, 0, 1, 1)
+    assert [text for _, text, _ in entries(data, Mode.PREQ, preq)] == [b"a", b"b"]
+    assert (strict.unparsed, strict.dropped, preq.unparsed, preq.dropped) == (1, 0, 1, 1)
 
 
 def test_messages_of_the_journal_are_text_also_when_they_are_bytes() -> None:

@@ -29,9 +29,9 @@ from steward.store.packages import (
     remove,
     trusted_keys,
 )
+from steward.store.packages.archive_reader import open_package
 from steward.store.packages.keys import PublicKey, Signature
 from steward.store.packages.manifest import Manifest, version_key
-from steward.store.packages.opening import open_package
 from steward.store.rules import read_rules
 
 RULE = """\

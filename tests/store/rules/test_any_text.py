@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rule_texts import EVERYTHING, file, must_hold
 from steward.store.rules import examine_text
-from steward.store.rules.language.fields import SHAPES
+from steward.store.rules.language.fields import MAPPINGS
 
 SEEDS = [
     EVERYTHING,
@@ -17,7 +17,7 @@ SEEDS = [
     file("set: {match: [{promql: {expr: up == 0, for: 5m}}]}", terms="a: {set: {match: [a]}}"),
     "section: version\n---\nrules: &r []\nterms: {<<: &t {a: b}, c: *r}\n",
 ]
-KEYS = sorted({name for shape in SHAPES.values() for name in shape.fields})
+KEYS = sorted({name for shape in MAPPINGS.values() for name in shape.fields})
 PIECES = [
     *KEYS,
     *("[", "]", "{", "}", "&a ", "*a", "<<: *a", "- ", "? ", ": ", "\n", "\n  ", "---\n", "|\n"),
@@ -63,7 +63,7 @@ def written_by_shape(name: str, depth: int) -> st.SearchStrategy[str]:
     """Write mappings that have the right keys, and often the wrong values."""
     if depth == 0:
         return WORDS
-    fields = SHAPES[name].fields.values()
+    fields = MAPPINGS[name].fields.values()
 
     def value(shape: str) -> st.SearchStrategy[str]:
         if not shape:

@@ -12,9 +12,9 @@ from steward.model.rules import (
     Extract,
     MetricTerm,
     Negation,
-    Node,
-    Place,
+    RuleNode,
     RuleSeverity,
+    SourceLocation,
     Term,
     Treatment,
 )
@@ -73,7 +73,7 @@ def test_everything_that_must_and_must_not_happen_arrives() -> None:
         anchor=3,
         absolute=True,
     )
-    leaf = Node(
+    leaf = RuleNode(
         kind="set",
         clauses=(memory, Clause(what=Term(kind="value", text="killed"))),
         negations=(restart,),
@@ -82,13 +82,13 @@ def test_everything_that_must_and_must_not_happen_arrives() -> None:
         origin=True,
     )
     series = MetricTerm(expr="gpu_util < 0.3", for_s=300.0, interval_s=10.0, source="telemetry")
-    warming = Node(
+    warming = RuleNode(
         kind="set",
         clauses=(Clause(what=Term(kind="jq", text=".warming")),),
         source="cre.log.training",
     )
 
-    assert one(EVERYTHING).root == Node(
+    assert one(EVERYTHING).root == RuleNode(
         kind="sequence",
         clauses=(Clause(what=leaf), Clause(what=series)),
         negations=(Negation(what=warming),),
@@ -120,10 +120,10 @@ def test_places_are_lines_and_columns_from_one() -> None:
     leaf = rule.root.clauses[0].what
     killed = EVERYTHING.splitlines().index(" " * 16 + "- killed") + 1
 
-    assert rule.place == Place(file="rules.yaml", line=3, column=5)
-    assert isinstance(leaf, Node)
-    assert leaf.clauses[1].place == Place(file="rules.yaml", line=killed, column=19)
-    assert leaf.negations[0].place == Place(file="rules.yaml", line=killed + 2, column=19)
+    assert rule.place == SourceLocation(file="rules.yaml", line=3, column=5)
+    assert isinstance(leaf, RuleNode)
+    assert leaf.clauses[1].place == SourceLocation(file="rules.yaml", line=killed, column=19)
+    assert leaf.negations[0].place == SourceLocation(file="rules.yaml", line=killed + 2, column=19)
 
 
 def test_what_most_public_rules_call_gen_is_the_generation() -> None:

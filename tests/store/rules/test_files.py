@@ -11,7 +11,7 @@ import pytest
 
 from rule_texts import file, one, problems, remarks
 from steward.errors import StewardError
-from steward.model.rules import Place, Term
+from steward.model.rules import SourceLocation, Term
 from steward.store.rules import (
     RuleFault,
     RuleFaults,
@@ -95,7 +95,7 @@ def test_more_faults_than_anybody_reads_are_not_all_listed() -> None:
 
     assert len(faults) == 1001
     assert "more to say about this file than the 1000 things listed" in faults[-1].problem
-    assert faults[-1].place == Place(file="f")
+    assert faults[-1].place == SourceLocation(file="f")
 
 
 def test_words_that_were_meant_are_guessed_until_there_are_many() -> None:
@@ -277,7 +277,7 @@ def test_packages_must_bring_the_names() -> None:
 
 
 def test_a_fault_says_where_which_rule_what_and_what_next() -> None:
-    place = Place(file="a.yaml", line=3, column=4)
+    place = SourceLocation(file="a.yaml", line=3, column=4)
 
     assert str(RuleFault(place=place, problem="p")) == "a.yaml:3:4: p"
     assert str(RuleFault(place=place, problem="p", hint="h", rule="R")) == "a.yaml:3:4: R: p (h)"

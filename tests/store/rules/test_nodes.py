@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from rule_texts import file, only_problem, problems, remarks, root
-from steward.model.rules import MetricTerm, Node, Term
+from steward.model.rules import MetricTerm, RuleNode, Term
 from steward.store.rules import examine_text, parse_rules
 
 LEAF = "set: {event: {source: %s}, match: [x]}"
 ORIGIN = "set: {event: {source: %s, origin: true}, match: [x]}"
 
 
-def texts(node: Node) -> list[str]:
+def texts(node: RuleNode) -> list[str]:
     return [each.what.text for each in node.clauses if isinstance(each.what, Term)]
 
 
@@ -215,12 +215,12 @@ def test_a_single_leaf_inside_others_takes_the_blame() -> None:
     node = root(rule % (LEAF % "a", LEAF % "b"))
 
     middle = node.clauses[0].what
-    assert isinstance(middle, Node)
+    assert isinstance(middle, RuleNode)
     leaf = middle.clauses[0].what
-    assert isinstance(leaf, Node)
+    assert isinstance(leaf, RuleNode)
 
     assert (node.origin, middle.origin, leaf.origin) == (False, False, True)
-    assert isinstance(node.negations[0].what, Node)
+    assert isinstance(node.negations[0].what, RuleNode)
     assert not node.negations[0].what.origin
 
 

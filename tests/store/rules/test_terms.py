@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rule_texts import file, only_problem, problems, remarks, root
-from steward.model.rules import Extract, Negation, Node, Term
+from steward.model.rules import Extract, Negation, RuleNode, Term
 from steward.store.rules import examine_text
 
 RULE = "set: {event: {source: a}, match: [%s]}"
@@ -38,7 +38,7 @@ def test_names_are_looked_up_once() -> None:
 def test_names_inside_a_named_node_are_looked_up() -> None:
     node = root("set: {match: [inside]}", terms=TERMS)
 
-    assert isinstance(node.clauses[0].what, Node)
+    assert isinstance(node.clauses[0].what, RuleNode)
     assert node.clauses[0].what.clauses[0].what == Term(kind="value", text="some text")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rule_texts import problems
-from steward.model.rules import Place
-from steward.store.rules.tree import Listing, Mapping, Scalar, Tree, TreeError, read_documents
+from steward.model.rules import SourceLocation
+from steward.store.rules.tree import ListTree, MappingTree, Scalar, Tree, TreeError, read_documents
 
 
 def only(text: str) -> Tree:
@@ -17,12 +17,12 @@ def only(text: str) -> Tree:
 def plain(tree: Tree) -> object:
     if isinstance(tree, Scalar):
         return tree.text
-    if isinstance(tree, Listing):
+    if isinstance(tree, ListTree):
         return [plain(each) for each in tree.items]
     return [(each.key.text, plain(each.value)) for each in tree.entries]
 
 
-def problem(text: str) -> tuple[str, Place]:
+def problem(text: str) -> tuple[str, SourceLocation]:
     with pytest.raises(TreeError) as caught:
         list(read_documents(text, file="f"))
     return caught.value.problem, caught.value.place
@@ -31,7 +31,7 @@ def problem(text: str) -> tuple[str, Place]:
 def test_scalars_are_raw_and_know_their_quotes() -> None:
     tree = only("[502, '502', yes, 1e3, 2024-01-01, !!str 3, ~, '~', '']")
 
-    assert isinstance(tree, Listing)
+    assert isinstance(tree, ListTree)
     items = [each for each in tree.items if isinstance(each, Scalar)]
     assert [each.text for each in items] == [
         *("502", "502", "yes", "1e3", "2024-01-01", "3", "~", "~", "")
@@ -46,17 +46,17 @@ def test_block_texts_are_text() -> None:
     tree = only("a: |\n  1\nb: >-\n  2\n  3\n")
 
     assert plain(tree) == [("a", "1\n"), ("b", "2 3")]
-    assert isinstance(tree, Mapping)
+    assert isinstance(tree, MappingTree)
     assert all(isinstance(each.value, Scalar) and each.value.quoted for each in tree.entries)
 
 
 def test_places_count_characters_from_one() -> None:
     tree = only("é: [ü, b]\nc:\n  - d\n")
 
-    assert isinstance(tree, Mapping)
+    assert isinstance(tree, MappingTree)
     first, second = (each.value for each in tree.entries)
-    assert isinstance(first, Listing)
-    assert isinstance(second, Listing)
+    assert isinstance(first, ListTree)
+    assert isinstance(second, ListTree)
     assert (first.items[1].place.line, first.items[1].place.column) == (1, 8)
     assert (second.items[0].place.line, second.items[0].place.column) == (3, 5)
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_read_is_refused_with_its_place(
     found, place = problem(text)
 
     assert said in found
-    assert place == Place(file="f", line=line, column=column)
+    assert place == SourceLocation(file="f", line=line, column=column)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 20_000, "? " * 20_000])

@@ -27,7 +27,7 @@ from steward.sim.lab.run import replay as replay_trace
 from steward.sim.lab.settings import LabSettings
 from steward.sim.lab.trials import Base, Cache, Trial, default_folder
 from steward.sim.lab.trials.workers import cores
-from steward.store.files.whole import whole_file
+from steward.store.atomic import whole_file
 
 if TYPE_CHECKING:
     from rich.progress import Progress

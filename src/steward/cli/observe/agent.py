@@ -46,6 +46,9 @@ Ca = Annotated[
     Path | None,
     typer.Option("--ca", metavar="FILE", help="The authority of the server's certificate (PEM)."),
 ]
+PlainHttp = Annotated[
+    bool | None, typer.Option("--plain-http", help="Allow a server on another machine without TLS.")
+]
 Every = Annotated[
     str | None, typer.Option("--every", metavar="TIME", help="From one sample to the next [1s].")
 ]
@@ -71,6 +74,7 @@ def agent(  # noqa: PLR0913 - a command's options are its parameters
     server: Server = None,
     token_file: TokenFile = None,
     ca: Ca = None,
+    plain_http: PlainHttp = None,
     every: Every = None,
     collectors: Names = None,
     spool: Folder = None,
@@ -90,6 +94,7 @@ def agent(  # noqa: PLR0913 - a command's options are its parameters
         "server": server,
         "token_file": _text(token_file),
         "ca_file": _text(ca),
+        "plain_http": plain_http,
         "every_s": None if every is None else seconds(every, where="--every"),
         "collectors": None if collectors is None else _names(collectors),
         "folder": _text(spool),
@@ -125,7 +130,7 @@ def _made(settings: Settings, chosen: AgentSettings, folder: Path) -> Agent:
 
     if not chosen.server:
         raise StewardError(
-            "nobody has said where to send to",
+            "no server configured",
             where="--server",
             hint="add --server https://HOST:PORT, or set agent.server in the configuration",
         )
@@ -137,7 +142,7 @@ def _made(settings: Settings, chosen: AgentSettings, folder: Path) -> Agent:
         chosen.server,
         token_file=_path(chosen.token_file),
         ca_file=_path(chosen.ca_file),
-        plain_token=chosen.plain_token,
+        plain_http=chosen.plain_http,
     )
     sources = _collectors(chosen.collectors, settings.plugs, node)
     spool = Spool(folder, max_bytes=chosen.buffer_bytes)

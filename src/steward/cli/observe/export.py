@@ -15,9 +15,10 @@ from steward.cli.options import Json
 from steward.cli.output import print_json, print_lines, print_note, print_warnings
 from steward.cli.words import number, seconds
 from steward.errors import StewardError, unknown_name
-from steward.store.files.whole import whole_file
+from steward.store.atomic import whole_file
 
 if TYPE_CHECKING:
+    from steward.clients.web import Endpoint
     from steward.observe.exporting import Choice
     from steward.store.telemetry import Telemetry
 
@@ -68,6 +69,9 @@ TokenFile = Annotated[
 Ca = Annotated[
     Path | None, typer.Option("--ca", metavar="FILE", help="Who signed the receiver's certificate.")
 ]
+PlainHttp = Annotated[
+    bool, typer.Option("--plain-http", help="Allow a receiver on another machine without TLS.")
+]
 
 
 def export(  # noqa: PLR0913 - a command's options are its parameters
@@ -82,6 +86,7 @@ def export(  # noqa: PLR0913 - a command's options are its parameters
     until: Until = None,
     token_file: TokenFile = None,
     ca: Ca = None,
+    plain_http: PlainHttp = False,
     as_json: Json = False,
 ) -> None:
     """Give recorded telemetry away: to Prometheus or OpenTelemetry, or into a file.
@@ -95,7 +100,8 @@ def export(  # noqa: PLR0913 - a command's options are its parameters
     with _opened(data) as telemetry:
         choice = _choice(telemetry, entities, metrics, (since, from_, until))
         if chosen in SENT_FORMATS:
-            _send(telemetry, choice, chosen, (to, token_file, ca), as_json=as_json)
+            endpoint = _endpoint(chosen, to, token_file, ca, plain_http=plain_http)
+            _send(telemetry, choice, chosen, endpoint, as_json=as_json)
         else:
             _write(telemetry, choice, chosen, to, as_json=as_json)
 
@@ -173,24 +179,29 @@ def _when(text: str, where: str) -> float:
     return (said if said.tzinfo else said.replace(tzinfo=UTC)).timestamp()
 
 
+def _endpoint(
+    format_: str, to: str, token_file: Path | None, ca: Path | None, *, plain_http: bool
+) -> Endpoint:
+    from steward.clients.web import Endpoint
+
+    if to == "-":
+        raise StewardError(
+            f"{format_} goes to an address", where="--to", hint="write --to https://HOST:PORT/PATH"
+        )
+    token = token_file.read_text(encoding="utf-8").strip() if token_file else ""
+    return Endpoint(url=to, token=token, ca=str(ca or ""), plain_http=plain_http)
+
+
 def _send(
     telemetry: Telemetry,
     choice: Choice,
     format_: str,
-    way: tuple[str, Path | None, Path | None],
+    endpoint: Endpoint,
     *,
     as_json: bool,
 ) -> None:
-    from steward.clients.web import Endpoint
     from steward.observe.exporting import export_sent
 
-    to, token_file, ca = way
-    if to == "-":
-        raise StewardError(
-            f"{format_} goes to an address", where="--to", hint="write --to http://HOST:PORT/PATH"
-        )
-    token = token_file.read_text(encoding="utf-8").strip() if token_file else ""
-    endpoint = Endpoint(url=to, token=token, ca=str(ca or ""))
     with _counting() as progress:
         done = export_sent(
             telemetry,
@@ -205,7 +216,7 @@ def _send(
     else:
         print_lines(
             [
-                f"sent {number(done.sent)} samples to {to}",
+                f"sent {number(done.sent)} samples to {endpoint.url}",
                 f"  refused {number(done.refused)}, given up {number(done.given_up)}",
                 *(["  nothing after that was tried"] if done.given_up else []),
                 *([f"  last fault: {done.last_fault}"] if done.last_fault else []),

@@ -12,8 +12,8 @@ from steward.cli.rules.examples import examine
 from steward.cli.rules.explain import explain
 from steward.cli.rules.listing import list_rules
 from steward.cli.rules.new import new
+from steward.cli.rules.packages import install, pack, packages, remove
 from steward.cli.rules.run import run
-from steward.cli.rules.sharing import install, pack, packages, remove
 from steward.cli.rules.stats import stats
 
 __all__ = ["app"]

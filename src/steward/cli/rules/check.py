@@ -12,7 +12,7 @@ from steward.cli.options import Json
 from steward.cli.output import print_json, print_lines, waiting
 
 if TYPE_CHECKING:
-    from steward.inspection.checking import Checked
+    from steward.inspection.checks import Checked
     from steward.store.rules import RuleFault
 
 __all__ = ["as_record", "check"]
@@ -34,7 +34,7 @@ def check(paths: Paths, *, lenient: Lenient = False, as_json: Json = False) -> N
     Every fault has file, line and column. Exits 1 when a rule cannot be used. Advice never changes
     the exit status.
     """
-    from steward.inspection.checking import check_rules
+    from steward.inspection.checks import check_rules
 
     with waiting("checking rules"):
         checked = check_rules(paths, lenient=lenient)

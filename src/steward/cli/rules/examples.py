@@ -9,10 +9,10 @@ import typer
 
 from steward.cli.options import Json
 from steward.cli.output import print_json, print_lines, print_table, waiting
-from steward.cli.rules.options import Compat, Strict, mode_of
+from steward.cli.rules.options import Preq, Strict, mode_of
 
 if TYPE_CHECKING:
-    from steward.inspection.testing import TestReport
+    from steward.inspection.example_tests import TestReport
 
 __all__ = ["examine"]
 
@@ -30,7 +30,7 @@ Proof = Annotated[
 def examine(
     folder: Folder,
     *,
-    compat: Compat = False,
+    preq: Preq = False,
     strict: Strict = False,
     proof: Proof = False,
     as_json: Json = False,
@@ -40,10 +40,10 @@ def examine(
     A rule must fire on each test.log (or test.csv) and stay silent on each test-fp.log. Rules that
     fire on the examples of others are counted. Exits 1 when a rule does not do what it must.
     """
+    from steward.inspection.example_tests import judge
     from steward.inspection.folders import rule_folders
-    from steward.inspection.testing import judge
 
-    mode = mode_of(compat=compat, strict=strict)
+    mode = mode_of(preq=preq, strict=strict)
     with waiting("testing rules"):
         found = rule_folders(folder, lenient=True)
         report = judge(found, mode=mode, proof_needed=proof)

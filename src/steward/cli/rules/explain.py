@@ -10,9 +10,9 @@ import typer
 
 from steward.cli.options import Config, Data, Json
 from steward.cli.output import print_json, print_lines, print_warnings, waiting
-from steward.cli.rules.forms.text import proof_line
+from steward.cli.rules.formats.text import proof_line
 from steward.cli.rules.options import (
-    Compat,
+    Preq,
     RulePaths,
     Sources,
     Strict,
@@ -24,8 +24,8 @@ from steward.cli.rules.options import (
 from steward.errors import StewardError, did_you_mean
 
 if TYPE_CHECKING:
-    from steward.inspection.explaining import Explanation, Reason, Sighting
-    from steward.inspection.feeding import Feed
+    from steward.inspection.explanation import ConditionSummary, Reason, RuleExplanation
+    from steward.inspection.feeds import Feed
     from steward.inspection.report import Proof
     from steward.model.rules import Rule
 
@@ -52,7 +52,7 @@ def explain(  # noqa: PLR0913 - a command's options are its parameters
     telemetry: Telemetry = None,
     rules: RulePaths = None,
     sources: Sources = None,
-    compat: Compat = False,
+    preq: Preq = False,
     strict: Strict = False,
     config: Config = None,
     data: Data = None,
@@ -63,9 +63,9 @@ def explain(  # noqa: PLR0913 - a command's options are its parameters
     With --on and --telemetry it says where each condition holds, and what stood in the way. Exits
     1 when the rule does not fire on these.
     """
-    from steward.inspection.explaining import explain as explained
+    from steward.inspection.explanation import explain as explained
 
-    mode = mode_of(compat=compat, strict=strict)
+    mode = mode_of(preq=preq, strict=strict)
     patterns = source_patterns(sources)
     found = _rules(which, rules, config, data)
     if not on and not telemetry:
@@ -87,7 +87,7 @@ def explain(  # noqa: PLR0913 - a command's options are its parameters
 def _rules(
     which: str, rules: Sequence[Path] | None, config: Path | None, data: Path | None
 ) -> list[Rule]:
-    from steward.inspection.checking import sound_rules
+    from steward.inspection.checks import sound_rules
 
     path = Path(which)
     if path.exists() and not rules:
@@ -103,7 +103,7 @@ def _rules(
 
 
 def _feeds(on: Sequence[Path], telemetry: Sequence[Path], patterns: dict[str, str]) -> list[Feed]:
-    from steward.inspection.feeding import LogFeed, TelemetryFeed
+    from steward.inspection.feeds import LogFeed, TelemetryFeed
     from steward.observe.logs import streams_of
 
     found = streams_of(on, patterns)
@@ -122,7 +122,7 @@ def _show(rules: Sequence[Rule], *, as_json: bool) -> None:
 
 
 def _record(rule: Rule) -> dict[str, object]:
-    from steward.inspection.explaining import rule_words
+    from steward.inspection.explanation import rule_words
 
     return {
         "rule": rule.id,
@@ -136,7 +136,7 @@ def _record(rule: Rule) -> dict[str, object]:
     }
 
 
-def _traced(explanation: Explanation) -> dict[str, object]:
+def _traced(explanation: RuleExplanation) -> dict[str, object]:
     return {
         "lines": explanation.lines,
         "hits": len(explanation.hits),
@@ -146,7 +146,7 @@ def _traced(explanation: Explanation) -> dict[str, object]:
 
 
 def _words(rule: Rule) -> Iterator[str]:
-    from steward.inspection.explaining import rule_words
+    from steward.inspection.explanation import rule_words
 
     yield f"{rule.id} {rule.title} ({rule.severity.word})"
     yield f"  {rule.place}"
@@ -161,7 +161,7 @@ def _meaning(rule: Rule) -> Iterator[str]:
             yield f"  {name if at == 0 else '':<7} {line}"
 
 
-def _trace(explanation: Explanation) -> Iterator[str]:
+def _trace(explanation: RuleExplanation) -> Iterator[str]:
     often = len(explanation.hits)
     if often:
         yield f"It fires {often} {'time' if often == 1 else 'times'} on these."
@@ -186,7 +186,7 @@ def _why(reason: Reason) -> Iterator[str]:
         yield from _places(reason.denied_by, "    ")
 
 
-def _sighting(each: Sighting) -> Iterator[str]:
+def _sighting(each: ConditionSummary) -> Iterator[str]:
     times = "never" if not each.times else "once" if each.times == 1 else f"{each.times:,} times"
     more = f", and {each.elsewhere:,} times in other sources" if each.elsewhere else ""
     if each.other_case > 0:

@@ -40,9 +40,9 @@ def new(
     These are rule.yaml, test.log and test-fp.log; `steward rules test` is the test. With --from-log
     and --line, the pattern is that line with its numbers and names left open.
     """
-    from steward.inspection.drafting import Sample, draft
+    from steward.inspection.draft import ExampleLog, draft
 
-    sample = Sample(log=from_log, line=line)
+    sample = ExampleLog(log=from_log, line=line)
     made = draft(Path(name), sample, rule_id=rule_id)
     if as_json:
         print_json(made)

@@ -13,11 +13,11 @@ from steward.cli.output import print_warnings
 from steward.errors import StewardError, unknown_name
 
 if TYPE_CHECKING:
-    from steward.inspection.choosing import Chosen
+    from steward.inspection.selection import RuleSelection
     from steward.model.rules import Mode, RuleSeverity
 
 __all__ = [
-    "Compat",
+    "Preq",
     "RulePaths",
     "Severity",
     "Sources",
@@ -29,9 +29,7 @@ __all__ = [
     "store_folder",
 ]
 
-Compat = Annotated[
-    bool, typer.Option("--compat", help="Match as preq does, with what it leaves out.")
-]
+Preq = Annotated[bool, typer.Option("--preq", help="Match as preq does, with what it leaves out.")]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Match as the language says (this is the default).")
 ]
@@ -63,13 +61,13 @@ Sources = Annotated[
 ]
 
 
-def mode_of(*, compat: bool, strict: bool) -> Mode:
+def mode_of(*, preq: bool, strict: bool) -> Mode:
     """Return the mode that was asked for."""
     from steward.model.rules import Mode
 
-    if compat and strict:
-        raise StewardError("--compat and --strict exclude each other", hint="give one of them")
-    return Mode.COMPAT if compat else Mode.STRICT
+    if preq and strict:
+        raise StewardError("--preq and --strict exclude each other", hint="give one of them")
+    return Mode.PREQ if preq else Mode.STRICT
 
 
 def severity_of(given: str | None) -> RuleSeverity:
@@ -105,9 +103,9 @@ def store_folder(config: Path | None, data: Path | None) -> Path:
     return read_settings(config, data).store.path
 
 
-def choose(rules: Sequence[Path] | None, store: Path) -> Chosen:
+def choose(rules: Sequence[Path] | None, store: Path) -> RuleSelection:
     """Return the rules to run, and say what was left out."""
-    from steward.inspection.choosing import chosen_rules
+    from steward.inspection.selection import chosen_rules
 
     chosen = chosen_rules(rules or (), store=store)
     print_warnings(chosen.notes)

@@ -14,9 +14,9 @@ import typer
 
 from steward.cli.options import Config, Data, Json
 from steward.cli.output import print_note
-from steward.cli.rules.forms import FORMS, Form, form_for, write
+from steward.cli.rules.formats import FORMS, ReportFormat, report_format, write
 from steward.cli.rules.options import (
-    Compat,
+    Preq,
     RulePaths,
     Severity,
     Sources,
@@ -27,15 +27,15 @@ from steward.cli.rules.options import (
     source_patterns,
     store_folder,
 )
-from steward.cli.rules.watching import reading, tell_hits
+from steward.cli.rules.progress import reading, tell_hits
 from steward.cli.words import seconds
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
-    from steward.inspection.choosing import Chosen
-    from steward.inspection.feeding import Feed, LogFeed
+    from steward.inspection.feeds import Feed, LogFeed
     from steward.inspection.report import RunReport
-    from steward.inspection.running import Metrics
+    from steward.inspection.runner import Metrics
+    from steward.inspection.selection import RuleSelection
     from steward.model.rules import Mode
 
 __all__ = ["run"]
@@ -61,6 +61,9 @@ Telemetry = Annotated[
 Prometheus = Annotated[
     str | None,
     typer.Option("--prometheus", metavar="URL", help="Let this Prometheus answer metric terms."),
+]
+PlainHttp = Annotated[
+    bool, typer.Option("--plain-http", help="Allow a Prometheus on another machine without TLS.")
 ]
 Since = Annotated[
     str, typer.Option("--since", metavar="TIME", help="How far back to ask the Prometheus.")
@@ -92,11 +95,12 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     severity: Severity = None,
     telemetry: Telemetry = None,
     prometheus: Prometheus = None,
+    plain_http: PlainHttp = False,
     since: Since = "1h",
     follow: Follow = False,
     new_only: NewOnly = False,
     sources: Sources = None,
-    compat: Compat = False,
+    preq: Preq = False,
     strict: Strict = False,
     format_: Format = None,
     out: Out = None,
@@ -109,19 +113,21 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     Without --rules these are our packs and what was installed. Exits 1 when something at or above
     --severity was found (without it: when anything was), 0 when not, 2 when it could not look.
     """
-    mode, worst = mode_of(compat=compat, strict=strict), severity_of(severity)
-    form = form_for(format_, out, as_json=as_json)
+    mode, worst = mode_of(preq=preq, strict=strict), severity_of(severity)
+    form = report_format(format_, out, as_json=as_json)
     patterns = source_patterns(sources)
     logs = _logs(paths, elsewhere=bool(telemetry or prometheus))
     if not (telemetry or prometheus or follow):
         _stay_plain_for_little(logs)
-    metrics = _asked(prometheus)
+    metrics = _asked(prometheus, plain_http=plain_http)
     chosen = choose(rules, store_folder(config, data))
     if follow:
         if telemetry or prometheus:
             hint = "follow logs here; `steward up` watches telemetry"
             raise StewardError("--follow is for logs", hint=hint)
-        report = _follow(chosen, logs, mode, patterns, as_json=form is Form.JSON, new=new_only)
+        report = _follow(
+            chosen, logs, mode, patterns, as_json=form is ReportFormat.JSON, new=new_only
+        )
     else:
         feeds, notes = _feeds(logs, telemetry or (), patterns)
         if prometheus:
@@ -170,7 +176,7 @@ def _is_little(logs: Sequence[Path]) -> bool:
 def _feeds(
     logs: Sequence[Path], telemetry: Sequence[Path], patterns: dict[str, str]
 ) -> tuple[list[Feed], list[str]]:
-    from steward.inspection.feeding import LogFeed, TelemetryFeed
+    from steward.inspection.feeds import LogFeed, TelemetryFeed
     from steward.observe.logs import streams_of
 
     named = [path for path in logs if str(path) != STDIN]
@@ -198,35 +204,37 @@ def _left_out(skipped: Mapping[str, str]) -> list[str]:
 
 
 def _stdin(patterns: dict[str, str]) -> LogFeed:
-    from steward.inspection.feeding import LogFeed
+    from steward.inspection.feeds import LogFeed
     from steward.model.rules import Stream
 
     stream = Stream(name="stdin", source=patterns.get(STDIN, ""))
     return LogFeed(stream=stream, sources=(sys.stdin.buffer,))
 
 
-def _asked(prometheus: str | None) -> Metrics | None:
+def _asked(prometheus: str | None, *, plain_http: bool) -> Metrics | None:
     if prometheus is None:
         return None
     from steward.clients.prometheus import PrometheusServer
     from steward.clients.web import Endpoint
-    from steward.inspection.series.asking import asked_metrics
+    from steward.inspection.series.prometheus_terms import asked_metrics
 
-    server = PrometheusServer(Endpoint(url=prometheus))
+    server = PrometheusServer(Endpoint(url=prometheus, plain_http=plain_http))
     server.version()  # raises at once if it is none
     return asked_metrics(server)
 
 
 def _asked_feed(since: str) -> Feed:
-    from steward.inspection.feeding import PrometheusFeed
+    from steward.inspection.feeds import PrometheusFeed
 
     now_s = time.time()
     return PrometheusFeed(from_s=now_s - seconds(since, where="--since"), to_s=now_s)
 
 
-def _run(chosen: Chosen, feeds: Sequence[Feed], mode: Mode, metrics: Metrics | None) -> RunReport:
+def _run(
+    chosen: RuleSelection, feeds: Sequence[Feed], mode: Mode, metrics: Metrics | None
+) -> RunReport:
     from steward.decide.rules.metric import compile_metric
-    from steward.inspection.running import run_rules
+    from steward.inspection.runner import run_rules
 
     with reading() as tell:
         return run_rules(
@@ -235,7 +243,7 @@ def _run(chosen: Chosen, feeds: Sequence[Feed], mode: Mode, metrics: Metrics | N
 
 
 def _follow(
-    chosen: Chosen,
+    chosen: RuleSelection,
     logs: Sequence[Path],
     mode: Mode,
     patterns: dict[str, str],
@@ -245,7 +253,7 @@ def _follow(
 ) -> RunReport:
     from functools import partial
 
-    from steward.inspection.running import follow_rules
+    from steward.inspection.runner import follow_rules
     from steward.model.rules import Stream
     from steward.observe.logs import Following, Reading, follow, follow_pipe, stream_of
 

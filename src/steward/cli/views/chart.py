@@ -9,7 +9,7 @@ from html import escape
 from math import ceil, floor, isfinite, log10
 
 from steward.cli.words import number
-from steward.service.ledger import Point
+from steward.store.journal_summary import CurvePoint
 
 __all__ = ["chart", "ticks"]
 
@@ -34,7 +34,7 @@ class _Scale:
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
 
-def chart(points: Sequence[Point], *, title: str) -> str:
+def chart(points: Sequence[CurvePoint], *, title: str) -> str:
     """Return an SVG of points over time, or a sentence when there is nothing to draw yet."""
     good = [each for each in points if all(map(isfinite, (each.t_s, each.low, each.high)))]
     if not good:
@@ -68,7 +68,7 @@ def ticks(low: float, high: float, *, about: int = 5) -> list[float]:
     return [round(i * step, 12) for i in range(first, last + 1)]
 
 
-def _scale(points: Sequence[Point]) -> _Scale:
+def _scale(points: Sequence[CurvePoint]) -> _Scale:
     from_s, to_s = points[0].t_s, points[-1].t_s
     low = min(0.0, *(each.low for each in points))
     high = max(0.0, *(each.high for each in points))
@@ -97,11 +97,11 @@ def _times(scale: _Scale) -> Iterator[str]:
         yield f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def _line(points: Sequence[Point], scale: _Scale) -> str:
+def _line(points: Sequence[CurvePoint], scale: _Scale) -> str:
     return " ".join(f"{scale.x(each.t_s):.1f},{scale.y(each.mid):.1f}" for each in points)
 
 
-def _range(points: Sequence[Point], scale: _Scale) -> str:
+def _range(points: Sequence[CurvePoint], scale: _Scale) -> str:
     there = [f"{scale.x(each.t_s):.1f},{scale.y(each.high):.1f}" for each in points]
     back = [f"{scale.x(each.t_s):.1f},{scale.y(each.low):.1f}" for each in reversed(points)]
     return " ".join((*there, *back))

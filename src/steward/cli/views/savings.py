@@ -12,8 +12,8 @@ from steward.config.settings import Settings
 from steward.model.decision import DecisionState
 from steward.model.finding import Finding, Severity
 from steward.model.outcome import Interval, Savings
-from steward.service.ledger import Ledger, Point
 from steward.store.journal import Journal
+from steward.store.journal_summary import CurvePoint, JournalSummary
 
 __all__ = ["SAVINGS_COLUMNS", "Account", "account_of", "lines_of", "record_of", "rows_of"]
 
@@ -28,22 +28,22 @@ class Account:
     site: str
     made_s: float
     savings: Savings
-    curve: tuple[Point, ...]
+    curve: tuple[CurvePoint, ...]
     states: dict[DecisionState, int]
     findings: tuple[Finding, ...]
 
 
 def account_of(journal: Journal, settings: Settings, made_s: float) -> Account:
     """Read the journal once and add up what it says."""
-    ledger = Ledger(journal, settings.savings.assumptions)
-    ledger.catch_up()
+    summary = JournalSummary(journal, settings.savings.assumptions)
+    summary.catch_up()
     return Account(
         site=settings.site.name,
         made_s=made_s,
-        savings=ledger.savings,
-        curve=ledger.curve.points,
-        states={state: count for state, count in ledger.states.items() if count},
-        findings=_top(ledger.findings()),
+        savings=summary.savings,
+        curve=summary.curve.points,
+        states={state: count for state, count in summary.states.items() if count},
+        findings=_top(summary.findings()),
     )
 
 

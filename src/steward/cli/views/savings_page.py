@@ -11,7 +11,7 @@ from steward.cli.views.chart import chart
 from steward.cli.views.savings import SAVINGS_COLUMNS, Account, rows_of
 from steward.cli.words import moment, number
 from steward.errors import StewardError
-from steward.store.files.whole import whole_file
+from steward.store.atomic import whole_file
 
 __all__ = ["page", "write_page"]
 

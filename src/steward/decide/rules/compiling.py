@@ -10,7 +10,7 @@ from steward.decide.rules.joining import KNOWN_ATTRIBUTES, slots_of
 from steward.decide.rules.metric import compile_metric
 from steward.decide.rules.terms import compile_extract, compile_term
 from steward.errors import StewardError, did_you_mean
-from steward.model.rules import Clause, MetricTerm, Negation, Node, Place, Rule, Term
+from steward.model.rules import Clause, MetricTerm, Negation, Rule, RuleNode, SourceLocation, Term
 
 __all__ = ["Problem", "check"]
 
@@ -23,7 +23,7 @@ MOST_DEEP = 16  # nodes inside one another
 class Problem:
     """Something that a person has to change in a rule, and where."""
 
-    place: Place
+    place: SourceLocation
     problem: str
     hint: str = ""
 
@@ -43,11 +43,11 @@ def check(rule: Rule, *, asks: bool = False) -> list[Problem]:
             continue
         problems += _in_node(node, asks=asks)
         parts: tuple[Clause | Negation, ...] = (*node.clauses, *node.negations)
-        todo += [(each.what, deep + 1) for each in parts if isinstance(each.what, Node)]
+        todo += [(each.what, deep + 1) for each in parts if isinstance(each.what, RuleNode)]
     return sorted(problems, key=lambda each: (each.place.line, each.place.column))
 
 
-def _in_node(node: Node, *, asks: bool) -> Iterator[Problem]:
+def _in_node(node: RuleNode, *, asks: bool) -> Iterator[Problem]:
     yield from _sizes(node)
     yield from _anchors(node)
     yield from _correlations(node)
@@ -59,14 +59,16 @@ def _in_node(node: Node, *, asks: bool) -> Iterator[Problem]:
         yield from _compiled(negation.what, negation.place, asks=asks)
 
 
-def _compiled(what: Term | MetricTerm | Node, place: Place, *, asks: bool) -> Iterator[Problem]:
+def _compiled(
+    what: Term | MetricTerm | RuleNode, place: SourceLocation, *, asks: bool
+) -> Iterator[Problem]:
     if isinstance(what, Term):
         yield from _tried(partial(compile_term, what), place)
     elif isinstance(what, MetricTerm) and not asks:
         yield from _tried(partial(compile_metric, what), place)
 
 
-def _tried(make: Callable[[], object], place: Place, name: str = "") -> Iterator[Problem]:
+def _tried(make: Callable[[], object], place: SourceLocation, name: str = "") -> Iterator[Problem]:
     try:
         make()
     except StewardError as wrong:
@@ -74,7 +76,7 @@ def _tried(make: Callable[[], object], place: Place, name: str = "") -> Iterator
         yield Problem(place=place, problem=problem, hint=wrong.hint)
 
 
-def _sizes(node: Node) -> Iterator[Problem]:
+def _sizes(node: RuleNode) -> Iterator[Problem]:
     slots = len(slots_of(node.kind, node.clauses))
     if slots > MOST_SLOTS:
         problem = f"the {node.kind} has {slots} different conditions, more than {MOST_SLOTS}"
@@ -85,7 +87,7 @@ def _sizes(node: Node) -> Iterator[Problem]:
         yield Problem(place=node.place, problem=problem, hint="ask for a smaller count")
 
 
-def _anchors(node: Node) -> Iterator[Problem]:
+def _anchors(node: RuleNode) -> Iterator[Problem]:
     last = _needed(node) - 1
     for each in node.negations:
         if not 0 <= each.anchor <= last:
@@ -95,11 +97,11 @@ def _anchors(node: Node) -> Iterator[Problem]:
             yield Problem(place=each.place, problem=problem, hint="count from 0, with repetitions")
 
 
-def _needed(node: Node) -> int:
+def _needed(node: RuleNode) -> int:
     return sum(max(each.count, 1) for each in node.clauses)
 
 
-def _correlations(node: Node) -> Iterator[Problem]:
+def _correlations(node: RuleNode) -> Iterator[Problem]:
     """Find names that nothing can have: conditions joined on them would never meet."""
     extracts, metrics = _below(node)
     for name in node.correlations:
@@ -110,7 +112,7 @@ def _correlations(node: Node) -> Iterator[Problem]:
             yield Problem(place=node.place, problem=problem, hint=hint)
 
 
-def _below(node: Node) -> tuple[set[str], bool]:
+def _below(node: RuleNode) -> tuple[set[str], bool]:
     """Return the names of all extracts below a node, and whether it looks at series."""
     names: set[str] = set()
     metrics = False
@@ -119,5 +121,5 @@ def _below(node: Node) -> tuple[set[str], bool]:
         for clause in todo.pop().clauses:
             names |= {each.name for each in clause.extracts}
             metrics = metrics or isinstance(clause.what, MetricTerm)
-            todo += [clause.what] if isinstance(clause.what, Node) else []
+            todo += [clause.what] if isinstance(clause.what, RuleNode) else []
     return names, metrics

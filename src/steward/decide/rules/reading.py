@@ -37,7 +37,7 @@ class Reader:
         counts: Counts,
     ) -> None:
         self._lanes = Lanes(mode=mode, limits=limits, counts=counts)
-        self._drops_late = mode is Mode.COMPAT
+        self._drops_late = mode is Mode.PREQ
         self._most_bytes = limits.text_bytes
         self._counts = counts
         self._values = {

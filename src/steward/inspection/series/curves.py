@@ -12,7 +12,7 @@ from steward.inspection.report import Diagnosis
 from steward.inspection.series.telemetry import telemetry_frames
 from steward.model.frame import ENTITY, T_S, Frame
 
-__all__ = ["Curve", "curves_of"]
+__all__ = ["EvidenceCurve", "curves_of"]
 
 _FINDINGS = 50
 _METRICS = 3  # of one finding
@@ -22,7 +22,7 @@ _PAD_S = 60.0  # at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class EvidenceCurve:
     """One metric of one entity around the stretch in which a rule fired."""
 
     metric: str
@@ -53,7 +53,7 @@ class _Wanted:
         rows = frame.filter(mine & near & pl.col(self.metric).is_not_null())
         self.parts.append(rows.select(T_S, pl.col(self.metric).cast(pl.Float64).alias("value")))
 
-    def curve(self) -> Curve | None:
+    def curve(self) -> EvidenceCurve | None:
         whole = pl.concat(self.parts) if self.parts else None
         if whole is None or not whole.height:
             return None
@@ -62,7 +62,7 @@ class _Wanted:
         step = (pl.col(T_S) / width_s).floor()
         thin = whole.group_by(step.alias("step")).agg(pl.col(T_S).min(), pl.col("value").mean())
         thin = thin.sort(T_S)
-        return Curve(
+        return EvidenceCurve(
             metric=self.metric,
             entity=self.entity,
             from_s=self.from_s,
@@ -74,7 +74,7 @@ class _Wanted:
 
 def curves_of(
     findings: Sequence[Diagnosis], paths: Sequence[Path]
-) -> Mapping[tuple[str, str], tuple[Curve, ...]]:
+) -> Mapping[tuple[str, str], tuple[EvidenceCurve, ...]]:
     """Return what the metrics of findings were like, by rule and entity."""
     wanted = {
         (each.rule.id, each.entity): _wanted(each)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from steward.model.rules.block import LogBlock, Stream
 from steward.model.rules.hit import Hit, Item
-from steward.model.rules.node import Clause, Negation, Node, Place
+from steward.model.rules.node import Clause, Negation, RuleNode, SourceLocation
 from steward.model.rules.rule import Application, Mode, Rule, RuleSeverity
 from steward.model.rules.standing import RuleStanding, RuleState, RuleStats
 from steward.model.rules.term import Extract, MetricTerm, Term
@@ -25,13 +25,13 @@ __all__ = [
     "MetricTerm",
     "Mode",
     "Negation",
-    "Node",
-    "Place",
     "Rule",
+    "RuleNode",
     "RuleSeverity",
     "RuleStanding",
     "RuleState",
     "RuleStats",
+    "SourceLocation",
     "Stream",
     "Term",
     "Treatment",

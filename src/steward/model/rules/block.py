@@ -35,7 +35,7 @@ class LogBlock:
     Entry `i` is `buffer[start[i]:end[i]]`, without its line end, and without the time where its
     format takes the time off. Entries lie in the buffer in their order and do not overlap; bytes
     between them mean nothing. An entry that was put together from several lines keeps `\n`
-    between them (`strict`) or nothing (`compat`).
+    between them (`strict`) or nothing (`preq`).
     """
 
     stream: Stream

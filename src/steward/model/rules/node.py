@@ -7,11 +7,11 @@ from typing import Literal
 
 from steward.model.rules.term import Extract, MetricTerm, Term
 
-__all__ = ["Clause", "Negation", "Node", "Place"]
+__all__ = ["Clause", "Negation", "RuleNode", "SourceLocation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceLocation:
     """Where something is written, counted from 1."""
 
     file: str = ""
@@ -26,10 +26,10 @@ class Place:
 class Clause:
     """One thing that must happen, `count` times."""
 
-    what: Term | MetricTerm | Node
+    what: Term | MetricTerm | RuleNode
     count: int = 1
     extracts: tuple[Extract, ...] = ()
-    place: Place = field(default=Place(), compare=False)
+    place: SourceLocation = field(default=SourceLocation(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +39,16 @@ class Negation:
     From `t[anchor] + slide`, as long as `window`, and as the match itself unless `absolute`.
     """
 
-    what: Term | MetricTerm | Node
+    what: Term | MetricTerm | RuleNode
     window_ns: int = 0
     slide_ns: int = 0
     anchor: int = 0
     absolute: bool = False
-    place: Place = field(default=Place(), compare=False)
+    place: SourceLocation = field(default=SourceLocation(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class RuleNode:
     """A set (in any order) or a sequence (in this order) within a window.
 
     A leaf has a `source` and terms; a node above has other nodes and no source. Metric terms may
@@ -62,9 +62,9 @@ class Node:
     source: str = ""
     origin: bool = False  # this leaf takes the blame and gives the time
     correlations: tuple[str, ...] = ()  # what all conditions must share: `host`, `gpu`, an extract
-    place: Place = field(default=Place(), compare=False)
+    place: SourceLocation = field(default=SourceLocation(), compare=False)
 
     @property
     def is_leaf(self) -> bool:
         """Whether it looks at lines or series itself."""
-        return not any(isinstance(each.what, Node) for each in self.clauses)
+        return not any(isinstance(each.what, RuleNode) for each in self.clauses)

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 from steward.model.finding import Severity
-from steward.model.rules.node import Node, Place
+from steward.model.rules.node import RuleNode, SourceLocation
 from steward.model.treatment import Treatment
 
 __all__ = ["Application", "Mode", "Rule", "RuleSeverity"]
 
 
 class Mode(Enum):
-    """How rules are read: `STRICT` as they are meant, `COMPAT` as preq runs them."""
+    """How rules are read: `STRICT` as they are meant, `PREQ` as preq runs them."""
 
     STRICT = "strict"
-    COMPAT = "compat"
+    PREQ = "preq"
 
 
 class RuleSeverity(IntEnum):
@@ -54,7 +54,7 @@ class Rule:
     id: str  # `cre.id`: what people call it
     key: str  # `metadata.id`
     hash: str  # `metadata.hash`: changes with every word of the rule
-    root: Node
+    root: RuleNode
     title: str = ""
     severity: RuleSeverity = RuleSeverity.CRITICAL
     category: str = ""
@@ -72,7 +72,7 @@ class Rule:
     generation: int = 0
     version: str = ""
     treatment: Treatment | None = None
-    place: Place = field(default=Place(), compare=False)
+    place: SourceLocation = field(default=SourceLocation(), compare=False)
 
     @property
     def about(self) -> Severity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from steward.model.rules.node import Place
+from steward.model.rules.node import SourceLocation
 from steward.model.rules.rule import Rule
 
 __all__ = ["RuleStanding", "RuleState", "RuleStats"]
@@ -28,7 +28,7 @@ class RuleStanding:
     rule: Rule | None = None
     pack: str = ""  # the folder or package that it came with
     why: str = ""  # it is off or faulty
-    place: Place = field(default=Place())
+    place: SourceLocation = field(default=SourceLocation())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from steward.model.rules.node import Clause, Negation, Node
+from steward.model.rules.node import Clause, Negation, RuleNode
 from steward.model.rules.term import MetricTerm, Term
 
 __all__ = ["long", "waits_for"]
@@ -13,7 +13,7 @@ MOST_DEEP = 16  # as deep as rules may be
 _KINDS = {"value": "a line with", "regex": "a line that matches", "jq": "a line for which jq says"}
 
 
-def waits_for(node: Node, *, deep: int = 0) -> Iterator[tuple[int, str]]:
+def waits_for(node: RuleNode, *, deep: int = 0) -> Iterator[tuple[int, str]]:
     """Give sentences with how far each is indented: a node, its conditions, what denies it."""
     yield deep, _heading(node)
     if deep >= MOST_DEEP:
@@ -36,7 +36,7 @@ def long(ns: int) -> str:
     return f"{ns / 1e9:g} s" if ns >= 10**9 else f"{ns / 1e6:g} ms"
 
 
-def _heading(node: Node) -> str:
+def _heading(node: RuleNode) -> str:
     many = len(node.clauses) > 1 or any(clause.count > 1 for clause in node.clauses)
     order = "in this order" if node.kind == "sequence" else "in any order"
     parts = [f"all of these, {order}" if many else "this"]
@@ -51,7 +51,7 @@ def _heading(node: Node) -> str:
 
 def _condition(clause: Clause, deep: int) -> Iterator[tuple[int, str]]:
     times = f", {clause.count} times" if clause.count > 1 else ""
-    if isinstance(clause.what, Node):
+    if isinstance(clause.what, RuleNode):
         if times:
             yield deep, f"the following{times}"
         yield from waits_for(clause.what, deep=deep)
@@ -61,7 +61,7 @@ def _condition(clause: Clause, deep: int) -> Iterator[tuple[int, str]]:
 
 def _denial(negation: Negation, deep: int) -> Iterator[tuple[int, str]]:
     window = f" within {long(negation.window_ns)}" if negation.window_ns else ""
-    if isinstance(negation.what, Node):
+    if isinstance(negation.what, RuleNode):
         yield deep, f"unless{window} of it"
         yield from waits_for(negation.what, deep=deep + 1)
     else:

@@ -18,6 +18,7 @@ from steward.errors import StewardError
 from steward.model.event import Event, Fault, Observation
 from steward.observe.agent.shipping import Shipping
 from steward.observe.watch import Watch
+from steward.store.atomic import make_folder, write_atomic
 
 if TYPE_CHECKING:  # an agent that forwards nothing has no room for it
     from steward.observe.forwarding import Forwarding
@@ -40,8 +41,8 @@ def agent_id(folder: Path) -> str:
             return known
     made = secrets.token_hex(8)
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file.write_text(f"{made}\n", encoding="ascii")
+        make_folder(folder)
+        write_atomic(file, f"{made}\n".encode())
     except OSError as fault:
         raise StewardError(
             f"nothing can be kept here: {(fault.strerror or str(fault)).lower()}",
@@ -215,14 +216,12 @@ class Agent:
             **asdict(shipping.status),
             **({"forwarding": [asdict(each) for each in forwarded]} if forwarded else {}),
         }
-        _write(self._folder / STATUS_FILE, status)
+        _write(self._folder / STATUS_FILE, status, durable=False)
 
 
-def _write(file: Path, value: Mapping[str, object]) -> None:
+def _write(file: Path, value: Mapping[str, object], *, durable: bool = True) -> None:
     with suppress(OSError):  # a full disk is told elsewhere
-        new = file.with_name(f"{file.name}.new")
-        new.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-        new.replace(file)
+        write_atomic(file, (json.dumps(value, indent=1) + "\n").encode(), durable=durable)
 
 
 def _read(file: Path) -> dict[str, object]:

@@ -26,13 +26,14 @@ class Prometheus:
 
     A target is `http://HOST:PORT/metrics`, or `NODE=http://...` to say which node it speaks for.
     `queries` has a name for each PromQL expression; an answer whose series have no name gets that
-    one, which may be one of our metrics. `token_file` and `ca` are for all of them.
+    one, which may be one of our metrics. `token_file`, `ca` and `plain_http` (other machines
+    without TLS) are for all of them.
     """
 
     name = "prometheus"
     vocabulary = CANONICAL
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a plug's options are its parameters
         self,
         *,
         targets: tuple[str, ...] = (),
@@ -41,6 +42,7 @@ class Prometheus:
         token_file: str = "",
         ca: str = "",
         timeout_s: float = 3.0,
+        plain_http: bool = False,
     ) -> None:
         self._silent: set[str] = set()
         self._sources: tuple[Target | Asked, ...] = ()
@@ -50,7 +52,9 @@ class Prometheus:
         from steward.clients.web import Endpoint  # noqa: PLC0415
         from steward.observe.receive.scraping import Asked, Target  # noqa: PLC0415
 
-        endpoint = partial(Endpoint, token=_token(token_file), ca=ca, timeout_s=timeout_s)
+        endpoint = partial(
+            Endpoint, token=_token(token_file), ca=ca, timeout_s=timeout_s, plain_http=plain_http
+        )
         asked = (Asked(endpoint(url=server), queries),) if server and queries else ()
         self._sources = (*(Target(each, endpoint) for each in targets), *asked)
 

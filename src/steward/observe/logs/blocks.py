@@ -74,7 +74,7 @@ def _entries(source: Source, reading: Reading, stream: Stream, tally: Tally) -> 
     if reading.mode is Mode.STRICT:
         raw = as_utf8(raw)
     first = next(raw, b"")
-    if reading.mode is Mode.COMPAT:  # preq also looks at a last line that has no end
+    if reading.mode is Mode.PREQ:  # preq also looks at a last line that has no end
         entries.look(first[:SAMPLE_BYTES], name)
     for data in _whole_lines(chain([first], raw), source, reading, tally):
         block = entries.take(data, final=False, where=name)
@@ -88,7 +88,7 @@ def _entries(source: Source, reading: Reading, stream: Stream, tally: Tally) -> 
 def _whole_lines(
     raw: Iterable[bytes], source: Source, reading: Reading, tally: Tally
 ) -> Iterator[bytes]:
-    """Yield pieces that end in a line end; what is too long is cut, or (`compat`) ends the file."""
+    """Yield pieces that end in a line end; what is too long is cut, or (`preq`) ends the file."""
     begun, skipping, longest = b"", False, reading.longest_bytes
     for read in raw:
         piece = read
@@ -114,7 +114,7 @@ def _whole_lines(
 
 def _gathered(source: Source, reading: Reading, tally: Tally) -> Iterator[bytes]:
     """Yield pieces of bytes; preq waits until a pipe has given as much as it looks at."""
-    least = SAMPLE_BYTES if reading.mode is Mode.COMPAT else 0
+    least = SAMPLE_BYTES if reading.mode is Mode.PREQ else 0
     first = b""
     for piece in pieces(source, tally.notes, size=reading.block_bytes):
         tally.bytes += len(piece)

@@ -30,8 +30,8 @@ class Reading:
     mode: Mode = Mode.STRICT
     now_s: float = 0.0  # for times without a year; 0: what the machine's clock says
     boot_ns: int = 0  # when the machine started, for times that count from then
-    window_ns: int | None = None  # entries are put in order within it; None: 5 s, `compat` 0
-    skip: int = 50  # `compat`: lines without a time that may stand before the first one with one
+    window_ns: int | None = None  # entries are put in order within it; None: 5 s, `preq` 0
+    skip: int = 50  # `preq`: lines without a time that may stand before the first one with one
     stamp: Stamp | None = None  # how the times of this source are written; None: found out
     block_bytes: int = MIB  # larger ones do not stay in a processor's cache
     longest_bytes: int = 4 * MIB  # of a line
@@ -140,7 +140,7 @@ class Entries:
         found = detect(data, mode=reading.mode, years=self._years, skip=reading.skip)
         if not found.formats and not self._strict:
             problem = f"none of its first {found.lines} lines has a time that is known"
-            hint = "give the source a pattern of its own, or leave out --compat: strict needs none"
+            hint = "give the source a pattern of its own, or leave out --preq: strict needs none"
             raise StewardError(problem, where=where, hint=hint)
         if self.detected is _UNKNOWN or not (found.packing or self.detected.packing):
             self.detected = found  # parcels do not begin or end in the middle of a file

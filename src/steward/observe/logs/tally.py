@@ -20,7 +20,7 @@ class Tally:
     bytes: int = 0  # after unpacking, with line ends
     entries: int = 0
     unparsed: int = 0  # lines without a time of their own
-    dropped: int = 0  # of these, those that are in no entry (`compat`: before the first, or broken)
+    dropped: int = 0  # of these, those that are in no entry (`preq`: before the first, or broken)
     late: int = 0  # entries that came after later ones had been handed on
     backwards: int = 0  # entries older than one before them
     early: int = 0  # entries handed on before their time, since too much was held

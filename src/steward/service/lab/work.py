@@ -29,6 +29,7 @@ from steward.sim.lab.report import write_report
 from steward.sim.lab.run import replay
 from steward.sim.lab.settings import LabSettings
 from steward.sim.lab.trials import Base, Run, natural_gpus
+from steward.store.atomic import write_atomic
 
 __all__ = ["MOST_ROWS", "MOST_UNPACKED_BYTES", "carry_out"]
 
@@ -148,7 +149,7 @@ def _write(found: Comparison, task: Task) -> None:
     record = _known({**found.as_record(series=True), "command": said})
     text = json.dumps(record, indent=1, allow_nan=False)
     try:
-        (task.folder / "results.json").write_text(text, encoding="utf-8")
+        write_atomic(task.folder / "results.json", text.encode())
     except OSError as fault:
         problem = f"the results cannot be kept: {(fault.strerror or str(fault)).lower()}"
         raise StewardError(problem, where="lab", hint="is there room on the disk?") from fault

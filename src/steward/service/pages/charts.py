@@ -7,9 +7,9 @@ from typing import Any
 
 from steward.model.frame import T_S, Frame
 from steward.service.board import Picture, Use
-from steward.service.ledger import Point
 from steward.service.pages.wording import GPU_WORDS
 from steward.service.snapshot import GpuState
+from steward.store.journal_summary import CurvePoint
 
 __all__ = [
     "GREY",
@@ -156,7 +156,7 @@ def _line(name: str, data: list[list[float | None]], *, color: str) -> dict[str,
     }
 
 
-def _points(points: tuple[Point, ...], bound: str) -> list[list[float | None]]:
+def _points(points: tuple[CurvePoint, ...], bound: str) -> list[list[float | None]]:
     return [[1000 * point.t_s, round(getattr(point, bound), 3)] for point in points]
 
 

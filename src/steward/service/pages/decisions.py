@@ -15,7 +15,6 @@ from steward.model.decision import DecisionState
 from steward.model.identity import DecisionId
 from steward.model.outcome import Story
 from steward.service.board import Picture, Say
-from steward.service.ledger import Told
 from steward.service.pages.drawings import empty, moment, state_chip
 from steward.service.pages.explanation import draw_explanation
 from steward.service.pages.frame import Show, Visit, card
@@ -23,6 +22,7 @@ from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
 from steward.service.pages.wording import STATE_WORDS, action_text, gpu_hours
 from steward.store.choices import possible
+from steward.store.journal_summary import TrackedStory
 
 __all__ = ["decision_page", "decisions_page"]
 
@@ -69,7 +69,7 @@ class _List:
                 self._filters = {name: self._filter(name) for name in FILTERS}
             self._nothing = Html()
             with ui.element("div").classes("st-list") as parent:
-                self._rows: Rows[DecisionId, Told] = Rows(
+                self._rows: Rows[DecisionId, TrackedStory] = Rows(
                     parent, lambda told: _Row(visit, told, opened=self._opened).parts
                 )
             self._more = ui.button("Show more", color=None, on_click=self._show_more)
@@ -127,13 +127,13 @@ def decision_page(visit: Visit, decision: DecisionId) -> Show:
     return show
 
 
-def _told(picture: Picture, decision: DecisionId) -> Told | None:
+def _told(picture: Picture, decision: DecisionId) -> TrackedStory | None:
     return next((told for told in picture.stories if told.story.decision.id == decision), None)
 
 
-def _from_journal(visit: Visit, decision: DecisionId) -> Told | None:
+def _from_journal(visit: Visit, decision: DecisionId) -> TrackedStory | None:
     for seq, story in visit.board.loop.journal.stories(ids=(decision,), limit=1):
-        return Told.of(story, seq=seq)
+        return TrackedStory.of(story, seq=seq)
     return None
 
 
@@ -155,7 +155,7 @@ class _Row:
     `opened` is what all rows of a page share: the decisions that are open.
     """
 
-    def __init__(self, visit: Visit, told: Told, *, opened: set[DecisionId]) -> None:
+    def __init__(self, visit: Visit, told: TrackedStory, *, opened: set[DecisionId]) -> None:
         self._visit = visit
         self._told = told
         self._all_opened = opened
@@ -173,11 +173,11 @@ class _Row:
         self.show(told)
 
     @property
-    def parts(self) -> tuple[Element, Callable[[Told], None]]:
+    def parts(self) -> tuple[Element, Callable[[TrackedStory], None]]:
         """Return what a list of rows needs."""
         return self.element, self.show
 
-    def show(self, told: Told) -> None:
+    def show(self, told: TrackedStory) -> None:
         """Bring the row up to date; what is open stays open."""
         self._told = told
         story = told.story

@@ -13,8 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from steward.errors import StewardError
+from steward.store.atomic import TMP
 from steward.store.files.merging import clean, merge
-from steward.store.files.parquet import TMP, Note, Parts, Shape, cannot_write
+from steward.store.files.parquet import Note, Parts, Shape, cannot_write
 
 __all__ = ["Keeper", "remove_old"]
 

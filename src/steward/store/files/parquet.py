@@ -26,13 +26,12 @@ from polars.exceptions import PanicException, PolarsError
 
 from steward.errors import StewardError
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.store.sync import sync_folder
+from steward.store.atomic import make_folder, write_atomic
 
 __all__ = [
     "BROKEN",
     "DAY_S",
     "HOUR_S",
-    "TMP",
     "Note",
     "Parts",
     "Shape",
@@ -51,7 +50,6 @@ __all__ = [
 
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
-TMP = ".tmp"
 _ENDING = ".parquet"
 _COMPACTED = "compacted-"
 _REPLACES = "steward.replaces"
@@ -163,35 +161,12 @@ def write_frame(
     )
     kind = _COMPACTED if replaces else "flushed-"
     file = folder / f"{kind}{secrets.token_hex(8)}{_ENDING}"
-    tmp = file.with_name(file.name + TMP)
     try:
-        _make_folder(folder)
-        _write_durably(tmp, packed.getbuffer())
-        tmp.rename(file)
-        sync_folder(folder)
+        make_folder(folder)
+        write_atomic(file, packed.getbuffer())
     except OSError as fault:
-        with suppress(OSError):  # readers ignore it, and the next start removes it
-            tmp.unlink(missing_ok=True)
         raise cannot_write(folder, fault) from fault
     return file
-
-
-def _make_folder(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    for parent in (folder.parent, folder.parent.parent):
-        sync_folder(parent)
-
-
-def _write_durably(file: Path, content: memoryview) -> None:
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    try:
-        while content:
-            content = content[os.write(handle, content) :]
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def cannot_write(folder: Path, fault: OSError) -> StewardError:

@@ -6,11 +6,11 @@ Does not: what a rule file may say (`store.rules`), or whether its patterns can 
 
 from __future__ import annotations
 
-from steward.store.packages.installing import Allowed, Installation, install, remove
+from steward.store.packages.archive_writer import Packed, Wish, pack
+from steward.store.packages.installation import Allowed, Installation, install, remove
 from steward.store.packages.keys import PublicKey, make_key, read_key, trusted_keys
+from steward.store.packages.locations import Installed, installed_packages, packages_folder, shipped
 from steward.store.packages.manifest import Manifest
-from steward.store.packages.packing import Packed, Wish, pack
-from steward.store.packages.places import Installed, installed_packages, packages_folder, shipped
 
 __all__ = [
     "Allowed",

@@ -18,8 +18,8 @@ import duckdb
 import polars as pl
 
 from steward.errors import StewardError, did_you_mean
+from steward.store.atomic import whole_file
 from steward.store.files.parquet import Parts, Shape, lazily, live_files
-from steward.store.files.whole import whole_file
 from steward.store.query.tables import Tables
 from steward.store.query.views import text_literal
 

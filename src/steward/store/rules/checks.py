@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from steward.model.rules import Clause, MetricTerm, Node, Place, Term
+from steward.model.rules import Clause, MetricTerm, RuleNode, SourceLocation, Term
 from steward.store.rules.faults import Complaints
 from steward.store.rules.language.fields import ALIASES, ATTRIBUTES
-from steward.store.rules.reading import shown
+from steward.store.rules.mapping_reader import shown
 
 __all__ = [
     "anchor_faults",
@@ -23,12 +23,12 @@ __all__ = [
 MAX_SLOTS = 64
 
 
-def expanded(node: Node) -> int:
+def expanded(node: RuleNode) -> int:
     """Return how many events a match is made of, each repetition counted."""
     return sum(each.count for each in node.clauses)
 
 
-def slot_faults(node: Node, complaints: Complaints) -> None:
+def slot_faults(node: RuleNode, complaints: Complaints) -> None:
     """Complain about more different things than an engine keeps apart."""
     terms = [each.what for each in node.clauses if isinstance(each.what, Term)]
     others = len(node.clauses) - len(terms)
@@ -38,7 +38,7 @@ def slot_faults(node: Node, complaints: Complaints) -> None:
         complaints.fault(node.place, problem, "an alternation in one `regex` is one thing")
 
 
-def anchor_faults(node: Node, complaints: Complaints) -> None:
+def anchor_faults(node: RuleNode, complaints: Complaints) -> None:
     """Complain about anchors that are no event of the match."""
     events = [first for each in node.clauses for first in (True, *[False] * (each.count - 1))]
     for each in node.negations if events else ():
@@ -53,7 +53,7 @@ def anchor_faults(node: Node, complaints: Complaints) -> None:
             complaints.note(each.place, said)
 
 
-def correlation_faults(node: Node, place: Place, complaints: Complaints) -> None:
+def correlation_faults(node: RuleNode, place: SourceLocation, complaints: Complaints) -> None:
     """Complain about joins on what nothing can give."""
     possible = sorted({*ATTRIBUTES, *_extract_names(node)})
     for name in node.correlations:
@@ -63,7 +63,7 @@ def correlation_faults(node: Node, place: Place, complaints: Complaints) -> None
             complaints.stray(place, problem, hint)
 
 
-def with_known_joins(node: Node) -> Node:
+def with_known_joins(node: RuleNode) -> RuleNode:
     """Call what is joined on by its own name, and leave out what nothing gives: it was said."""
     extracted = set(_extract_names(node))
     names = [each if each in extracted else ALIASES.get(each, each) for each in node.correlations]
@@ -71,14 +71,14 @@ def with_known_joins(node: Node) -> Node:
     return replace(node, correlations=known)
 
 
-def _extract_names(node: Node) -> Iterator[str]:
+def _extract_names(node: RuleNode) -> Iterator[str]:
     for each in node.clauses:
         yield from (extract.name for extract in each.extracts)
-        if isinstance(each.what, Node):
+        if isinstance(each.what, RuleNode):
             yield from _extract_names(each.what)
 
 
-def with_origin(root: Node, complaints: Complaints) -> Node:
+def with_origin(root: RuleNode, complaints: Complaints) -> RuleNode:
     """Return the rule's root with exactly one leaf that takes the blame, or complain."""
     leaves = list(_leaves(root))
     chosen = [place for place, is_origin in leaves if is_origin]
@@ -96,7 +96,7 @@ def with_origin(root: Node, complaints: Complaints) -> Node:
     return root
 
 
-def _leaves(node: Node) -> Iterator[tuple[Place, bool]]:
+def _leaves(node: RuleNode) -> Iterator[tuple[SourceLocation, bool]]:
     """Give what can take the blame, and whether it says so. What must not happen cannot."""
     if node.is_leaf:  # lines of one source, or series
         series = [each.place for each in node.clauses if _takes_blame(each)]
@@ -105,7 +105,7 @@ def _leaves(node: Node) -> Iterator[tuple[Place, bool]]:
             yield node.place, node.origin
         return
     for each in node.clauses:
-        if isinstance(each.what, Node):
+        if isinstance(each.what, RuleNode):
             yield from _leaves(each.what)
         elif isinstance(each.what, MetricTerm):
             yield each.place, _takes_blame(each)
@@ -115,7 +115,7 @@ def _takes_blame(clause: Clause) -> bool:
     return isinstance(clause.what, MetricTerm) and clause.what.origin
 
 
-def _marked(node: Node) -> Node:
+def _marked(node: RuleNode) -> RuleNode:
     if node.is_leaf:
         return replace(node, origin=True)
     return replace(node, clauses=tuple(_marked_clause(each) for each in node.clauses))
@@ -123,4 +123,4 @@ def _marked(node: Node) -> Node:
 
 def _marked_clause(clause: Clause) -> Clause:
     inside = clause.what
-    return replace(clause, what=_marked(inside)) if isinstance(inside, Node) else clause
+    return replace(clause, what=_marked(inside)) if isinstance(inside, RuleNode) else clause

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from steward.model.rules import Application, Effect, Node, Rule, RuleSeverity, Treatment
+from steward.model.rules import Application, Effect, Rule, RuleNode, RuleSeverity, Treatment
 from steward.store.rules.checks import with_origin
 from steward.store.rules.faults import Complaints
 from steward.store.rules.identity import hash_of, key_of
+from steward.store.rules.mapping_reader import MappingReader, shown
 from steward.store.rules.nodes import NodeReader
-from steward.store.rules.reading import Fields, shown
 from steward.store.rules.terms import Named, TooMuchError
-from steward.store.rules.tree import Mapping, Scalar, Tree
+from steward.store.rules.tree import MappingTree, Scalar, Tree
 
 __all__ = ["read_rule"]
 
@@ -28,7 +28,7 @@ def read_rule(tree: Tree, named: Named, complaints: Complaints, *, user: bool) -
     faults_before = complaints.raised
     complaints.rule = _name_of(tree)
     named.used.clear()
-    fields = Fields(tree, "rule", complaints)
+    fields = MappingReader(tree, "rule", complaints)
     cre = fields.one("cre")
     root = _root(fields, named, complaints)
     rule_id = _id(cre, complaints)
@@ -46,11 +46,11 @@ def _name_of(tree: Tree) -> str:
 
 
 def _value(tree: Tree, key: str) -> Tree | None:
-    found = tree.entries if isinstance(tree, Mapping) else ()
+    found = tree.entries if isinstance(tree, MappingTree) else ()
     return next((each.value for each in found if each.key.text == key), None)
 
 
-def _root(fields: Fields, named: Named, complaints: Complaints) -> Node:
+def _root(fields: MappingReader, named: Named, complaints: Complaints) -> RuleNode:
     root = fields.one("rule")
     if "set" in root and "sequence" in root:
         problem = "a rule has a set or a sequence, and this has both"
@@ -58,7 +58,7 @@ def _root(fields: Fields, named: Named, complaints: Complaints) -> Node:
         complaints.stray(root.key_at("set"), problem, hint)
     kind: Literal["set", "sequence"] = "sequence" if "sequence" in root else "set"
     tree = root.tree(kind)
-    empty = Node(kind=kind, clauses=(), place=fields.place)
+    empty = RuleNode(kind=kind, clauses=(), place=fields.place)
     if tree is None:
         if "rule" in fields:
             complaints.fault(root.place, "a rule needs a `set` or a `sequence`, and has neither")
@@ -71,7 +71,7 @@ def _root(fields: Fields, named: Named, complaints: Complaints) -> Node:
     return with_origin(node, complaints) if reader.is_whole else node
 
 
-def _id(cre: Fields, complaints: Complaints) -> str:
+def _id(cre: MappingReader, complaints: Complaints) -> str:
     rule_id = cre.text("id")
     if "id" in cre and not _ID.fullmatch(rule_id):
         problem = f"a rule cannot be called '{shown(rule_id)}'"
@@ -80,7 +80,7 @@ def _id(cre: Fields, complaints: Complaints) -> str:
 
 
 def _identity(
-    fields: Fields, rule_id: str, tree: Tree, named: Named, *, user: bool
+    fields: MappingReader, rule_id: str, tree: Tree, named: Named, *, user: bool
 ) -> tuple[str, str]:
     metadata = fields.one("metadata")
     found = {}
@@ -96,7 +96,9 @@ def _identity(
     return found["id"] or key_of(rule_id), found["hash"] or hash_of(tree, named.used)
 
 
-def _rule(fields: Fields, cre: Fields, root: Node, *, names: tuple[str, str, str]) -> Rule:
+def _rule(
+    fields: MappingReader, cre: MappingReader, root: RuleNode, *, names: tuple[str, str, str]
+) -> Rule:
     metadata = fields.one("metadata")
     generation = "generation" if "generation" in metadata else "gen"
     rule_id, key, digest = names
@@ -126,7 +128,7 @@ def _rule(fields: Fields, cre: Fields, root: Node, *, names: tuple[str, str, str
     )
 
 
-def _severity(cre: Fields) -> RuleSeverity:
+def _severity(cre: MappingReader) -> RuleSeverity:
     number = cre.whole("severity")
     if number <= max(RuleSeverity):
         return RuleSeverity(number)
@@ -135,7 +137,7 @@ def _severity(cre: Fields) -> RuleSeverity:
     return RuleSeverity.INFO
 
 
-def _application(fields: Fields) -> Application:
+def _application(fields: MappingReader) -> Application:
     return Application(
         name=fields.text("name"),
         process_name=fields.text("processName"),
@@ -147,7 +149,7 @@ def _application(fields: Fields) -> Application:
     )
 
 
-def _treatment(rule: Fields) -> Treatment | None:
+def _treatment(rule: MappingReader) -> Treatment | None:
     if "steward" not in rule:
         return None
     block = rule.one("steward")
@@ -166,7 +168,7 @@ def _treatment(rule: Fields) -> Treatment | None:
     )
 
 
-def _effect(block: Fields) -> Effect | None:
+def _effect(block: MappingReader) -> Effect | None:
     if "effect" not in block:
         return None
     fields = block.one("effect")

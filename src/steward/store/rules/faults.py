@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from steward.errors import StewardError, did_you_mean
-from steward.model.rules import Place
+from steward.model.rules import SourceLocation
 
 __all__ = ["Complaints", "RuleFault", "RuleFaults"]
 
@@ -20,7 +20,7 @@ SHOWN = 20  # more in one error than a screen holds hides the first
 class RuleFault:
     """One thing that is wrong: where, in which rule, and what would help."""
 
-    place: Place
+    place: SourceLocation
     problem: str
     hint: str = ""
     rule: str = ""  # `cre.id`, or '' where there is none
@@ -58,7 +58,7 @@ class Complaints:
     raised: int = 0  # faults so far, also those that are no longer listed
     faults: dict[RuleFault, None] = field(default_factory=dict)  # in order, each once
     notes: dict[RuleFault, None] = field(default_factory=dict)
-    places: set[Place] = field(default_factory=set)  # of faults
+    places: set[SourceLocation] = field(default_factory=set)  # of faults
 
     @property
     def is_full(self) -> bool:
@@ -71,18 +71,18 @@ class Complaints:
             return ""
         return did_you_mean(word[:100], known)
 
-    def fault(self, place: Place, problem: str, hint: str = "") -> None:
+    def fault(self, place: SourceLocation, problem: str, hint: str = "") -> None:
         """Say what keeps this rule from being used."""
         self.raised += 1
         if not self.is_full:
             self.places.add(place)
         self._list(self.faults, RuleFault(place=place, problem=problem, hint=hint, rule=self.rule))
 
-    def note(self, place: Place, problem: str, hint: str = "") -> None:
+    def note(self, place: SourceLocation, problem: str, hint: str = "") -> None:
         """Say what is worth knowing."""
         self._list(self.notes, RuleFault(place=place, problem=problem, hint=hint, rule=self.rule))
 
-    def stray(self, place: Place, problem: str, hint: str = "") -> None:
+    def stray(self, place: SourceLocation, problem: str, hint: str = "") -> None:
         """Say what other engines pass over: a fault, or a note when lenient."""
         (self.note if self.lenient else self.fault)(place, problem, hint)
 
@@ -91,4 +91,4 @@ class Complaints:
             kind[what] = None
         elif len(kind) == MAX_LISTED and what not in kind:
             problem = f"there is more to say about this file than the {MAX_LISTED} things listed"
-            kind[RuleFault(place=Place(file=what.place.file), problem=problem)] = None
+            kind[RuleFault(place=SourceLocation(file=what.place.file), problem=problem)] = None

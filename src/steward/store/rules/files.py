@@ -9,17 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steward.model.rules import Place, Rule
+from steward.model.rules import Rule, SourceLocation
 from steward.store.rules.document import read_rule
 from steward.store.rules.faults import Complaints, RuleFault, RuleFaults
 from steward.store.rules.identity import repeated
+from steward.store.rules.mapping_reader import MappingReader, described, items_of, shown
 from steward.store.rules.nodes import NodeReader
-from steward.store.rules.reading import Fields, described, items_of, shown
 from steward.store.rules.terms import Named, TooMuchError
 from steward.store.rules.tree import (
     MAX_BYTES,
-    Entry,
-    Mapping,
+    MappingEntry,
+    MappingTree,
     Scalar,
     Tree,
     TreeError,
@@ -88,11 +88,11 @@ class _Read:
 
     file: str
     complaints: Complaints
-    terms: dict[str, Entry] = field(default_factory=dict)
+    terms: dict[str, MappingEntry] = field(default_factory=dict)
     rules: list[Tree] = field(default_factory=list)
 
     def take_file(self, path: Path) -> None:
-        start = Place(file=self.file)
+        start = SourceLocation(file=self.file)
         if path.is_dir():
             problem = f"a folder with no rule files: none ends in {' or '.join(SUFFIXES)}"
             self.complaints.fault(start, problem)
@@ -114,7 +114,7 @@ class _Read:
             self.complaints.fault(error.place, error.problem, error.hint)
             return
         if all(isinstance(each, Scalar) and each.is_null for each in documents):
-            place = Place(file=self.file, line=1, column=1)
+            place = SourceLocation(file=self.file, line=1, column=1)
             self.complaints.fault(place, "this file is empty", "a rule file begins with `rules:`")
             return
         for each in documents:
@@ -125,12 +125,14 @@ class _Read:
             return
         if self._is_skipped(tree):
             return
-        fields = Fields(tree, "document", self.complaints)
+        fields = MappingReader(tree, "document", self.complaints)
         self.rules += items_of(fields.tree("rules"), "rules", self.complaints)
         self._terms(fields.tree("terms"))
 
     def _is_skipped(self, tree: Tree) -> bool:
-        keys = {each.key.text: each for each in tree.entries} if isinstance(tree, Mapping) else {}
+        keys = (
+            {each.key.text: each for each in tree.entries} if isinstance(tree, MappingTree) else {}
+        )
         section = keys["section"].value if "section" in keys else None
         if isinstance(section, Scalar) and section.text not in SECTIONS:
             problem = f"there is no section '{shown(section.text)}'; known: {', '.join(SECTIONS)}"
@@ -152,7 +154,7 @@ class _Read:
             elif self.complaints.is_full:
                 return
 
-    def check_unused(self, read: Set[Place]) -> None:
+    def check_unused(self, read: Set[SourceLocation]) -> None:
         """Complain about terms that no rule has led to."""
         named = Named(own=self.terms, others={})
         for name in (name for name, each in self.terms.items() if each.key.place not in read):
@@ -163,7 +165,7 @@ class _Read:
     def _terms(self, tree: Tree | None) -> None:
         if tree is None or (isinstance(tree, Scalar) and tree.is_null):
             return
-        if not isinstance(tree, Mapping):
+        if not isinstance(tree, MappingTree):
             problem = (
                 f"`terms` has to be a mapping of names to terms, and this is {described(tree)}"
             )
@@ -190,12 +192,12 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _joined(files: Sequence[_Read], *, user: bool) -> Parsed:
-    everybody: dict[str, list[Entry]] = defaultdict(list)
+    everybody: dict[str, list[MappingEntry]] = defaultdict(list)
     for one in files:
         for name, entry in one.terms.items():
             everybody[name].append(entry)
     rules: list[Rule] = []
-    read: set[Place] = set()
+    read: set[SourceLocation] = set()
     for one in files:
         named = Named(own=one.terms, others=everybody)
         rules += one.read(named, user=user)

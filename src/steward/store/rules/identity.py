@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from collections.abc import Mapping as Table
+from collections.abc import Iterable, Iterator, Mapping
 
 from steward.model.rules import Rule
 from steward.store.rules.faults import RuleFault
-from steward.store.rules.tree import Listing, Scalar, Tree
+from steward.store.rules.tree import ListTree, Scalar, Tree
 
 __all__ = ["base58", "hash_of", "key_of", "repeated"]
 
@@ -36,7 +35,7 @@ def key_of(rule_id: str) -> str:
     return base58(hashlib.sha1(rule_id.encode(), usedforsecurity=False).digest())
 
 
-def hash_of(tree: Tree, used: Table[str, Tree]) -> str:
+def hash_of(tree: Tree, used: Mapping[str, Tree]) -> str:
     """Return the `metadata.hash` of a rule that has none: of all its words, and of its terms."""
     said = [_plain(tree), {name: _plain(each) for name, each in sorted(used.items())}]
     text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
@@ -46,7 +45,7 @@ def hash_of(tree: Tree, used: Table[str, Tree]) -> str:
 def _plain(tree: Tree) -> object:
     if isinstance(tree, Scalar):
         return tree.text
-    if isinstance(tree, Listing):
+    if isinstance(tree, ListTree):
         return [_plain(each) for each in tree.items]
     return {each.key.text: _plain(each.value) for each in tree.entries}
 

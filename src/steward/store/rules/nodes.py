@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from steward.model.rules import Clause, MetricTerm, Negation, Node, Place, Term
+from steward.model.rules import Clause, MetricTerm, Negation, RuleNode, SourceLocation, Term
 from steward.store.rules.checks import (
     anchor_faults,
     correlation_faults,
@@ -17,7 +17,7 @@ from steward.store.rules.checks import (
 )
 from steward.store.rules.faults import Complaints
 from steward.store.rules.language.fields import NEGATE_ONLY
-from steward.store.rules.reading import Fields, items_of, shown
+from steward.store.rules.mapping_reader import MappingReader, items_of, shown
 from steward.store.rules.terms import (
     Named,
     TooMuchError,
@@ -49,16 +49,16 @@ class NodeReader:
     parts: int = 0
     is_whole: bool = True  # so far no term had to be left out
 
-    def read(self, tree: Tree, kind: NodeKind) -> Node:
+    def read(self, tree: Tree, kind: NodeKind) -> RuleNode:
         """Return a set or sequence. With faults it is incomplete, and not to be used."""
         with self._level(tree.place):
-            return self._node(Fields(tree, kind, self.complaints), kind)
+            return self._node(MappingReader(tree, kind, self.complaints), kind)
 
     def check(self, tree: Tree) -> None:
         """Complain about a term by itself, for terms that no rule uses."""
         self._what(written(tree, self.named, self.complaints))
 
-    def _node(self, fields: Fields, kind: NodeKind) -> Node:
+    def _node(self, fields: MappingReader, kind: NodeKind) -> RuleNode:
         key = "order" if kind == "sequence" else "match"
         positives = self._terms(fields, key)
         negatives = self._terms(fields, "negate")
@@ -68,7 +68,7 @@ class NodeReader:
         negations = tuple(each for each in map(self._negation, negatives) if each is not None)
         if mixed or len(clauses) + len(negations) < len(positives) + len(negatives):
             self.is_whole = False
-        node = Node(
+        node = RuleNode(
             kind=kind,
             clauses=clauses,
             negations=negations,
@@ -85,14 +85,14 @@ class NodeReader:
             self._check(node, fields)
         return with_known_joins(node)
 
-    def _terms(self, fields: Fields, key: str) -> list[Written]:
+    def _terms(self, fields: MappingReader, key: str) -> list[Written]:
         items = items_of(fields.tree(key), key, self.complaints)
         self._spend(len(items), fields.place)
         return [written(each, self.named, self.complaints) for each in items]
 
     # -- what is inside ------------------------------------------------------------------------
 
-    def _check_children(self, fields: Fields, terms: list[Written]) -> bool:
+    def _check_children(self, fields: MappingReader, terms: list[Written]) -> bool:
         faults_before = self.complaints.raised
         plain = [each for each in terms if each.kind in ("value", "regex", "jq")]
         other = [each for each in terms if each.kind in ("set", "sequence", "promql")]
@@ -114,7 +114,7 @@ class NodeReader:
                 self.complaints.fault(each.place, problem, hint)
         return self.complaints.raised > faults_before
 
-    def _what(self, term: Written) -> Term | MetricTerm | Node | None:
+    def _what(self, term: Written) -> Term | MetricTerm | RuleNode | None:
         if term.kind in ("set", "sequence"):
             tree = term.fields.found[term.kind].value
             with self._inside(term):
@@ -133,7 +133,7 @@ class NodeReader:
         if extracts and not isinstance(what, Term | None):
             problem = f"`extract` needs a line to take from, and this is a `{term.kind}`"
             self.complaints.fault(term.option("extract").key_at("extract"), problem)
-        if isinstance(what, Node) and count > 1:
+        if isinstance(what, RuleNode) and count > 1:
             said = f"`count` means nothing at a `{term.kind}`"
             self.complaints.note(term.option("count").key_at("count"), said)
             count = 1
@@ -163,7 +163,7 @@ class NodeReader:
 
     # -- what does not fit ---------------------------------------------------------------------
 
-    def _note_strays(self, fields: Fields) -> None:
+    def _note_strays(self, fields: MappingReader) -> None:
         if fields.shape.name == "set" and "count" in fields:
             said = "`count` means nothing at a `set`; write it at the term"
             self.complaints.note(fields.key_at("count"), said)
@@ -171,7 +171,7 @@ class NodeReader:
             said = "`origin` means nothing at a `sequence`; write it under `event`"
             self.complaints.note(fields.key_at("origin"), said)
 
-    def _check(self, node: Node, fields: Fields) -> None:
+    def _check(self, node: RuleNode, fields: MappingReader) -> None:
         events = expanded(node)
         if node.kind == "sequence":
             self._check_sequence(node, fields, events)
@@ -181,7 +181,7 @@ class NodeReader:
         anchor_faults(node, self.complaints)
         correlation_faults(node, fields.at("correlations"), self.complaints)
 
-    def _check_sequence(self, node: Node, fields: Fields, events: int) -> None:
+    def _check_sequence(self, node: RuleNode, fields: MappingReader, events: int) -> None:
         if events < 2:
             problem = f"a sequence needs two things or more under `order`, and this has {events}"
             self.complaints.fault(fields.at("order"), problem, "one thing alone is a `set`")
@@ -189,7 +189,7 @@ class NodeReader:
             problem = "a sequence needs a `window` above zero"
             self.complaints.fault(fields.at("window"), problem)
 
-    def _check_set(self, node: Node, fields: Fields, events: int) -> None:
+    def _check_set(self, node: RuleNode, fields: MappingReader, events: int) -> None:
         if node.window_ns < 0:
             self.complaints.fault(fields.at("window"), "`window` is below zero")
         elif not events:
@@ -205,14 +205,14 @@ class NodeReader:
             if not self._is_faulty(fields, "window"):
                 self.complaints.fault(fields.at("window"), problem, "such as `window: 30s`")
 
-    def _is_faulty(self, fields: Fields, key: str) -> bool:
+    def _is_faulty(self, fields: MappingReader, key: str) -> bool:
         """Whether something is wrong there already: a bad duration is not also a missing one."""
         return key in fields and fields.at(key) in self.complaints.places
 
     # -- bounds --------------------------------------------------------------------------------
 
     @contextmanager
-    def _level(self, place: Place) -> Iterator[None]:
+    def _level(self, place: SourceLocation) -> Iterator[None]:
         self._spend(1, place)
         self.levels += 1
         if self.levels > MAX_LEVELS:
@@ -236,7 +236,7 @@ class NodeReader:
         yield
         self.names.pop()
 
-    def _spend(self, parts: int, place: Place) -> None:
+    def _spend(self, parts: int, place: SourceLocation) -> None:
         self.parts += parts
         self.named.spend(10 * parts, place, self.complaints)
         if self.parts > MAX_PARTS:

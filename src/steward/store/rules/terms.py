@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping as Table
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from steward.model.rules import Extract, MetricTerm, Place, Term
+from steward.model.rules import Extract, MetricTerm, SourceLocation, Term
 from steward.store.rules.faults import Complaints
 from steward.store.rules.language.fields import TERM_KINDS
-from steward.store.rules.reading import Fields, shown
-from steward.store.rules.tree import Entry, Mapping, Scalar, Tree
+from steward.store.rules.mapping_reader import MappingReader, shown
+from steward.store.rules.tree import MappingEntry, MappingTree, Scalar, Tree
 
 __all__ = [
     "Named",
@@ -42,17 +41,17 @@ class Written:
     happen is said by `fields`; options at this place win over those of the named term.
     """
 
-    own: Fields
-    fields: Fields
+    own: MappingReader
+    fields: MappingReader
     kind: str  # one of TERM_KINDS, or '' where it is none
     name: str = ""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourceLocation:
         """Where it stands."""
         return self.own.place
 
-    def option(self, name: str) -> Fields:
+    def option(self, name: str) -> MappingReader:
         """Return where an option is to be read: here, or at the named term."""
         return self.own if name in self.own else self.fields
 
@@ -61,20 +60,20 @@ class Written:
 class Named:
     """Terms by name: those of the file itself first, then those of files read along with it."""
 
-    own: Table[str, Entry]
-    others: Table[str, Sequence[Entry]]
+    own: Mapping[str, MappingEntry]
+    others: Mapping[str, Sequence[MappingEntry]]
     used: dict[str, Tree] = field(default_factory=dict)  # by the rule that is being read
-    read: set[Place] = field(default_factory=set)  # keys of terms that some rule used
+    read: set[SourceLocation] = field(default_factory=set)  # keys of terms that some rule used
     effort: int = 0
 
-    def spend(self, effort: int, place: Place, complaints: Complaints) -> None:
+    def spend(self, effort: int, place: SourceLocation, complaints: Complaints) -> None:
         """Count what unfolding costs: a short file of names must not keep us busy for hours."""
         self.effort += effort
         if self.effort > MAX_EFFORT:
             complaints.fault(place, "the rules of this file unfold to more than can be read")
             raise TooMuchError
 
-    def find(self, name: str, place: Place, complaints: Complaints) -> Tree | None:
+    def find(self, name: str, place: SourceLocation, complaints: Complaints) -> Tree | None:
         """Return the term of that name, if any."""
         found = self.own.get(name)
         if found is None and name in self.others:
@@ -107,16 +106,16 @@ def written(tree: Tree, named: Named, complaints: Complaints) -> Written:
     return Written(own=own, fields=own, kind=kind)
 
 
-def _fields(tree: Tree, complaints: Complaints) -> Fields:
+def _fields(tree: Tree, complaints: Complaints) -> MappingReader:
     if not isinstance(tree, Scalar):
-        return Fields(tree, "term", complaints)
+        return MappingReader(tree, "term", complaints)
     key = Scalar(text="value", quoted=False, place=tree.place)
     value = Scalar(text=tree.text, quoted=True, place=tree.place)  # `- null` is the text
-    whole = Mapping(entries=(Entry(key=key, value=value),), place=tree.place, size=3)
-    return Fields(whole, "term", complaints)
+    whole = MappingTree(entries=(MappingEntry(key=key, value=value),), place=tree.place, size=3)
+    return MappingReader(whole, "term", complaints)
 
 
-def _kind(fields: Fields, complaints: Complaints) -> str:
+def _kind(fields: MappingReader, complaints: Complaints) -> str:
     kinds = [kind for kind in TERM_KINDS if kind in fields]
     if len(kinds) == 1:
         return kinds[0]
@@ -126,7 +125,7 @@ def _kind(fields: Fields, complaints: Complaints) -> str:
     return ""
 
 
-def plain_of(fields: Fields, kind: str, complaints: Complaints) -> Term | None:
+def plain_of(fields: MappingReader, kind: str, complaints: Complaints) -> Term | None:
     """Return the test of one line."""
     text = fields.text(kind)
     if not text:
@@ -142,7 +141,7 @@ def plain_of(fields: Fields, kind: str, complaints: Complaints) -> Term | None:
     return Term(kind="regex" if kind == "regex" else "jq", text=text)
 
 
-def metric_of(fields: Fields, complaints: Complaints) -> MetricTerm | None:
+def metric_of(fields: MappingReader, complaints: Complaints) -> MetricTerm | None:
     """Return the condition on series."""
     inside = fields.one("promql")
     event = inside.one("event")
@@ -191,7 +190,7 @@ def extracts_of(term: Written, complaints: Complaints) -> tuple[Extract, ...]:
     return tuple(found.values())
 
 
-def _extract(fields: Fields, complaints: Complaints) -> Extract | None:
+def _extract(fields: MappingReader, complaints: Complaints) -> Extract | None:
     name = fields.text("name")
     if "name" in fields and not _NAME.fullmatch(name):
         problem = f"an extract cannot be called '{shown(name)}'"

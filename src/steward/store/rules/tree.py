@@ -13,9 +13,17 @@ from dataclasses import dataclass, field
 import yaml
 
 from steward.errors import StewardError
-from steward.model.rules import Place
+from steward.model.rules import SourceLocation
 
-__all__ = ["Entry", "Listing", "Mapping", "Scalar", "Tree", "TreeError", "read_documents"]
+__all__ = [
+    "ListTree",
+    "MappingEntry",
+    "MappingTree",
+    "Scalar",
+    "Tree",
+    "TreeError",
+    "read_documents",
+]
 
 MAX_BYTES = 16 << 20  # the whole public corpus is about 1 MB
 MAX_DEPTH = 64
@@ -29,7 +37,7 @@ LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fas
 class TreeError(StewardError):
     """A text that is no YAML, or too much of it; nothing after it can be read."""
 
-    def __init__(self, problem: str, *, place: Place, hint: str = "") -> None:
+    def __init__(self, problem: str, *, place: SourceLocation, hint: str = "") -> None:
         super().__init__(problem, where=str(place), hint=hint)
         self.place = place
 
@@ -40,7 +48,7 @@ class Scalar:
 
     text: str
     quoted: bool
-    place: Place
+    place: SourceLocation
     size: int = 1
 
     @property
@@ -50,16 +58,16 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class ListTree:
     """Several nodes, in order."""
 
     items: tuple[Tree, ...]
-    place: Place
+    place: SourceLocation
     size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class MappingEntry:
     """A key with its value."""
 
     key: Scalar
@@ -67,15 +75,15 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mapping:
+class MappingTree:
     """Keys with values, in order; a key may be there twice, for the reader to complain about."""
 
-    entries: tuple[Entry, ...]
-    place: Place
+    entries: tuple[MappingEntry, ...]
+    place: SourceLocation
     size: int
 
 
-Tree = Scalar | Listing | Mapping
+Tree = Scalar | ListTree | MappingTree
 
 
 def read_documents(text: str, *, file: str) -> Iterator[Tree]:
@@ -85,19 +93,19 @@ def read_documents(text: str, *, file: str) -> Iterator[Tree]:
         yield from _documents(text, file)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = _place(mark, file) if mark else Place(file=file, line=1, column=1)
+        place = _place(mark, file) if mark else SourceLocation(file=file, line=1, column=1)
         said = ", ".join(part for part in (error.problem, error.context) if part)
         hint = "indent with spaces, and put quotes around text that holds ': ', '#' or brackets"
         raise TreeError(f"this is no YAML: {said}", place=place, hint=hint) from error
     except yaml.YAMLError as error:  # characters that YAML does not allow: it has no mark
         said = " ".join(str(error).split())
         raise TreeError(
-            f"this is no YAML: {said}", place=Place(file=file, line=1, column=1)
+            f"this is no YAML: {said}", place=SourceLocation(file=file, line=1, column=1)
         ) from error
 
 
 def _refuse_if_large(text: str, file: str) -> None:
-    start = Place(file=file, line=1, column=1)
+    start = SourceLocation(file=file, line=1, column=1)
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -126,7 +134,7 @@ def _documents(text: str, file: str) -> Iterator[Tree]:
 class _Open:
     """A list or mapping whose end has not been seen."""
 
-    place: Place
+    place: SourceLocation
     anchor: str | None
     is_mapping: bool
     inside: list[Tree] = field(default_factory=list)
@@ -154,7 +162,7 @@ class _Composer:
         elif isinstance(event, yaml.CollectionEndEvent):
             self._end()
 
-    def _aliased(self, name: str, place: Place) -> Tree:
+    def _aliased(self, name: str, place: SourceLocation) -> Tree:
         if any(each.anchor == name for each in self.open):
             raise TreeError(f"*{name} stands inside &{name} itself", place=place)
         if name not in self.anchors:
@@ -164,14 +172,14 @@ class _Composer:
             )
         return self.anchors[name]
 
-    def _scalar(self, event: yaml.ScalarEvent, place: Place) -> Scalar:
+    def _scalar(self, event: yaml.ScalarEvent, place: SourceLocation) -> Scalar:
         tag = event.tag
         if tag is not None and tag not in KNOWN_TAGS and tag != "!":
             raise TreeError(f"rule files hold no tags, and this is {tag}", place=place)
         quoted = not event.implicit[0] and tag in (None, "!", TAG + "str")
         return Scalar(text=event.value, quoted=quoted, place=place)
 
-    def _begin(self, event: yaml.CollectionStartEvent, place: Place) -> None:
+    def _begin(self, event: yaml.CollectionStartEvent, place: SourceLocation) -> None:
         if event.tag is not None:
             raise TreeError(f"rule files hold no tags, and this is {event.tag}", place=place)
         if len(self.open) >= MAX_DEPTH:
@@ -184,10 +192,10 @@ class _Composer:
         size = 1 + sum(each.size for each in done.inside)
         if not done.is_mapping:
             items = tuple(done.inside)
-            self._add(Listing(items=items, place=done.place, size=size), done.anchor)
+            self._add(ListTree(items=items, place=done.place, size=size), done.anchor)
             return
         entries = tuple(_entries(done.inside))
-        self._add(Mapping(entries=entries, place=done.place, size=size), done.anchor)
+        self._add(MappingTree(entries=entries, place=done.place, size=size), done.anchor)
 
     def _add(self, tree: Tree, anchor: str | None) -> None:
         self.count += 1
@@ -203,11 +211,11 @@ class _Composer:
             self.root = tree
 
 
-def _entries(inside: list[Tree]) -> Iterator[Entry]:
+def _entries(inside: list[Tree]) -> Iterator[MappingEntry]:
     """Pair keys with values, and put in what `<<` brings along, after the mapping's own keys."""
     pairs = list(zip(inside[::2], inside[1::2], strict=True))
     own: set[str] = set()
-    merged: list[Entry] = []
+    merged: list[MappingEntry] = []
     for key, value in pairs:
         if not isinstance(key, Scalar):
             raise TreeError("a key has to be a word", place=key.place)
@@ -215,21 +223,21 @@ def _entries(inside: list[Tree]) -> Iterator[Entry]:
             merged += _merged(value)
             continue
         own.add(key.text)
-        yield Entry(key=key, value=value)
+        yield MappingEntry(key=key, value=value)
     for entry in merged:
         if entry.key.text not in own:
             own.add(entry.key.text)
             yield entry
 
 
-def _merged(value: Tree) -> list[Entry]:
-    found: list[Entry] = []
-    for each in value.items if isinstance(value, Listing) else (value,):
-        if not isinstance(each, Mapping):
+def _merged(value: Tree) -> list[MappingEntry]:
+    found: list[MappingEntry] = []
+    for each in value.items if isinstance(value, ListTree) else (value,):
+        if not isinstance(each, MappingTree):
             raise TreeError("`<<` takes a mapping, or a list of mappings", place=each.place)
         found += each.entries
     return found
 
 
-def _place(mark: yaml.Mark, file: str) -> Place:
-    return Place(file=file, line=mark.line + 1, column=mark.column + 1)
+def _place(mark: yaml.Mark, file: str) -> SourceLocation:
+    return SourceLocation(file=file, line=mark.line + 1, column=mark.column + 1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steward.errors import StewardError, TemporaryError
+from steward.store.atomic import make_folder, write_atomic
 from steward.store.spool.segment import (
     HEAD_BYTES,
     RECORD_BYTES,
@@ -60,7 +61,7 @@ class Spool:
         self._cut_bytes = 0
         self._notes: list[str] = []
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(folder)
             self._lock = _locked(folder)
         except OSError as fault:
             raise _refused(folder, fault) from fault
@@ -142,9 +143,8 @@ class Spool:
             while len(self._segments) > 1 and self._segments[1].first <= self._released + 1:
                 self._segments.pop(0).remove()
             with suppress(OSError):  # a full disk must not keep segments from being removed
-                new = self.folder / f"{_RELEASED}.new"
-                new.write_text(f"{self._released}\n", encoding="ascii")
-                new.replace(self.folder / _RELEASED)
+                number = f"{self._released}\n".encode()
+                write_atomic(self.folder / _RELEASED, number, durable=False)
 
     def give_up_oldest(self) -> tuple[Record, ...]:
         """Make room by letting go of a segment that nobody has taken; return what was in it."""

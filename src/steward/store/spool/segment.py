@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from steward.store.sync import sync_folder
+from steward.store.atomic import sync_folder
 
 __all__ = ["HEAD_BYTES", "RECORD_BYTES", "BadHeadError", "Found", "Record", "Segment"]
 

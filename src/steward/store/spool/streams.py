@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
 from steward.errors import TemporaryError
+from steward.store.atomic import write_atomic
 
 __all__ = ["Streams"]
 
@@ -44,13 +44,8 @@ class Streams:
         """Write all of it down; durable when it returns."""
         with self._lock:
             text = json.dumps(self._newest)
-        new = self._file.with_suffix(".new")
         try:
-            with new.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self._file)
+            write_atomic(self._file, text.encode())
         except OSError as fault:
             raise TemporaryError(
                 f"it cannot be written: {(fault.strerror or str(fault)).lower()}",

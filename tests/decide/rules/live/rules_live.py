@@ -9,7 +9,7 @@ from factories import job, node, samples, view
 from steward.decide.rules.live import Rules
 from steward.model.event import LogLine, Observation
 from steward.model.finding import Finding
-from steward.model.rules import Clause, MetricTerm, Node, Rule, Term
+from steward.model.rules import Clause, MetricTerm, Rule, RuleNode, Term
 from steward.model.view import ClusterView
 
 START_S = 1_700_000_000.0
@@ -18,7 +18,7 @@ LOST = Term(kind="value", text="fell off the bus")
 
 
 def line_rule(name: str = "R-LOST-1", *, source: str = "cre.log.kernel", **more: Any) -> Rule:
-    root = Node(kind="set", clauses=(Clause(what=LOST),), source=source, origin=True)
+    root = RuleNode(kind="set", clauses=(Clause(what=LOST),), source=source, origin=True)
     return Rule(id=name, key=name, hash=name, root=root, title="GPU lost", **more)
 
 
@@ -26,7 +26,7 @@ def metric_rule(
     expr: str = 'gpu_busy_share{job_id!=""} < 0.3', *, for_s: float = 60.0, **more: Any
 ) -> Rule:
     term = MetricTerm(expr=expr, for_s=for_s, origin=True)
-    root = Node(kind="set", clauses=(Clause(what=term),))
+    root = RuleNode(kind="set", clauses=(Clause(what=term),))
     name = "R-IDLE-1"
     return Rule(id=name, key=name, hash=name, root=root, title="idle", **more)
 

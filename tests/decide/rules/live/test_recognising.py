@@ -23,7 +23,7 @@ from steward.model.event import Event, Observation
 from steward.model.finding import Severity
 from steward.model.identity import GpuId
 from steward.model.job import JobState
-from steward.model.rules import Clause, Node, Rule, RuleSeverity, Term
+from steward.model.rules import Clause, Rule, RuleNode, RuleSeverity, Term
 from steward.model.span import Span
 from steward.model.treatment import Treatment
 
@@ -125,9 +125,11 @@ def test_a_gpu_that_nobody_holds_is_not_said_to_be_held() -> None:
 
 
 def test_nothing_is_joined_before_all_of_a_look_is_read() -> None:
-    gone = Node(kind="set", clauses=(Clause(what=Term(kind="value", text="gone")),), source="b.b")
+    gone = RuleNode(
+        kind="set", clauses=(Clause(what=Term(kind="value", text="gone")),), source="b.b"
+    )
     lost = line_rule(source="a.a").root
-    both = Node(
+    both = RuleNode(
         kind="sequence",
         clauses=(Clause(what=lost), Clause(what=gone)),
         window_ns=10 * 10**9,
@@ -248,7 +250,7 @@ def test_long_lines_are_cut_and_broken_text_does_no_harm() -> None:
 def test_lines_that_come_out_of_order_are_read_by_their_times() -> None:
     first = Term(kind="value", text="one")
     then = Term(kind="value", text="two")
-    root = Node(
+    root = RuleNode(
         kind="sequence",
         clauses=(Clause(what=first), Clause(what=then)),
         window_ns=10**10,
@@ -298,7 +300,7 @@ def test_it_works_without_rules_and_in_an_empty_look() -> None:
 
 def event_rule(text: str) -> Rule:
     what = Clause(what=Term(kind="value", text=text))
-    root = Node(kind="set", clauses=(what,), source="steward.event")
+    root = RuleNode(kind="set", clauses=(what,), source="steward.event")
     return Rule(id=f"R-{abs(hash(text))}", key="k", hash="h", root=root)
 
 

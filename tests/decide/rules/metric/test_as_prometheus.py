@@ -30,7 +30,7 @@ from steward.clients.prometheus import PrometheusServer, QuerySeries
 from steward.clients.web import Endpoint
 from steward.decide.rules.metric import compile_metric
 from steward.errors import StewardError
-from steward.inspection.series.asking import asked_metrics
+from steward.inspection.series.prometheus_terms import asked_metrics
 from steward.model.label import entity_of
 from steward.model.rules import MetricTerm
 from steward.observe.translate.outgoing import series_of

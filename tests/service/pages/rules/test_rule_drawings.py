@@ -12,7 +12,7 @@ from factories import finding
 from service.house import House, MakeHouse
 from service.test_rules_api import FOUND, RULE, STANDINGS
 from steward.model.finding import Evidence, Opinion, Quote
-from steward.model.rules import Clause, Node, RuleStats, Term
+from steward.model.rules import Clause, RuleNode, RuleStats, Term
 from steward.model.treatment import Effect, Treatment
 from steward.service.highlight import matched_spans
 from steward.service.pages.findings import findings_page  # noqa: F401 - it links to these pages
@@ -145,8 +145,8 @@ def test_parts_that_several_terms_match_are_marked_once() -> None:
         Term(kind="jq", text=".x"),
         Term(kind="value", text="absent"),
     )
-    inner = Node(kind="set", clauses=tuple(Clause(what=each) for each in terms), source="a")
-    rule = replace(RULE, root=Node(kind="set", clauses=(Clause(what=inner),)))
+    inner = RuleNode(kind="set", clauses=tuple(Clause(what=each) for each in terms), source="a")
+    rule = replace(RULE, root=RuleNode(kind="set", clauses=(Clause(what=inner),)))
 
     assert matched_spans(rule, "NVRM: Xid (x): 79, GPU lost") == [(6, 22)]
 

@@ -11,7 +11,7 @@ from jsonschema_rs import Draft202012Validator  # comes with schemathesis
 
 from rule_texts import EVERYTHING, problems
 from steward.store.rules import rule_schema
-from steward.store.rules.language.fields import SHAPES, Kind
+from steward.store.rules.language.fields import MAPPINGS, FieldKind
 
 REFERENCE = Path(__file__).parents[4] / "docs" / "reference" / "rules.md"
 
@@ -43,19 +43,19 @@ def test_what_the_parser_refuses_does_not_fit_the_schema(old: str, new: str) -> 
 
 
 def test_every_mapping_that_a_field_names_is_in_the_table() -> None:
-    fields = [each for shape in SHAPES.values() for each in shape.fields.values()]
+    fields = [each for shape in MAPPINGS.values() for each in shape.fields.values()]
     inside = {each.shape for each in fields if each.shape}
 
-    assert inside <= set(SHAPES)
-    assert set(SHAPES) - inside == {"document"}
-    assert all(bool(each.choices) == (each.kind is Kind.CHOICE) for each in fields)
+    assert inside <= set(MAPPINGS)
+    assert set(MAPPINGS) - inside == {"document"}
+    assert all(bool(each.choices) == (each.kind is FieldKind.CHOICE) for each in fields)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", MAPPINGS)
 def test_every_field_is_in_the_reference_under_its_heading(name: str) -> None:
     text = REFERENCE.read_text(encoding="utf-8")
 
     part = re.split(r"^## ", text, flags=re.MULTILINE)
     section = next(each for each in part if each.partition("\n")[0] == name)
 
-    assert [field for field in SHAPES[name].fields if f"| `{field}` |" not in section] == []
+    assert [field for field in MAPPINGS[name].fields if f"| `{field}` |" not in section] == []

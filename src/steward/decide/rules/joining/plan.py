@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from steward.decide.rules.matching import Guard, Shape
-from steward.model.rules import Clause, Extract, MetricTerm, Mode, Negation, Node, Rule, Term
+from steward.model.rules import Clause, Extract, MetricTerm, Mode, Negation, Rule, RuleNode, Term
 
 __all__ = ["Join", "Leaf", "Plans", "Up", "Watch", "plan", "slots_of"]
 
@@ -97,20 +97,20 @@ class _Planner:
     mode: Mode
     plans: Plans
 
-    def add(self, node: Node, up: Up | None) -> None:
+    def add(self, node: RuleNode, up: Up | None) -> None:
         """Add a node and all below it."""
         if self._is_plain(node):
             self.plans.leaves.append(self._leaf(node, up))
         else:
             self._add_join(node, up)
 
-    def _is_plain(self, node: Node) -> bool:
+    def _is_plain(self, node: RuleNode) -> bool:
         """Whether a matcher of lines can do it alone. preq knows no correlations."""
         parts: tuple[Clause | Negation, ...] = (*node.clauses, *node.negations)
         joined = bool(node.correlations) and self.mode is Mode.STRICT
         return not joined and all(isinstance(each.what, Term) for each in parts)
 
-    def _leaf(self, node: Node, up: Up | None) -> Leaf:
+    def _leaf(self, node: RuleNode, up: Up | None) -> Leaf:
         slots = slots_of(node.kind, node.clauses)
         masks: dict[Term, int] = {}
         whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
@@ -127,7 +127,7 @@ class _Planner:
             up=up,
         )
 
-    def _add_join(self, node: Node, up: Up | None) -> None:
+    def _add_join(self, node: RuleNode, up: Up | None) -> None:
         slots = slots_of(node.kind, node.clauses)
         whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
         join = Join(
@@ -142,14 +142,14 @@ class _Planner:
         self.plans.joins.append(join)
         masks: dict[Term | MetricTerm, int] = {}
         for bit, what in enumerate(whats):
-            if isinstance(what, Node):
+            if isinstance(what, RuleNode):
                 self.add(what, Up(join=join, mask=1 << bit))
             else:
                 masks[what] = masks.get(what, 0) | 1 << bit
         for one, mask in masks.items():
             self._add_term(node, one, Up(join=join, mask=mask))
 
-    def _add_term(self, node: Node, term: Term | MetricTerm, up: Up) -> None:
+    def _add_term(self, node: RuleNode, term: Term | MetricTerm, up: Up) -> None:
         """Add a term among other nodes: a node of its own, of one line or one condition."""
         if isinstance(term, MetricTerm):
             origin = node.origin or term.origin
@@ -177,7 +177,7 @@ def _extracts(clauses: Sequence[Clause]) -> dict[Term, tuple[Extract, ...]]:
     return found
 
 
-def _shape(node: Node, slots: Sequence[Sequence[Clause]], *, intervals: bool) -> Shape:
+def _shape(node: RuleNode, slots: Sequence[Sequence[Clause]], *, intervals: bool) -> Shape:
     return Shape(
         ordered=node.kind == "sequence",
         needed=tuple(sum(max(each.count, 1) for each in slot) for slot in slots),
@@ -188,9 +188,9 @@ def _shape(node: Node, slots: Sequence[Sequence[Clause]], *, intervals: bool) ->
     )
 
 
-def _lasts_ns(what: Term | MetricTerm | Node) -> int:
+def _lasts_ns(what: Term | MetricTerm | RuleNode) -> int:
     """How long a thing may last; a set of one thing, which has no window, as long as that."""
-    if not isinstance(what, Node):
+    if not isinstance(what, RuleNode):
         return 0
     return what.window_ns or max(_lasts_ns(each.what) for each in what.clauses)
 
@@ -208,9 +208,9 @@ def _guard(negation: Negation) -> Guard:
     )
 
 
-def _lag_ns(what: Term | MetricTerm | Node) -> int:
+def _lag_ns(what: Term | MetricTerm | RuleNode) -> int:
     """How long after it was over a thing may be reported, since it had to wait until certain."""
-    if not isinstance(what, Node):
+    if not isinstance(what, RuleNode):
         return 0
     waits_ns = [_lag_ns(each.what) for each in what.clauses]
     for each in what.negations:

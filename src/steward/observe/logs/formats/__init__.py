@@ -9,11 +9,11 @@ from __future__ import annotations
 from steward.observe.logs.formats.detecting import Detected, detect
 from steward.observe.logs.formats.layouts import Stamp, stamp
 from steward.observe.logs.formats.reading import NO_TIME, Times, Years
-from steward.observe.logs.formats.table import COMPAT, STRICT, Format
+from steward.observe.logs.formats.table import PREQ, STRICT, Format
 
 __all__ = [
-    "COMPAT",
     "NO_TIME",
+    "PREQ",
     "STRICT",
     "Detected",
     "Format",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from steward.model.rules import Mode
 from steward.observe.logs.formats.reading import NO_TIME, Times, Years
-from steward.observe.logs.formats.table import COMPAT, STRICT, Format
+from steward.observe.logs.formats.table import PREQ, STRICT, Format
 
 __all__ = ["SAMPLE_BYTES", "Detected", "detect"]
 
@@ -51,11 +51,11 @@ class Detected:
 def detect(sample: bytes, *, mode: Mode, years: Years, skip: int = _SKIP) -> Detected:
     """Look at the first 16 KiB of a file, and name its format.
 
-    `compat` takes the first pattern of its list that fits one of the first 51 lines, whatever the
+    `preq` takes the first pattern of its list that fits one of the first 51 lines, whatever the
     others are. `strict` takes what reads most lines, at a tie the first of the list; lines that it
     cannot read are given to further formats, since training jobs write in several.
     """
-    if mode is Mode.COMPAT:
+    if mode is Mode.PREQ:
         return _detect_compat(sample[:SAMPLE_BYTES], years, skip)
     first = sample.find(b"\n", 0, _LONGEST_FIRST) + 1  # Docker's first line may be longer
     return _detect_strict(sample[: max(SAMPLE_BYTES, first)], years)
@@ -64,7 +64,7 @@ def detect(sample: bytes, *, mode: Mode, years: Years, skip: int = _SKIP) -> Det
 def _detect_compat(sample: bytes, years: Years, skip: int) -> Detected:
     raw = [line.removesuffix(b"\r") for line in sample.split(b"\n")[: skip + 1]]
     first = raw[:1] if b"\n" in sample else []
-    for each in COMPAT:
+    for each in PREQ:
         ahead = each.packing or each.name == "rfc3339-ahead"
         fits = _fits(each, first if ahead else raw, years)
         if fits.any():

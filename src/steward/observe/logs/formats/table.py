@@ -1,6 +1,6 @@
 """All formats that are tried, in this order.
 
-`compat` is what preq reads, with its precision: most of its patterns end early, so that digits and
+`preq` is what preq reads, with its precision: most of its patterns end early, so that digits and
 zones that follow are not looked at. `strict` reads all digits and zones, and has formats of its
 own: those of machines that train and serve models.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from steward.observe.logs.formats.template import Template
 
-__all__ = ["COMPAT", "STRICT", "Format"]
+__all__ = ["PREQ", "STRICT", "Format"]
 
 _CLOCK = "%H:%M:%S"
 _RFC3339 = f"%Y-%m-%dT{_CLOCK}%F%z"
@@ -34,9 +34,9 @@ class Format:
         return not self.template.find and not self.packing
 
 
-def _both(name: str, compat: str, strict: str, *, find: str = "") -> tuple[Format, Format]:
+def _both(name: str, preq: str, strict: str, *, find: str = "") -> tuple[Format, Format]:
     return (
-        Format(name=name, template=Template(text=compat, find=find)),
+        Format(name=name, template=Template(text=preq, find=find)),
         Format(name=name, template=Template(text=strict, find=find, prefixed=not find)),
     )
 
@@ -147,5 +147,5 @@ def _distinct(formats: tuple[Format, ...]) -> tuple[Format, ...]:
     return tuple(first.values())
 
 
-COMPAT = (*_PARCELS, _AHEAD, *(compat for compat, _ in _SHARED))
+PREQ = (*_PARCELS, _AHEAD, *(preq for preq, _ in _SHARED))
 STRICT = (*_PARCELS, _AHEAD, *_distinct(tuple(strict for _, strict in _SHARED)), *_OURS)

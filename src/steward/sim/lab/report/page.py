@@ -18,7 +18,7 @@ from steward.sim.lab.report.style import STYLE
 from steward.sim.lab.report.svg import words
 from steward.sim.lab.report.tables import all_figures, main_table, plain_table, say
 from steward.sim.lab.report.words import count, number, percent, span
-from steward.store.files.whole import whole_file
+from steward.store.atomic import whole_file
 
 __all__ = ["page", "write_report"]
 

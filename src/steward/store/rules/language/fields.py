@@ -11,12 +11,12 @@ __all__ = [
     "ALIASES",
     "ATTRIBUTES",
     "DIRECTIONS",
+    "MAPPINGS",
     "NEGATE_ONLY",
-    "SHAPES",
     "TERM_KINDS",
-    "Field",
-    "Kind",
-    "Shape",
+    "FieldKind",
+    "FieldSpec",
+    "MappingSpec",
 ]
 
 ACTIONS = ("call-back", "drain", "lend", "preempt", "start", "tell")
@@ -27,7 +27,7 @@ TERM_KINDS = ("value", "regex", "jq", "set", "sequence", "promql")
 NEGATE_ONLY = ("window", "slide", "anchor", "absolute")
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """What may be written for a field."""
 
     TEXT = "text"
@@ -45,11 +45,11 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class FieldSpec:
     """One key: what may be written there, and what it means."""
 
     name: str
-    kind: Kind
+    kind: FieldKind
     doc: str
     required: bool = False
     default: str = ""
@@ -60,54 +60,58 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class MappingSpec:
     """One kind of mapping with its fields."""
 
     name: str
     path: str  # where it stands in a file
     doc: str
-    fields: Mapping[str, Field]
+    fields: Mapping[str, FieldSpec]
 
 
-def _shape(name: str, path: str, doc: str, *fields: Field) -> Shape:
-    return Shape(name=name, path=path, doc=doc, fields={each.name: each for each in fields})
+def _shape(name: str, path: str, doc: str, *fields: FieldSpec) -> MappingSpec:
+    return MappingSpec(name=name, path=path, doc=doc, fields={each.name: each for each in fields})
 
 
-def _text(name: str, doc: str, *, required: bool = False) -> Field:
-    return Field(name=name, kind=Kind.TEXT, doc=doc, required=required)
+def _text(name: str, doc: str, *, required: bool = False) -> FieldSpec:
+    return FieldSpec(name=name, kind=FieldKind.TEXT, doc=doc, required=required)
 
 
-def _whole(name: str, doc: str, *, default: str = "0") -> Field:
-    return Field(name=name, kind=Kind.WHOLE, doc=doc, default=default)
+def _whole(name: str, doc: str, *, default: str = "0") -> FieldSpec:
+    return FieldSpec(name=name, kind=FieldKind.WHOLE, doc=doc, default=default)
 
 
-def _one(name: str, shape: str, doc: str, *, required: bool = False) -> Field:
-    return Field(name=name, kind=Kind.ONE, doc=doc, shape=shape, required=required)
+def _one(name: str, shape: str, doc: str, *, required: bool = False) -> FieldSpec:
+    return FieldSpec(name=name, kind=FieldKind.ONE, doc=doc, shape=shape, required=required)
 
 
-def _duration(name: str, doc: str, *, default: str = "0s") -> Field:
-    return Field(name=name, kind=Kind.DURATION, doc=doc, default=default)
+def _duration(name: str, doc: str, *, default: str = "0s") -> FieldSpec:
+    return FieldSpec(name=name, kind=FieldKind.DURATION, doc=doc, default=default)
 
 
-def _flag(name: str, doc: str) -> Field:
-    return Field(name=name, kind=Kind.FLAG, doc=doc, default="false")
+def _flag(name: str, doc: str) -> FieldSpec:
+    return FieldSpec(name=name, kind=FieldKind.FLAG, doc=doc, default="false")
 
 
-def _stray(name: str, kind: Kind) -> Field:
+def _stray(name: str, kind: FieldKind) -> FieldSpec:
     doc = "Means nothing; some public rules have it. Accepted with `--lenient`."
-    return Field(name=name, kind=kind, doc=doc, only_lenient=True)
+    return FieldSpec(name=name, kind=kind, doc=doc, only_lenient=True)
 
 
 _DOCUMENT = _shape(
     "document",
     "(top)",
     "A file holds one document or several, divided by `---`.",
-    Field(
-        name="rules", kind=Kind.MANY, shape="rule", doc="The rules; may be empty.", required=True
+    FieldSpec(
+        name="rules",
+        kind=FieldKind.MANY,
+        shape="rule",
+        doc="The rules; may be empty.",
+        required=True,
     ),
-    Field(
+    FieldSpec(
         name="terms",
-        kind=Kind.NAMED,
+        kind=FieldKind.NAMED,
         shape="term",
         doc="Terms by name, for any rule that is read together with them: a `value` that equals a"
         " name stands for the term.",
@@ -154,16 +158,19 @@ _CRE = _shape(
     _text("cause", "Why it happens."),
     _text("impact", "What it costs."),
     _text("mitigation", "What to do."),
-    Field(name="tags", kind=Kind.TEXTS, doc="Words to find it by."),
-    Field(name="references", kind=Kind.TEXTS, doc="Where to read more."),
-    Field(
-        name="applications", kind=Kind.MANY, shape="application", doc="Programs that it is about."
+    FieldSpec(name="tags", kind=FieldKind.TEXTS, doc="Words to find it by."),
+    FieldSpec(name="references", kind=FieldKind.TEXTS, doc="Where to read more."),
+    FieldSpec(
+        name="applications",
+        kind=FieldKind.MANY,
+        shape="application",
+        doc="Programs that it is about.",
     ),
     _whole("impactScore", "How bad it is, 1 to 10."),
     _whole("mitigationScore", "How hard it is to mend, 1 to 10."),
     _whole("reports", "How many people reported it."),
-    _stray("version", Kind.TEXT),
-    _stray("generation", Kind.WHOLE),
+    _stray("version", FieldKind.TEXT),
+    _stray("generation", FieldKind.WHOLE),
 )
 _APPLICATION = _shape(
     "application",
@@ -192,10 +199,12 @@ _AROUND = (
         "Where lines come from. A node that has it holds plain terms; one without"
         " it holds other nodes and `promql` terms.",
     ),
-    Field(name="negate", kind=Kind.TERMS, shape="term", doc="What must not happen around it."),
-    Field(
+    FieldSpec(
+        name="negate", kind=FieldKind.TERMS, shape="term", doc="What must not happen around it."
+    ),
+    FieldSpec(
         name="correlations",
-        kind=Kind.TEXTS,
+        kind=FieldKind.TEXTS,
         doc="What all conditions must share: `host`, `gpu`, `job`, `rank`, `container`, or the name"
         " of an extract. Other tools ignore it.",
     ),
@@ -205,27 +214,30 @@ _SET = _shape(
     "rules[].rule.set",
     "Things that happen within a window, in any order.",
     _duration("window", "Needed with two or more things, and refused with one.", default=""),
-    Field(
+    FieldSpec(
         name="match",
-        kind=Kind.TERMS,
+        kind=FieldKind.TERMS,
         shape="term",
         doc="What must happen: one thing or more.",
         instead=("order",),
         required=True,
     ),
     *_AROUND,
-    Field(name="count", kind=Kind.COUNT, doc="Means nothing here: write it at the term."),
+    FieldSpec(name="count", kind=FieldKind.COUNT, doc="Means nothing here: write it at the term."),
 )
 _SEQUENCE = _shape(
     "sequence",
     "rules[].rule.sequence",
     "Things that happen within a window, in this order.",
-    Field(
-        name="window", kind=Kind.DURATION, doc="From the first thing to the last.", required=True
+    FieldSpec(
+        name="window",
+        kind=FieldKind.DURATION,
+        doc="From the first thing to the last.",
+        required=True,
     ),
-    Field(
+    FieldSpec(
         name="order",
-        kind=Kind.TERMS,
+        kind=FieldKind.TERMS,
         shape="term",
         doc="What must happen: two things or more.",
         instead=("match",),
@@ -256,15 +268,15 @@ _TERM = _shape(
     _one("set", "set", "A set inside."),
     _one("sequence", "sequence", "A sequence inside."),
     _one("promql", "promql", "A condition on telemetry. Other tools ignore it."),
-    Field(
+    FieldSpec(
         name="count",
-        kind=Kind.COUNT,
+        kind=FieldKind.COUNT,
         doc="How often it must happen. Not at what must not happen, nor at a node.",
         default="1",
     ),
-    Field(
+    FieldSpec(
         name="extract",
-        kind=Kind.MANY,
+        kind=FieldKind.MANY,
         shape="extract",
         doc="Values to take from the line, for `correlations`. Not at what must not happen.",
     ),
@@ -272,9 +284,9 @@ _TERM = _shape(
     _duration("window", "Of what must not happen: how much longer to look; may be negative."),
     _duration("slide", "Of what must not happen: how much later to begin; may be negative."),
     _whole("anchor", "Of what must not happen: which event to begin at, counted from 0."),
-    Field(
+    FieldSpec(
         name="absolute",
-        kind=Kind.FLAG,
+        kind=FieldKind.FLAG,
         default="false",
         instead=("abs",),
         doc="Of what must not happen: `window` is all, without the match's own length.",
@@ -308,34 +320,36 @@ _STEWARD = _shape(
     "steward",
     "rules[].steward",
     "What to do about it, and how one sees whether it helped.",
-    Field(name="action", kind=Kind.CHOICE, choices=ACTIONS, required=True, doc="What is done."),
+    FieldSpec(
+        name="action", kind=FieldKind.CHOICE, choices=ACTIONS, required=True, doc="What is done."
+    ),
     _text("advice", "What a person would do by hand; shown with the finding.", required=True),
     _text("precondition", "PromQL that must hold for the entity when it is done."),
     _one("effect", "effect", "What should be better afterwards."),
     _duration("check_after", "When the effect is looked at.", default="10m"),
-    Field(name="undo", kind=Kind.CHOICE, choices=ACTIONS, doc="What takes it back."),
+    FieldSpec(name="undo", kind=FieldKind.CHOICE, choices=ACTIONS, doc="What takes it back."),
 )
 _EFFECT = _shape(
     "effect",
     "rules[].steward.effect",
     "A promise that can be checked.",
     _text("expr", "PromQL, its mean before and after.", required=True),
-    Field(
+    FieldSpec(
         name="direction",
-        kind=Kind.CHOICE,
+        kind=FieldKind.CHOICE,
         choices=DIRECTIONS,
         required=True,
         doc="Whether more or less of it is better.",
     ),
-    Field(
+    FieldSpec(
         name="at_least",
-        kind=Kind.NUMBER,
+        kind=FieldKind.NUMBER,
         required=True,
         doc="How much the mean changes, in the unit of the expression; 0 or more.",
     ),
 )
 
-SHAPES: Mapping[str, Shape] = {
+MAPPINGS: Mapping[str, MappingSpec] = {
     each.name: each
     for each in (
         _DOCUMENT,

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from steward.store.rules.language.fields import SHAPES, TERM_KINDS, Field, Kind, Shape
+from steward.store.rules.language.fields import (
+    MAPPINGS,
+    TERM_KINDS,
+    FieldKind,
+    FieldSpec,
+    MappingSpec,
+)
 
 __all__ = ["rule_schema"]
 
@@ -12,14 +18,14 @@ _DURATION: dict[str, object] = {
     "type": "string",
     "pattern": r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$",
 }
-_PLAIN: dict[Kind, dict[str, object]] = {
-    Kind.TEXT: _TEXT,
-    Kind.TEXTS: {"type": ["array", "null"], "items": _TEXT},
-    Kind.WHOLE: {"type": "integer", "minimum": 0},
-    Kind.COUNT: {"type": "integer"},
-    Kind.NUMBER: {"type": "number"},
-    Kind.FLAG: {"type": "boolean"},
-    Kind.DURATION: _DURATION,
+_PLAIN: dict[FieldKind, dict[str, object]] = {
+    FieldKind.TEXT: _TEXT,
+    FieldKind.TEXTS: {"type": ["array", "null"], "items": _TEXT},
+    FieldKind.WHOLE: {"type": "integer", "minimum": 0},
+    FieldKind.COUNT: {"type": "integer"},
+    FieldKind.NUMBER: {"type": "number"},
+    FieldKind.FLAG: {"type": "boolean"},
+    FieldKind.DURATION: _DURATION,
 }
 
 
@@ -29,7 +35,7 @@ def rule_schema() -> dict[str, object]:
     >>> rule_schema()["title"]
     'Rule file'
     """
-    shapes = {name: _shape(shape) for name, shape in SHAPES.items()}
+    shapes = {name: _shape(shape) for name, shape in MAPPINGS.items()}
     shapes["term"] = {"anyOf": [_TEXT, shapes["term"]]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -39,7 +45,7 @@ def rule_schema() -> dict[str, object]:
     }
 
 
-def _shape(shape: Shape) -> dict[str, object]:
+def _shape(shape: MappingSpec) -> dict[str, object]:
     fields = [each for each in shape.fields.values() if not each.only_lenient]
     found: dict[str, object] = {
         "type": "object",
@@ -55,15 +61,15 @@ def _shape(shape: Shape) -> dict[str, object]:
     return found
 
 
-def _field(field: Field) -> dict[str, object]:
+def _field(field: FieldSpec) -> dict[str, object]:
     inside = {"$ref": f"#/$defs/{field.shape}"}
     if field.kind in _PLAIN:
         kind = dict(_PLAIN[field.kind])
-    elif field.kind is Kind.CHOICE:
+    elif field.kind is FieldKind.CHOICE:
         kind = {"enum": list(field.choices)}
-    elif field.kind is Kind.ONE:
+    elif field.kind is FieldKind.ONE:
         kind = dict(inside)
-    elif field.kind is Kind.NAMED:
+    elif field.kind is FieldKind.NAMED:
         kind = {"type": "object", "additionalProperties": inside}
     else:
         kind = {"type": "array", "items": inside}

@@ -1,0 +1,144 @@
+"""How the findings of a run are written: a table, JSON, SARIF, or a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from steward.cli.output import print_note, print_warnings
+from steward.cli.rules.formats import records
+from steward.errors import StewardError, unknown_name
+from steward.store.atomic import whole_file
+
+if TYPE_CHECKING:
+    from steward.inspection.report import RunReport
+    from steward.model.rules import RuleSeverity
+
+__all__ = ["FORMS", "ReportFormat", "report_format", "write"]
+
+
+class ReportFormat(Enum):
+    """What findings are written as."""
+
+    TABLE = "table"
+    JSON = "json"
+    SARIF = "sarif"
+    HTML = "html"
+
+
+FORMS = tuple(each.value for each in ReportFormat)
+_ENDINGS = {
+    ".json": ReportFormat.JSON,
+    ".sarif": ReportFormat.SARIF,
+    ".html": ReportFormat.HTML,
+    ".htm": ReportFormat.HTML,
+}
+_ENDINGS |= dict.fromkeys(("", ".txt", ".log", ".out"), ReportFormat.TABLE)
+
+
+def report_format(given: str | None, out: Path | None, *, as_json: bool) -> ReportFormat:
+    """Return the form that was asked for, or that the name of the file tells."""
+    if out is not None and not out.absolute().parent.is_dir():  # better now than after an hour
+        raise StewardError("there is no such folder", where=str(out.parent), hint="make it first")
+    if as_json and given not in (None, ReportFormat.JSON.value):
+        raise StewardError(f"--json and --format {given} exclude each other", hint="give one")
+    if as_json:
+        return ReportFormat.JSON
+    if given is None:
+        return _told_by(out) if out else ReportFormat.TABLE
+    if given not in FORMS:
+        raise unknown_name("format", given, FORMS, where="--format")
+    return ReportFormat(given)
+
+
+def _told_by(out: Path) -> ReportFormat:
+    """Return what the ending of a name stands for; of a pipe or a device it means nothing."""
+    if out.exists() and not out.is_file():
+        return ReportFormat.TABLE
+    if out.suffix.lower() not in _ENDINGS:
+        problem = f"'{out.suffix}' does not tell what to write"
+        hint = f"end it in .txt, .json, .sarif or .html, or give --format {'|'.join(FORMS)}"
+        raise StewardError(problem, where=str(out), hint=hint)
+    return _ENDINGS[out.suffix.lower()]
+
+
+def write(
+    report: RunReport,
+    form: ReportFormat,
+    out: Path | None,
+    *,
+    at_least: RuleSeverity,
+    telemetry: Sequence[Path] = (),
+    followed: bool = False,
+) -> None:
+    """Write what was found, to a file or to stdout, and beside it what could not be read."""
+    text = (
+        records.as_json(report, one_line=True)
+        if followed and form is ReportFormat.JSON
+        else _text(report, form, at_least, telemetry)
+    )
+    if out is None:
+        typer.echo(text, nl=not text.endswith("\n"))
+    else:
+        _put(text, out)
+        print_note(f"{len(report.findings)} findings written to {out}")
+    if form is not ReportFormat.JSON:
+        print_warnings(_doubts(report))
+
+
+def _text(
+    report: RunReport, form: ReportFormat, at_least: RuleSeverity, telemetry: Sequence[Path]
+) -> str:
+    if form is ReportFormat.TABLE:
+        from steward.cli.rules.formats.text import as_text
+
+        return as_text(report, at_least)
+    if form is ReportFormat.JSON:
+        return records.as_json(report)
+    if form is ReportFormat.SARIF:
+        from steward.cli.rules.formats.sarif import as_sarif
+
+        return as_sarif(report)
+    from steward.cli.rules.formats.page import as_page
+    from steward.inspection.series.curves import curves_of
+
+    return as_page(report, curves_of(report.findings, telemetry))
+
+
+def _doubts(report: RunReport) -> list[str]:
+    doubts = [*report.notes, *(note for each in report.streams for note in each.notes)]
+    cut = sum(each.cut for each in report.streams)
+    if cut:
+        doubts.append(f"{cut:,} lines or entries were too long, and only their beginning was read")
+    late = sum(each.late for each in report.streams)
+    if late:
+        told = "entries are older than ones before them: --preq leaves these out, unless a rule "
+        doubts.append(f"{late:,} {told}has one condition; --strict takes them by their own time")
+    lost = {
+        "evicted": "things seen had to be forgotten before their windows were over",
+        "evicted_states": "entities had to be forgotten with what was seen of them",
+        "set_back": "times went on from an hour or more before, and what waited was decided",
+        "too_long": "lines of JSON were too long for a jq term, which was not asked about them",
+        "unjoined": "things seen lack what their rule is joined on (`correlations`)",
+        "late_samples": "samples were older than ones before them, and were left out",
+        "untimed_samples": "samples have no time, and were left out",
+        "evicted_series": "series had to be forgotten, since there were too many",
+    }
+    return doubts + [
+        f"{report.counts[name]:,} {words}" for name, words in lost.items() if report.counts[name]
+    ]
+
+
+def _put(text: str, out: Path) -> None:
+    """Write a file, and say what is wrong where that cannot be done."""
+    try:
+        with whole_file(out) as file:
+            file.write(text.encode(errors="replace"))
+    except OSError as fault:
+        problem = f"the file cannot be written: {(fault.strerror or str(fault)).lower()}"
+        hint = "name a file in a folder that exists and that you may write to"
+        raise StewardError(problem, where=str(out), hint=hint) from fault

@@ -1,0 +1,215 @@
+"""Findings as one HTML file that needs nothing from elsewhere; whatever logs say is only text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from steward.cli.output import clean
+from steward.cli.rules.formats.drawing import drawing
+from steward.cli.rules.formats.text import proof_line
+from steward.cli.words import log_time, moment, span
+from steward.inspection.prose import as_html
+
+if TYPE_CHECKING:
+    from steward.inspection.report import Diagnosis, Proof, RunReport, StreamReport
+    from steward.inspection.series.curves import EvidenceCurve
+
+__all__ = ["as_page"]
+
+_SHOWN = 500  # findings; more make no page that anybody reads
+_STREAMS = 200
+_MIB = 2**20
+# Nothing may be loaded or run, whatever a log has put into the page.
+_ALLOWED = "default-src 'none'; style-src 'unsafe-inline'"
+_NAMES = ("critical", "high", "medium", "low", "info")
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1a1d21; --quiet: #5b6570; --paper: #ffffff;
+  --card: #f4f6f8; --rule: #d5dbe1; --line: #0b6e4f; --range: #c2410c22; --critical: #b42318;
+  --high: #c2410c; --medium: #946200; --low: #1d6fa5; --info: #5b6570; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8ebee; --quiet: #9aa5b1; --paper: #14171a;
+  --card: #1e2327; --rule: #353c43; --line: #4cc79a; --range: #fb923c33; --critical: #ff8a80;
+  --high: #ffb26b; --medium: #f2cc60; --low: #7cc4f0; --info: #9aa5b1; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 64rem; padding: 1.5rem 1rem 4rem; background: var(--paper);
+  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+h3 { font-size: 1.05rem; margin: 0; overflow-wrap: anywhere; }
+p, ul { margin: .25rem 0; overflow-wrap: anywhere; } .quiet { color: var(--quiet); }
+.cards { display: grid; gap: .75rem; grid-template-columns: repeat(auto-fit, minmax(8rem, 1fr));
+  margin: 1.25rem 0; }
+.card { background: var(--card); border-radius: .5rem; padding: .6rem 1rem; }
+.card b { display: block; font-size: 1.5rem; line-height: 1.3; }
+.scroll { overflow-x: auto; } a { color: inherit; }
+table { border-collapse: collapse; width: 100%; font-size: .93rem; }
+th, td { text-align: left; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--rule);
+  vertical-align: top; }
+td a { white-space: nowrap; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+article { border: 1px solid var(--rule); border-left: .3rem solid var(--info); border-radius: .4rem;
+  margin: 1rem 0; padding: .8rem 1rem; }
+.tag { border: 1px solid currentcolor; border-radius: 1rem; font-size: .8rem; padding: .05rem .5rem;
+  white-space: nowrap; }
+dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem .8rem;
+  margin: .6rem 0; }
+dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
+dd p, dd ul, dd ol { margin: 0 0 .3rem; } dd ul, dd ol { padding-left: 1.2rem; }
+code { background: var(--card); border-radius: .2rem; font-size: .88em; padding: .05rem .25rem; }
+pre { background: var(--card); border-radius: .4rem; font-size: .82rem; margin: .5rem 0;
+  overflow-x: auto; padding: .6rem .8rem; }
+pre span { color: var(--quiet); user-select: none; }
+svg { width: 100%; max-width: 45rem; height: auto; display: block; }
+svg text { fill: var(--quiet); font: 12px system-ui, sans-serif; }
+svg .grid { stroke: var(--rule); } svg .fired { fill: var(--range); }
+svg .line { fill: none; stroke: var(--line); stroke-width: 1.6; }
+@media (max-width: 40rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .4rem; } }
+""" + "".join(
+    f".{name} {{ color: var(--{name}); }} article.at-{name} {{ border-left-color: var(--{name}); }}"
+    for name in _NAMES
+)
+
+Curves = Mapping[tuple[str, str], tuple["EvidenceCurve", ...]]
+
+
+def as_page(report: RunReport, curves: Curves) -> str:
+    """Return the whole page."""
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_ALLOWED}">',
+            f"<title>steward: {len(report.findings)} findings</title>",
+            f"<style>{_STYLE}</style></head><body>",
+            "<h1>What rules found</h1>",
+            f'<p class="quiet">{_text(moment(time.time()))}: {_read(report)}</p>',
+            *_cards(report),
+            *_table(report.findings[:_SHOWN]),
+            *(_article(at, each, curves) for at, each in enumerate(report.findings[:_SHOWN])),
+            *_rest(report),
+            *_streams(report.streams),
+            "</body></html>",
+            "",
+        ]
+    )
+
+
+def _text(value: object) -> str:
+    return escape(clean(value))
+
+
+def _read(report: RunReport) -> str:
+    parts = [f"{report.lines:,} lines ({report.bytes / _MIB:,.1f} MiB)"] if report.streams else []
+    parts += [f"{report.samples:,} rows of telemetry"] if report.samples else []
+    return f"{report.rules} rules over {' and '.join(parts) or 'nothing'} in {span(report.seconds)}"
+
+
+def _cards(report: RunReport) -> Iterator[str]:
+    yield '<div class="cards">'
+    for name in _NAMES:
+        often = sum(each.severity.word == name for each in report.findings)
+        yield f'<div class="card"><b class="{name}">{often:,}</b>{name}</div>'
+    yield "</div>"
+
+
+def _table(findings: Sequence[Diagnosis]) -> Iterator[str]:
+    if not findings:
+        yield "<p>Nothing was found.</p>"
+        return
+    yield '<div class="scroll"><table><tr><th>severity</th><th>rule</th><th>title</th>'
+    yield '<th>entity</th><th class="n">hits</th><th>first</th><th>last</th></tr>'
+    for at, each in enumerate(findings):
+        cells = [
+            f'<td class="{each.severity.word}">{each.severity.word}</td>',
+            f'<td><a href="#f{at}">{_text(each.rule.id)}</a></td>',
+            f"<td>{_text(each.rule.title)}</td><td>{_text(each.entity)}</td>",
+            f'<td class="n">{each.hits:,}</td>',
+            f"<td>{_text(log_time(each.first_t))}</td><td>{_text(log_time(each.last_t))}</td>",
+        ]
+        yield f"<tr>{''.join(cells)}</tr>"
+    yield "</table></div>"
+
+
+def _article(at: int, found: Diagnosis, curves: Curves) -> str:
+    rule, word = found.rule, found.severity.word
+    entity = f" on {_text(found.entity)}" if found.entity else ""
+    first, last = _text(log_time(found.first_t)), _text(log_time(found.last_t))
+    when = f"at {first}" if first == last else f"from {first} to {last}"
+    often = f"{found.hits:,} {'hit' if found.hits == 1 else 'hits'}"
+    parts = [
+        f'<article class="at-{word}" id="f{at}">',
+        f'<h3><span class="tag {word}">{word}</span> {_text(rule.title or rule.id)}</h3>',
+        f'<p class="quiet">{_text(rule.id)}{entity}, {often} {when}</p>',
+        *_meaning(found),
+        *(drawing(each) for each in curves.get((rule.id, found.entity), ())),
+        *_evidence(found.evidence),
+        *_references(rule.references),
+        "</article>",
+    ]
+    return "\n".join(parts)
+
+
+def _meaning(found: Diagnosis) -> Iterator[str]:
+    rule, treatment = found.rule, found.rule.treatment
+    told = [
+        ("what it is", rule.description),
+        ("cause", rule.cause),
+        ("impact", rule.impact),
+        ("what to do", rule.mitigation),
+        ("advice", treatment.advice if treatment else ""),
+    ]
+    filled = [(name, as_html(clean(text))) for name, text in told if text.strip()]
+    if filled:
+        yield "<dl>"
+        for name, text in filled:
+            yield f"<dt>{name}</dt><dd>{text}</dd>"
+        yield "</dl>"
+
+
+def _evidence(proofs: Sequence[Proof]) -> Iterator[str]:
+    if proofs:
+        yield f"<pre>{chr(10).join(_proof(each) for each in proofs)}</pre>"
+
+
+def _proof(proof: Proof) -> str:
+    if proof.metric:
+        return _text(proof_line(proof))
+    where = f"{proof.stream}:{proof.line}" if proof.stream else f"{log_time(proof.t)} event"
+    return f"<span>{_text(where)}</span> {_text(proof.text)}"
+
+
+def _references(links: Sequence[str]) -> Iterator[str]:
+    safe = [each for each in links if each.startswith(("https://", "http://"))]
+    if safe:
+        yield "<ul>"
+        for each in safe:
+            yield f'<li><a rel="noreferrer" href="{_text(each)}">{_text(each)}</a></li>'
+        yield "</ul>"
+
+
+def _rest(report: RunReport) -> Iterator[str]:
+    if len(report.findings) > _SHOWN:
+        yield f"<p>{len(report.findings) - _SHOWN:,} more findings are in the JSON form.</p>"
+    for note in report.notes:
+        yield f'<p class="quiet">{_text(note)}</p>'
+
+
+def _streams(streams: Sequence[StreamReport]) -> Iterator[str]:
+    if not streams:
+        return
+    yield '<h2>What was read</h2><div class="scroll"><table><tr><th>log</th><th>source</th>'
+    yield '<th>format</th><th class="n">lines</th><th class="n">MiB</th>'
+    yield '<th class="n">without a time</th></tr>'
+    for each in streams[:_STREAMS]:
+        notes = "".join(f'<br><span class="quiet">{_text(note)}</span>' for note in each.notes[:5])
+        yield (
+            f"<tr><td>{_text(each.stream)}{notes}</td><td>{_text(each.source)}</td>"
+            f'<td>{_text(each.format)}</td><td class="n">{each.lines:,}</td>'
+            f'<td class="n">{each.bytes / _MIB:,.1f}</td>'
+            f'<td class="n">{each.unparsed:,}</td></tr>'
+        )
+    yield "</table></div>"
+    if len(streams) > _STREAMS:
+        yield f'<p class="quiet">and {len(streams) - _STREAMS:,} more</p>'

@@ -1,0 +1,119 @@
+"""Whether rules can be used: what is wrong with their files and patterns, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steward.decide.rules.compiling import check
+from steward.decide.rules.terms import Prefilter
+from steward.errors import StewardError
+from steward.inspection.folders import examples_beside
+from steward.model.rules import Clause, Negation, Rule, RuleNode, SourceLocation, Term
+from steward.store.rules import Parsed, RuleFault, examine_rules
+
+__all__ = ["Checked", "check_rules", "sound_rules", "with_patterns_checked"]
+
+_TOLD = ("title", "cause", "impact", "mitigation")  # what somebody who is woken up needs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What came of checking. A rule with a fault cannot be used; advice is only advice."""
+
+    rules: tuple[Rule, ...]  # those without faults
+    faults: tuple[RuleFault, ...]
+    notes: tuple[RuleFault, ...]
+    advice: tuple[RuleFault, ...]
+
+
+def sound_rules(paths: Sequence[Path], *, lenient: bool) -> tuple[Rule, ...]:
+    """Return rules that can run, or raise `RuleFaults` with all that is wrong."""
+    _must_exist(paths)
+    return with_patterns_checked(examine_rules(paths, lenient=lenient)).sound()
+
+
+def with_patterns_checked(parsed: Parsed) -> Parsed:
+    """Return what was read without the rules whose patterns cannot run; these are faults, too."""
+    wrong = [
+        RuleFault(place=each.place, problem=each.problem, hint=each.hint, rule=rule.id)
+        for rule in parsed.rules
+        for each in check(rule)
+    ]
+    broken = {each.rule for each in wrong}
+    return Parsed(
+        rules=tuple(rule for rule in parsed.rules if rule.id not in broken),
+        faults=(*parsed.faults, *wrong),
+        notes=parsed.notes,
+    )
+
+
+def check_rules(paths: Sequence[Path], *, lenient: bool) -> Checked:
+    """Look at everything in files and folders that can be said without running a rule."""
+    _must_exist(paths)
+    parsed = with_patterns_checked(examine_rules(paths, lenient=lenient))
+    faults = sorted(parsed.faults, key=lambda each: _order(each.place))
+    advice = [each for rule in parsed.rules for each in _advice(rule)]
+    advice += _slow(parsed.rules)
+    return Checked(
+        rules=parsed.rules,
+        faults=tuple(faults),
+        notes=parsed.notes,
+        advice=tuple(sorted(advice, key=lambda each: _order(each.place))),
+    )
+
+
+def _must_exist(paths: Sequence[Path]) -> None:
+    missing = [str(path) for path in paths if not path.exists()]
+    if missing:
+        problem = f"there is no {' and no '.join(missing)}"
+        raise StewardError(problem, hint="name rule files, or folders that have some")
+
+
+def _order(place: SourceLocation) -> tuple[str, int, int]:
+    return place.file, place.line, place.column
+
+
+def _advice(rule: Rule) -> Iterator[RuleFault]:
+    silent = [name for name in _TOLD if not getattr(rule, name).strip()]
+    if silent:
+        problem = f"it says nothing about {', '.join(silent)}"
+        hint = "whoever is woken up by it needs that"
+        yield RuleFault(place=rule.place, problem=problem, hint=hint, rule=rule.id)
+    file = Path(rule.place.file)
+    if file.name != "rule.yaml":
+        return
+    firing, quiet = examples_beside(file.parent)
+    if not firing:
+        problem = "it has no example on which it must fire"
+        hint = "put a test.log beside it, or a test.csv with series"
+        yield RuleFault(place=rule.place, problem=problem, hint=hint, rule=rule.id)
+    if not quiet:
+        problem = "it has no example on which it must stay silent"
+        hint = "put near misses into a test-fp.log beside it: the healthy form of the same lines"
+        yield RuleFault(place=rule.place, problem=problem, hint=hint, rule=rule.id)
+
+
+def _slow(rules: Sequence[Rule]) -> Iterator[RuleFault]:
+    """Find terms that have to be tried on every line, since nothing in them is fixed."""
+    spots = [(rule, *spot) for rule in rules for spot in _terms(rule.root)]
+    unfiltered = set(Prefilter(list(dict.fromkeys(term for _, term, _ in spots))).unfiltered)
+    for rule, term, place in spots:
+        if term not in unfiltered:
+            continue
+        problem = f"this {term.kind} is tried on every line, which makes all rules slower"
+        hint = "put a word of four letters or more into it that every such line has"
+        if term.kind == "jq":
+            problem = "this jq is tried on every line that is JSON, which makes all rules slower"
+            hint = 'begin with `.key == "text"`, then `and …`: lines without the text are skipped'
+        yield RuleFault(place=place, problem=problem, hint=hint, rule=rule.id)
+
+
+def _terms(node: RuleNode) -> Iterator[tuple[Term, SourceLocation]]:
+    parts: tuple[Clause | Negation, ...] = (*node.clauses, *node.negations)
+    for each in parts:
+        if isinstance(each.what, Term):
+            yield each.what, each.place
+        elif isinstance(each.what, RuleNode):
+            yield from _terms(each.what)

@@ -1,0 +1,212 @@
+"""Gives the engine what lies in files: streams one after another, or by time where rules join them.
+
+Rules that look at several streams need them side by side; for the others each stream is given to
+its end before the next, so that a thousand files cost the memory of a few. Where there are several
+cores, files are read and sifted ahead; what the engine is given, and in which order, is the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import merge
+from pathlib import Path
+from typing import TypeVar
+
+from steward.compiled import is_plain
+from steward.decide.rules.engine import TELEMETRY, Engine
+from steward.decide.rules.sifting import Sifted
+from steward.inspection.read_ahead import ReadAhead
+from steward.inspection.series.telemetry import telemetry_frames
+from steward.model.event import Event
+from steward.model.frame import T_S, Frame
+from steward.model.rules import Hit, LogBlock, Mode, Stream
+from steward.observe.importing.source import Tally as TelemetryTally
+from steward.observe.logs import Reading, Tally, read_blocks
+from steward.observe.logs.opening import Source
+
+__all__ = [
+    "Feed",
+    "Given",
+    "LogFeed",
+    "Piece",
+    "PrometheusFeed",
+    "TelemetryFeed",
+    "by_time",
+    "feed",
+]
+
+Piece = LogBlock | Frame | tuple[Event, ...] | int  # a number: until then time has passed
+Given = Sifted | Frame | tuple[Event, ...] | int  # the same, as the engine takes it
+P = TypeVar("P", Piece, Given)
+NS_PER_S = 1e9
+_STEP_S = 300.0
+_MOST_THREADS = 8  # more of them wait for Python
+_WORTH_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFeed:
+    """One stream of a log: a file, a pipe, or a file with those that were rotated away."""
+
+    stream: Stream
+    sources: tuple[Source, ...]
+    reading: Reading = field(default_factory=Reading)
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def name(self) -> str:
+        """What the engine calls it."""
+        return self.stream.name
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that it is made of; none where it is a pipe, which may stay open for ever."""
+        paths = tuple([each for each in self.sources if isinstance(each, Path) and each.is_file()])
+        return paths if len(paths) == len(self.sources) else ()
+
+    def pieces(self, engine: Engine, mode: Mode) -> Generator[LogBlock]:
+        """Read it, a few megabytes at a time."""
+        del engine  # it reads every line, whatever rules look for
+        return read_blocks(
+            self.sources, mode=mode, stream=self.stream, tally=self.tally, reading=self.reading
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetryFeed:
+    """Samples and events of a file or folder."""
+
+    path: Path
+    tally: TelemetryTally = field(default_factory=TelemetryTally)
+    name: str = TELEMETRY
+
+    def pieces(self, engine: Engine, mode: Mode) -> Iterator[Frame | tuple[Event, ...]]:
+        """Read what some rule looks at, a window of time after the other."""
+        del mode  # numbers mean the same in both
+        return telemetry_frames(self.path, engine.wants_metrics, tally=self.tally)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusFeed:
+    """A stretch of time about which the engine's metric terms ask a Prometheus themselves."""
+
+    from_s: float
+    to_s: float
+    name: str = TELEMETRY
+
+    def pieces(self, engine: Engine, mode: Mode) -> Iterator[int]:
+        """Let the time pass, a few minutes after the other."""
+        del engine, mode
+        at_s = self.from_s
+        while at_s < self.to_s:
+            yield int(at_s * NS_PER_S)
+            at_s += _STEP_S
+        yield int(self.to_s * NS_PER_S)
+
+
+Feed = LogFeed | TelemetryFeed | PrometheusFeed
+
+
+def feed(
+    engine: Engine,
+    feeds: Sequence[Feed],
+    *,
+    mode: Mode,
+    progress: Callable[[Given], None] = lambda _piece: None,
+    threads: int | None = None,
+) -> Iterator[Hit]:
+    """Yield what the rules find, as it becomes certain.
+
+    So many threads read files ahead; None: as many as are of use, which may be none.
+    """
+    together = engine.joins_streams and len(feeds) > 1
+    if together:
+        engine.expect(each.name for each in feeds)
+    threads = useful_threads(feeds) if threads is None else threads
+    with ReadAhead(threads) if threads else nullcontext() as ahead:
+        begin = partial(_begun, engine=engine, mode=mode, ahead=ahead)
+        pieces: Iterator[Given | str] = (
+            by_time([(each.name, begin(each)) for each in feeds])
+            if together
+            else _in_turn(feeds, begin, begun_ahead=2 * threads)
+        )
+        for piece in pieces:
+            if isinstance(piece, str):
+                yield from engine.end(piece)
+                continue
+            yield from _give(engine, piece)
+            progress(piece)
+    yield from engine.finish()
+
+
+def useful_threads(feeds: Iterable[Feed]) -> int:
+    """Return how many threads shall read ahead: none on one core, nor for little."""
+    cores = len(os.sched_getaffinity(0))
+    if cores == 1 or is_plain():  # Python itself does one thing at a time
+        return 0
+    files = (file for each in feeds if isinstance(each, LogFeed) for file in each.files)
+    size = 0
+    for file in files:
+        with suppress(OSError):  # it was moved just now: whoever reads it says so
+            size += file.stat().st_size
+        if size >= _WORTH_BYTES:
+            return min(cores, _MOST_THREADS)
+    return 0
+
+
+def _begun(each: Feed, *, engine: Engine, mode: Mode, ahead: ReadAhead | None) -> Iterator[Given]:
+    """Return what the engine takes of a feed; files are read from now on, if somebody does that."""
+    if not isinstance(each, LogFeed):
+        return each.pieces(engine, mode)
+    sift = engine.sifter(each.stream.source, shared=ahead is not None)
+    blocks = each.pieces(engine, mode)
+    return ahead.begin(blocks, sift) if ahead is not None and each.files else map(sift, blocks)
+
+
+def _give(engine: Engine, piece: Given) -> list[Hit]:
+    if isinstance(piece, Sifted):
+        return engine.take(piece)
+    if isinstance(piece, int):
+        return engine.tick(piece)
+    return engine.happen(piece) if isinstance(piece, tuple) else engine.sample(piece)
+
+
+def _in_turn(
+    feeds: Iterable[Feed], begin: Callable[[Feed], Iterator[Given]], *, begun_ahead: int
+) -> Iterator[Given]:
+    """Yield the pieces of one feed after the other; some are begun while others are read."""
+    begun: deque[Iterator[Given]] = deque()
+    for each in feeds:
+        begun.append(begin(each))
+        if len(begun) > begun_ahead:
+            yield from begun.popleft()
+    while begun:
+        yield from begun.popleft()
+
+
+def by_time(begun: Iterable[tuple[str, Iterator[P]]]) -> Iterator[P | str]:
+    """Yield pieces of named streams in the order of their first times, and names at their ends."""
+    timed = [_with_times(name, pieces) for name, pieces in begun]
+    for _, piece in merge(*timed, key=lambda pair: pair[0]):
+        yield piece
+
+
+def _with_times(name: str, pieces: Iterable[P]) -> Iterator[tuple[float, P | str]]:
+    last_s = float("-inf")
+    for piece in pieces:
+        last_s = max(last_s, _first_s(piece))
+        yield last_s, piece
+    yield last_s, name
+
+
+def _first_s(piece: Piece | Given) -> float:
+    if isinstance(piece, LogBlock | Sifted):
+        return int(piece.t_ns[0]) / NS_PER_S if len(piece) else float("-inf")
+    if isinstance(piece, int):
+        return piece / NS_PER_S
+    return piece[0].t_s if isinstance(piece, tuple) else float(piece[T_S][0])

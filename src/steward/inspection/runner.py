@@ -1,0 +1,175 @@
+"""Runs rules over files, folders and pipes, and says what was found and how it was read."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+from steward.decide.rules.engine import Engine
+from steward.decide.rules.metric import MetricWatch, compile_metric
+from steward.inspection.feeds import Feed, Given, LogFeed, TelemetryFeed, feed
+from steward.inspection.report import Gathering, RunReport, StreamReport
+from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
+from steward.observe.logs import Following, Tally
+
+__all__ = ["Listeners", "follow_rules", "run_rules"]
+
+_OBJECTS = 200_000  # that are made before Python looks which of them are garbage
+Metrics = Callable[[MetricTerm], MetricWatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """Who is told of hits, and of what was read of feeds, as it comes."""
+
+    hit: Callable[[Hit], None] = lambda _hit: None
+    piece: Callable[[Given], None] = lambda _piece: None
+
+
+def run_rules(
+    rules: Sequence[Rule],
+    feeds: Sequence[Feed],
+    *,
+    mode: Mode,
+    tell: Listeners | None = None,
+    metrics: Metrics = compile_metric,
+) -> RunReport:
+    """Read all feeds once, with all rules."""
+    tell = tell or Listeners()
+    began_s = time.perf_counter()
+    engine = Engine(rules, mode=mode, compile_metric=metrics)
+    gathering = Gathering(rules)
+    with _few_collections():
+        for hit in feed(engine, feeds, mode=mode, progress=tell.piece):
+            gathering.add((hit,))
+            tell.hit(hit)
+    logs = [(each.stream, each.tally) for each in feeds if isinstance(each, LogFeed)]
+    series = [each.tally for each in feeds if isinstance(each, TelemetryFeed)]
+    return _report(
+        engine,
+        gathering,
+        logs,
+        rules=len(rules),
+        seconds=time.perf_counter() - began_s,
+        samples=sum(each.rows for each in series),
+        notes=tuple(note for each in series for note in (*each.notes, *each.complaints())),
+    )
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Spare Python from looking for circles among hits, which have none: it takes half the time."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def follow_rules(
+    rules: Sequence[Rule],
+    blocks: Iterable[LogBlock | None],
+    *,
+    mode: Mode,
+    following: Following,
+    tell: Listeners,
+) -> RunReport:
+    """Read what is written until somebody stops it, or until it ends by itself.
+
+    While nothing comes, time passes for each stream by its own clock. What still waits when
+    somebody stops it is no finding: nobody knows what would have come.
+    """
+    began_s = time.perf_counter()
+    engine = Engine(rules, mode=mode)
+    gathering = Gathering(rules)
+
+    def told(hits: Iterable[Hit]) -> None:
+        for hit in hits:
+            gathering.add((hit,))
+            tell.hit(hit)
+
+    behind_ns: dict[str, int] = {}
+    streams: dict[str, Stream] = {}
+    for block in blocks:
+        if block is None:
+            told(engine.tick(time.time_ns(), behind_ns=behind_ns))
+            continue
+        streams[block.stream.name] = block.stream
+        _note_clock(block, behind_ns)
+        told(engine.read(block))
+    if not following.stop.is_set():
+        told(engine.finish())
+    logs = [
+        (streams.get(name, Stream(name=name)), each) for name, each in following.tallies.items()
+    ]
+    seconds = time.perf_counter() - began_s
+    return _report(engine, gathering, logs, rules=len(rules), seconds=seconds)
+
+
+def _note_clock(block: LogBlock, behind_ns: dict[str, int]) -> None:
+    """Remember how far a stream's clock is behind ours: the least that was seen of it."""
+    if len(block):
+        name = block.stream.name
+        late_ns = time.time_ns() - int(block.t_ns.max())
+        behind_ns[name] = min(late_ns, behind_ns.get(name, late_ns))
+
+
+def _report(  # noqa: PLR0913 - what a report is made of
+    engine: Engine,
+    gathering: Gathering,
+    logs: Sequence[tuple[Stream, Tally]],
+    *,
+    rules: int,
+    seconds: float,
+    samples: int = 0,
+    notes: tuple[str, ...] = (),
+) -> RunReport:
+    tallies = [tally for _, tally in logs]
+    return RunReport(
+        rules=rules,
+        lines=sum(each.lines for each in tallies),
+        bytes=sum(each.bytes for each in tallies),
+        samples=samples,
+        unparsed=sum(each.unparsed for each in tallies),
+        seconds=seconds,
+        findings=gathering.findings(),
+        streams=tuple(_stream(*each) for each in logs),
+        counts={**asdict(engine.counts), **_of_series(engine)},
+        notes=(*notes, *_asked_in_vain(engine)),
+    )
+
+
+def _asked_in_vain(engine: Engine) -> list[str]:
+    return [f"{term.expr}: {each.problem}" for term, each in engine.metric_counts if each.problem]
+
+
+def _of_series(engine: Engine) -> dict[str, int]:
+    """Return the most that any metric term could not use: terms look at the same samples."""
+    counts = [each for _, each in engine.metric_counts]
+    return {
+        "late_samples": max((each.late for each in counts), default=0),
+        "untimed_samples": max((each.untimed for each in counts), default=0),
+        "evicted_series": max((each.evicted for each in counts), default=0),
+    }
+
+
+def _stream(stream: Stream, tally: Tally) -> StreamReport:
+    return StreamReport(
+        stream=stream.name,
+        source=stream.source,
+        format=tally.format,
+        lines=tally.lines,
+        bytes=tally.bytes,
+        unparsed=tally.unparsed,
+        late=tally.late,
+        backwards=tally.backwards,
+        undecodable=tally.undecodable,
+        cut=tally.cut,
+        notes=tuple(tally.notes),
+    )

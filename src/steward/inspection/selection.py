@@ -1,0 +1,54 @@
+"""Which rules are run where nobody names any: what steward brings, and what was installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steward.inspection.checks import sound_rules, with_patterns_checked
+from steward.model.rules import Rule
+from steward.store.packages import installed_packages, packages_folder, shipped
+from steward.store.rules import examine_rules
+
+__all__ = ["RuleSelection", "chosen_rules", "own_rules"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSelection:
+    """Rules that are run, where each comes from, and what is left out, with the reason."""
+
+    rules: tuple[Rule, ...]
+    packs: dict[str, str]  # rule id -> pack or package
+    notes: tuple[str, ...] = ()
+
+
+def chosen_rules(paths: Sequence[Path], *, store: Path) -> RuleSelection:
+    """Return the rules of paths, or our own and those that were installed in a store folder."""
+    if not paths:
+        return own_rules(store)
+    rules = sound_rules(paths, lenient=True)
+    packs = {rule.id: Path(rule.place.file).parent.parent.name for rule in rules}
+    return RuleSelection(rules=rules, packs=packs)
+
+
+def own_rules(store: Path) -> RuleSelection:
+    """Return our packs and what was installed.
+
+    A rule that was installed replaces one of ours with the same id. One that cannot be used is
+    left out and said: a fault in one package must not silence all the others.
+    """
+    notes: list[str] = []
+    found: dict[str, Rule] = {}
+    packs: dict[str, str] = {}
+    places = [(path.name, path) for path in sorted(shipped().glob("*")) if path.is_dir()]
+    installed = installed_packages(packages_folder(store))
+    places += [(f"{each.manifest.name} {each.manifest.version}", each.folder) for each in installed]
+    for name, folder in places:
+        read = with_patterns_checked(examine_rules([folder], lenient=True))
+        notes += [f"left out: {fault}" for fault in read.faults]
+        for rule in read.rules:
+            if rule.id in found:
+                notes.append(f"{rule.id} of {packs[rule.id]} is replaced by that of {name}")
+            found[rule.id], packs[rule.id] = rule, name
+    return RuleSelection(rules=tuple(found.values()), packs=packs, notes=tuple(notes))

@@ -1,0 +1,226 @@
+"""Sum up the journal incrementally: each entry is read once and added to what is known.
+
+Memory is bounded: decisions that are closed are dropped once there are newer ones; their counts
+and savings stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import hypot
+from typing import Generic, Protocol, TypeVar
+
+from steward.model.decision import Choice, Decision, DecisionState, Receipt, Verdict
+from steward.model.finding import Finding
+from steward.model.identity import DecisionId
+from steward.model.outcome import Assumptions, Interval, Outcome, Savings, Story, savings_of
+from steward.store.journal import Entry, Journal, Record
+
+__all__ = ["CurvePoint", "DownsampledCurve", "JournalSummary", "TrackedStory"]
+
+_READ_AT_ONCE = 1000
+_CLOSED = frozenset(
+    {
+        DecisionState.DONE,
+        DecisionState.EXPIRED,
+        DecisionState.FAILED,
+        DecisionState.REJECTED,
+        DecisionState.UNDONE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedStory:
+    """A decision's story so far; `seq` is the newest journal entry that belongs to it."""
+
+    seq: int
+    story: Story
+    state: DecisionState  # of the story, worked out once
+
+    @classmethod
+    def of(cls, story: Story, *, seq: int) -> TrackedStory:
+        """Return a story as of entry `seq`."""
+        return cls(seq=seq, story=story, state=story.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """A value at one time, with its interval."""
+
+    t_s: float
+    low: float
+    mid: float
+    high: float
+
+
+class Timed(Protocol):
+    """Anything that has a time."""
+
+    @property
+    def t_s(self) -> float: ...
+
+
+P = TypeVar("P", bound=Timed)
+
+
+class DownsampledCurve(Generic[P]):
+    """At most `size` points in order of time; when full, every other point is dropped."""
+
+    def __init__(self, size: int = 512) -> None:
+        self._size = size
+        self._points: list[P] = []
+
+    @property
+    def points(self) -> tuple[P, ...]:
+        return tuple(self._points)
+
+    def add(self, point: P) -> None:
+        """Add a point in place of those that are not earlier, so that time never goes back."""
+        while self._points and point.t_s <= self._points[-1].t_s:
+            self._points.pop()
+        if len(self._points) >= self._size:
+            self._points = self._points[::2]
+        self._points.append(point)
+
+
+class JournalSummary:
+    """Stories, findings, counts and savings of a journal. Not thread-safe: callers lock.
+
+    `on_value` is called with each value as it is read.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        assumptions: Assumptions,
+        *,
+        keep: int = 2000,
+        on_value: Callable[[Record], object] = lambda _value: None,
+    ) -> None:
+        self._journal = journal
+        self._on_value = on_value
+        self._assumptions = assumptions
+        self._keep = keep
+        self._stories: OrderedDict[DecisionId, TrackedStory] = OrderedDict()
+        self._findings: deque[Finding] = deque(maxlen=200)
+        self._in_memory: Counter[DecisionState] = Counter()
+        self._dropped: Counter[DecisionState] = Counter()
+        self.seq = 0
+        self.savings = savings_of((), assumptions)
+        self.curve: DownsampledCurve[CurvePoint] = DownsampledCurve()
+        self._all_history = False
+
+    def catch_up(self) -> bool:
+        """Read new entries; return True if there were any."""
+        before = self.seq
+        while entries := self._journal.read(after=self.seq, limit=_READ_AT_ONCE):
+            for entry in entries:
+                self._fold(entry)
+                self._on_value(entry.value)
+                if isinstance(entry.value, Outcome) and entry.value.effect is None:
+                    self._add(entry.value)
+            self.seq = entries[-1].seq
+        self._drop_closed()
+        self._all_history = True
+        return self.seq != before
+
+    @property
+    def states(self) -> dict[DecisionState, int]:
+        """The number of decisions in each state, dropped ones included."""
+        return {state: self._in_memory[state] + self._dropped[state] for state in DecisionState}
+
+    def savings_with(self, unsettled: Sequence[Outcome]) -> Savings:
+        """Return the savings including those of open loans since their last check."""
+        tracked = {each.decision: self._stories.get(each.decision) for each in unsettled}
+        first = sum(each is None or not each.story.outcomes for each in tracked.values())
+        return _sum(self.savings, savings_of(unsettled, self._assumptions), decisions=first)
+
+    def stories(self) -> list[TrackedStory]:
+        """Return the decisions in memory, newest first."""
+        return list(reversed(self._stories.values()))
+
+    def findings(self) -> list[Finding]:
+        """Return the newest findings, newest first."""
+        return list(reversed(self._findings))
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _fold(self, entry: Entry) -> None:
+        match entry.value:
+            case Decision() as decision:
+                if decision.id not in self._stories:
+                    self._put(decision.id, TrackedStory.of(Story(decision=decision), seq=entry.seq))
+            case Finding() as finding:
+                self._findings.append(finding)
+            case Verdict() | Choice() | Receipt() | Outcome() as value:
+                tracked = self._stories.get(value.decision)
+                if tracked is not None:
+                    longer = TrackedStory.of(_continued(tracked.story, value), seq=entry.seq)
+                    self._put(value.decision, longer)
+
+    def _put(self, decision: DecisionId, tracked: TrackedStory) -> None:
+        before = self._stories.get(decision)
+        if before is not None:
+            self._in_memory[before.state] -= 1
+        self._in_memory[tracked.state] += 1
+        self._stories[decision] = tracked
+
+    def _drop_closed(self) -> None:
+        spare = len(self._stories) - self._keep
+        if spare <= 0:
+            return
+        closed = [id_ for id_, tracked in self._stories.items() if tracked.state in _CLOSED]
+        for id_ in closed[:spare]:
+            state = self._stories.pop(id_).state
+            self._in_memory[state] -= 1
+            self._dropped[state] += 1
+
+    # -- adding up -----------------------------------------------------------------------------
+
+    def _add(self, outcome: Outcome) -> None:
+        tracked = self._stories.get(outcome.decision)
+        first = tracked is None or sum(o.effect is None for o in tracked.story.outcomes) == 1
+        more = savings_of((outcome,), self._assumptions)
+        self.savings = _sum(self.savings, more, decisions=int(first))
+        if not self._all_history:
+            self.note(outcome.t_s, self.savings)
+
+    def note(self, t_s: float, savings: Savings) -> None:
+        """Add a point to the curve; points of outcomes read at the start are added anyway."""
+        hours = savings.gpu_hours
+        self.curve.add(CurvePoint(t_s=t_s, low=hours.low, mid=hours.mid, high=hours.high))
+
+
+def _continued(story: Story, value: Verdict | Choice | Receipt | Outcome) -> Story:
+    match value:
+        case Verdict():
+            return replace(story, verdicts=(*story.verdicts, value))
+        case Choice():
+            return replace(story, choices=(*story.choices, value))
+        case Receipt():
+            return replace(story, receipts=(*story.receipts, value))
+        case Outcome():
+            return replace(story, outcomes=(*story.outcomes, value))
+
+
+def _sum(one: Savings, other: Savings, *, decisions: int) -> Savings:
+    return Savings(
+        gpu_hours=_plus(one.gpu_hours, other.gpu_hours),
+        cost=_plus(one.cost, other.cost),
+        energy_kwh=_plus(one.energy_kwh, other.energy_kwh),
+        co2_kg=_plus(one.co2_kg, other.co2_kg),
+        outcomes=one.outcomes + other.outcomes,
+        decisions=one.decisions + decisions,
+        assumptions=one.assumptions,
+    )
+
+
+def _plus(one: Interval, other: Interval) -> Interval:
+    """Add two intervals whose errors are independent: squares of half-widths add."""
+    mid = one.mid + other.mid
+    below = hypot(one.mid - one.low, other.mid - other.low)
+    above = hypot(one.high - one.mid, other.high - other.mid)
+    return Interval(low=mid - below, mid=mid, high=mid + above)

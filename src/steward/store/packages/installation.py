@@ -1,0 +1,159 @@
+"""Installs packages: whole or not at all, and only what somebody has decided to trust."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from steward.errors import StewardError
+from steward.store.packages.archive_reader import Opened, open_package
+from steward.store.packages.keys import PublicKey, trust, trusted_keys
+from steward.store.packages.locations import (
+    CURRENT,
+    MANIFEST,
+    RULES,
+    Installed,
+    installed_packages,
+)
+from steward.store.packages.manifest import Manifest, version_key
+
+__all__ = ["Allowed", "Installation", "install", "remove"]
+
+_SIGNED_BY = "signed-by"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What somebody has said explicitly."""
+
+    trust: PublicKey | None = None  # this key, from now on
+    unsigned: bool = False  # a package that nobody has signed
+    downgrade: bool = False  # an older version than the one in use
+    dry_run: bool = False  # check everything, change nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """What was done, or would be."""
+
+    manifest: Manifest
+    before: str  # the version that was in use, or ''
+    done: Literal["new", "upgrade", "downgrade", "same"]
+    signed_by: str
+
+
+def install(
+    file: Path, folder: Path, allowed: Allowed, *, check: Callable[[Path], None]
+) -> Installation:
+    """Put a package in its place. `check` looks at its rules before anything is placed."""
+    here = folder if not allowed.dry_run else None
+    if here is not None:
+        here.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=here, prefix=".new-") as name:
+        draft = Path(name)
+        opened = open_package(file, draft)
+        signed_by = _signed_by(opened, folder, allowed, str(file))
+        others = installed_packages(folder)
+        before = next((o for o in others if o.manifest.name == opened.manifest.name), None)
+        done = _step(opened.manifest, before, allowed, str(file))
+        _check_clashes(opened.manifest, others, str(file))
+        check(draft / RULES)
+        if here is not None:
+            if allowed.trust is not None:
+                trust(folder, allowed.trust)
+            if done != "same":
+                _place(draft, opened, folder, signed_by)
+    version = before.manifest.version if before is not None else ""
+    return Installation(manifest=opened.manifest, before=version, done=done, signed_by=signed_by)
+
+
+def remove(name: str, folder: Path) -> Installed:
+    """Take a package away."""
+    found = {each.manifest.name: each for each in installed_packages(folder)}
+    if name not in found:
+        known = ", ".join(found) or "none"
+        raise StewardError(
+            f"no package '{name}' is installed; known: {known}",
+            where=str(folder),
+            hint="`steward rules packages` lists them",
+        )
+    (folder / name / CURRENT).unlink()
+    shutil.rmtree(folder / name)
+    return found[name]
+
+
+def _signed_by(opened: Opened, folder: Path, allowed: Allowed, where: str) -> str:
+    """Return who signed it, or raise unless that is somebody who is trusted."""
+    signature = opened.signature
+    if signature is None:
+        if allowed.unsigned:
+            return ""
+        hint = "ask its author to sign it; --unsigned installs it as it is"
+        raise StewardError("nobody has signed this package", where=where, hint=hint)
+    known = {*trusted_keys(folder), *([allowed.trust] if allowed.trust else [])}
+    if signature.key not in known:
+        problem = f"it is signed with key {signature.key.fingerprint}, which is not trusted here"
+        hint = (
+            "ask its author, on another way, what their key is; if it is this one: "
+            f"--trust {signature.key.text}"
+        )
+        raise StewardError(problem, where=where, hint=hint)
+    return signature.key.fingerprint
+
+
+def _step(
+    new: Manifest, before: Installed | None, allowed: Allowed, where: str
+) -> Literal["new", "upgrade", "downgrade", "same"]:
+    if before is None:
+        return "new"
+    old = before.manifest
+    if new == old:
+        return "same"
+    if new.version == old.version:
+        problem = f"{new.name} {new.version} is installed already, with other content"
+        hint = "its author has to give what is new a new version"
+        raise StewardError(problem, where=where, hint=hint)
+    if version_key(new.version) > version_key(old.version):
+        return "upgrade"
+    if not allowed.downgrade:
+        problem = f"{new.name} {old.version} is installed, which is newer than {new.version}"
+        raise StewardError(problem, where=where, hint="--downgrade goes back to the older one")
+    return "downgrade"
+
+
+def _check_clashes(new: Manifest, others: tuple[Installed, ...], where: str) -> None:
+    mine = {rule.id for rule in new.rules}
+    for other in others:
+        if other.manifest.name == new.name:
+            continue
+        both = sorted(mine & {rule.id for rule in other.manifest.rules})
+        if both:
+            problem = f"rules {', '.join(both[:5])} are in package '{other.manifest.name}' as well"
+            hint = f"`steward rules remove {other.manifest.name}` first, or rename the rules"
+            raise StewardError(problem, where=where, hint=hint)
+
+
+def _place(draft: Path, opened: Opened, folder: Path, signed_by: str) -> None:
+    """Move a folder that is complete to its place, and then change the link to it at once."""
+    manifest = opened.manifest
+    (draft / MANIFEST).write_bytes(opened.manifest_bytes)
+    if signed_by:
+        (draft / _SIGNED_BY).write_text(signed_by, encoding="utf-8")
+    home = folder / manifest.name
+    home.mkdir(exist_ok=True)
+    link = home / CURRENT
+    before = str(link.readlink()) if link.is_symlink() else ""
+    target = Path(tempfile.mkdtemp(dir=home, prefix=f"{manifest.version}-"))
+    for each in draft.iterdir():
+        each.rename(target / each.name)
+    fresh = home / f".{CURRENT}.{os.getpid()}"
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target.name)
+    fresh.replace(link)
+    if before:
+        shutil.rmtree(home / before, ignore_errors=True)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factories import decision, finding, outcome, receipt
+from steward.model.decision import DecisionState, Ruling, Verdict
+from steward.model.outcome import Assumptions, Interval, savings_of
+from steward.store.journal import Journal, open_journal
+from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with closing(open_journal(f"sqlite:///{tmp_path / 'journal.sqlite3'}")) as opened:
+        yield opened
+
+
+def point(t_s: float) -> CurvePoint:
+    return CurvePoint(t_s=t_s, low=0.0, mid=t_s, high=0.0)
+
+
+def test_sums_taken_bit_by_bit_are_those_of_all_outcomes(journal: Journal) -> None:
+    summary = JournalSummary(journal, Assumptions())
+    outcomes = [
+        outcome(
+            f"d-{n % 3}",
+            t_s=float(n),
+            gained=100.0 * n - 150.0,
+            idle_watts=60.0 + n,
+        )
+        for n in range(10)
+    ]
+    journal.append([decision(f"d-{n}") for n in range(3)])
+
+    for each in outcomes:
+        journal.append([each])
+        assert summary.catch_up()
+
+    exact = savings_of(outcomes, Assumptions())
+    for name in ("gpu_hours", "cost", "energy_kwh", "co2_kg"):
+        _assert_close(getattr(summary.savings, name), getattr(exact, name))
+    assert (summary.savings.outcomes, summary.savings.decisions) == (10, 3)
+
+
+def _assert_close(one: Interval, other: Interval) -> None:
+    for bound in ("low", "mid", "high"):
+        assert getattr(one, bound) == pytest.approx(getattr(other, bound))
+
+
+def test_nothing_new_is_said_to_be_nothing(journal: Journal) -> None:
+    summary = JournalSummary(journal, Assumptions())
+    journal.append([decision("d-1")])
+
+    assert [summary.catch_up(), summary.catch_up()] == [True, False]
+
+
+def test_what_happens_to_a_decision_changes_its_state(journal: Journal) -> None:
+    summary = JournalSummary(journal, Assumptions())
+    made = decision("d-1")
+    journal.append(
+        [made, Verdict(decision=made.id, t_s=1.0, ruling=Ruling.ASK, why="autonomy is approve")]
+    )
+    summary.catch_up()
+    waiting = summary.states
+
+    journal.append([receipt(made)])
+    summary.catch_up()
+
+    assert waiting[DecisionState.WAITING] == 1
+    assert (summary.states[DecisionState.WAITING], summary.states[DecisionState.ACTIVE]) == (0, 1)
+    assert [told.seq for told in summary.stories()] == [3]
+
+
+def test_decisions_that_are_over_are_forgotten_but_still_counted(journal: Journal) -> None:
+    summary = JournalSummary(journal, Assumptions(), keep=5)
+    for n in range(20):
+        made = decision(f"d-{n}")
+        over = [receipt(made), outcome(made.id, final=True)] if n != 3 else []
+        journal.append([made, *over])
+
+    summary.catch_up()
+
+    kept = [told.story.decision.id for told in summary.stories()]
+    assert kept == ["d-19", "d-18", "d-17", "d-16", "d-3"]
+    assert (summary.states[DecisionState.DONE], summary.states[DecisionState.HELD]) == (19, 1)
+    assert summary.savings.decisions == 19
+
+
+def test_the_newest_findings_come_first_and_old_ones_go(journal: Journal) -> None:
+    summary = JournalSummary(journal, Assumptions())
+    journal.append([finding(f"j{n}") for n in range(250)])
+
+    summary.catch_up()
+
+    assert len(summary.findings()) == 200
+    assert summary.findings()[0].job == "j249"
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=300), st.integers(2, 20))
+def test_a_curve_never_goes_back_and_never_grows_beyond_its_size(
+    times: list[float], size: int
+) -> None:
+    curve: DownsampledCurve[CurvePoint] = DownsampledCurve(size)
+
+    for t_s in times:
+        curve.add(point(t_s))
+
+    drawn = [each.t_s for each in curve.points]
+    assert drawn == sorted(set(drawn))
+    assert len(drawn) <= size
+    assert drawn[-1:] == times[-1:]
+
+
+def test_history_is_drawn_from_outcomes_and_the_present_by_whoever_looks(journal: Journal) -> None:
+    journal.append([decision("d-1"), outcome("d-1", t_s=10.0, gained=3600.0)])
+    summary = JournalSummary(journal, Assumptions())
+    summary.catch_up()
+
+    journal.append([outcome("d-1", t_s=20.0, gained=3600.0)])
+    summary.catch_up()
+    summary.note(25.0, summary.savings_with([outcome("d-1", t_s=25.0, gained=1800.0)]))
+
+    assert [(each.t_s, each.mid) for each in summary.curve.points] == [(10.0, 1.0), (25.0, 2.5)]

@@ -86,9 +86,7 @@ class Bookkeeping:
 
     def choices(self, guard: Guard) -> list[Choice]:
         """Return what people chose since the last turn; standing approvals go to the guard."""
-        read = partial(
-            self.journal.read, after=self.last_choice_seq, kinds=("choice", "approval")
-        )
+        read = partial(self.journal.read, after=self.last_choice_seq, kinds=("choice", "approval"))
         entries: list[Entry] = self.attempt("journal", read, [])
         self.last_choice_seq = max([self.last_choice_seq, *(entry.seq for entry in entries)])
         for entry in entries:

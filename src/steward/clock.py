@@ -6,8 +6,6 @@ import threading
 import time
 from typing import Protocol
 
-from steward.model.event import Fault
-
 __all__ = ["Clock", "ManualClock", "ScaledClock", "SteadyTime", "WallClock"]
 
 
@@ -104,27 +102,27 @@ class SteadyTime:
         self._elapsed_s = clock.elapsed_s()
         self._ahead_since_s: float | None = None
 
-    def next(self) -> tuple[float, Fault | None]:
-        """Return a time after the last one, with a fault where the clock has jumped."""
+    def next(self) -> tuple[float, str]:
+        """Return a time after the last one, and what is wrong with the clock, if anything."""
         now_s, elapsed_s = self._clock.now_s(), self._clock.elapsed_s()
         passed_s, self._elapsed_s = elapsed_s - self._elapsed_s, elapsed_s
         if self.t_s == float("-inf"):
             self.t_s = now_s
-            return now_s, None
+            return now_s, ""
         expected_s = self.t_s + passed_s
         ahead_s = now_s - expected_s
-        fault = None
+        problem = ""
         if ahead_s > JUMP_S and not self._accepts(elapsed_s):
             problem = f"the clock jumped ahead by {ahead_s:.0f} s; steward does not follow it yet"
-            fault, now_s = self._fault(problem), expected_s
+            now_s = expected_s
         elif ahead_s <= JUMP_S:
             self._ahead_since_s = None
         if now_s <= self.t_s:
             back_s, now_s = self.t_s - now_s, self.t_s + (passed_s or self._least_s)
             if back_s > self._least_s:
-                fault = self._fault(f"the clock jumped back by {back_s:.0f} s; time goes on")
+                problem = f"the clock jumped back by {back_s:.0f} s; steward's time goes on"
         self.t_s = now_s
-        return now_s, fault
+        return now_s, problem
 
     def _accepts(self, elapsed_s: float) -> bool:
         if self._ahead_since_s is None:
@@ -133,7 +131,3 @@ class SteadyTime:
             return False
         self._ahead_since_s = None
         return True
-
-    def _fault(self, problem: str) -> Fault:
-        hint = "look at the time synchronisation of this machine"
-        return Fault(t_s=self.t_s, where="clock", problem=problem, hint=hint)

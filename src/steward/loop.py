@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic
 
-from steward.act.desk import CarriedOut, Desk
+from steward.act.desk import CarriedOut
 from steward.bookkeeping import Bookkeeping, as_fault
 from steward.clients.questions import Questions
 from steward.clock import Clock, SteadyTime
@@ -27,9 +27,9 @@ from steward.model.rules import RuleStanding
 from steward.observe.forwarding import Forwarding
 from steward.observe.intake import Intake
 from steward.observe.latest import Latest
-from steward.observe.watch import Watch
-from steward.ports import Detector, DomainState, Estimator, Miner, Policy, Recogniser, V, Verifier
+from steward.ports import V
 from steward.resume import resume
+from steward.stages import Stages
 from steward.store.journal import Journal
 from steward.store.learned import LearnedStates
 from steward.store.recording import Recording
@@ -38,21 +38,6 @@ from steward.store.telemetry import Telemetry
 __all__ = ["Loop", "LoopStatus", "Stages"]
 
 SETTLED_TURNS = 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stages(Generic[V]):
-    """The plugs and parts that a site runs with."""
-
-    watch: Watch
-    moment: DomainState[V]
-    miners: Sequence[Miner[V]]
-    estimators: Sequence[Estimator[V]]
-    detectors: Sequence[Detector[V]]
-    policies: Sequence[Policy[V]]
-    desk: Desk
-    verifier: Verifier[V]
-    recognisers: Sequence[Recogniser[V]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,9 +247,10 @@ class Loop(Generic[V]):
         self.journal.close()
 
     def _next_time(self) -> float:
-        t_s, fault = self._time.next()
-        if fault is not None:
-            self._book.fault(fault)
+        t_s, problem = self._time.next()
+        if problem:
+            hint = "look at the time synchronisation of this machine"
+            self._book.fault(Fault(t_s=t_s, where="clock", problem=problem, hint=hint))
         self._book.t_s = t_s
         return t_s
 

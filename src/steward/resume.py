@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from steward.bookkeeping import Bookkeeping
 from steward.learn.rules import KINDS
 from steward.model.decision import DecisionState, StandingApproval
 from steward.model.outcome import Story
 from steward.ports import V
+from steward.stages import Stages
 from steward.store.journal import Journal
-
-if TYPE_CHECKING:
-    from steward.loop import Stages
 
 __all__ = ["resume"]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from steward.act.preconditions import broken_precondition
 
 from factories import call_back, decision, job, loan, node, outcome, view
 from steward.act.guard import Guard, Limits
-from steward.act.preconditions import broken_precondition
 from steward.model.cluster import Health
 from steward.model.decision import Autonomy, Ruling
 from steward.model.identity import TenantId

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from steward.act.preconditions import broken_precondition
 
 from act.hands import Hand, desk, said
 from factories import SAVES, call_back, decision, job, loan, moment, node, preempt, start, view
 from steward.act.actuators.dry_run import DryRun
 from steward.act.guard import Guard, Limits
-from steward.act.preconditions import broken_precondition
 from steward.cli.views.stories import what
 from steward.errors import PermanentError, TemporaryError
 from steward.model.actions import Preempt, Start

@@ -260,9 +260,7 @@ class Desk:
         each.tries += 1
         return self.actuator.carry_out(decision, t_s)
 
-    def _take(
-        self, each: _Open, receipt: Receipt
-    ) -> Iterator[CarriedOut | Receipt | StewardError]:
+    def _take(self, each: _Open, receipt: Receipt) -> Iterator[CarriedOut | Receipt | StewardError]:
         decision = each.decision
         if receipt.result == "begun":
             new, each.begun_s = each.begun_s is None, each.begun_s or receipt.t_s

@@ -65,7 +65,12 @@ class Guard:
     # -- judging -------------------------------------------------------------------------------
 
     def judge(
-        self, decision: Decision, view: View, *, approved: bool = False, since_s: float | None = None
+        self,
+        decision: Decision,
+        view: View,
+        *,
+        approved: bool = False,
+        since_s: float | None = None,
     ) -> Verdict:
         """Rule on a decision that was last proposed at `since_s`.
 

@@ -72,7 +72,9 @@ class _Cases:
         raise NotImplementedError
 
 
-def _outcome(case: _Case, view: ClusterView, gained: Interval, *, yardstick: str, text: str) -> Outcome:
+def _outcome(
+    case: _Case, view: ClusterView, gained: Interval, *, yardstick: str, text: str
+) -> Outcome:
     return Outcome(
         decision=case.decision.id,
         t_s=view.t_s,

@@ -271,7 +271,12 @@ def _has_room(view: ClusterView, borrower: JobId) -> bool:
         return False
     gpus, wanted = view.gpus, job.shape.gpu_models
     suits = np.array([not wanted or model in wanted for model in view.models], dtype=bool)
-    free = (gpus.users == 0) & ~view.nodes.draining[gpus.node] & (gpus.health == HEALTH_CODES[Health.GOOD]) & suits[gpus.model]
+    free = (
+        (gpus.users == 0)
+        & ~view.nodes.draining[gpus.node]
+        & (gpus.health == HEALTH_CODES[Health.GOOD])
+        & suits[gpus.model]
+    )
     return bool((np.bincount(gpus.node[free]) >= job.shape.gpus).any())
 
 

@@ -8,7 +8,16 @@ from enum import Enum
 from steward.errors import StewardError
 from steward.model.identity import GpuId, JobId, TenantId
 
-__all__ = ["Checkpointing", "Job", "JobChange", "JobRequest", "JobShape", "JobState", "Past", "Tenant"]
+__all__ = [
+    "Checkpointing",
+    "Job",
+    "JobChange",
+    "JobRequest",
+    "JobShape",
+    "JobState",
+    "Past",
+    "Tenant",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

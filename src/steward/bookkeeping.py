@@ -66,7 +66,7 @@ class Bookkeeping:
         return True
 
     def _can_be_written(self, record: Record) -> bool:
-        """Leave out what no journal can hold, with a fault: one bad line must not block the rest."""
+        """Leave out what no journal can hold, with a fault: it must not block the rest."""
         try:
             to_row(record, seq=0)
         except StewardError as fault:

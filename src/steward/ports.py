@@ -72,9 +72,9 @@ class View(Protocol):
 
 
 V = TypeVar("V", bound=View)
-V_in = TypeVar("V_in", bound=View, contravariant=True)
-V_out = TypeVar("V_out", bound=View, covariant=True)
-A = TypeVar("A", bound=Action, covariant=True)
+V_contra = TypeVar("V_contra", bound=View, contravariant=True)
+V_co = TypeVar("V_co", bound=View, covariant=True)
+A_co = TypeVar("A_co", bound=Action, covariant=True)
 
 
 class Collector(Protocol):
@@ -124,28 +124,28 @@ class Resumable(Protocol):
         ...
 
 
-class Miner(Protocol[V_in]):
+class Miner(Protocol[V_contra]):
     """Finds what keeps happening. May keep counts between calls, in bounded memory."""
 
     @property
     def name(self) -> str: ...
 
-    def mine(self, view: V_in) -> tuple[Pattern, ...]:
+    def mine(self, view: V_contra) -> tuple[Pattern, ...]:
         """Take the moment into account and return what is now known to recur."""
         ...
 
 
-class Estimator(Protocol[V_in]):
+class Estimator(Protocol[V_contra]):
     """Predicts what cannot be seen, and gets better at it."""
 
     @property
     def name(self) -> str: ...
 
-    def learn(self, view: V_in, outcomes: Sequence[Outcome]) -> None:
+    def learn(self, view: V_contra, outcomes: Sequence[Outcome]) -> None:
         """Take in one moment (with the jobs that ended before it) and new outcomes."""
         ...
 
-    def predict(self, view: V_in) -> tuple[ForecastColumn, ...]:
+    def predict(self, view: V_contra) -> tuple[ForecastColumn, ...]:
         """Return columns along the view's tables. Must work before anything was learned."""
         ...
 
@@ -172,18 +172,18 @@ class Learner(Protocol):
         ...
 
 
-class Detector(Protocol[V_in]):
+class Detector(Protocol[V_contra]):
     """Notices. Pure: the same view, the same findings."""
 
     @property
     def name(self) -> str: ...
 
-    def detect(self, view: V_in) -> tuple[Finding, ...]:
+    def detect(self, view: V_contra) -> tuple[Finding, ...]:
         """Return what is worth knowing in this moment, with the samples behind it."""
         ...
 
 
-class Recogniser(Protocol[V_in]):
+class Recogniser(Protocol[V_contra]):
     """Notices what takes several moments to see. Keeps state between them, in bounded memory."""
 
     @property
@@ -193,7 +193,7 @@ class Recogniser(Protocol[V_in]):
         """Take note of how far each rule was right so far, from 0 to 1."""
         ...
 
-    def recognise(self, seen: Observation, view: V_in) -> tuple[Finding, ...]:
+    def recognise(self, seen: Observation, view: V_contra) -> tuple[Finding, ...]:
         """Read what is new and return what holds in this moment, what matters most first."""
         ...
 
@@ -202,18 +202,18 @@ class Recogniser(Protocol[V_in]):
         ...
 
 
-class Policy(Protocol[V_in]):
+class Policy(Protocol[V_contra]):
     """Decides. Pure: the same view, the same decisions; no clock, randomness, disk or network."""
 
     @property
     def name(self) -> str: ...
 
-    def decide(self, view: V_in) -> tuple[Decision, ...]:
+    def decide(self, view: V_contra) -> tuple[Decision, ...]:
         """Return what should be done, best first, each with its reason."""
         ...
 
 
-class Actuator(Protocol[A]):
+class Actuator(Protocol[A_co]):
     """Carries out. Idempotent by decision id: carrying one out twice changes nothing more."""
 
     @property
@@ -223,7 +223,7 @@ class Actuator(Protocol[A]):
         """Return whether this engine can be acted on here."""
         ...
 
-    def actions(self) -> tuple[type[A], ...]:
+    def actions(self) -> tuple[type[A_co], ...]:
         """Return the actions that this engine can carry out here."""
         ...
 
@@ -236,7 +236,7 @@ class Actuator(Protocol[A]):
         ...
 
 
-class DomainState(Protocol[V_out]):
+class DomainState(Protocol[V_co]):
     """What a domain knows: observations are folded in, views come out."""
 
     def fold(self, seen: Observation) -> None:
@@ -251,15 +251,15 @@ class DomainState(Protocol[V_out]):
         """Set about what nothing new should be decided."""
         ...
 
-    def view(self, t_s: float) -> V_out:
+    def view(self, t_s: float) -> V_co:
         """Return the moment as it is at `t_s`."""
         ...
 
 
-class Verifier(Protocol[V_in]):
+class Verifier(Protocol[V_contra]):
     """Measures what decisions were worth, each by its action's yardstick."""
 
-    def begin(self, decision: Decision, receipt: Receipt, view: V_in) -> None:
+    def begin(self, decision: Decision, receipt: Receipt, view: V_contra) -> None:
         """Start to follow a decision that was carried out or begun."""
         ...
 
@@ -267,15 +267,15 @@ class Verifier(Protocol[V_in]):
         """Go on with a decision of an earlier run."""
         ...
 
-    def follow(self, view: V_in) -> list[tuple[Decision, Outcome]]:
+    def follow(self, view: V_contra) -> list[tuple[Decision, Outcome]]:
         """Take in one moment; return the outcomes that are due in it."""
         ...
 
-    def so_far(self, view: V_in) -> tuple[Outcome, ...]:
+    def so_far(self, view: V_contra) -> tuple[Outcome, ...]:
         """Return what open cases have brought since their last check; nothing is settled."""
         ...
 
-    def settle(self, view: V_in) -> list[Outcome]:
+    def settle(self, view: V_contra) -> list[Outcome]:
         """Close the accounts up to now: steward is about to stop."""
         ...
 

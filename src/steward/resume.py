@@ -1,4 +1,4 @@
-"""Takes up what an earlier run left open: decisions, loans, budgets, the breaker, what was learned."""
+"""Takes up what an earlier run left open: decisions, loans, budgets and what was learned."""
 
 from __future__ import annotations
 

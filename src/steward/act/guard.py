@@ -1,4 +1,4 @@
-"""Judges what may be done now: autonomy, preconditions, cool-down, budgets and a circuit breaker."""
+"""Judges what may be done now: autonomy, preconditions, cool-down, budgets, circuit breaker."""
 
 from __future__ import annotations
 

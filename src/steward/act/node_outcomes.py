@@ -22,12 +22,16 @@ class _Case:
     action: Drain | Undrain
     from_s: float
     seen_s: float
+    first: bool = True
     gpu_s: float = 0.0
     step_s: float = 0.0
 
 
 class ServiceOutcomes:
-    """Sums up, until the check, the unused GPUs of a drained node or the used ones of another."""
+    """Sums up the unused GPUs of a drained node, or the used ones of a node that is back.
+
+    A drain has an outcome at its check and another when the node is back.
+    """
 
     def __init__(self) -> None:
         self._cases: dict[DecisionId, _Case] = {}
@@ -43,17 +47,32 @@ class ServiceOutcomes:
     def resume(self, story: Story) -> None:
         """Go on with a decision of an earlier run. The time in between counts as not seen."""
         done = [each for each in story.receipts if each.result in ("done", "partly")]
-        if done and not any(each.yardstick == SERVICE for each in story.outcomes):
+        mine = [each for each in story.outcomes if each.yardstick == SERVICE]
+        if done and not any(each.final for each in mine):
             self.begin(story.decision, done[-1], None)
+            if mine and story.decision.id in self._cases:
+                case = self._cases[story.decision.id]
+                case.from_s = case.seen_s = mine[-1].to_s
+                case.first = False
 
     def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
         """Take in one moment; return the outcomes that are due in it."""
         found = []
         for case in list(self._cases.values()):
             self._look(case, view)
-            if view.t_s >= case.from_s + case.decision.check_after_s:
+            lasts = isinstance(case.action, Drain) and view.is_draining(case.action.node)
+            unseen = isinstance(case.action, Drain) and view.t_s <= case.from_s
+            checked = view.t_s >= case.from_s + case.decision.check_after_s
+            if isinstance(case.action, Drain):
+                if not lasts and not unseen:
+                    del self._cases[case.decision.id]
+                    found.append((case.decision, _outcome(case, view, final=True)))
+                elif checked and case.first:
+                    found.append((case.decision, _outcome(case, view, final=False)))
+                    case.from_s, case.gpu_s, case.first = case.seen_s, 0.0, False
+            elif checked:
                 del self._cases[case.decision.id]
-                found.append((case.decision, _outcome(case, view)))
+                found.append((case.decision, _outcome(case, view, final=True)))
         return found
 
     def so_far(self, _: ClusterView) -> tuple[Outcome, ...]:
@@ -77,7 +96,7 @@ class ServiceOutcomes:
         case.gpu_s += (-1.0 if drains else 1.0) * elapsed_s * float(np.sum(counted))
 
 
-def _outcome(case: _Case, view: ClusterView) -> Outcome:
+def _outcome(case: _Case, view: ClusterView, *, final: bool) -> Outcome:
     drains = isinstance(case.action, Drain)
     half = case.step_s * len(case.action.gpus)
     words = "stood unused" if drains else "was used again"
@@ -89,7 +108,7 @@ def _outcome(case: _Case, view: ClusterView) -> Outcome:
         gained=Interval(low=case.gpu_s - half, mid=case.gpu_s, high=case.gpu_s + half),
         expected=0.0,
         due_s=view.t_s,
-        final=True,
+        final=final,
         text=f"{abs(case.gpu_s) / 3600:.2f} GPU-hours of node {case.action.node} {words}",
         yardstick=SERVICE,
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from steward.config import Draft, Settings
     from steward.loop import Loop
     from steward.model.decision import Autonomy
+    from steward.model.view import ClusterView
     from steward.sim.world import World
 
 __all__ = ["up"]
@@ -284,7 +285,7 @@ def _keep_apart(plan: _Plan) -> None:
         marker.touch()
 
 
-def _saved_before(loop: Loop, settings: Settings) -> float:
+def _saved_before(loop: Loop[ClusterView], settings: Settings) -> float:
     """Return the GPU-hours of earlier runs: a new simulated world does not know of them."""
     from steward.store.journal_summary import JournalSummary
 
@@ -293,7 +294,7 @@ def _saved_before(loop: Loop, settings: Settings) -> float:
     return summary.savings.gpu_hours.mid
 
 
-def _assembled(plan: _Plan) -> tuple[World | None, Loop]:
+def _assembled(plan: _Plan) -> tuple[World | None, Loop[ClusterView]]:
     from steward.clock import ScaledClock, WallClock
     from steward.config.assemble import assemble
 

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from steward.model.actions import CallBack, Lend
+from steward.model.actions import CallBack, Drain, Lend, Undrain
 from steward.model.allocations import AllocationTable
 from steward.model.cluster import Cluster, Health
 from steward.model.decision import Decision, Receipt
@@ -80,6 +80,7 @@ class Moment:
         self._began_s = np.inf  # when the first view was asked for
         self._reserved: frozenset[str] = frozenset()
         self._draining: set[NodeId] = set()
+        self._drained_s: dict[NodeId, float] = {}  # nodes that steward drained, and when
         self._set_cluster(Cluster(id="empty"))
 
     # -- what comes in -------------------------------------------------------------------------
@@ -97,6 +98,8 @@ class Moment:
                 self._reported[self._gpu_row[gpu]] = True
         for node, draining in seen.draining.items():
             (self._draining.add if draining else self._draining.discard)(node)
+            if not draining:
+                self._drained_s.pop(node, None)
         for job in seen.jobs:
             self._put(job)
         self._fold_tables(seen.tables)
@@ -117,7 +120,7 @@ class Moment:
             self._drop(self._loans[loan])
 
     def apply(self, decision: Decision, receipt: Receipt) -> None:
-        """Take in that something was lent or called back: observations show it only later."""
+        """Take in what was done where observations show it later, or not who did it."""
         action = decision.action
         if receipt.result == "begun":
             return
@@ -133,6 +136,10 @@ class Moment:
             )
         elif isinstance(action, CallBack):
             self.give_back(action.loan)
+        elif isinstance(action, Drain):
+            self._drained_s[action.node] = receipt.t_s
+        elif isinstance(action, Undrain):
+            self._drained_s.pop(action.node, None)
 
     def reserve(self, claims: Iterable[str]) -> None:
         """Set about which GPUs (`gpu:ID`) and jobs (`job:ID`) nothing new should be decided."""
@@ -417,6 +424,7 @@ class Moment:
         size = len(self._nodes.ids)
         draining = np.zeros(size, dtype=bool)
         draining[[self._node_row[node] for node in self._draining if node in self._node_row]] = True
+        since_s = [self._drained_s.get(node, np.nan) for node in self._node_row]
         open_ = (gpus.users == 0) & (gpus.health == GOOD)
         free = np.bincount(self._gpu_node[open_], minlength=size)
         free[draining] = 0
@@ -428,6 +436,7 @@ class Moment:
             self._nodes,
             free=frozen(free),
             draining=frozen(draining),
+            drained_since_s=frozen(np.array(since_s, dtype=np.float64)),
             cpus_allocated=frozen(cpus),
             memory_allocated_bytes=frozen(memory),
         )
@@ -463,6 +472,7 @@ def _node_constants(cluster: Cluster) -> NodeColumns:
         gpus=np.array([len(node.gpus) for node in nodes], dtype=np.int64),
         free=frozen(np.zeros(len(nodes), dtype=np.int64)),
         draining=frozen(np.zeros(len(nodes), dtype=bool)),
+        drained_since_s=zeros,
         cpus=np.array([node.cpus for node in nodes], dtype=np.int64),
         cpus_allocated=zeros,
         memory_bytes=np.array([node.memory_bytes for node in nodes], dtype=np.float64),

@@ -140,6 +140,7 @@ class NodeColumns:
     gpus: Ints
     free: Ints  # GPUs that are healthy and unused, on nodes that are not draining
     draining: Bools  # nothing new may start there
+    drained_since_s: Floats  # when steward drained it; NaN where somebody else did, or nobody
     cpus: Ints
     cpus_allocated: Floats  # what its jobs asked for; a job on several nodes counts by its GPUs
     memory_bytes: Floats

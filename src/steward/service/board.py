@@ -21,6 +21,7 @@ from steward.model.finding import Finding, Opinion, Pattern
 from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Savings, Story
+from steward.model.view import ClusterView
 from steward.observe.intake import Roster
 from steward.service.access import User
 from steward.service.failures import RefusedError
@@ -75,7 +76,7 @@ class Board:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: Loop[ClusterView],
         settings: Settings,
         *,
         truth: Callable[[], float] | None = None,

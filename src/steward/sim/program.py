@@ -210,6 +210,7 @@ class Life:
         self.overlay, self.speed, self.saved_work = None, 1.0, 0.0
         self.slot, self.gpus, self.loan = NOBODY, _NOWHERE, None
         self.split_loss = 0.0
+        self.stopping = False
         self.epoch += 1
 
 

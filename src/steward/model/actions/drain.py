@@ -29,7 +29,7 @@ class Drain:
     budget: ClassVar = Budget.DISTURB
     yardstick: ClassVar = SERVICE
     returns: ClassVar = False
-    lasts: ClassVar = False
+    lasts: ClassVar = True  # until the node is back
 
     @property
     def acts_on(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from steward.decide.scheduling.live.scene import Scene, scene_of
 from steward.decide.scheduling.live.words import Words
 from steward.decide.scheduling.passes.door import Plan, Rule, blank_plan, look
 from steward.decide.scheduling.ranking import Ranking
-from steward.model.actions import Preempt, Start
+from steward.model.actions import Preempt, Resume, Start
 from steward.model.decision import Decision, Expectation
 from steward.model.forecast import RUN_LEFT_S, About
 from steward.model.identity import DecisionId, JobId, stable_id
@@ -36,10 +36,10 @@ def decide_by_rank(name: str, ranking: Ranking, view: ClusterView) -> tuple[Deci
     makes = _Maker(name=name, view=view, words=words)
     takers = {row: each.row for each in reversed(starts) for row in each.after}
     stops = scene.jobs[plan.stop[: plan.n[1]]].tolist()
-    return (
-        *(makes.preempt(row, view.job_id(takers[row])) for row in stops if row in takers),
-        *(makes.start(each) for each in starts),
-    )
+    preempted = {
+        row: makes.preempt(row, view.job_id(takers[row])) for row in stops if row in takers
+    }
+    return (*preempted.values(), *(makes.start(each, preempted) for each in starts))
 
 
 def _rule(ranking: Ranking, view: ClusterView) -> Rule:
@@ -93,15 +93,15 @@ class _Maker:
     view: ClusterView
     words: Words
 
-    def start(self, started: _Started) -> Decision:
+    def start(self, started: _Started, preempted: Mapping[int, Decision]) -> Decision:
         view, row = self.view, started.row
         job = view.details[view.job_id(row)]
         gpus = tuple(view.gpu_id(gpu) for gpu in started.gpus)
         after = tuple(view.job_id(other) for other in started.after)
         return self._decision(
             row,
-            action=Start(job=job.id, gpus=gpus, after=after),
-            undo=Preempt(job=job.id, gpus=gpus),
+            action=(Resume if job.past.stops else Start)(job=job.id, gpus=gpus),
+            after=tuple(preempted[other].id for other in started.after if other in preempted),
             because=self.words.start(row, after),
             expects=self._put_to_work(row, len(gpus)),
         )
@@ -113,7 +113,6 @@ class _Maker:
         return self._decision(
             row,
             action=Preempt(job=job.id, gpus=job.gpus),
-            undo=Start(job=job.id, gpus=job.gpus),
             because=self.words.stop(row, taker),
             expects=Expectation(low=cost, mid=cost, high=cost),
         )
@@ -133,10 +132,10 @@ class _Maker:
         self,
         row: int,
         *,
-        action: Start | Preempt,
-        undo: Start | Preempt,
+        action: Start | Resume | Preempt,
         because: str,
         expects: Expectation,
+        after: tuple[DecisionId, ...] = (),
     ) -> Decision:
         view = self.view
         parts = (self.name, action.type, action.job, *action.gpus, view.t_s)
@@ -146,10 +145,9 @@ class _Maker:
             policy=self.name,
             action=action,
             because=because,
-            findings=(),
             forecasts=self.words.forecasts(row),
             expects=expects,
             check_after_s=CHECK_AFTER_S,
-            undo=undo,
             tenant=view.details[action.job].tenant,
+            after=after,
         )

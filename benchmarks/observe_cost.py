@@ -34,7 +34,7 @@ import polars as pl
 import psutil
 
 from report import bar, finish, progress, quick
-from steward.store.files.parquet import Parts, write_frame
+from steward.store.files.parquet import Partitions, write_frame
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("STEWARD_DATA") or HERE.parent.parent / "shared" / "data")
@@ -139,7 +139,7 @@ def an_hour_of(recorded: Path, out: Path, hour: int) -> int:
     tables = [pl.read_parquet(file) for file in found]
     times = np.concatenate([table["t_s"].to_numpy() for table in tables])
     first_s, length_s = float(times.min()), float(np.ptp(times))
-    parts, count = Parts(out / "telemetry"), 0
+    parts, count = Partitions(out / "telemetry"), 0
     begin_s = hour * 3600.0
     while begin_s + length_s < (hour + 1) * 3600.0:
         for table in tables:
@@ -153,7 +153,7 @@ def end_of_hour(env: dict[str, str], recorded: Path, out: Path) -> dict[str, Any
     """Watch a recorder while an hour of its own samples is merged and gets its tier."""
     hour = int(time.time() // 3600) - 1
     count = an_hour_of(recorded, out, hour)
-    raw, tier = (Parts(out / name).folder(hour) for name in ("telemetry", "telemetry_10s"))
+    raw, tier = (Partitions(out / name).folder(hour) for name in ("telemetry", "telemetry_10s"))
     over_s = (hour + 1) * 3600.0 + GRACE_S
     command = [sys.executable, str(HERE / "observing" / "late_recorder.py")]
     options = ["observe", "record", "--every", "100ms", "--for", "1000s", "--out", str(out)]

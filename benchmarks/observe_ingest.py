@@ -309,7 +309,7 @@ def stored(folder: Path) -> int:
     """Count the values that lie in the files of a store."""
     telemetry = Telemetry(folder / "telemetry")
     total = 0
-    for hour in telemetry.table.parts.between(0.0, 1e12):
+    for hour in telemetry.table.partitions.between(0.0, 1e12):
         frame = telemetry.read(from_s=hour * 3600.0, to_s=hour * 3600.0 + 3599.999)
         total += sum(frame[name].count() for name in frame.columns[2:])
     telemetry.close()

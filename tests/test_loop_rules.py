@@ -1,4 +1,4 @@
-"""Rules in the loop: from lines and samples to findings, decisions, checks and trust."""
+"""RuleRecogniser in the loop: from lines and samples to findings, decisions, checks and trust."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from steward.act.effects import Effects
 from steward.act.guard import Guard, Limits
 from steward.clock import ManualClock
-from steward.decide.rules.live import Rules
+from steward.decide.rules.live import RuleRecogniser
 from steward.decide.treating.treat import Treat
 from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.loop import Loop
@@ -56,7 +56,7 @@ def ruled(folder: Path, world: TinyWorld, clock: ManualClock, *rules: Rule, **li
         loop.stages,
         detectors=[],
         policies=[Treat()],
-        recognisers=[Rules(rules)],
+        recognisers=[RuleRecogniser(rules)],
         effects=Effects(RecordedMeter(loop.telemetry)),
     )
     guard = Guard(Limits(autonomy=Autonomy.AUTO, **limits))

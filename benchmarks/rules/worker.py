@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import polars as pl
 
 from rules.made_rules import log_rules, metric_rules, terms_of
-from steward.decide.rules.engine import Engine
+from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.terms import Prefilter, compile_term
 from steward.inspection.feeds import LogFeed, feed, useful_threads
 from steward.model.rules import LogBlock, Mode, Stream
@@ -45,7 +45,7 @@ def whole(log: Path, count: int) -> dict[str, float]:
     """Read a log with so many rules, from the file to the findings."""
     rules = log_rules(count)
     began_s = time.process_time()
-    engine = Engine(rules, mode=Mode.STRICT)
+    engine = RuleEngine(rules, mode=Mode.STRICT)
     engine.fresh().read(next(_blocks(log)))  # compiles
     ready_s = time.process_time() - began_s
     source = LogFeed(stream=Stream(name=log.name), sources=(log,))
@@ -67,7 +67,7 @@ def whole(log: Path, count: int) -> dict[str, float]:
 
 def parallel(log: Path, count: int) -> dict[str, float]:
     """Read a log several times over, as files of their own, on the cores that this process has."""
-    engine = Engine(log_rules(count), mode=Mode.STRICT)
+    engine = RuleEngine(log_rules(count), mode=Mode.STRICT)
     engine.fresh().read(next(_blocks(log)))  # compiles
     files = [log.with_name(f"{log.name}.{number}") for number in range(FILES)]
     for file in files:
@@ -132,7 +132,7 @@ def one_by_one(log: Path, count: int) -> dict[str, float]:
 def series(_log: Path, gpus: int) -> dict[str, float]:
     """Give the engine the series of so many GPUs, ten seconds apart, in frames of ten minutes."""
     rules = metric_rules()
-    engine = Engine(rules, mode=Mode.STRICT)
+    engine = RuleEngine(rules, mode=Mode.STRICT)
     wanted = sorted(engine.wants_metrics)
     frames = [_frame(wanted, gpus, turn) for turn in range(6)]
     engine.sample(frames[0])  # compiles
@@ -156,7 +156,9 @@ def followed(log: Path, count: int) -> dict[str, float]:
 
     The writer is a thread of the same process, so that what it waits for Python counts as well.
     """
-    engine = Engine([*log_rules(count), *parse_rules(WANTED, file="wanted.yaml")], mode=Mode.STRICT)
+    engine = RuleEngine(
+        [*log_rules(count), *parse_rules(WANTED, file="wanted.yaml")], mode=Mode.STRICT
+    )
     path = log.with_name("followed.log")
     path.write_text("2026-01-05 08:00:00.000 it begins\n", encoding="utf-8")
     following = Following(from_start=True)

@@ -15,7 +15,7 @@ from steward.model.event import Fault
 from steward.model.finding import Finding, Pattern
 from steward.model.outcome import Outcome
 from steward.ports import Learner
-from steward.store.journal import Entry, Journal, Record
+from steward.store.journal import Journal, JournalEntry, Record
 from steward.store.learned import LearnedStates
 from steward.store.records import to_row
 
@@ -87,7 +87,7 @@ class Bookkeeping:
     def choices(self, guard: Guard) -> list[Choice]:
         """Return what people chose since the last turn; standing approvals go to the guard."""
         read = partial(self.journal.read, after=self.last_choice_seq, kinds=("choice", "approval"))
-        entries: list[Entry] = self.attempt("journal", read, [])
+        entries: list[JournalEntry] = self.attempt("journal", read, [])
         self.last_choice_seq = max([self.last_choice_seq, *(entry.seq for entry in entries)])
         for entry in entries:
             if isinstance(entry.value, StandingApproval):
@@ -109,7 +109,7 @@ class Bookkeeping:
     def rule_weights(self, t_s: float, *, first: bool) -> dict[str, float] | None:
         """Return how far each rule is trusted, if anything about one has changed."""
         read = partial(self.journal.read, after=self.last_rule_seq, kinds=KINDS)
-        entries: list[Entry] = self.attempt("journal", read, [])
+        entries: list[JournalEntry] = self.attempt("journal", read, [])
         judged = [self.rules.take(entry.value) for entry in entries]
         self.last_rule_seq = max([self.last_rule_seq, *(entry.seq for entry in entries)])
         return self.rules.weights(t_s) if first or any(judged) else None

@@ -7,7 +7,7 @@ import random
 
 from decide.rules.reference import FAR, Fired, Forbidden, Line, Preq, Wanted, strict
 from decide.rules.tiny_rules import block_of, node_of, rule_of
-from steward.decide.rules.engine import Engine
+from steward.decide.rules.engine import RuleEngine
 from steward.model.rules import Mode
 
 SUFFIXES = ()
@@ -72,7 +72,7 @@ def _by_engine(
 ) -> list[list[Fired]]:
     found: dict[str, list[Fired]] = {f"R-{number}": [] for number in range(len(wanted))}
     rules = [rule_of(node_of(one), name) for one, name in zip(wanted, found, strict=True)]
-    engine = Engine(rules, mode=mode)
+    engine = RuleEngine(rules, mode=mode)
     edges = sorted({0, len(lines), *(cut for cut in cuts if cut < len(lines))})
     for first, end in itertools.pairwise(edges):
         for hit in engine.read(block_of(lines[first:end], first=first)):

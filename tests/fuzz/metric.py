@@ -6,7 +6,7 @@ import polars as pl
 
 from decide.rules.metric.made_up import EXPRESSIONS, made_up
 from steward.decide.rules.metric import compile_metric
-from steward.decide.rules.metric.promql.functions import AGGREGATIONS, ARGUMENTS
+from steward.decide.rules.promql.functions import AGGREGATIONS, ARGUMENTS
 from steward.errors import StewardError
 from steward.model.rules import MetricTerm
 
@@ -34,9 +34,9 @@ def one_case(data: bytes) -> None:
         if not wrong.problem:
             raise AssertionError("refused without a reason") from None
         return
-    at_once = whole.take(FRAME) + whole.finish()
+    at_once = whole.add(FRAME) + whole.finish()
     parts = whole.fresh()
-    in_parts = [item for half in HALVES for item in parts.take(half)] + parts.finish()
+    in_parts = [item for half in HALVES for item in parts.add(half)] + parts.finish()
     if whole.counts.failed == parts.counts.failed == 0 and _told(at_once) != _told(in_parts):
         raise AssertionError(f"{len(at_once)} items at once, {len(in_parts)} in two parts")
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from decide.rules.tiny_rules import block_of, rule_of, term
 from steward.cli.app import app
-from steward.decide.rules.engine import Engine, Limits
+from steward.decide.rules.engine import EngineLimits, RuleEngine
 from steward.decide.rules.metric import compile_metric
 from steward.model.rules import Clause, Extract, MetricTerm, RuleNode, Stream
 
@@ -173,7 +173,7 @@ def test_any_number_of_entities_is_bounded_and_counted() -> None:
         source="s",
     )
     rules = [rule_of(joined), rule_of(plain, "R-0002")]
-    engine = Engine(rules, limits=Limits(entities=50, states_per_rule=100))
+    engine = RuleEngine(rules, limits=EngineLimits(entities=50, states_per_rule=100))
 
     for first in range(0, 5000, 50):
         stream = Stream(name="x.log", entity=f"n{first}")
@@ -185,7 +185,7 @@ def test_any_number_of_entities_is_bounded_and_counted() -> None:
 
 def test_any_number_of_series_is_bounded_and_counted() -> None:
     idle = RuleNode(kind="set", clauses=(Clause(what=MetricTerm(expr="gpu_busy_share < 0.3")),))
-    engine = Engine([rule_of(idle)], compile_metric=partial(compile_metric, most_series=1000))
+    engine = RuleEngine([rule_of(idle)], compile_metric=partial(compile_metric, most_series=1000))
 
     told = 0
     for first in range(0, 5000, 500):

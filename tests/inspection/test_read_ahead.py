@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steward.decide.rules.engine import Engine
-from steward.decide.rules.sifting import Sifted
+from steward.decide.rules.engine import RuleEngine
+from steward.decide.rules.prefiltered_block import PrefilteredBlock
 from steward.errors import StewardError
 from steward.inspection.feeds import LogFeed, feed, useful_threads
 from steward.inspection.read_ahead import ReadAhead
@@ -101,11 +101,11 @@ def feeds_of(
 
 
 @cache
-def engine_for(rules: str, mode: Mode) -> Engine:
-    return Engine(parse_rules(rules, file="x.yaml"), mode=mode)
+def engine_for(rules: str, mode: Mode) -> RuleEngine:
+    return RuleEngine(parse_rules(rules, file="x.yaml"), mode=mode)
 
 
-def heard(engine: Engine, feeds: list[LogFeed], *, mode: Mode, threads: int) -> list[Hit | str]:
+def heard(engine: RuleEngine, feeds: list[LogFeed], *, mode: Mode, threads: int) -> list[Hit | str]:
     """Return what is found and, where it ends so, the error."""
     told: list[Hit | str] = []
     try:
@@ -216,7 +216,7 @@ def block(number: int) -> LogBlock:
 
 def test_no_more_is_read_ahead_than_there_is_room_for() -> None:
     made: dict[str, int] = {"a": 0, "b": 0}
-    sift = engine_for(ALONE, Mode.STRICT).fresh().sifter("log.a")
+    sift = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
 
     def blocks(name: str) -> Generator[LogBlock]:
         for number in range(1000):
@@ -233,7 +233,7 @@ def test_no_more_is_read_ahead_than_there_is_room_for() -> None:
 
 
 def test_a_stream_that_rests_goes_on_when_some_of_it_was_taken() -> None:
-    sift = engine_for(ALONE, Mode.STRICT).fresh().sifter("log.a")
+    sift = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
     room = 10 * sift(block(0)).held_bytes
 
     with ReadAhead(2, most_bytes=room) as ahead:
@@ -244,9 +244,9 @@ def test_a_stream_that_rests_goes_on_when_some_of_it_was_taken() -> None:
 
 
 def test_a_fault_while_sifting_comes_out_in_its_place() -> None:
-    sift = engine_for(ALONE, Mode.STRICT).fresh().sifter("log.a")
+    sift = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
 
-    def failing(one: LogBlock) -> Sifted:
+    def failing(one: LogBlock) -> PrefilteredBlock:
         if one.line[0] == 3:
             raise StewardError("the third is bad")
         return sift(one)

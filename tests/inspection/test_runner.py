@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from steward.decide.rules.engine import Engine
+from steward.decide.rules.engine import RuleEngine
 from steward.errors import StewardError
 from steward.inspection.example_tests import judge
 from steward.inspection.feeds import LogFeed, PrometheusFeed, TelemetryFeed, feed
@@ -144,7 +144,7 @@ def test_a_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
 
 
 def test_time_passes_for_terms_that_a_prometheus_answers() -> None:
-    engine = Engine([single()], mode=Mode.STRICT)
+    engine = RuleEngine([single()], mode=Mode.STRICT)
     feeds = [PrometheusFeed(from_s=1000.0, to_s=2000.0)]
     times: list[object] = []
 

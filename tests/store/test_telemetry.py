@@ -316,7 +316,7 @@ def test_a_file_system_without_room_is_called_a_full_disk(tmp_path: Path) -> Non
 
         assert files(tmp_path, "*.parquet*") == []
         assert everything(telemetry).height == 10_000
-        telemetry.table.keeper.close()
+        telemetry.table.compactor.close()
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
 

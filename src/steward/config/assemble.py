@@ -17,7 +17,7 @@ from steward.config.plugs import POLICIES
 from steward.config.rulebook import endpoint_of, read_standings, running
 from steward.config.settings import RulesSettings, Settings, StoreSettings
 from steward.decide.rules import DETECTORS
-from steward.decide.rules.live import Rules
+from steward.decide.rules.live import RuleRecogniser
 from steward.decide.rules.metric import compile_metric
 from steward.errors import StewardError
 from steward.inspection.series.prometheus_fallback import MOST_SERIES, metrics_beside
@@ -140,7 +140,9 @@ def _recognisers(
     if not rules:
         return ()
     metrics = metrics_beside(questions) if questions is not None else compile_metric
-    recogniser = Rules(rules, mode=settings.mode, sources=settings.sources, compile_metric=metrics)
+    recogniser = RuleRecogniser(
+        rules, mode=settings.mode, sources=settings.sources, compile_metric=metrics
+    )
     return (recogniser,)
 
 

@@ -26,9 +26,20 @@ from steward.observe.collectors import COLLECTORS
 from steward.ports import Policy
 from steward.registry import known, resolve
 
-__all__ = ["KINDS", "POLICIES", "Option", "PlugKind", "chosen", "options_of", "wrong_plugs"]
+__all__ = [
+    "KINDS",
+    "POLICIES",
+    "SCHEDULERS",
+    "Option",
+    "PlugKind",
+    "chosen",
+    "options_of",
+    "wrong_plugs",
+]
 
 POLICIES: Mapping[str, type[Policy[ClusterView]]] = {**SCHEDULING, **TREATING, **HEALTH}
+# those that decide which jobs start and stop
+SCHEDULERS = tuple(name for name in SCHEDULING if name not in ("give-back", "lend-idle"))
 _OURS = ("name", "vocabulary")  # every plug has them; they are not for a site to set
 _WORDS = {
     "bool": "true or false",

@@ -10,7 +10,7 @@ from pathlib import Path
 from steward.clients.web import Endpoint
 from steward.config.forward import file_there, secret_in
 from steward.config.settings import RulesSettings
-from steward.decide.rules.compiling import check
+from steward.decide.rules.rule_check import check
 from steward.errors import StewardError, did_you_mean
 from steward.model.rules import Rule, RuleStanding, RuleState, SourceLocation
 from steward.store.packages import installed_packages, packages_folder, shipped

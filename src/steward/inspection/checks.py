@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steward.decide.rules.compiling import check
+from steward.decide.rules.rule_check import check
 from steward.decide.rules.terms import Prefilter
 from steward.errors import StewardError
 from steward.inspection.folders import examples_beside

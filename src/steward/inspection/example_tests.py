@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from steward.decide.rules.engine import Engine
+from steward.decide.rules.engine import RuleEngine
 from steward.errors import StewardError
 from steward.inspection.feeds import feed
 from steward.inspection.folders import Collection, Example, RuleFolder
@@ -69,7 +69,7 @@ def judge(
     at it; in `preq` every rule looks at every log, as when a log is piped in. With `proof_needed`
     a rule without a silent example fails.
     """
-    engine = Engine([each.rule for each in found.folders], mode=mode)
+    engine = RuleEngine([each.rule for each in found.folders], mode=mode)
     tested: dict[str, _Tested] = {}
     for each in found.folders:
         progress(each.rule.id)
@@ -91,7 +91,7 @@ def judge(
     )
 
 
-def _test(folder: RuleFolder, engine: Engine, *, mode: Mode, proof_needed: bool) -> _Tested:
+def _test(folder: RuleFolder, engine: RuleEngine, *, mode: Mode, proof_needed: bool) -> _Tested:
     rule = folder.rule.id
     result = _Tested(fired=False, silent=False, failures=[], hits=0, others=Counter())
     results = [(example, _hits(example, folder, engine, mode)) for example in folder.firing]
@@ -114,7 +114,7 @@ def _test(folder: RuleFolder, engine: Engine, *, mode: Mode, proof_needed: bool)
     return result
 
 
-def _loud(folder: RuleFolder, engine: Engine, mode: Mode) -> Iterator[str]:
+def _loud(folder: RuleFolder, engine: RuleEngine, mode: Mode) -> Iterator[str]:
     for example in folder.silent:
         hits = _hits(example, folder, engine, mode)
         if isinstance(hits, str):
@@ -123,7 +123,9 @@ def _loud(folder: RuleFolder, engine: Engine, mode: Mode) -> Iterator[str]:
             yield f"it fires on {example.name}, where it must stay silent"
 
 
-def _hits(example: Example, folder: RuleFolder, engine: Engine, mode: Mode) -> Counter[str] | str:
+def _hits(
+    example: Example, folder: RuleFolder, engine: RuleEngine, mode: Mode
+) -> Counter[str] | str:
     """Return the hits of each rule, or what is wrong with the example."""
     try:
         feeds = example.feeds(folder.rule, sources=mode is Mode.STRICT)

@@ -2,7 +2,7 @@
 
 Rules that look at several streams need them side by side; for the others each stream is given to
 its end before the next, so that a thousand files cost the memory of a few. Where there are several
-cores, files are read and sifted ahead; what the engine is given, and in which order, is the same.
+cores, files are read and prefiltered ahead; the engine gets the same, in the same order.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from steward.compiled import is_plain
-from steward.decide.rules.engine import TELEMETRY, Engine
-from steward.decide.rules.sifting import Sifted
+from steward.decide.rules.engine import TELEMETRY, RuleEngine
+from steward.decide.rules.prefiltered_block import PrefilteredBlock
 from steward.inspection.read_ahead import ReadAhead
 from steward.inspection.series.telemetry import telemetry_frames
 from steward.model.event import Event
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Piece = LogBlock | Frame | tuple[Event, ...] | int  # a number: until then time has passed
-Given = Sifted | Frame | tuple[Event, ...] | int  # the same, as the engine takes it
+Given = PrefilteredBlock | Frame | tuple[Event, ...] | int  # the same, as the engine takes it
 P = TypeVar("P", Piece, Given)
 NS_PER_S = 1e9
 _STEP_S = 300.0
@@ -69,7 +69,7 @@ class LogFeed:
         paths = tuple([each for each in self.sources if isinstance(each, Path) and each.is_file()])
         return paths if len(paths) == len(self.sources) else ()
 
-    def pieces(self, engine: Engine, mode: Mode) -> Generator[LogBlock]:
+    def pieces(self, engine: RuleEngine, mode: Mode) -> Generator[LogBlock]:
         """Read it, a few megabytes at a time."""
         del engine  # it reads every line, whatever rules look for
         return read_blocks(
@@ -85,7 +85,7 @@ class TelemetryFeed:
     tally: TelemetryTally = field(default_factory=TelemetryTally)
     name: str = TELEMETRY
 
-    def pieces(self, engine: Engine, mode: Mode) -> Iterator[Frame | tuple[Event, ...]]:
+    def pieces(self, engine: RuleEngine, mode: Mode) -> Iterator[Frame | tuple[Event, ...]]:
         """Read what some rule looks at, a window of time after the other."""
         del mode  # numbers mean the same in both
         return telemetry_frames(self.path, engine.wants_metrics, tally=self.tally)
@@ -99,7 +99,7 @@ class PrometheusFeed:
     to_s: float
     name: str = TELEMETRY
 
-    def pieces(self, engine: Engine, mode: Mode) -> Iterator[int]:
+    def pieces(self, engine: RuleEngine, mode: Mode) -> Iterator[int]:
         """Let the time pass, a few minutes after the other."""
         del engine, mode
         at_s = self.from_s
@@ -113,7 +113,7 @@ Feed = LogFeed | TelemetryFeed | PrometheusFeed
 
 
 def feed(
-    engine: Engine,
+    engine: RuleEngine,
     feeds: Sequence[Feed],
     *,
     mode: Mode,
@@ -159,18 +159,20 @@ def useful_threads(feeds: Iterable[Feed]) -> int:
     return 0
 
 
-def _begun(each: Feed, *, engine: Engine, mode: Mode, ahead: ReadAhead | None) -> Iterator[Given]:
+def _begun(
+    each: Feed, *, engine: RuleEngine, mode: Mode, ahead: ReadAhead | None
+) -> Iterator[Given]:
     """Return what the engine takes of a feed; files are read from now on, if somebody does that."""
     if not isinstance(each, LogFeed):
         return each.pieces(engine, mode)
-    sift = engine.sifter(each.stream.source, shared=ahead is not None)
+    sift = engine.prefilter(each.stream.source, shared=ahead is not None)
     blocks = each.pieces(engine, mode)
     return ahead.begin(blocks, sift) if ahead is not None and each.files else map(sift, blocks)
 
 
-def _give(engine: Engine, piece: Given) -> list[Hit]:
-    if isinstance(piece, Sifted):
-        return engine.take(piece)
+def _give(engine: RuleEngine, piece: Given) -> list[Hit]:
+    if isinstance(piece, PrefilteredBlock):
+        return engine.read_prefiltered(piece)
     if isinstance(piece, int):
         return engine.tick(piece)
     return engine.happen(piece) if isinstance(piece, tuple) else engine.sample(piece)
@@ -205,7 +207,7 @@ def _with_times(name: str, pieces: Iterable[P]) -> Iterator[tuple[float, P | str
 
 
 def _first_s(piece: Piece | Given) -> float:
-    if isinstance(piece, LogBlock | Sifted):
+    if isinstance(piece, LogBlock | PrefilteredBlock):
         return int(piece.t_ns[0]) / NS_PER_S if len(piece) else float("-inf")
     if isinstance(piece, int):
         return piece / NS_PER_S

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steward.decide.rules.compiling import check
+from steward.decide.rules.rule_check import check
 from steward.errors import StewardError
 from steward.inspection.feeds import LogFeed, TelemetryFeed
 from steward.model.rules import Rule, RuleNode, Stream

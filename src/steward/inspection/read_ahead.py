@@ -13,14 +13,14 @@ from queue import SimpleQueue
 from threading import Lock
 from types import TracebackType
 
-from steward.decide.rules.sifting import Sifted
+from steward.decide.rules.prefiltered_block import PrefilteredBlock
 from steward.model.rules import LogBlock
 
 __all__ = ["ReadAhead"]
 
 MOST_BYTES = 64 * 2**20  # that may wait to be taken; each stream may always have one piece there
 Blocks = Generator[LogBlock]
-Sift = Callable[[LogBlock], Sifted]
+Sift = Callable[[LogBlock], PrefilteredBlock]
 
 
 class _Stream:
@@ -30,7 +30,7 @@ class _Stream:
 
     def __init__(self, blocks: Blocks, sift: Sift) -> None:
         self.blocks, self.sift = blocks, sift
-        self.ready: SimpleQueue[Future[Sifted] | None] = SimpleQueue()  # None: it is over
+        self.ready: SimpleQueue[Future[PrefilteredBlock] | None] = SimpleQueue()  # None: it is over
         self.waiting = self.held_bytes = 0
         self.rests = False  # nobody reads it, until some of what waits is taken
 
@@ -66,7 +66,7 @@ class ReadAhead:
         for each in self._open:
             each.blocks.close()
 
-    def begin(self, blocks: Blocks, sift: Sift) -> Iterator[Sifted]:
+    def begin(self, blocks: Blocks, sift: Sift) -> Iterator[PrefilteredBlock]:
         """Begin to read a stream as soon as a thread is free; return what will come of it."""
         stream = _Stream(blocks, sift)
         with self._lock:
@@ -74,17 +74,17 @@ class ReadAhead:
         self._pool.submit(self._read, stream)
         return self._taken(stream)
 
-    def _taken(self, stream: _Stream) -> Iterator[Sifted]:
+    def _taken(self, stream: _Stream) -> Iterator[PrefilteredBlock]:
         while (future := stream.ready.get()) is not None:
-            sifted = future.result()
+            prefiltered = future.result()
             with self._lock:
-                stream.held_bytes -= sifted.held_bytes
+                stream.held_bytes -= prefiltered.held_bytes
                 stream.waiting -= 1
                 rested = stream.rests and self._may_read(stream)
                 stream.rests = stream.rests and not rested
             if rested:
                 self._pool.submit(self._read, stream)
-            yield sifted
+            yield prefiltered
 
     # -- what the threads do -----------------------------------------------------------------------
 
@@ -109,11 +109,11 @@ class ReadAhead:
             with self._lock:
                 stream.rests = rests = not self._may_read(stream)
 
-    def _sift(self, stream: _Stream, block: LogBlock) -> Sifted:
-        sifted = stream.sift(block)
+    def _sift(self, stream: _Stream, block: LogBlock) -> PrefilteredBlock:
+        prefiltered = stream.sift(block)
         with self._lock:
-            stream.held_bytes += sifted.held_bytes - len(block.buffer)
-        return sifted
+            stream.held_bytes += prefiltered.held_bytes - len(block.buffer)
+        return prefiltered
 
     def _may_read(self, stream: _Stream) -> bool:
         """Whether a stream holds less than its share; one piece of each may always wait."""
@@ -124,15 +124,15 @@ class ReadAhead:
         with self._lock:
             del self._open[stream]
         if fault is not None:
-            failed: Future[Sifted] = Future()
+            failed: Future[PrefilteredBlock] = Future()
             failed.set_exception(fault)
             stream.ready.put(failed)
         stream.ready.put(None)
 
 
-def _done(work: Callable[[], Sifted]) -> Future[Sifted]:
+def _done(work: Callable[[], PrefilteredBlock]) -> Future[PrefilteredBlock]:
     """Do something at once, and keep what came of it for whoever takes it."""
-    future: Future[Sifted] = Future()
+    future: Future[PrefilteredBlock] = Future()
     try:
         future.set_result(work())
     except Exception as fault:  # noqa: BLE001 - whoever takes it raises it

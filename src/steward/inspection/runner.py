@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from steward.decide.rules.engine import Engine
+from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.inspection.feeds import Feed, Given, LogFeed, TelemetryFeed, feed
 from steward.inspection.report import Gathering, RunReport, StreamReport
@@ -40,7 +40,7 @@ def run_rules(
     """Read all feeds once, with all rules."""
     tell = tell or Listeners()
     began_s = time.perf_counter()
-    engine = Engine(rules, mode=mode, compile_metric=metrics)
+    engine = RuleEngine(rules, mode=mode, compile_metric=metrics)
     gathering = Gathering(rules)
     with _few_collections():
         for hit in feed(engine, feeds, mode=mode, progress=tell.piece):
@@ -86,7 +86,7 @@ def follow_rules(
     somebody stops it is no finding: nobody knows what would have come.
     """
     began_s = time.perf_counter()
-    engine = Engine(rules, mode=mode)
+    engine = RuleEngine(rules, mode=mode)
     gathering = Gathering(rules)
 
     def told(hits: Iterable[Hit]) -> None:
@@ -121,7 +121,7 @@ def _note_clock(block: LogBlock, behind_ns: dict[str, int]) -> None:
 
 
 def _report(  # noqa: PLR0913 - what a report is made of
-    engine: Engine,
+    engine: RuleEngine,
     gathering: Gathering,
     logs: Sequence[tuple[Stream, Tally]],
     *,
@@ -145,11 +145,11 @@ def _report(  # noqa: PLR0913 - what a report is made of
     )
 
 
-def _asked_in_vain(engine: Engine) -> list[str]:
+def _asked_in_vain(engine: RuleEngine) -> list[str]:
     return [f"{term.expr}: {each.problem}" for term, each in engine.metric_counts if each.problem]
 
 
-def _of_series(engine: Engine) -> dict[str, int]:
+def _of_series(engine: RuleEngine) -> dict[str, int]:
     """Return the most that any metric term could not use: terms look at the same samples."""
     counts = [each for _, each in engine.metric_counts]
     return {

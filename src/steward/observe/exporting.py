@@ -46,7 +46,7 @@ class Choice:
 def frames(telemetry: Telemetry, choice: Choice, *, window_s: int = HOUR_S) -> Iterator[Frame]:
     """Read what was chosen, oldest first, so much at a time that it fits into memory."""
     wanted = re.compile("|".join(translate(each) for each in choice.entities) or ".*")
-    for hour in telemetry.table.parts.between(choice.from_s, choice.to_s):
+    for hour in telemetry.table.partitions.between(choice.from_s, choice.to_s):
         for start_s in range(hour * HOUR_S, (hour + 1) * HOUR_S, window_s):
             end_s = min(start_s + window_s - 1e-6, choice.to_s)
             frame = telemetry.read(

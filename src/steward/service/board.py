@@ -30,7 +30,7 @@ from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
 from steward.service.snapshot import GpuState, Snapshot, snapshot_of
 from steward.service.sparks import Sparks, samples_around
 from steward.store.choices import choose, possible
-from steward.store.explain import Explanation, FindingStory, explain, story_of_finding
+from steward.store.explain import DecisionExplanation, FindingStory, explain, story_of_finding
 from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary, TrackedStory
 from steward.store.opinions import OpinionWord, say
 
@@ -128,12 +128,12 @@ class Board:
         except StewardError as fault:
             raise RefusedError(404, fault.problem, where="journal", hint=fault.hint) from fault
 
-    def explain(self, decision: DecisionId) -> Explanation:
+    def explain(self, decision: DecisionId) -> DecisionExplanation:
         """Go back from a decision to its samples."""
         self.story(decision)
         return explain(self.loop.journal, self.loop.telemetry, decision)
 
-    def samples(self, found: Explanation) -> dict[str, dict[str, Frame]]:
+    def samples(self, found: DecisionExplanation) -> dict[str, dict[str, Frame]]:
         """Return what a decision's evidence did before and after, by metric and entity."""
         decision = found.story.decision
         until_s = decision.t_s + decision.check_after_s

@@ -14,13 +14,13 @@ from steward.model.outcome import Story
 from steward.store.journal import Journal
 from steward.store.telemetry import Telemetry
 
-__all__ = ["Explanation", "FindingStory", "explain", "story_of_finding"]
+__all__ = ["DecisionExplanation", "FindingStory", "explain", "story_of_finding"]
 
 _MAX_ROWS = 500  # of one series: more than a screen shows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Explanation:
+class DecisionExplanation:
     """A decision's story with the findings it was based on and the samples behind those.
 
     `samples` are by "ENTITY METRIC". A finding or sample that retention or damage has removed is
@@ -57,11 +57,13 @@ def story_of_finding(journal: Journal, finding: FindingId) -> FindingStory:
     )
 
 
-def explain(journal: Journal, telemetry: Telemetry, decision: DecisionId) -> Explanation:
+def explain(journal: Journal, telemetry: Telemetry, decision: DecisionId) -> DecisionExplanation:
     """Collect all that is known about why a decision was made and what came of it."""
     story = journal.story(decision)
     findings = _findings(journal, story)
-    return Explanation(story=story, findings=findings, samples=_samples(telemetry, findings))
+    return DecisionExplanation(
+        story=story, findings=findings, samples=_samples(telemetry, findings)
+    )
 
 
 def _findings(journal: Journal, story: Story) -> tuple[Finding, ...]:

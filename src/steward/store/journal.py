@@ -22,7 +22,7 @@ from steward.store.database import Database, open_database
 from steward.store.records import (
     ENTRIES,
     META,
-    Entry,
+    JournalEntry,
     Record,
     Row,
     UnreadableEntryError,
@@ -30,7 +30,7 @@ from steward.store.records import (
     to_row,
 )
 
-__all__ = ["Entry", "Journal", "Record", "open_journal"]
+__all__ = ["Journal", "JournalEntry", "Record", "open_journal"]
 
 _PAGE_ROWS = 1000
 _NAMED_DAMAGES = 20
@@ -74,7 +74,7 @@ class Journal:
         limit: int = 1000,
         newest_first: bool = False,
         before: int | None = None,
-    ) -> list[Entry]:
+    ) -> list[JournalEntry]:
         """Return up to `limit` entries with `after < seq < before`; empty filters let all pass.
 
         Entries that cannot be used are skipped, not counted against the limit, and named in
@@ -149,7 +149,7 @@ class Journal:
 
     def _entries(
         self, wanted: _Wanted, *, after: int, before: int | None, page_rows: int
-    ) -> Iterator[Entry]:
+    ) -> Iterator[JournalEntry]:
         page_rows = min(page_rows, _PAGE_ROWS)
         while page_rows > 0:
             with self._database.reading() as connection:

@@ -16,7 +16,7 @@ from steward.model.decision import Choice, Decision, DecisionState, Receipt, Ver
 from steward.model.finding import Finding
 from steward.model.identity import DecisionId
 from steward.model.outcome import Assumptions, Interval, Outcome, Savings, Story, savings_of
-from steward.store.journal import Entry, Journal, Record
+from steward.store.journal import Journal, JournalEntry, Record
 
 __all__ = ["CurvePoint", "DownsampledCurve", "JournalSummary", "TrackedStory"]
 
@@ -148,7 +148,7 @@ class JournalSummary:
 
     # -- reading -------------------------------------------------------------------------------
 
-    def _fold(self, entry: Entry) -> None:
+    def _fold(self, entry: JournalEntry) -> None:
         match entry.value:
             case Decision() as decision:
                 if decision.id not in self._stories:

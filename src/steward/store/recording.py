@@ -18,9 +18,9 @@ from steward.model.event import Observation
 from steward.store.atomic import make_folder, write_atomic
 from steward.store.files.json_lines import JsonLines
 from steward.store.files.logs import Logs
-from steward.store.files.other import Other
+from steward.store.files.other import OtherMetrics
 from steward.store.files.parquet import cannot_write
-from steward.store.files.spans import Spans
+from steward.store.files.spans import SpanStore
 from steward.store.telemetry import KEEP_TIERS_DAYS, Telemetry
 
 __all__ = ["Recording"]
@@ -59,9 +59,11 @@ class Recording:
             keep_days=keep_days,
             keep_tiers_days=keep_tiers_days,
         )
-        self.other = Other(folder / "other", flush_every_s=flush_every_s, keep_days=keep_days)
+        self.other = OtherMetrics(
+            folder / "other", flush_every_s=flush_every_s, keep_days=keep_days
+        )
         self.logs = Logs(folder / "logs", flush_every_s=flush_every_s, keep_days=keep_days)
-        self.spans = Spans(folder / "spans.jsonl")
+        self.spans = SpanStore(folder / "spans.jsonl")
         self._events = JsonLines(folder / "events.jsonl") if events else None
         self._flush_every_s = flush_every_s
         self._flushed_s: float | None = None
@@ -72,8 +74,8 @@ class Recording:
         `let_go` is called between pieces of that work, which have little in common.
         """
         for table in (self.telemetry.table, self.other.table, self.logs.table):
-            table.keeper.max_values = _FEW_VALUES
-            table.keeper.between = let_go
+            table.compactor.max_values = _FEW_VALUES
+            table.compactor.between = let_go
 
     def keep(self, observation: Observation) -> None:
         """Take one look at the world; the next flush makes it durable."""
@@ -107,7 +109,7 @@ class Recording:
         """Flush and merge everything now: nothing more will come for a long time."""
         self.flush()
         for table in (self.telemetry.table, self.other.table, self.logs.table):
-            table.keeper.compact_all()
+            table.compactor.compact_all()
 
     def damage(self) -> tuple[str, ...]:
         """Say what was lost or set aside since this was opened."""

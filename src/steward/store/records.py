@@ -31,7 +31,7 @@ __all__ = [
     "META",
     "SCHEMA_VERSION",
     "TABLES",
-    "Entry",
+    "JournalEntry",
     "Record",
     "Row",
     "UnreadableEntryError",
@@ -96,7 +96,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JournalEntry:
     """One value with its place in the journal. A larger `seq` was written later."""
 
     seq: int
@@ -142,7 +142,7 @@ def to_row(value: Record, *, seq: int) -> Row:
     return Row(seq, value.t_s, kind, id_, cause, body, crc)
 
 
-def from_row(row: Row) -> Entry:
+def from_row(row: Row) -> JournalEntry:
     """Read one value back, or raise `UnreadableEntryError`."""
     if not is_sound(row):
         raise UnreadableEntryError("its checksum does not match")
@@ -156,7 +156,9 @@ def from_row(row: Row) -> Entry:
         raise UnreadableEntryError(
             f"this version cannot read this {row.kind}: {place}: {first['msg']}"
         ) from fault
-    return Entry(seq=row.seq, t_s=value.t_s, kind=row.kind, id=row.id, cause=row.cause, value=value)
+    return JournalEntry(
+        seq=row.seq, t_s=value.t_s, kind=row.kind, id=row.id, cause=row.cause, value=value
+    )
 
 
 def _names_of(value: Record) -> tuple[str, str]:

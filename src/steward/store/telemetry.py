@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame, check_frame
-from steward.store.files.parquet import HOUR_S, Shape
-from steward.store.files.table import MAX_WAITING_ROWS, Table
+from steward.store.files.parquet import HOUR_S, TableSchema
+from steward.store.files.table import MAX_WAITING_ROWS, ParquetTable
 from steward.store.files.tiers import TIERS, Tier, Tiers, cover, read_steps
 
 __all__ = ["KEEP_TIERS_DAYS", "MAX_WAITING_ROWS", "Telemetry"]
@@ -36,9 +36,9 @@ class Telemetry:
         self._folder = folder
         self._removed_s: float | None = None
         self._tiers = Tiers(folder, keep_days=keep_tiers_days, note=self._note)
-        self.table = Table(
+        self.table = ParquetTable(
             folder,
-            Shape(),
+            TableSchema(),
             flush_every_s=flush_every_s,
             keep_days=keep_days,
             max_waiting_rows=max_waiting_rows,
@@ -61,7 +61,7 @@ class Telemetry:
         finally:
             if self._removed_s is None or not 0 <= now_s - self._removed_s < HOUR_S:
                 self._removed_s = now_s
-                self._tiers.remove_old(min(now_s, self.table.keeper.newest_s))
+                self._tiers.remove_old(min(now_s, self.table.compactor.newest_s))
 
     def read(
         self,

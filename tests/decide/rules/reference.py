@@ -39,7 +39,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Line:
+class MatchedLine:
     number: int
     t: int
     says: frozenset[str]
@@ -63,7 +63,7 @@ class Compat:
     wanted: Wanted
     clock: int = -FAR
     active: int = 0
-    queues: list[list[Line]] = field(default_factory=list)
+    queues: list[list[MatchedLine]] = field(default_factory=list)
     denials: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -74,11 +74,11 @@ class Compat:
         reach = [self.wanted.window + f.window + f.slide for f in self.wanted.forbidden]
         self.keep = max([self.wanted.window, *reach])
 
-    def run(self, lines: list[Line]) -> list[Fired]:
+    def run(self, lines: list[MatchedLine]) -> list[Fired]:
         fired = [each for line in lines for each in self.scan(line)]
         return fired + list(self.evaluate(FAR))
 
-    def scan(self, line: Line) -> Iterator[Fired]:
+    def scan(self, line: MatchedLine) -> Iterator[Fired]:
         wanted = self.wanted
         if len(wanted.terms) == 1 and not wanted.ordered and not wanted.forbidden:
             self.clock = max(self.clock, line.t)
@@ -95,7 +95,7 @@ class Compat:
         else:
             yield from self.scan_set(line)
 
-    def scan_set(self, line: Line) -> Iterator[Fired]:
+    def scan_set(self, line: MatchedLine) -> Iterator[Fired]:
         for slot, (term, _) in enumerate(self.slots):
             self.queues[slot] = [e for e in self.queues[slot] if e.t >= line.t - self.wanted.window]
             if term in line.says:
@@ -103,7 +103,7 @@ class Compat:
         if self.full():
             yield self.consume(), line.t
 
-    def scan_sequence(self, line: Line) -> Iterator[Fired]:
+    def scan_sequence(self, line: MatchedLine) -> Iterator[Fired]:
         first = self.queues[0]
         if self.active and line.t - first[0].t >= self.wanted.window:
             self.queues[0] = [e for e in first if e.t >= line.t - self.wanted.window]
@@ -137,7 +137,7 @@ class Compat:
                 return
             self.active += 1
 
-    def scan_negated(self, line: Line) -> Iterator[Fired]:
+    def scan_negated(self, line: MatchedLine) -> Iterator[Fired]:
         if not self.full():
             self.forget(line.t)
         if self.wanted.ordered:
@@ -151,12 +151,12 @@ class Compat:
             self.forbid(line, evidence=any(whole))
         yield from self.decide(line.t)
 
-    def forbid(self, line: Line, *, evidence: bool) -> None:
+    def forbid(self, line: MatchedLine, *, evidence: bool) -> None:
         for times, forbidden in zip(self.denials, self.wanted.forbidden, strict=True):
             if forbidden.term in line.says and (evidence or self.look_back):
                 times.append(line.t)
 
-    def fill(self, line: Line) -> None:
+    def fill(self, line: MatchedLine) -> None:
         for slot in range(self.active):
             if self.slots[slot][0] in line.says:
                 self.queues[slot].append(line)
@@ -235,7 +235,7 @@ class Compat:
 # --- strict: knows everything, tries everything -----------------------------------------------
 
 
-def strict(wanted: Wanted, lines: list[Line]) -> list[Fired]:
+def strict(wanted: Wanted, lines: list[MatchedLine]) -> list[Fired]:
     """Return matches of lines that are in the order of time.
 
     Again and again: of all choices of lines that are not used up, the oldest one that lies within
@@ -259,7 +259,7 @@ def strict(wanted: Wanted, lines: list[Line]) -> list[Fired]:
             within = [e.number for e in lines if each.term in e.says and start <= e.t <= stop]
             if within:
                 denied = by_time[each.anchor]
-                known = max(known, certain, min(within))  # guards before it were waited for
+                known = max(known, certain, min(within))  # negations before it were waited for
                 break
             later = [line.number for line in lines if line.t > stop]
             certain = max(certain, min(later, default=len(lines)))
@@ -274,7 +274,7 @@ def strict(wanted: Wanted, lines: list[Line]) -> list[Fired]:
 
 
 def _oldest(
-    wanted: Wanted, lines: list[Line], used: set[tuple[int, int]]
+    wanted: Wanted, lines: list[MatchedLine], used: set[tuple[int, int]]
 ) -> list[tuple[int, int]] | None:
     """Return slots and numbers of lines: of all choices, the one with the oldest lines."""
     slots = wanted.slots()

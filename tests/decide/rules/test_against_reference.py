@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decide.rules.reference import FAR, Compat, Fired, Forbidden, Line, Wanted, strict
+from decide.rules.reference import FAR, Compat, Fired, Forbidden, MatchedLine, Wanted, strict
 from decide.rules.tiny_rules import block_of, node_of, rule_of
-from steward.decide.rules.engine import Engine
+from steward.decide.rules.engine import RuleEngine
 from steward.model.rules import Hit, Mode
 
 
@@ -36,7 +36,7 @@ def rules(draw: st.DrawFn) -> Wanted:
 
 
 @st.composite
-def streams(draw: st.DrawFn, *, late: bool, most: int) -> list[Line]:
+def streams(draw: st.DrawFn, *, late: bool, most: int) -> list[MatchedLine]:
     steps = draw(
         st.lists(
             st.tuples(
@@ -49,17 +49,17 @@ def streams(draw: st.DrawFn, *, late: bool, most: int) -> list[Line]:
     t, lines = 10, []
     for number, (step, says) in enumerate(steps):
         t += step
-        lines.append(Line(number, t, says))
+        lines.append(MatchedLine(number, t, says))
     return lines
 
 
 def found_by_engine(
-    wanted: Sequence[Wanted], lines: list[Line], mode: Mode, cuts: list[int]
+    wanted: Sequence[Wanted], lines: list[MatchedLine], mode: Mode, cuts: list[int]
 ) -> list[list[Fired]]:
     """Return what all rules find, in one engine, over blocks that are cut somewhere."""
     names = [f"R-{number}" for number in range(len(wanted))]
     rules = [rule_of(node_of(one), name) for one, name in zip(wanted, names, strict=True)]
-    engine = Engine(rules, mode=mode)
+    engine = RuleEngine(rules, mode=mode)
     edges = sorted({0, len(lines), *(cut for cut in cuts if cut < len(lines))})
     found: dict[str, list[Fired]] = {name: [] for name in names}
     for first, end in itertools.pairwise(edges):
@@ -81,7 +81,7 @@ def _numbers(hit: Hit) -> tuple[int, ...]:
     cuts=st.lists(st.integers(1, 24), max_size=3),
 )
 def test_compat_finds_exactly_what_a_matcher_finds_that_is_told_every_line(
-    wanted: list[Wanted], lines: list[Line], cuts: list[int]
+    wanted: list[Wanted], lines: list[MatchedLine], cuts: list[int]
 ) -> None:
     expected = [Compat(one).run(lines) for one in wanted]
 
@@ -95,7 +95,7 @@ def test_compat_finds_exactly_what_a_matcher_finds_that_is_told_every_line(
     cuts=st.lists(st.integers(1, 12), max_size=3),
 )
 def test_strict_finds_exactly_what_trying_all_choices_finds(
-    wanted: list[Wanted], lines: list[Line], cuts: list[int]
+    wanted: list[Wanted], lines: list[MatchedLine], cuts: list[int]
 ) -> None:
     expected = [strict(one, lines) for one in wanted]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from decide.rules.tiny_streams import Moments, Trial
-from steward.decide.rules.matching import Guard, Limits
+from steward.decide.rules.matching import EngineLimits, NegationWindow
 from steward.model.rules import Mode
 
 BOTH = pytest.mark.parametrize("mode", list(Mode), ids=lambda mode: mode.value)
-STRICT, COMPAT = Mode.STRICT, Mode.PREQ
+STRICT, PREQ = Mode.STRICT, Mode.PREQ
 
 
-def absolute(window: int, **more: int) -> Guard:
-    return Guard(window_ns=window, absolute=True, **more)
+def absolute(window: int, **more: int) -> NegationWindow:
+    return NegationWindow(window_ns=window, absolute=True, **more)
 
 
 SEQUENCES: list[tuple[str, str, int, str, list[Moments]]] = [
@@ -124,19 +124,27 @@ def test_a_set_does_what_the_field_says(
     assert Trial(terms, window, mode=mode, ordered=False).matches(line) == expected
 
 
-Case = tuple[str, str, int, bool, list[tuple[str, Guard]], str, list[tuple[Moments, int]]]
-PLAIN = [("N", Guard())]
+Case = tuple[str, str, int, bool, list[tuple[str, NegationWindow]], str, list[tuple[Moments, int]]]
+PLAIN = [("N", NegationWindow())]
 NEGATED: list[Case] = [
     (
         "18: waits for its window",
         "A",
         0,
         False,
-        [("N", Guard(window_ns=10))],
+        [("N", NegationWindow(window_ns=10))],
         "A1 x10 N12",
         [((1,), 12)],
     ),
-    ("19: the end is part of it", "A", 0, False, [("N", Guard(window_ns=10))], "A1 N11 x99", []),
+    (
+        "19: the end is part of it",
+        "A",
+        0,
+        False,
+        [("N", NegationWindow(window_ns=10))],
+        "A1 N11 x99",
+        [],
+    ),
     ("20: same time, set", "A,B", 10, False, PLAIN, "A1 B2 N2 x9", []),
     ("20: same time, sequence", "A,B", 10, True, PLAIN, "A1 B2 N2 x9", []),
     (
@@ -170,13 +178,21 @@ NEGATED: list[Case] = [
         "A1 A22 N23 B24 N26 x47 x48",
         [((22, 24), 48)],
     ),
-    ("26: relative", "A,B,C", 3, True, [("N", Guard(window_ns=10))], "A1 B2 C3 x13 N13 x99", []),
+    (
+        "26: relative",
+        "A,B,C",
+        3,
+        True,
+        [("N", NegationWindow(window_ns=10))],
+        "A1 B2 C3 x13 N13 x99",
+        [],
+    ),
     (
         "26: relative, set",
         "A,B,C",
         3,
         False,
-        [("N", Guard(window_ns=10))],
+        [("N", NegationWindow(window_ns=10))],
         "A1 B2 C3 x13 N13 x99",
         [],
     ),
@@ -199,11 +215,11 @@ NEGATED: list[Case] = [
         [((1, 3, 8), 9)],
     ),
     (
-        "29: two guards",
+        "29: two negations",
         "A,B",
         50,
         True,
-        [("N1", Guard()), ("N2", Guard())],
+        [("N1", NegationWindow()), ("N2", NegationWindow())],
         "A1 B2 A3 N1@4 B5 B6 x7 A8 B9 A10 B11 N2@11 x99",
         [((1, 2), 3), ((8, 9), 10)],
     ),
@@ -233,17 +249,25 @@ NEGATED: list[Case] = [
         "A",
         0,
         False,
-        [("N", Guard(window_ns=5))],
+        [("N", NegationWindow(window_ns=5))],
         "A10 N16",
         [((10,), 16)],
     ),
-    ("40: five seconds after five", "A", 0, False, [("N", Guard(window_ns=5))], "A10 N15 x99", []),
+    (
+        "40: five seconds after five",
+        "A",
+        0,
+        False,
+        [("N", NegationWindow(window_ns=5))],
+        "A10 N15 x99",
+        [],
+    ),
     (
         "40: 18 s around 4 s reach 22 s",
         "A,B",
         4,
         True,
-        [("N", Guard(window_ns=18))],
+        [("N", NegationWindow(window_ns=18))],
         "A1 B5 N23 x99",
         [],
     ),
@@ -252,7 +276,7 @@ NEGATED: list[Case] = [
         "A,B",
         4,
         True,
-        [("N", Guard(window_ns=17))],
+        [("N", NegationWindow(window_ns=17))],
         "A1 B5 N23",
         [((1, 5), 23)],
     ),
@@ -262,13 +286,15 @@ NEGATED: list[Case] = [
 @BOTH
 @pytest.mark.parametrize("case", NEGATED, ids=[each[0] for each in NEGATED])
 def test_something_forbidden_does_what_the_field_says(case: Case, mode: Mode) -> None:
-    _, terms, window, ordered, guards, line, expected = case
+    _, terms, window, ordered, negations, line, expected = case
 
-    assert Trial(terms, window, mode=mode, ordered=ordered, guards=guards).feed(line) == expected
+    assert (
+        Trial(terms, window, mode=mode, ordered=ordered, negations=negations).feed(line) == expected
+    )
 
 
 def test_1_compat_leaves_out_what_is_late() -> None:
-    assert Trial("A,B", 10, mode=COMPAT).matches("A2 B1") == []
+    assert Trial("A,B", 10, mode=PREQ).matches("A2 B1") == []
 
 
 def test_1_strict_puts_what_is_late_where_its_time_belongs() -> None:
@@ -279,7 +305,7 @@ def test_1_strict_puts_what_is_late_where_its_time_belongs() -> None:
 
 @BOTH
 def test_30_time_alone_decides_but_not_too_early(mode: Mode) -> None:
-    trial = Trial("A,B", 10, mode=mode, guards=[("N", absolute(20))])
+    trial = Trial("A,B", 10, mode=mode, negations=[("N", absolute(20))])
     trial.feed("A1 B2")
 
     assert trial.matcher.due_ns == 22
@@ -292,21 +318,21 @@ def test_30_time_alone_decides_but_not_too_early(mode: Mode) -> None:
 def test_32_what_is_forbidden_is_not_kept_without_anything_to_deny(
     mode: Mode, *, ordered: bool
 ) -> None:
-    trial = Trial("A,B", 10, mode=mode, ordered=ordered, guards=PLAIN)
+    trial = Trial("A,B", 10, mode=mode, ordered=ordered, negations=PLAIN)
 
     trial.feed("N1 N2 N3 B4" if ordered else "N1 N2 N3")
 
     assert trial.matcher.held <= (mode is STRICT)  # strict: one, as an A with its time may come
 
 
-@pytest.mark.parametrize(("mode", "kept"), [(COMPAT, 70), (STRICT, 10)])
+@pytest.mark.parametrize(("mode", "kept"), [(PREQ, 70), (STRICT, 10)])
 @pytest.mark.parametrize("ordered", [True, False])
 def test_33_with_look_back_it_is_kept_as_long_as_it_can_deny(
     mode: Mode, kept: int, *, ordered: bool
 ) -> None:
     """In compat 70 units; strict knows that nothing is held which began before."""
-    guard = Guard(window_ns=20, slide_ns=-10)
-    trial = Trial("A,B", 50, mode=mode, ordered=ordered, guards=[("N", guard)])
+    negation = NegationWindow(window_ns=20, slide_ns=-10)
+    trial = Trial("A,B", 50, mode=mode, ordered=ordered, negations=[("N", negation)])
     trial.feed(" ".join(f"N{t}" for t in range(1, 6)))
 
     trial.feed(f"N{1 + kept}")
@@ -326,7 +352,7 @@ def test_36_128_copies_of_a_term_are_one_slot(mode: Mode) -> None:
 @BOTH
 @pytest.mark.parametrize("ordered", [True, False])
 def test_37_an_earlier_clock_changes_nothing(mode: Mode, *, ordered: bool) -> None:
-    trial = Trial("A,B", 10, mode=mode, ordered=ordered, guards=PLAIN)
+    trial = Trial("A,B", 10, mode=mode, ordered=ordered, negations=PLAIN)
     trial.feed("A5 B6")
 
     assert trial.matcher.tick(3) == ()
@@ -334,55 +360,57 @@ def test_37_an_earlier_clock_changes_nothing(mode: Mode, *, ordered: bool) -> No
 
 
 def test_quirk_a_repeated_term_never_expires_in_compat_and_does_in_strict() -> None:
-    assert Trial("A,A,A", 10, mode=COMPAT).matches("A1 A2 A1000") == [(1, 2, 1000)]
+    assert Trial("A,A,A", 10, mode=PREQ).matches("A1 A2 A1000") == [(1, 2, 1000)]
     assert Trial("A,A,A", 10, mode=STRICT).matches("A1 A2 A1000") == []
 
 
 def test_quirk_leftovers_of_four_slots_are_out_of_order_in_compat_and_not_in_strict() -> None:
     line = "A1 B2 C3 A4 C5 B6 D7 D8"
 
-    assert Trial("A,B,C,D", 10, mode=COMPAT).matches(line) == [(1, 2, 3, 7), (4, 6, 5, 8)]
+    assert Trial("A,B,C,D", 10, mode=PREQ).matches(line) == [(1, 2, 3, 7), (4, 6, 5, 8)]
     assert Trial("A,B,C,D", 10, mode=STRICT).matches(line) == [(1, 2, 3, 7)]
 
 
 def test_quirk_a_set_with_count_is_not_denied_before_it_is_whole_in_compat_only() -> None:
     def hits(mode: Mode, *, ordered: bool) -> list[Moments]:
-        return Trial("A,A", 10, mode=mode, ordered=ordered, guards=PLAIN).matches("A1 N2 A3")
+        return Trial("A,A", 10, mode=mode, ordered=ordered, negations=PLAIN).matches("A1 N2 A3")
 
-    assert hits(COMPAT, ordered=False) == [(1, 3)]
-    assert hits(COMPAT, ordered=True) == []
+    assert hits(PREQ, ordered=False) == [(1, 3)]
+    assert hits(PREQ, ordered=True) == []
     assert hits(STRICT, ordered=False) == hits(STRICT, ordered=True) == []
 
 
 @BOTH
 def test_quirk_where_preq_crashes_the_slot_is_short_again(mode: Mode) -> None:
-    trial = Trial("A,A,B", 5, mode=mode, ordered=False, guards=PLAIN)
+    trial = Trial("A,A,B", 5, mode=mode, ordered=False, negations=PLAIN)
 
     assert trial.matches("A1 A5 B7") == []
 
 
 def test_quirk_forbidden_just_before_at_the_same_time_denies_in_strict_only() -> None:
     for ordered in (True, False):
-        assert Trial("A,B", 9, mode=COMPAT, ordered=ordered, guards=PLAIN).matches("N1 A1 B2")
-        assert not Trial("A,B", 9, mode=STRICT, ordered=ordered, guards=PLAIN).matches("N1 A1 B2")
+        assert Trial("A,B", 9, mode=PREQ, ordered=ordered, negations=PLAIN).matches("N1 A1 B2")
+        assert not Trial("A,B", 9, mode=STRICT, ordered=ordered, negations=PLAIN).matches(
+            "N1 A1 B2"
+        )
 
 
 def test_quirk_a_slot_may_precede_a_repetition_after_a_denial_in_compat_only() -> None:
-    guards = [("M", absolute(10)), ("N", absolute(0))]
+    negations = [("M", absolute(10)), ("N", absolute(0))]
     line = "A1 N1 A2 B3 A4 x12"
 
-    assert Trial("A,A,B", 20, mode=COMPAT, guards=guards).matches(line) == [(2, 4, 3)]
-    assert Trial("A,A,B", 20, mode=STRICT, guards=guards).matches(line) == []
+    assert Trial("A,A,B", 20, mode=PREQ, negations=negations).matches(line) == [(2, 4, 3)]
+    assert Trial("A,A,B", 20, mode=STRICT, negations=negations).matches(line) == []
 
 
 @BOTH
 @pytest.mark.parametrize("ordered", [True, False])
-@pytest.mark.parametrize("guards", [[], PLAIN])
+@pytest.mark.parametrize("negations", [[], PLAIN])
 def test_what_does_not_fit_is_forgotten_oldest_first_and_counted(
-    mode: Mode, guards: list[tuple[str, Guard]], *, ordered: bool
+    mode: Mode, negations: list[tuple[str, NegationWindow]], *, ordered: bool
 ) -> None:
-    limits = Limits(events_per_state=4)
-    trial = Trial("A,B", 10**6, mode=mode, ordered=ordered, guards=guards, limits=limits)
+    limits = EngineLimits(events_per_state=4)
+    trial = Trial("A,B", 10**6, mode=mode, ordered=ordered, negations=negations, limits=limits)
 
     trial.feed(" ".join(f"A{t}" for t in range(100)))
 
@@ -393,9 +421,9 @@ def test_what_does_not_fit_is_forgotten_oldest_first_and_counted(
 
 @BOTH
 def test_what_is_forbidden_is_bounded_too(mode: Mode) -> None:
-    limits = Limits(events_per_state=4)
-    guards = [("M", absolute(10**6)), ("N", absolute(10**6))]
-    trial = Trial("A", 0, mode=mode, ordered=False, guards=guards, limits=limits)
+    limits = EngineLimits(events_per_state=4)
+    negations = [("M", absolute(10**6)), ("N", absolute(10**6))]
+    trial = Trial("A", 0, mode=mode, ordered=False, negations=negations, limits=limits)
 
     trial.feed("A1 " + " ".join(f"N{t}" for t in range(2, 100)))
 
@@ -404,13 +432,13 @@ def test_what_is_forbidden_is_bounded_too(mode: Mode) -> None:
 
 
 def test_compat_forgets_what_is_too_old_while_nothing_waits() -> None:
-    trial = Trial("A,B,C", 5, mode=COMPAT, guards=PLAIN)
+    trial = Trial("A,B,C", 5, mode=PREQ, negations=PLAIN)
 
     assert trial.matches("A1 B2 A9 B10 C11 x12") == [(9, 10, 11)]
 
 
 def test_compat_forgets_later_slots_when_a_middle_one_is_short_after_a_denial() -> None:
-    trial = Trial("A,B,C", 9, mode=COMPAT, guards=PLAIN)
+    trial = Trial("A,B,C", 9, mode=PREQ, negations=PLAIN)
 
     assert trial.matches("A1 B2 A3 C4 N4 B5 C6 x7") == []
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from decide.rules.reference import FAR, Compat, Fired, Forbidden, Line, Wanted
-from steward.decide.rules.engine import Engine
+from decide.rules.reference import FAR, Compat, Fired, Forbidden, MatchedLine, Wanted
+from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.terms import compile_term
 from steward.model.rules import Hit, LogBlock, Mode, Rule, Stream, Term
 from steward.observe.logs import read_blocks
@@ -44,10 +44,10 @@ def wanted_of(rule: Rule) -> tuple[Wanted, dict[str, Term]]:
     return wanted, {name: term for term, name in terms.items()}
 
 
-def lines_of(blocks: list[LogBlock], terms: dict[str, Term]) -> list[Line]:
+def lines_of(blocks: list[LogBlock], terms: dict[str, Term]) -> list[MatchedLine]:
     tests = {name: compile_term(term) for name, term in terms.items()}
     return [
-        Line(
+        MatchedLine(
             int(block.line[entry]),
             int(block.t_ns[entry]),
             frozenset(name for name, test in tests.items() if test(block.text(entry))),
@@ -69,7 +69,7 @@ def test_every_rule_finds_on_its_log_what_the_reference_finds() -> None:
 
         expected = Compat(wanted).run(lines_of(blocks, terms))
 
-        engine = Engine([rule], mode=Mode.PREQ)
+        engine = RuleEngine([rule], mode=Mode.PREQ)
         found: list[Fired] = []
         for block in blocks:
             found += [(_numbers(hit), hit.fired_ns) for hit in engine.read(block)]

@@ -7,7 +7,7 @@ import pytest
 
 from decide.rules.reference import Forbidden, Wanted
 from decide.rules.tiny_rules import block_of, node_of, rule_of, term
-from steward.decide.rules.engine import Engine, Limits
+from steward.decide.rules.engine import EngineLimits, RuleEngine
 from steward.model.event import Event
 from steward.model.rules import Clause, Extract, Mode, Rule, RuleNode, Stream, Term
 
@@ -23,7 +23,7 @@ def rule(wanted: Wanted, name: str = "R-0001", *, source: str = "letters") -> Ru
 
 @BOTH
 def test_a_hit_names_its_lines_and_whose_they_are(mode: Mode) -> None:
-    engine = Engine([rule(PAIR)], mode=mode)
+    engine = RuleEngine([rule(PAIR)], mode=mode)
     stream = Stream(name="a.log", entity="n01")
 
     hits = engine.read(block_of([(1, "the <A>"), (2, "x"), (3, "the <B>")], stream, first=7))
@@ -38,7 +38,7 @@ def test_a_hit_names_its_lines_and_whose_they_are(mode: Mode) -> None:
 
 @BOTH
 def test_state_outlives_blocks_but_not_streams(mode: Mode) -> None:
-    engine = Engine([rule(PAIR)], mode=mode)
+    engine = RuleEngine([rule(PAIR)], mode=mode)
     one, two = Stream(name="one"), Stream(name="two")
 
     assert engine.read(block_of([(1, "<A>")], one)) == []
@@ -47,7 +47,7 @@ def test_state_outlives_blocks_but_not_streams(mode: Mode) -> None:
 
 
 def test_each_entity_of_one_stream_has_its_own_state() -> None:
-    engine = Engine([rule(PAIR)])
+    engine = RuleEngine([rule(PAIR)])
 
     assert engine.read(block_of([(1, "<A>")], Stream(name="s", entity="n01"))) == []
     assert engine.read(block_of([(2, "<B>")], Stream(name="s", entity="n02"))) == []
@@ -60,7 +60,7 @@ def test_each_entity_of_one_stream_has_its_own_state() -> None:
 def test_a_rule_looks_at_its_source_and_at_unknown_ones(
     source: str, found: int, *, respect: bool
 ) -> None:
-    engine = Engine([rule(SINGLE)], respect_sources=respect)
+    engine = RuleEngine([rule(SINGLE)], respect_sources=respect)
 
     hits = engine.read(block_of([(1, "<A>")], Stream(name="s", source=source)))
 
@@ -68,14 +68,14 @@ def test_a_rule_looks_at_its_source_and_at_unknown_ones(
 
 
 def test_a_rule_without_a_source_looks_at_all() -> None:
-    engine = Engine([rule(SINGLE, source="")])
+    engine = RuleEngine([rule(SINGLE, source="")])
 
     assert len(engine.read(block_of([(1, "<A>")], Stream(name="s", source="any")))) == 1
 
 
 @BOTH
 def test_hits_come_in_the_order_in_which_they_were_certain(mode: Mode) -> None:
-    engine = Engine([rule(ALONE, "R-0001"), rule(SINGLE, "R-0002")], mode=mode)
+    engine = RuleEngine([rule(ALONE, "R-0001"), rule(SINGLE, "R-0002")], mode=mode)
 
     hits = engine.read(block_of([(1, "<A>"), (5, "<A>"), (12, "x"), (14, "<A>"), (30, "x")]))
 
@@ -91,7 +91,7 @@ def test_hits_come_in_the_order_in_which_they_were_certain(mode: Mode) -> None:
 
 @BOTH
 def test_the_line_that_ends_a_wait_may_be_one_that_is_looked_for(mode: Mode) -> None:
-    engine = Engine([rule(ALONE)], mode=mode)
+    engine = RuleEngine([rule(ALONE)], mode=mode)
 
     hits = engine.read(block_of([(1, "<A>"), (12, "<A>"), (13, "x")]))
 
@@ -100,7 +100,7 @@ def test_the_line_that_ends_a_wait_may_be_one_that_is_looked_for(mode: Mode) -> 
 
 @BOTH
 def test_time_alone_lets_what_waits_fire(mode: Mode) -> None:
-    engine = Engine([rule(ALONE)], mode=mode)
+    engine = RuleEngine([rule(ALONE)], mode=mode)
     engine.read(block_of([(1, "<A>")]))
 
     assert engine.tick(11) == []
@@ -110,7 +110,7 @@ def test_time_alone_lets_what_waits_fire(mode: Mode) -> None:
 
 @BOTH
 def test_at_the_end_what_waits_fires_at_the_moment_it_is_certain(mode: Mode) -> None:
-    engine = Engine([rule(ALONE)], mode=mode)
+    engine = RuleEngine([rule(ALONE)], mode=mode)
     engine.read(block_of([(1, "<A>"), (3, "<A>")]))
 
     assert [hit.fired_ns for hit in engine.finish()] == [12, 14]
@@ -118,7 +118,7 @@ def test_at_the_end_what_waits_fires_at_the_moment_it_is_certain(mode: Mode) -> 
 
 @BOTH
 def test_clocks_that_run_backwards_are_counted(mode: Mode) -> None:
-    engine = Engine(
+    engine = RuleEngine(
         [rule(Wanted(ordered=False, terms=("A", "B"), window=10)), rule(SINGLE, "S")], mode=mode
     )
 
@@ -134,7 +134,7 @@ HOUR = 3600 * 10**9
 
 
 def test_a_clock_that_was_set_back_does_not_blind_strict_rules() -> None:
-    engine = Engine([rule(PAIR), rule(ALONE, "N")], mode=Mode.STRICT)
+    engine = RuleEngine([rule(PAIR), rule(ALONE, "N")], mode=Mode.STRICT)
     engine.read(block_of([(5 * HOUR, "<A>")]))
     past = [(HOUR + number, "x") for number in range(60)]
 
@@ -147,7 +147,7 @@ def test_a_clock_that_was_set_back_does_not_blind_strict_rules() -> None:
 
 
 def test_a_few_stragglers_do_not_make_it_forget_what_has_begun() -> None:
-    engine = Engine([rule(PAIR)], mode=Mode.STRICT)
+    engine = RuleEngine([rule(PAIR)], mode=Mode.STRICT)
     now = 5 * HOUR
     engine.read(block_of([(now, "<A>")]))
     for number in range(3):
@@ -159,7 +159,7 @@ def test_a_few_stragglers_do_not_make_it_forget_what_has_begun() -> None:
 
 
 def test_an_engine_begins_anew_with_the_same_rules() -> None:
-    engine = Engine([rule(PAIR)])
+    engine = RuleEngine([rule(PAIR)])
     engine.read(block_of([(1, "<A>")]))
 
     anew = engine.fresh()
@@ -169,14 +169,14 @@ def test_an_engine_begins_anew_with_the_same_rules() -> None:
 
 
 def test_an_empty_block_changes_nothing() -> None:
-    engine = Engine([rule(PAIR)])
+    engine = RuleEngine([rule(PAIR)])
 
     assert engine.read(block_of([])) == []
     assert engine.counts.late == 0
 
 
 def test_of_an_endless_line_only_the_beginning_is_kept() -> None:
-    engine = Engine([rule(SINGLE)], limits=Limits(text_bytes=8))
+    engine = RuleEngine([rule(SINGLE)], limits=EngineLimits(text_bytes=8))
 
     (hit,) = engine.read(block_of([(1, "<A>" + "y" * 10**6)]))
 
@@ -185,7 +185,7 @@ def test_of_an_endless_line_only_the_beginning_is_kept() -> None:
 
 
 def test_bytes_that_are_no_text_are_shown_as_such() -> None:
-    engine = Engine([rule(SINGLE)])
+    engine = RuleEngine([rule(SINGLE)])
     block = block_of([(1, "<A>?")])
     broken = type(block)(
         **{name: getattr(block, name) for name in block.__slots__ if name != "buffer"},
@@ -198,7 +198,7 @@ def test_bytes_that_are_no_text_are_shown_as_such() -> None:
 @BOTH
 def test_a_rule_that_matches_everything_stays_bounded(mode: Mode) -> None:
     hot = Wanted(ordered=True, terms=("A", "B"), window=10**18)
-    engine = Engine([rule(hot)], mode=mode, limits=Limits(events_per_state=100))
+    engine = RuleEngine([rule(hot)], mode=mode, limits=EngineLimits(events_per_state=100))
 
     for first in range(0, 10_000, 1000):
         engine.read(block_of([(first + i, "<A>") for i in range(1000)]))
@@ -210,7 +210,7 @@ def test_a_rule_that_matches_everything_stays_bounded(mode: Mode) -> None:
 @BOTH
 def test_too_many_entities_are_forgotten_least_recent_first(mode: Mode) -> None:
     hot = Wanted(ordered=True, terms=("A", "B"), window=10**18)
-    engine = Engine([rule(hot)], mode=mode, limits=Limits(entities=10))
+    engine = RuleEngine([rule(hot)], mode=mode, limits=EngineLimits(entities=10))
 
     for number in range(100):
         engine.read(block_of([(1, "<A>")], Stream(name="s", entity=f"n{number}")))
@@ -222,7 +222,7 @@ def test_too_many_entities_are_forgotten_least_recent_first(mode: Mode) -> None:
 
 def test_all_that_is_remembered_together_is_bounded_too() -> None:
     hot = Wanted(ordered=True, terms=("A", "B"), window=10**18)
-    engine = Engine([rule(hot)], limits=Limits(events=50))
+    engine = RuleEngine([rule(hot)], limits=EngineLimits(events=50))
 
     for number in range(100):
         block = block_of([(i, "<A>") for i in range(10)], Stream(name="s", entity=f"n{number}"))
@@ -233,7 +233,7 @@ def test_all_that_is_remembered_together_is_bounded_too() -> None:
 
 
 def test_what_holds_nothing_is_not_counted_as_forgotten() -> None:
-    engine = Engine([rule(PAIR)], limits=Limits(entities=2))
+    engine = RuleEngine([rule(PAIR)], limits=EngineLimits(entities=2))
 
     for number in range(10):
         engine.read(block_of([(1, "<A>"), (2, "<B>")], Stream(name=f"{number}")))
@@ -254,7 +254,7 @@ def test_values_are_read_from_lines() -> None:
         window_ns=10,
         source="letters",
     )
-    engine = Engine([rule_of(root)])
+    engine = RuleEngine([rule_of(root)])
 
     (hit,) = engine.read(block_of([(1, "<A> gpu 3"), (2, "<C>")]))
 
@@ -267,7 +267,7 @@ def test_events_are_lines_that_say_kind_subject_and_text() -> None:
     root = RuleNode(
         kind="sequence", clauses=(start, stop), window_ns=10**12, source="steward.event"
     )
-    engine = Engine([rule_of(root)])
+    engine = RuleEngine([rule_of(root)])
 
     def event(t_s: float, kind: str, subject: str, text: str) -> Event:
         return Event(t_s=t_s, kind=kind, subject=subject, text=text, source="test")
@@ -287,26 +287,26 @@ def test_events_are_lines_that_say_kind_subject_and_text() -> None:
 
 
 def test_a_line_of_ten_thousand_lines_costs_no_matcher_anything() -> None:
-    engine = Engine([rule(PAIR), rule(ALONE, "R-0002")])
+    engine = RuleEngine([rule(PAIR), rule(ALONE, "R-0002")])
     engine.read(block_of([(i, "x") for i in range(10_000)]))
 
     assert engine.read(block_of([(10_001, "x")])) == []
-    assert len(list(engine._reader._lanes)) == 1
-    assert not next(iter(engine._reader._lanes)).matchers
+    assert len(list(engine._reader._streams)) == 1
+    assert not next(iter(engine._reader._streams)).matchers
 
 
 def test_waiting_for_times_that_have_changed_does_not_pile_up() -> None:
-    engine = Engine([rule(ALONE)])
+    engine = RuleEngine([rule(ALONE)])
 
     for t in range(0, 3000, 3):
         engine.read(block_of([(t, "<A>"), (t + 1, "<N>")]))
 
-    (lane,) = engine._reader._lanes
-    assert len(lane.dues) <= 1
+    (state,) = engine._reader._streams
+    assert len(state.dues) <= 1
 
 
 def test_times_may_be_as_early_and_as_late_as_numbers_go() -> None:
-    engine = Engine([rule(PAIR)])
+    engine = RuleEngine([rule(PAIR)])
     block = block_of([(-(2**61), "<A>"), (2**61, "<B>")])
 
     assert engine.read(block) == []
@@ -315,7 +315,7 @@ def test_times_may_be_as_early_and_as_late_as_numbers_go() -> None:
 
 
 def test_clocks_that_are_behind_are_given_the_time_they_need() -> None:
-    engine = Engine([rule(ALONE)])
+    engine = RuleEngine([rule(ALONE)])
     engine.read(block_of([(1, "<A>")], Stream(name="slow")))
     engine.read(block_of([(101, "<A>")], Stream(name="right")))
 
@@ -330,7 +330,7 @@ def test_streams_that_are_expected_may_be_behind() -> None:
     inner = [node_of(SINGLE, source=each) for each in ("one", "two")]
     clauses = tuple(Clause(what=each) for each in inner)
     joined = RuleNode(kind="set", clauses=clauses, window_ns=10)
-    engine = Engine([rule_of(joined, "R-0002")])
+    engine = RuleEngine([rule_of(joined, "R-0002")])
     engine.expect(["a", "b"])
     engine.read(block_of([(1, "<A>")], Stream(name="a", source="one")))
 
@@ -340,12 +340,17 @@ def test_streams_that_are_expected_may_be_behind() -> None:
 
 def test_of_a_sifted_block_only_times_and_what_matters_are_kept() -> None:
     lines = [(t, "x" * 200) for t in range(100)] + [(200, "<A> and more"), (201, "<A><B>")]
-    engine = Engine([rule(PAIR)])
+    engine = RuleEngine([rule(PAIR)])
 
-    sifted = engine.sifter("letters")(block_of(lines, Stream(name="a.log", source="letters")))
+    prefiltered = engine.prefilter("letters")(
+        block_of(lines, Stream(name="a.log", source="letters"))
+    )
 
-    assert sifted.texts == [b"<A> and more", b"<A><B>"]
-    assert (sifted.found.entry.tolist(), sifted.place.tolist()) == ([100, 101, 101], [0, 1, 1])
-    assert sifted.read_bytes > 20_000
-    assert sifted.held_bytes < 2_000
-    assert [hit.rule for hit in engine.take(sifted)] == ["R-0001"]
+    assert prefiltered.texts == [b"<A> and more", b"<A><B>"]
+    assert (prefiltered.found.entry.tolist(), prefiltered.place.tolist()) == (
+        [100, 101, 101],
+        [0, 1, 1],
+    )
+    assert prefiltered.read_bytes > 20_000
+    assert prefiltered.held_bytes < 2_000
+    assert [hit.rule for hit in engine.read_prefiltered(prefiltered)] == ["R-0001"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decide.rules.tiny_rules import block_of, rule_of, term
-from steward.decide.rules.engine import TELEMETRY, Engine, Limits
+from steward.decide.rules.engine import TELEMETRY, EngineLimits, RuleEngine
 from steward.decide.rules.joining import attributes_of
 from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.model.rules import (
@@ -42,7 +42,7 @@ def above(
     return RuleNode(kind=kind, clauses=clauses, window_ns=window, **more)  # type: ignore[arg-type]
 
 
-def told(engine: Engine, source: str, *lines: tuple[int, str], **more: object) -> list[Hit]:
+def told(engine: RuleEngine, source: str, *lines: tuple[int, str], **more: object) -> list[Hit]:
     name = str(more.pop("name", source))
     stream = Stream(name=name, source=source, **more)  # type: ignore[arg-type]
     return engine.read(block_of(lines, stream))
@@ -58,7 +58,7 @@ B = leaf("B", source="two")
 
 def test_a_set_over_two_sources_fires_whichever_comes_first() -> None:
     for first, second in (("one", "two"), ("two", "one")):
-        engine = Engine([rule_of(above("set", A, B))])
+        engine = RuleEngine([rule_of(above("set", A, B))])
         letter = {"one": "<A>", "two": "<B>"}
 
         assert told(engine, first, (5, letter[first])) == []
@@ -69,7 +69,7 @@ def test_a_set_over_two_sources_fires_whichever_comes_first() -> None:
 
 
 def test_a_sequence_over_two_sources_asks_for_the_order_of_times_not_of_arrival() -> None:
-    engine = Engine([rule_of(above("sequence", A, B))])
+    engine = RuleEngine([rule_of(above("sequence", A, B))])
     told(engine, "two", (7, "<B>"))
 
     assert times(told(engine, "one", (5, "<A>"))) == [(5, 7)]
@@ -77,7 +77,7 @@ def test_a_sequence_over_two_sources_asks_for_the_order_of_times_not_of_arrival(
 
 
 def test_streams_that_were_announced_are_waited_for() -> None:
-    engine = Engine([rule_of(above("sequence", A, B))])
+    engine = RuleEngine([rule_of(above("sequence", A, B))])
     engine.expect(["one", "two"])
 
     assert told(engine, "two", (7, "<B>"), (90, "x")) == []
@@ -89,7 +89,7 @@ def test_streams_that_were_announced_are_waited_for() -> None:
 
 def test_a_window_runs_from_the_earliest_first_to_the_latest_last() -> None:
     long = leaf("A", "C", source="one", window=50, origin=True)
-    engine = Engine([rule_of(above("set", long, B, window=20))])
+    engine = RuleEngine([rule_of(above("set", long, B, window=20))])
 
     assert told(engine, "one", (0, "<A>"), (10, "<C>")) == []
     assert told(engine, "two", (21, "<B>")) == []
@@ -98,7 +98,7 @@ def test_a_window_runs_from_the_earliest_first_to_the_latest_last() -> None:
 
 def test_in_a_sequence_one_has_ended_before_the_next_begins() -> None:
     long = leaf("B", "C", source="two", window=50)
-    engine = Engine([rule_of(above("sequence", A, long))])
+    engine = RuleEngine([rule_of(above("sequence", A, long))])
 
     told(engine, "one", (10, "<A>"))
     assert told(engine, "two", (8, "<B>"), (12, "<C>")) == []
@@ -107,7 +107,7 @@ def test_in_a_sequence_one_has_ended_before_the_next_begins() -> None:
 
 def test_a_later_beginning_is_tried_when_the_first_takes_too_long() -> None:
     long = leaf("A", "C", source="one", window=50, origin=True)
-    engine = Engine([rule_of(above("sequence", long, B, window=20))])
+    engine = RuleEngine([rule_of(above("sequence", long, B, window=20))])
 
     told(engine, "one", (0, "<A>"), (14, "<A>"), (20, "<C>"), (21, "<C>"))
 
@@ -118,7 +118,7 @@ def test_counts_of_nodes_are_honoured() -> None:
     twice = RuleNode(
         kind="sequence", clauses=(Clause(what=A, count=2), Clause(what=B)), window_ns=50
     )
-    engine = Engine([rule_of(twice)])
+    engine = RuleEngine([rule_of(twice)])
 
     told(engine, "one", (1, "<A>"))
     assert told(engine, "two", (2, "<B>")) == []
@@ -128,7 +128,7 @@ def test_counts_of_nodes_are_honoured() -> None:
 
 def test_the_origin_gives_time_and_entity() -> None:
     blamed = leaf("B", source="two", origin=True)
-    engine = Engine([rule_of(above("sequence", leaf("A", source="one"), blamed))])
+    engine = RuleEngine([rule_of(above("sequence", leaf("A", source="one"), blamed))])
     told(engine, "one", (1, "<A>"), entity="n01")
 
     (hit,) = told(engine, "two", (2, "<B>"), entity="n02")
@@ -137,7 +137,7 @@ def test_the_origin_gives_time_and_entity() -> None:
 
 
 def test_without_an_origin_the_first_that_is_known_takes_the_blame() -> None:
-    engine = Engine([rule_of(above("sequence", leaf("A", source="one"), B))])
+    engine = RuleEngine([rule_of(above("sequence", leaf("A", source="one"), B))])
     told(engine, "one", (1, "<A>"))
 
     (hit,) = told(engine, "two", (2, "<B>"), entity="n02")
@@ -147,7 +147,7 @@ def test_without_an_origin_the_first_that_is_known_takes_the_blame() -> None:
 
 def test_nodes_may_lie_inside_one_another() -> None:
     inner = above("set", A, B, window=10)
-    engine = Engine([rule_of(above("sequence", inner, leaf("C", source="three"), window=50))])
+    engine = RuleEngine([rule_of(above("sequence", inner, leaf("C", source="three"), window=50))])
     told(engine, "two", (1, "<B>"))
     told(engine, "one", (2, "<A>"))
 
@@ -158,7 +158,7 @@ def test_nodes_may_lie_inside_one_another() -> None:
 
 
 def test_conditions_are_joined_on_what_they_share() -> None:
-    engine = Engine([rule_of(above("sequence", A, B, correlations=("host",)))])
+    engine = RuleEngine([rule_of(above("sequence", A, B, correlations=("host",)))])
 
     told(engine, "one", (1, "<A>"), name="a1", entity="n01")
     told(engine, "one", (2, "<A>"), name="a2", attributes={"host": "n02"})
@@ -183,7 +183,7 @@ def test_a_node_of_one_source_can_be_joined_too() -> None:
         correlations=("gpu",),
     )
     lines = [(1, "<A> gpu 1"), (2, "<A> gpu 2"), (3, "<B> gpu 2"), (3, "<A> <B> gpu 3"), (4, "<B>")]
-    engine = Engine([rule_of(root)])
+    engine = RuleEngine([rule_of(root)])
 
     (hit,) = told(engine, "one", *lines, entity="n01")
 
@@ -201,14 +201,16 @@ def test_preq_knows_no_correlations() -> None:
         correlations=("gpu",),
     )
 
-    assert len(told(Engine([rule_of(root)], mode=Mode.PREQ), "one", (1, "<A>"), (2, "<B>"))) == 1
-    assert told(Engine([rule_of(root)]), "one", (1, "<A>"), (2, "<B>")) == []
+    assert (
+        len(told(RuleEngine([rule_of(root)], mode=Mode.PREQ), "one", (1, "<A>"), (2, "<B>"))) == 1
+    )
+    assert told(RuleEngine([rule_of(root)]), "one", (1, "<A>"), (2, "<B>")) == []
 
 
 def test_what_must_not_happen_elsewhere_is_waited_for() -> None:
-    guard = Negation(what=leaf("N", source="two"), window_ns=10)
-    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(guard,))
-    engine = Engine([rule_of(root)])
+    negation = Negation(what=leaf("N", source="two"), window_ns=10)
+    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(negation,))
+    engine = RuleEngine([rule_of(root)])
 
     told(engine, "one", (1, "<A>"))
     assert told(engine, "two", (11, "<N>")) == []
@@ -219,9 +221,9 @@ def test_what_must_not_happen_elsewhere_is_waited_for() -> None:
 
 def test_something_forbidden_that_takes_its_time_is_waited_for_as_well() -> None:
     slow = leaf("N", "M", source="two", window=30)
-    guard = Negation(what=slow, window_ns=10)
-    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(guard,))
-    engine = Engine([rule_of(root)])
+    negation = Negation(what=slow, window_ns=10)
+    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(negation,))
+    engine = RuleEngine([rule_of(root)])
 
     told(engine, "one", (1, "<A>"))
     assert told(engine, "one", (35, "x")) == []  # it may have begun at 11 and end at 41
@@ -231,7 +233,7 @@ def test_something_forbidden_that_takes_its_time_is_waited_for_as_well() -> None
 
 def test_a_node_with_something_forbidden_reports_late_and_counts_by_its_own_time() -> None:
     quiet = leaf("A", source="one", negations=(Negation(what=term("N"), window_ns=50),))
-    engine = Engine([rule_of(above("sequence", quiet, B, window=20))])
+    engine = RuleEngine([rule_of(above("sequence", quiet, B, window=20))])
 
     told(engine, "one", (1, "<A>"))
     assert told(engine, "two", (10, "<B>"), (30, "<B>")) == []
@@ -242,7 +244,7 @@ def test_a_node_with_something_forbidden_reports_late_and_counts_by_its_own_time
 
 def test_terms_may_stand_beside_nodes() -> None:
     beside = above("sequence", term("A"), leaf("B", source="two"), source="one")
-    engine = Engine([rule_of(beside)])
+    engine = RuleEngine([rule_of(beside)])
 
     told(engine, "one", (1, "<A>"))
 
@@ -262,7 +264,7 @@ def idle(entity: str, *, since: float, until: float) -> list[tuple[float, str, f
 
 
 def test_a_condition_on_series_is_a_rule_of_its_own_for_each_entity() -> None:
-    engine = Engine([rule_of(above("set", BUSY, window=0))])
+    engine = RuleEngine([rule_of(above("set", BUSY, window=0))])
 
     hits = engine.sample(frame(idle("n01/gpu0", since=0, until=30)))
 
@@ -277,7 +279,7 @@ def test_a_condition_on_series_is_a_rule_of_its_own_for_each_entity() -> None:
 def test_conditions_on_series_alone_are_kept_apart_by_entity() -> None:
     low = MetricTerm(expr="gpu_busy_share < 0.3")
     lower = MetricTerm(expr="gpu_busy_share < 0.2")
-    engine = Engine([rule_of(above("set", low, lower, window=10 * S))])
+    engine = RuleEngine([rule_of(above("set", low, lower, window=10 * S))])
 
     assert engine.sample(frame([(0, "n01/gpu0", 0.25), (1, "n01/gpu1", 0.25)])) == []
     (hit,) = engine.sample(frame([(2, "n01/gpu1", 0.15)]))
@@ -293,7 +295,7 @@ def test_series_and_lines_are_joined_on_the_gpu() -> None:
         origin=True,
     )
     rule = rule_of(above("sequence", line, BUSY, window=60 * S, correlations=("gpu",)))
-    engine = Engine([rule])
+    engine = RuleEngine([rule])
     engine.expect([TELEMETRY, "one"])
 
     told(engine, "one", (2 * S, "<A> on cuda:1"), (100 * S, "x"), entity="n01")
@@ -307,12 +309,12 @@ def test_series_and_lines_are_joined_on_the_gpu() -> None:
 
 
 def test_a_condition_on_series_may_forbid() -> None:
-    guard = Negation(what=BUSY, window_ns=30 * S)
+    negation = Negation(what=BUSY, window_ns=30 * S)
     root = RuleNode(
-        kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",)
+        kind="set", clauses=(Clause(what=A),), negations=(negation,), correlations=("host",)
     )
     for entity, expected in (("n01/gpu0", 0), ("n02/gpu0", 1)):
-        engine = Engine([rule_of(root)])
+        engine = RuleEngine([rule_of(root)])
         told(engine, "one", (10 * S, "<A>"), entity="n01")
 
         hits = engine.sample(frame(idle(entity, since=5, until=100)))
@@ -321,9 +323,9 @@ def test_a_condition_on_series_may_forbid() -> None:
 
 
 def test_time_alone_moves_series_and_joins() -> None:
-    guard = Negation(what=B, window_ns=10)
-    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(guard,))
-    engine = Engine([rule_of(root), rule_of(above("set", BUSY, window=0), "R-0002")])
+    negation = Negation(what=B, window_ns=10)
+    root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(negation,))
+    engine = RuleEngine([rule_of(root), rule_of(above("set", BUSY, window=0), "R-0002")])
     engine.expect(["one", "two"])
     told(engine, "one", (1, "<A>"))
 
@@ -333,7 +335,7 @@ def test_time_alone_moves_series_and_joins() -> None:
 
 def test_silence_is_noticed_when_time_passes() -> None:
     silent = MetricTerm(expr="absent_over_time(gpu_busy_share[60s])")
-    engine = Engine([rule_of(above("set", silent, window=0))])
+    engine = RuleEngine([rule_of(above("set", silent, window=0))])
     engine.sample(frame(idle("n01/gpu0", since=0, until=30)))
 
     hits = engine.tick(600 * S)
@@ -343,7 +345,7 @@ def test_silence_is_noticed_when_time_passes() -> None:
 
 def test_values_joined_on_are_bounded_and_the_least_recent_are_forgotten() -> None:
     rule = rule_of(above("sequence", A, B, correlations=("host",)))
-    engine = Engine([rule], limits=Limits(states_per_rule=10))
+    engine = RuleEngine([rule], limits=EngineLimits(states_per_rule=10))
 
     for number in range(100):
         told(engine, "one", (number, "<A>"), entity=f"n{number}")
@@ -355,7 +357,7 @@ def test_values_joined_on_are_bounded_and_the_least_recent_are_forgotten() -> No
 
 def test_things_joined_are_bounded_together() -> None:
     rule = rule_of(above("sequence", A, B, correlations=("host",), window=10**9))
-    engine = Engine([rule], limits=Limits(events=20))
+    engine = RuleEngine([rule], limits=EngineLimits(events=20))
 
     for t, number in itertools.product(range(10), range(5)):
         told(engine, "one", (10 * t + number, "<A>"), entity=f"n{number}", name=f"{number}")
@@ -366,26 +368,26 @@ def test_things_joined_are_bounded_together() -> None:
 
 def test_times_to_come_back_at_are_forgotten_with_what_waits() -> None:
     host = Extract(name="host", kind="regex", text=r"on (n\d+)")
-    guard = Negation(what=term("N"), window_ns=10**6)
+    negation = Negation(what=term("N"), window_ns=10**6)
     looked_for = Clause(what=term("A"), extracts=(host,))
     root = RuleNode(
         kind="set",
         clauses=(looked_for,),
-        negations=(guard,),
+        negations=(negation,),
         correlations=("host",),
         source="one",
     )
-    engine = Engine([rule_of(root)], limits=Limits(states_per_rule=10))
+    engine = RuleEngine([rule_of(root)], limits=EngineLimits(states_per_rule=10))
 
     told(engine, "one", *((number, f"<A> on n{number}") for number in range(3000)))
 
     assert engine.counts.evicted_states == 2990
-    assert len(engine._board._dues) < 1100
+    assert len(engine._queue._dues) < 1100
     assert len(engine.finish()) == 10
 
 
 def test_a_stream_that_does_not_come_is_not_waited_for_without_end() -> None:
-    engine = Engine([rule_of(above("sequence", A, B))], limits=Limits(events=10))
+    engine = RuleEngine([rule_of(above("sequence", A, B))], limits=EngineLimits(events=10))
     engine.expect(["one", "two", "never"])
 
     told(engine, "one", *((t, "<A>") for t in range(20)))
@@ -404,17 +406,17 @@ def test_a_stream_that_does_not_come_is_not_waited_for_without_end() -> None:
 def test_announced_streams_may_be_read_in_any_order(
     a: list[int], b: list[int], n: list[int], order: list[str]
 ) -> None:
-    guard = Negation(what=leaf("N", source="three"), window_ns=3)
+    negation = Negation(what=leaf("N", source="three"), window_ns=3)
     root = RuleNode(
         kind="sequence",
         clauses=(Clause(what=A), Clause(what=B)),
-        negations=(guard,),
+        negations=(negation,),
         window_ns=20,
     )
     lines = {"one": (a, "<A>"), "two": (b, "<B>"), "three": (n, "<N>")}
 
     def run(streams: list[str]) -> list[tuple[int, ...]]:
-        engine = Engine([rule_of(root)])
+        engine = RuleEngine([rule_of(root)])
         engine.expect(streams)
         hits: list[Hit] = []
         for source in streams:
@@ -431,7 +433,7 @@ def test_a_set_of_one_node_may_last_as_long_as_that_node() -> None:
     wrapped = above("set", above("set", long, window=0), window=0)
     negation = Negation(what=leaf("B", source="two"), window_ns=10)
     root = RuleNode(kind="set", clauses=wrapped.clauses, negations=(negation,))
-    engine = Engine([rule_of(root)])
+    engine = RuleEngine([rule_of(root)])
 
     hits = told(engine, "one", (5, "<A>"), (45, "<C>"), (300, "x")) + engine.finish()
 
@@ -483,11 +485,11 @@ CHECKPOINT = MetricTerm(expr='steward_phase{phase="checkpoint"}')
 IDLE = MetricTerm(expr="gpu_busy_share < 0.3", for_s=60.0, origin=True)
 
 
-def idle_unless_checkpointing() -> Engine:
-    guard = Negation(what=CHECKPOINT, window_ns=60 * S, slide_ns=-60 * S)
+def idle_unless_checkpointing() -> RuleEngine:
+    negation = Negation(what=CHECKPOINT, window_ns=60 * S, slide_ns=-60 * S)
     clauses = (Clause(what=IDLE),)
-    root = RuleNode(kind="set", clauses=clauses, negations=(guard,), correlations=("host",))
-    return Engine([rule_of(root)])
+    root = RuleNode(kind="set", clauses=clauses, negations=(negation,), correlations=("host",))
+    return RuleEngine([rule_of(root)])
 
 
 def phase(entity: str, *, since: int, until: int, ends: bool = True) -> pl.DataFrame:
@@ -531,11 +533,11 @@ def test_what_is_forbidden_denies_for_as_long_as_it_lasts(
 
 
 def test_what_is_forbidden_is_not_believed_for_ever_when_it_falls_silent() -> None:
-    guard = Negation(what=BUSY, window_ns=10 * S)
+    negation = Negation(what=BUSY, window_ns=10 * S)
     root = RuleNode(
-        kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",)
+        kind="set", clauses=(Clause(what=A),), negations=(negation,), correlations=("host",)
     )
-    engine = Engine([rule_of(root)])
+    engine = RuleEngine([rule_of(root)])
     engine.sample(frame(idle("n01/gpu0", since=0, until=100)))
 
     told(engine, "one", (200 * S, "<A>"), entity="n01")
@@ -551,11 +553,11 @@ def test_what_is_forbidden_and_had_to_be_forgotten_is_over() -> None:
     def few(term: MetricTerm) -> MetricWatch:
         return compile_metric(term, most_series=2)
 
-    guard = Negation(what=BUSY, window_ns=10 * S)
+    negation = Negation(what=BUSY, window_ns=10 * S)
     root = RuleNode(
-        kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",)
+        kind="set", clauses=(Clause(what=A),), negations=(negation,), correlations=("host",)
     )
-    engine = Engine([rule_of(root)], compile_metric=few)
+    engine = RuleEngine([rule_of(root)], compile_metric=few)
     engine.sample(frame(idle("n01/gpu0", since=0, until=100)))
     assert engine.metric_counts[0][1].evicted == 0
     others = [row for n in range(2, 6) for row in idle(f"n0{n}/gpu0", since=110, until=150)]
@@ -568,12 +570,12 @@ def test_what_is_forbidden_and_had_to_be_forgotten_is_over() -> None:
 
 
 def test_one_condition_may_be_looked_for_by_one_rule_and_forbidden_by_another() -> None:
-    guard = Negation(what=BUSY, window_ns=10 * S)
+    negation = Negation(what=BUSY, window_ns=10 * S)
     quiet = RuleNode(
-        kind="set", clauses=(Clause(what=A),), negations=(guard,), correlations=("host",)
+        kind="set", clauses=(Clause(what=A),), negations=(negation,), correlations=("host",)
     )
     rules = [rule_of(quiet), rule_of(above("set", BUSY, window=0), "R-0002")]
-    engine = Engine(rules).fresh()
+    engine = RuleEngine(rules).fresh()
     told(engine, "one", (10 * S, "<A>"), entity="n01")
 
     hits = engine.sample(frame([*idle("n01/gpu0", since=5, until=50), (55.0, "n01/gpu0", 0.9)]))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from decide.rules.reference import Line, Wanted
+from decide.rules.reference import MatchedLine, Wanted
 from steward.model.rules import Clause, LogBlock, Negation, Rule, RuleNode, Stream, Term
 
 
@@ -38,12 +38,12 @@ def rule_of(root: RuleNode, name: str = "R-0001") -> Rule:
 
 
 def block_of(
-    lines: Sequence[Line | tuple[int, str]], stream: Stream | None = None, *, first: int = 0
+    lines: Sequence[MatchedLine | tuple[int, str]], stream: Stream | None = None, *, first: int = 0
 ) -> LogBlock:
     """Return a block of lines: in letters, or as they are with their time."""
     texts, times = [], []
     for line in lines:
-        if isinstance(line, Line):
+        if isinstance(line, MatchedLine):
             texts.append("".join(f"<{letter}>" for letter in sorted(line.says)).encode() or b"x")
             times.append(line.t)
         else:

@@ -6,7 +6,15 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from steward.decide.rules.matching import NEVER, Counts, Guard, Limits, Seen, Shape, matcher_for
+from steward.decide.rules.matching import (
+    NEVER,
+    Counts,
+    EngineLimits,
+    MatchPattern,
+    NegationWindow,
+    Occurrence,
+    matcher_for,
+)
 from steward.model.rules import Mode
 
 Moments = tuple[int, ...]
@@ -56,20 +64,22 @@ class Trial:
         *,
         mode: Mode,
         ordered: bool = True,
-        guards: Sequence[tuple[str, Guard]] = (),
-        limits: Limits | None = None,
+        negations: Sequence[tuple[str, NegationWindow]] = (),
+        limits: EngineLimits | None = None,
     ) -> None:
         slots = slots_of(terms.split(","), ordered=ordered)
-        self.names = [name for name, _ in slots] + [name for name, _ in guards]
+        self.names = [name for name, _ in slots] + [name for name, _ in negations]
         self.counts = Counts()
         self.mode = mode
-        shape = Shape(
+        pattern = MatchPattern(
             ordered=ordered,
             needed=tuple(needed for _, needed in slots),
             window_ns=window,
-            guards=tuple(guard for _, guard in guards),
+            negations=tuple(negation for _, negation in negations),
         )
-        self.matcher = matcher_for(shape, mode=mode, limits=limits or Limits(), counts=self.counts)
+        self.matcher = matcher_for(
+            pattern, mode=mode, limits=limits or EngineLimits(), counts=self.counts
+        )
         self.clock = -NEVER
         self.serial = itertools.count()
 
@@ -83,8 +93,8 @@ class Trial:
             if late and self.mode is Mode.PREQ:
                 continue
             if mask:
-                seen = Seen(t, next(self.serial), t, say)
-                found += self.matcher.take(seen, mask, self.clock)
+                seen = Occurrence(t, next(self.serial), t, say)
+                found += self.matcher.add(seen, mask, self.clock)
             elif self.clock >= self.matcher.due_ns:
                 found += self.matcher.tick(self.clock)
         return [(tuple(each.last_ns for each in match.seen), match.fired_ns) for match in found]

@@ -7,7 +7,7 @@ import pytest
 from factories import samples
 from steward.clients.prometheus import QuerySeries
 from steward.clients.questions import Question, Questions
-from steward.decide.rules.metric import TermWatch, arrange
+from steward.decide.rules.metric import TermWatch, sort_frame
 from steward.errors import StewardError
 from steward.inspection.series.prometheus_fallback import MOST_STEPS, metrics_beside
 from steward.model.rules import Item, MetricTerm
@@ -86,7 +86,7 @@ def test_what_is_seen_here_counts_and_what_prometheus_says_of_it_is_set_aside() 
 
     for at_s in range(0, 120, 10):
         cool = samples(T0 + at_s, {"n1/gpu0": {"gpu.temperature_celsius": 40.0}})
-        found += watch.take(arrange(cool))
+        found += watch.add(sort_frame(cool))
         found += ticks(watch, post, at_s, say=(NEAR, FAR))
 
     assert {each.entity for each in found} == {"n9/gpu3"}
@@ -95,7 +95,7 @@ def test_what_is_seen_here_counts_and_what_prometheus_says_of_it_is_set_aside() 
 def test_a_sum_of_which_a_part_is_seen_here_is_made_here() -> None:
     post = Post()
     watch = metrics_beside(post)(MetricTerm(expr="sum(gpu_temperature_celsius) > 90"))
-    watch.take(arrange(samples(T0, {"n1/gpu0": {"gpu.temperature_celsius": 40.0}})))
+    watch.add(sort_frame(samples(T0, {"n1/gpu0": {"gpu.temperature_celsius": 40.0}})))
 
     assert ticks(watch, post, 0.0, 10.0, 20.0, 30.0, say=({},)) == []
 
@@ -103,7 +103,7 @@ def test_a_sum_of_which_a_part_is_seen_here_is_made_here() -> None:
 def test_a_node_that_fell_silent_here_is_asked_about() -> None:
     post = Post()
     watch = metrics_beside(post)(HOT)
-    watch.take(arrange(samples(T0, {"n1/gpu0": {"gpu.temperature_celsius": 40.0}})))
+    watch.add(sort_frame(samples(T0, {"n1/gpu0": {"gpu.temperature_celsius": 40.0}})))
 
     early = ticks(watch, post, *range(0, 200, 10), say=(NEAR,))
     later = ticks(watch, post, *range(200, 600, 10), say=(NEAR,))
@@ -162,7 +162,7 @@ def test_samples_of_a_machine_whose_clock_is_ahead_move_no_question_into_the_fut
     post = Post()
     watch = metrics_beside(post)(HOT)
 
-    watch.take(arrange(samples(T0 + 86_400, {"n1/gpu0": {"gpu.temperature_celsius": 40.0}})))
+    watch.add(sort_frame(samples(T0 + 86_400, {"n1/gpu0": {"gpu.temperature_celsius": 40.0}})))
     watch.tick(T0 * NS)
 
     assert post.open[0].to_s <= T0

@@ -13,7 +13,7 @@ from steward.model.rules import MetricTerm
 NS = 10**9
 
 
-class Known:
+class SeriesIndex:
     """Answers as a Prometheus does: one series that holds between two times."""
 
     def __init__(self, labels: dict[str, str], *, from_s: float, to_s: float) -> None:
@@ -43,7 +43,7 @@ class Known:
 
 
 def test_it_is_told_once_when_it_has_held_for_long_enough() -> None:
-    server = Known({"__name__": "up", "node": "n1", "gpu": "0"}, from_s=1005.0, to_s=1200.0)
+    server = SeriesIndex({"__name__": "up", "node": "n1", "gpu": "0"}, from_s=1005.0, to_s=1200.0)
     watch = asked_metrics(server)(MetricTerm(expr="up < 1", for_s=60))
 
     found = watch.tick(900 * NS) + watch.tick(1100 * NS) + watch.tick(1300 * NS)
@@ -55,7 +55,7 @@ def test_it_is_told_once_when_it_has_held_for_long_enough() -> None:
 
 
 def test_nothing_is_asked_before_a_step_is_over() -> None:
-    server = Known({}, from_s=0.0, to_s=0.0)
+    server = SeriesIndex({}, from_s=0.0, to_s=0.0)
     watch = asked_metrics(server)(MetricTerm(expr="up < 1", interval_s=60))
 
     watch.tick(960 * NS)
@@ -66,7 +66,7 @@ def test_nothing_is_asked_before_a_step_is_over() -> None:
 
 
 def test_a_long_time_is_asked_for_in_parts() -> None:
-    server = Known({"instance": "n1:9100", "job": "node"}, from_s=0.0, to_s=1e12)
+    server = SeriesIndex({"instance": "n1:9100", "job": "node"}, from_s=0.0, to_s=1e12)
     watch = asked_metrics(server)(MetricTerm(expr="up < 1", interval_s=1))
 
     found = watch.tick(1000 * NS) + watch.tick(31_000 * NS)
@@ -76,7 +76,7 @@ def test_a_long_time_is_asked_for_in_parts() -> None:
 
 
 def test_a_prometheus_that_cannot_be_reached_is_asked_again() -> None:
-    server = Known({"Hostname": "n1", "gpu": "1"}, from_s=1000.0, to_s=1e12)
+    server = SeriesIndex({"Hostname": "n1", "gpu": "1"}, from_s=1000.0, to_s=1e12)
     watch = asked_metrics(server)(MetricTerm(expr="up < 1"))
     watch.tick(990 * NS)
 
@@ -92,7 +92,7 @@ def test_a_prometheus_that_cannot_be_reached_is_asked_again() -> None:
 
 
 def test_series_of_one_entity_are_one() -> None:
-    class Twice(Known):
+    class Twice(SeriesIndex):
         def query_range(
             self, promql: str, *, from_s: float, to_s: float, step_s: float
         ) -> list[QuerySeries]:
@@ -107,7 +107,7 @@ def test_series_of_one_entity_are_one() -> None:
 
 
 def test_what_is_refused_is_refused_at_once_and_a_fresh_watch_asks_anew() -> None:
-    server = Known({"node": "n1"}, from_s=1000.0, to_s=1e12)
+    server = SeriesIndex({"node": "n1"}, from_s=1000.0, to_s=1e12)
     compiled = asked_metrics(server)
     watch = compiled(MetricTerm(expr="up < 1"))
 

@@ -1,4 +1,4 @@
-"""Spans: the last word of an id counts, and every sample has the labels of its moment."""
+"""SpanStore: the last word of an id counts, and every sample has the labels of its moment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steward.model.span import Span
-from steward.store.files.spans import Spans, labelled, read_spans, segments
+from steward.store.files.spans import SpanStore, labelled, read_spans, segments
 
 
 def span(id_: str = "s", name: str = "a", **fields: object) -> Span:
@@ -20,7 +20,7 @@ def span(id_: str = "s", name: str = "a", **fields: object) -> Span:
 
 def test_a_later_span_with_the_same_id_replaces_the_earlier_one(tmp_path: Path) -> None:
     file = tmp_path / "spans.jsonl"
-    spans = Spans(file)
+    spans = SpanStore(file)
     spans.keep([span(to_s=None, about={"exit": "?"})])
     spans.flush()
     spans.keep([span(to_s=15.0), span("t", "b")])
@@ -29,12 +29,12 @@ def test_a_later_span_with_the_same_id_replaces_the_earlier_one(tmp_path: Path) 
     again = read_spans(file, pytest.fail)
 
     assert again == (span(to_s=15.0), span("t", "b"))
-    assert Spans(file).all() == again
+    assert SpanStore(file).all() == again
 
 
 def test_a_span_that_says_nothing_new_is_not_written_again(tmp_path: Path) -> None:
     file = tmp_path / "spans.jsonl"
-    spans = Spans(file)
+    spans = SpanStore(file)
     for _ in range(100):
         spans.keep([span()])
         spans.flush()
@@ -44,11 +44,11 @@ def test_a_span_that_says_nothing_new_is_not_written_again(tmp_path: Path) -> No
 
 def test_a_file_of_many_replaced_lines_is_made_short_when_it_is_opened(tmp_path: Path) -> None:
     file = tmp_path / "spans.jsonl"
-    spans = Spans(file)
+    spans = SpanStore(file)
     spans.keep(span(to_s=float(20 + number)) for number in range(3000))
     spans.flush()
 
-    assert Spans(file).all() == (span(to_s=3019.0),)
+    assert SpanStore(file).all() == (span(to_s=3019.0),)
     assert len(file.read_text().splitlines()) == 1
 
 
@@ -59,7 +59,7 @@ def test_a_line_that_is_no_span_is_left_out(tmp_path: Path, line: str) -> None:
     file = tmp_path / "spans.jsonl"
     file.write_text(line + "\n")
 
-    assert Spans(file).all() == ()
+    assert SpanStore(file).all() == ()
 
 
 def test_overlapping_spans_become_stretches_that_name_both() -> None:

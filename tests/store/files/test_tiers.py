@@ -23,7 +23,7 @@ BUSY = "gpu.busy_share"
 
 def kept(telemetry: Telemetry, now_s: float) -> None:
     telemetry.upkeep(now_s)
-    telemetry.table.keeper._settle()
+    telemetry.table.compactor._settle()
 
 
 def test_a_step_keeps_the_extremes_and_the_mean(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_broken_tier_is_worked_out_anew(tmp_path: Path) -> None:
 
 def test_a_step_that_lies_in_two_files_is_one_row_of_the_tier(tmp_path: Path) -> None:
     with closing(Telemetry(tmp_path / "telemetry")) as telemetry:
-        telemetry.table.keeper.max_values = 1  # nothing is merged
+        telemetry.table.compactor.max_values = 1  # nothing is merged
         for seconds in ((0, 1, 2), (3, 12)):
             for second in seconds:
                 telemetry.append(samples(T0 + second, {"a": {BUSY: float(second), "x": 1.0}}))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from factories import samples
 from steward.errors import StewardError
 from steward.store.query import Query, is_sql, parse
-from steward.store.query.pieces import pieces
+from steward.store.query.tier_choice import pieces
 from steward.store.telemetry import Telemetry
 
 T0 = 1_700_000_000.0 // 300 * 300
@@ -108,7 +108,7 @@ def test_pieces_are_the_whole_time_and_nothing_twice(
 
 def test_what_is_left_of_samples_that_are_gone_is_told_by_the_tier(folder: Path) -> None:
     with closing(Telemetry(folder / "telemetry")) as telemetry:
-        telemetry.table.keeper.compact_all()
+        telemetry.table.compactor.compact_all()
     for day in (folder / "telemetry").glob("date=*"):
         shutil.rmtree(day)
     asked = parse(f"count({BUSY}) from {T0 + 3} to {T0 + 601} where node = n2")

@@ -15,10 +15,10 @@ from factories import samples
 from steward.errors import StewardError
 from steward.model.event import Event, Observation
 from steward.model.span import Span
-from steward.store.files.parquet import Shape
+from steward.store.files.parquet import TableSchema
 from steward.store.journal import open_journal
-from steward.store.query import Limits, Query
-from steward.store.query.repeats import repeated
+from steward.store.query import Query, QueryLimits
+from steward.store.query.duplicates import repeated
 from steward.store.query.views import scan_sql
 from steward.store.recording import Recording
 
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def ask(folder: Path, sql: str, **limits: float) -> list[tuple[object, ...]]:
-    with Query(folder, limits=Limits(**limits)) as query:  # type: ignore[arg-type]
+    with Query(folder, limits=QueryLimits(**limits)) as query:  # type: ignore[arg-type]
         return query.ask(sql).rows
 
 
@@ -107,7 +107,7 @@ def test_only_files_that_overlap_are_looked_through_for_repeats(folder: Path) ->
     files = sorted((folder / "telemetry").rglob("*.parquet"))
 
     with closing(duckdb.connect()) as connection:
-        assert repeated(connection, files, Shape()) == set()
+        assert repeated(connection, files, TableSchema()) == set()
 
 
 def test_only_the_columns_and_rows_that_matter_are_scanned(folder: Path) -> None:
@@ -240,9 +240,9 @@ def test_files_that_compaction_replaces_meanwhile_are_found_again(
     gone = folder / "telemetry" / "date=2023-11-14" / "hour=22" / "flushed-00.parquet"
     stale = iter(range(times))
 
-    def scan(files: list[Path], shape: Shape, **options: Any) -> str:
+    def scan(files: list[Path], schema: TableSchema, **options: Any) -> str:
         late = next(stale, None) is not None
-        return scan_sql(files, shape, **options).replace(
+        return scan_sql(files, schema, **options).replace(
             str(files[0]), str(gone if late else files[0])
         )
 

@@ -113,17 +113,17 @@ def test_giving_up_the_oldest_makes_room_and_says_what_is_lost(tmp_path: Path) -
             spool.append(b"%d" % number * 100)
         spool.release(1)
 
-        lost = spool.give_up_oldest()
+        lost = spool.drop_oldest()
 
         assert [record.number for record in lost] == [2]
         assert [number for number, _ in held(spool)] == [3, 4]
 
 
 def test_the_only_segment_can_be_given_up_and_an_empty_one_holds_nothing(spool: Spool) -> None:
-    assert spool.give_up_oldest() == ()
+    assert spool.drop_oldest() == ()
     spool.append(b"a")
 
-    assert [record.body for record in spool.give_up_oldest()] == [b"a"]
+    assert [record.body for record in spool.drop_oldest()] == [b"a"]
     assert held(spool) == []
     assert spool.append(b"b") == 2
 

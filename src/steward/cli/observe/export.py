@@ -157,7 +157,7 @@ def _choice(
     to_s = _when(until, "--until") if until else 1e12
     from_s = _when(from_, "--from") if from_ else 0.0
     if since:
-        hours = telemetry.table.parts.between(0.0, to_s)
+        hours = telemetry.table.partitions.between(0.0, to_s)
         newest = telemetry.read(metrics=(), from_s=hours[-1] * HOUR_S, to_s=to_s) if hours else None
         end_s = float(newest["t_s"].max() or 0.0) if newest is not None else 0.0  # type: ignore[arg-type]
         from_s = max(from_s, end_s - seconds(since, where="--since"))

@@ -20,7 +20,7 @@ from steward.errors import StewardError
 
 if TYPE_CHECKING:
     from steward.model.frame import Frame
-    from steward.store.query import Answer
+    from steward.store.query import QueryResult
 
 __all__ = ["query", "tail"]
 
@@ -67,10 +67,10 @@ def query(  # noqa: PLR0913 - a command's options are its parameters
     Tables: telemetry, telemetry_10s, telemetry_5m, other, logs, spans, events. The folder is only
     read, and nothing outside it can be. Samples that were not flushed yet are not seen.
     """
-    from steward.store.query import Expression, Limits, Query, is_sql, parse
+    from steward.store.query import Expression, Query, QueryLimits, is_sql, parse
 
     folder = _folder(data, config)
-    limits = Limits(memory_bytes=memory_mib << 20, timeout_s=timeout_s)
+    limits = QueryLimits(memory_bytes=memory_mib << 20, timeout_s=timeout_s)
     with Query(folder, limits=limits) as whole:
         newest_s = whole.newest_s() if since or not is_sql(question) else 0.0
     expression = Expression() if is_sql(question) else parse(question)
@@ -105,7 +105,7 @@ def _seconds(text: str) -> float:
     return since_s
 
 
-def _show(answer: Answer, *, as_json: bool, as_csv: bool) -> None:
+def _show(answer: QueryResult, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
         names = _different(answer.columns)
         print_json([dict(zip(names, row, strict=True)) for row in answer.rows])

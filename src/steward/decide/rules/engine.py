@@ -9,25 +9,25 @@ from operator import attrgetter
 
 import numpy as np
 
-from steward.decide.rules.joining import Board, Leaf, Report, attributes_of, plan
-from steward.decide.rules.line import line_of
-from steward.decide.rules.matching import NEVER, Counts, Limits, Match, Seen
-from steward.decide.rules.metric import Numbering, TermWatch, WatchCounts, arrange, compile_metric
-from steward.decide.rules.reading import Matched, Reader
+from steward.decide.rules.block_reader import BlockReader, Matched
+from steward.decide.rules.joining import LogLeaf, MatchQueue, NodeMatch, attributes_of, plan
+from steward.decide.rules.matched_line import line_of
+from steward.decide.rules.matching import NEVER, Counts, EngineLimits, Occurrence, PatternMatch
+from steward.decide.rules.metric import KeyIndex, TermWatch, WatchCounts, compile_metric, sort_frame
+from steward.decide.rules.metric_terms import MetricTerms
+from steward.decide.rules.prefiltered_block import PrefilteredBlock, prefilter_block
 from steward.decide.rules.routes import Routes
-from steward.decide.rules.sifting import Sifted, sift
-from steward.decide.rules.watching import Watching
 from steward.model.event import Event
 from steward.model.frame import Frame
 from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
 
-__all__ = ["EVENTS", "TELEMETRY", "Counts", "Engine", "Limits"]
+__all__ = ["EVENTS", "TELEMETRY", "Counts", "EngineLimits", "RuleEngine"]
 
 TELEMETRY = "telemetry"  # what series are called among streams that are expected
 EVENTS = "steward.event"  # the source, and the stream, of what happened to jobs and devices
 
 
-class Engine:
+class RuleEngine:
     """Runs rules over whatever it is given, in the order of each stream's own time.
 
     Streams may come one after another or by turns. Rules over several streams wait until all that
@@ -39,31 +39,31 @@ class Engine:
         rules: Sequence[Rule],
         *,
         mode: Mode = Mode.STRICT,
-        limits: Limits | None = None,
+        limits: EngineLimits | None = None,
         respect_sources: bool = True,
         compile_metric: Callable[[MetricTerm], TermWatch] = compile_metric,
     ) -> None:
         self._mode = mode
-        self._limits = limits or Limits()
+        self._limits = limits or EngineLimits()
         self._plans = plan(rules, mode=mode)
         self._routes = Routes(self._plans.leaves, respect_sources=respect_sources)
-        self._series = Watching(self._plans.watches, compile_metric)
+        self._series = MetricTerms(self._plans.watches, compile_metric)
         self._begin()
 
     def _begin(self) -> None:
         self.counts = Counts()
-        self._reader = Reader(
+        self._reader = BlockReader(
             self._plans.leaves,
             mode=self._mode,
             limits=self._limits,
             counts=self.counts,
         )
-        self._board = Board(self._plans.joins, limits=self._limits, counts=self.counts)
+        self._queue = MatchQueue(self._plans.joins, limits=self._limits, counts=self.counts)
         self._expected_ns: dict[str, int] = {}
         self._newest_ns = -NEVER
-        self._numbering = Numbering()
+        self._key_index = KeyIndex()
 
-    def fresh(self) -> Engine:
+    def fresh(self) -> RuleEngine:
         """Return an engine for the same rules that has seen nothing; patterns are shared."""
         new = copy(self)
         new._series = self._series.fresh()  # noqa: SLF001
@@ -97,30 +97,32 @@ class Engine:
     def end(self, stream: str) -> list[Hit]:
         """Say that a stream has ended and need not be waited for."""
         self._expected_ns.pop(stream, None)
-        return self._board.advance(self._common_ns)
+        return self._queue.advance(self._common_ns)
 
-    def sifter(self, source: str, *, shared: bool = False) -> Callable[[LogBlock], Sifted]:
+    def prefilter(
+        self, source: str, *, shared: bool = False
+    ) -> Callable[[LogBlock], PrefilteredBlock]:
         """Return what sifts blocks of a source, ahead of `take`; `shared`: by several threads."""
-        return partial(sift, route=self._routes.of(source), shared=shared)
+        return partial(prefilter_block, route=self._routes.of(source), shared=shared)
 
     def read(self, block: LogBlock) -> list[Hit]:
         """Read entries of one stream."""
-        return self.take(self.sifter(block.stream.source)(block))
+        return self.read_prefiltered(self.prefilter(block.stream.source)(block))
 
-    def take(self, sifted: Sifted) -> list[Hit]:
-        """Read what was sifted of entries of one stream, in the order of that stream."""
-        hits = self._report(self._reader.read(sifted))
-        if len(sifted):
-            self._come_to(sifted.stream.name, int(sifted.t_ns.max()))
-        return _by_time(hits + self._board.advance(self._common_ns))
+    def read_prefiltered(self, prefiltered: PrefilteredBlock) -> list[Hit]:
+        """Read what was prefiltered of entries of one stream, in the order of that stream."""
+        hits = self._report(self._reader.read(prefiltered))
+        if len(prefiltered):
+            self._come_to(prefiltered.stream.name, int(prefiltered.t_ns.max()))
+        return _by_time(hits + self._queue.advance(self._common_ns))
 
     def sample(self, frame: Frame) -> list[Hit]:
         """Read telemetry; its rows may be in any order."""
-        rows = arrange(frame, self._numbering)
-        self._numbering = rows.numbering
-        self._series.take(rows, self._board)
+        rows = sort_frame(frame, self._key_index)
+        self._key_index = rows.key_index
+        self._series.add(rows, self._queue)
         self._come_to(TELEMETRY, rows.clock_ns)
-        return _by_time(self._board.advance(self._common_ns))
+        return _by_time(self._queue.advance(self._common_ns))
 
     def happen(self, events: Sequence[Event]) -> list[Hit]:
         """Read events as lines that say kind, subject and text."""
@@ -137,17 +139,17 @@ class Engine:
         """
         behind = behind_ns or {}
         hits = self._report(self._reader.tick(t_ns, behind))
-        self._series.tick(t_ns, self._board)
+        self._series.tick(t_ns, self._queue)
         for name in self._expected_ns:
             self._come_to(name, t_ns - behind.get(name, 0))
         self._come_to("", t_ns - max(behind.values(), default=0))
-        return _by_time(hits + self._board.advance(self._common_ns))
+        return _by_time(hits + self._queue.advance(self._common_ns))
 
     def finish(self) -> list[Hit]:
         """Decide about all that waits: nothing more will come."""
         hits = self._report(self._reader.finish())
-        self._series.finish(self._board)
-        return _by_time(hits + self._board.advance(NEVER - 1))
+        self._series.finish(self._queue)
+        return _by_time(hits + self._queue.advance(NEVER - 1))
 
     @property
     def _common_ns(self) -> int:
@@ -165,12 +167,12 @@ class Engine:
         for up, leaf, match in reports:
             times_ns = [each.last_ns for each in match.seen]
             first_ns, last_ns = min(times_ns), max(times_ns)
-            seen = Seen(last_ns, match.seen[-1].serial, first_ns, _report_of(leaf, match))
-            self._board.post(up, seen, last_ns)
+            seen = Occurrence(last_ns, match.seen[-1].serial, first_ns, _report_of(leaf, match))
+            self._queue.post(up, seen, last_ns)
         return hits
 
 
-def _report_of(leaf: Leaf, match: Match) -> Report:
+def _report_of(leaf: LogLeaf, match: PatternMatch) -> NodeMatch:
     """Return what a leaf says to the node above it; the first line that says something counts."""
     lines = [line_of(each) for each in match.seen]
     first = lines[0]
@@ -178,7 +180,9 @@ def _report_of(leaf: Leaf, match: Match) -> Report:
     attributes = attributes_of(items[0], first.stream)
     for line in lines[1:]:
         attributes = {**attributes_of(line.item, line.stream), **attributes}
-    return Report(items, first.stream.entity, attributes, first.t_ns, match.fired_ns, leaf.origin)
+    return NodeMatch(
+        items, first.stream.entity, attributes, first.t_ns, match.fired_ns, leaf.origin
+    )
 
 
 def _by_time(hits: list[Hit]) -> list[Hit]:

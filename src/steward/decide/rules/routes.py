@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.rules.joining import Leaf
+from steward.decide.rules.joining import LogLeaf
 from steward.decide.rules.terms import Prefilter
 from steward.model.rules import Term
 
@@ -25,7 +25,7 @@ class Route:
     """
 
     prefilter: Prefilter
-    wanted_by: tuple[tuple[tuple[Leaf, int], ...], ...]  # by term: leaves, and their slots
+    wanted_by: tuple[tuple[tuple[LogLeaf, int], ...], ...]  # by term: leaves, and their slots
     matched_by: tuple[tuple[str, ...], ...]  # by term: rules that need nothing else
     is_wanted: NDArray[np.bool_]
     is_matched: NDArray[np.bool_]
@@ -34,7 +34,7 @@ class Route:
 class Routes:
     """Made when a source is first seen. A stream of an unknown source is looked at by all."""
 
-    def __init__(self, leaves: Sequence[Leaf], *, respect_sources: bool) -> None:
+    def __init__(self, leaves: Sequence[LogLeaf], *, respect_sources: bool) -> None:
         self._leaves = leaves
         self._respect = respect_sources
         self._named = {each.source for each in leaves}
@@ -51,11 +51,11 @@ class Routes:
         return self._routes[group]
 
 
-def _route(leaves: Sequence[Leaf]) -> Route:
-    wanted: dict[Term, list[tuple[Leaf, int]]] = {}
+def _route(leaves: Sequence[LogLeaf]) -> Route:
+    wanted: dict[Term, list[tuple[LogLeaf, int]]] = {}
     matched: dict[Term, list[str]] = {}
     for leaf in leaves:
-        alone = leaf.shape.is_single and leaf.up is None and not leaf.extracts
+        alone = leaf.pattern.is_single and leaf.up is None and not leaf.extracts
         for term, mask in leaf.masks.items():
             wanted.setdefault(term, [])
             matched.setdefault(term, [])

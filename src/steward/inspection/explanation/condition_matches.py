@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import re2
 
-from steward.decide.rules.engine import Engine
+from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.metric import MetricWatch, compile_metric
-from steward.decide.rules.terms import Found, Prefilter, compile_term
+from steward.decide.rules.terms import Prefilter, TermHits, compile_term
 from steward.errors import StewardError
 from steward.inspection.explanation.description import what_words
 from steward.inspection.feeds import Feed, Piece, by_time
@@ -70,7 +70,7 @@ def look(rule: Rule, feeds: Sequence[Feed], *, mode: Mode) -> Kept:
     spots = list(_spots(rule.root, "", forbids=False, outer=None))
     lines, series = _Lines(spots), _Series(spots)
     kept = Kept(spots=spots, names=[each.name for each in feeds])
-    engine = Engine([rule], mode=mode)  # knows which metrics are needed
+    engine = RuleEngine([rule], mode=mode)  # knows which metrics are needed
     entries = 0
     for piece in by_time([(each.name, each.pieces(engine, mode)) for each in feeds]):
         if isinstance(piece, LogBlock):
@@ -136,7 +136,7 @@ class _Lines:
             timed=block.timed[mine],
         )
 
-    def _count(self, spot: ConditionMatches, block: LogBlock, found: Found) -> None:
+    def _count(self, spot: ConditionMatches, block: LogBlock, found: TermHits) -> None:
         term = spot.what
         entries = found.entry[found.term == self._numbers[term]]
         if block.stream.source not in ("", spot.source) and spot.source:
@@ -182,7 +182,7 @@ class _Series:
         if isinstance(piece, tuple | int | LogBlock):
             return
         for spot, watch in self._watches:
-            self._note(spot, watch.take(piece))
+            self._note(spot, watch.add(piece))
 
     def finish(self) -> None:
         for spot, watch in self._watches:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from steward.decide.rules.engine import Engine
+from steward.decide.rules.engine import RuleEngine
 from steward.inspection.explanation.condition_matches import ConditionMatches, Kept, look
 from steward.inspection.explanation.description import lasting
 from steward.inspection.explanation.near_misses import Demand, beginning, demands
@@ -84,7 +84,7 @@ def _sighting(spot: ConditionMatches) -> ConditionSummary:
 
 
 def _hits(rule: Rule, kept: Kept, *, mode: Mode, respect_sources: bool = True) -> list[Hit]:
-    engine = Engine([rule], mode=mode, respect_sources=respect_sources)
+    engine = RuleEngine([rule], mode=mode, respect_sources=respect_sources)
     if engine.joins_streams and len(kept.names) > 1:
         engine.expect(kept.names)
     hits: list[Hit] = []

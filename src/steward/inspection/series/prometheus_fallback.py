@@ -13,20 +13,20 @@ import numpy as np
 
 from steward.clients.questions import Question, Questions
 from steward.decide.rules.metric import (
-    Arranged,
-    Beside,
+    CombinedWatch,
+    EvaluatedPoints,
     MetricWatch,
+    SortedFrame,
     TermWatch,
     WatchCounts,
     compile_metric,
 )
 from steward.decide.rules.metric.kernels import NEVER_NS, Longs
-from steward.decide.rules.metric.promql.expression import Call, walk
-from steward.decide.rules.metric.promql.functions import ABSENCE
-from steward.decide.rules.metric.promql.names import PHASE
-from steward.decide.rules.metric.promql.parsing import parse
-from steward.decide.rules.metric.promql.vectors import Rows
-from steward.decide.rules.metric.ways import Seen
+from steward.decide.rules.promql.expression import FunctionCall, walk
+from steward.decide.rules.promql.functions import ABSENCE
+from steward.decide.rules.promql.metric_columns import PHASE
+from steward.decide.rules.promql.parser import parse
+from steward.decide.rules.promql.vectors import LabelledRows
 from steward.errors import StewardError
 from steward.inspection.series.prometheus_terms import Steps, answered_rows
 from steward.model.rules import MetricTerm
@@ -48,17 +48,17 @@ def metrics_beside(questions: Questions) -> Callable[[MetricTerm], TermWatch]:
         try:
             here = compile_metric(term)
         except StewardError:
-            return Beside(None, later(term, _nobody), again=lambda: compiled(term))
+            return CombinedWatch(None, later(term, _nobody), again=lambda: compiled(term))
         if PHASE in here.metrics or _asks_for_silence(term.expr):
             return here  # phases are known here alone, and silence is that of who has spoken here
-        return Beside(here, later(term, here.speaking), again=lambda: compiled(term))
+        return CombinedWatch(here, later(term, here.speaking), again=lambda: compiled(term))
 
     def later(term: MetricTerm, speaking: Speaking) -> MetricWatch:
         counts = WatchCounts()
-        way = _LaterWay(term, questions, counts, speaking=speaking)
+        evaluation = _LaterAnswers(term, questions, counts, speaking=speaking)
         return MetricWatch(
             term,
-            way,
+            evaluation,
             metrics=(),
             counts=counts,
             again=lambda: later(term, speaking),
@@ -73,10 +73,12 @@ def _nobody(_since_ns: int) -> frozenset[str]:
 
 
 def _asks_for_silence(expr: str) -> bool:
-    return any(isinstance(each, Call) and each.name in ABSENCE for each in walk(parse(expr)))
+    return any(
+        isinstance(each, FunctionCall) and each.name in ABSENCE for each in walk(parse(expr))
+    )
 
 
-class _LaterWay(Steps):
+class _LaterAnswers(Steps):
     """Asks for the newest steps, and lays the answer out when it is there."""
 
     def __init__(
@@ -87,7 +89,9 @@ class _LaterWay(Steps):
         self._speaking = speaking
         self._open: tuple[Question, Longs] | None = None
 
-    def take(self, rows: Arranged | None, clock_ns: int, *, last: bool = False) -> Iterator[Seen]:
+    def add(
+        self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
+    ) -> Iterator[EvaluatedPoints]:
         del rows, last  # it has its own samples, and nobody waits for the rest of them
         if self._done_ns == -NEVER_NS:
             self._done_ns = clock_ns // self._step_ns * self._step_ns - self._step_ns
@@ -97,7 +101,9 @@ class _LaterWay(Steps):
         if self._open is None and clock_ns >= self.due_ns:
             self._ask(clock_ns)
 
-    def _answered(self, question: Question, times: Longs, clock_ns: int) -> Iterator[Seen]:
+    def _answered(
+        self, question: Question, times: Longs, clock_ns: int
+    ) -> Iterator[EvaluatedPoints]:
         found = self._questions.answer(question)
         if found is None:
             return
@@ -126,7 +132,7 @@ class _LaterWay(Steps):
         self._open = (question, times)
         self.due_ns = -NEVER_NS  # any moment now
 
-    def _of_others(self, found: Rows, clock_ns: int) -> Rows:
+    def _of_others(self, found: LabelledRows, clock_ns: int) -> LabelledRows:
         """Leave out the nodes that are seen here, and sums of which a part is seen here."""
         heard = self._speaking(clock_ns - self.gap_ns) if len(found.labels) else frozenset()
         if not heard:
@@ -134,4 +140,4 @@ class _LaterWay(Steps):
         nodes = [dict(labels).get("node", "") for labels in found.labels]
         others = [row for row, node in enumerate(nodes) if node and node not in heard]
         kept = np.array(others, np.int64)
-        return Rows(labels=found.labels.only(kept), values=found.values[kept])
+        return LabelledRows(labels=found.labels.only(kept), values=found.values[kept])

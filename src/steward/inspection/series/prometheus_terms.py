@@ -13,12 +13,17 @@ import numpy as np
 
 from steward.clients.prometheus import QuerySeries
 from steward.clients.questions import RangeServer
-from steward.decide.rules.metric import Arranged, MetricWatch, WatchCounts
-from steward.decide.rules.metric.kernels import NEVER_NS, Longs, Stretches
-from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
-from steward.decide.rules.metric.promql.named import Lexicon
-from steward.decide.rules.metric.promql.vectors import Labels, Rows
-from steward.decide.rules.metric.ways import Results, Seen
+from steward.decide.rules.metric import (
+    EvaluatedPoints,
+    MetricWatch,
+    Results,
+    SortedFrame,
+    WatchCounts,
+)
+from steward.decide.rules.metric.kernels import NEVER_NS, HoldState, Longs
+from steward.decide.rules.promql.evaluator import LOOKBACK_NS
+from steward.decide.rules.promql.label_index import LabelIndex
+from steward.decide.rules.promql.vectors import LabelledRows, Labels
 from steward.errors import StewardError, TemporaryError
 from steward.model.rules import MetricTerm
 from steward.observe.translate.entities import node_name
@@ -51,8 +56,8 @@ def asked_metrics(
 
     def made(term: MetricTerm) -> MetricWatch:
         counts = WatchCounts()
-        way = _AskedWay(term, server, counts, most_series=most_series)
-        return MetricWatch(term, way, metrics=(), counts=counts, again=lambda: made(term))
+        evaluation = _AskedSteps(term, server, counts, most_series=most_series)
+        return MetricWatch(term, evaluation, metrics=(), counts=counts, again=lambda: made(term))
 
     return compiled
 
@@ -70,7 +75,7 @@ class Steps:
         self.due_ns = -NEVER_NS
 
     @property
-    def state(self) -> Stretches:
+    def state(self) -> HoldState:
         """Since when it holds for whom."""
         return self._results.state
 
@@ -83,7 +88,7 @@ class Steps:
         self._counts.problem = str(fault)
 
 
-class _AskedWay(Steps):
+class _AskedSteps(Steps):
     """Asks for every step until now, many at once."""
 
     def __init__(
@@ -93,7 +98,9 @@ class _AskedWay(Steps):
         self._server = server
         self._most_series = most_series
 
-    def take(self, rows: Arranged | None, clock_ns: int, *, last: bool = False) -> Iterator[Seen]:
+    def add(
+        self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
+    ) -> Iterator[EvaluatedPoints]:
         del last  # nothing waits: a step is asked for when it is over
         if self._done_ns == -NEVER_NS:
             begin_ns = clock_ns if rows is None or not len(rows.t_ns) else int(rows.t_ns.min())
@@ -110,7 +117,7 @@ class _AskedWay(Steps):
             self._counts.evicted += self._results.forget(self._most_series)
         self.due_ns = self._done_ns + self._step_ns
 
-    def _asked(self, times: Longs) -> Rows | None:
+    def _asked(self, times: Longs) -> LabelledRows | None:
         try:
             found = self._server.query_range(
                 self._expr,
@@ -134,7 +141,7 @@ def _whose(labels: Mapping[str, str]) -> Labels:
     return tuple(sorted(own.items()))
 
 
-def answered_rows(found: Sequence[QuerySeries], times: Longs, step_ns: int) -> Rows:
+def answered_rows(found: Sequence[QuerySeries], times: Longs, step_ns: int) -> LabelledRows:
     """Lay an answer out: a row for each entity, a column for each of the times asked for."""
     values = np.full((len(found), len(times)), np.nan)
     for row, each in enumerate(found):
@@ -146,4 +153,4 @@ def answered_rows(found: Sequence[QuerySeries], times: Longs, step_ns: int) -> R
         merged.setdefault(_whose(each.labels), []).append(row)
     united = [np.fmax.reduce(values[rows]) for rows in merged.values()]
     shape = (len(merged), len(times))
-    return Rows(labels=Lexicon().names(merged), values=np.array(united).reshape(shape))
+    return LabelledRows(labels=LabelIndex().names(merged), values=np.array(united).reshape(shape))

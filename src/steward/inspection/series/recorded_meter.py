@@ -53,7 +53,7 @@ class RecordedMeter:
             return None
         if not frame.height:
             return None
-        watch.take(frame)
+        watch.add(frame)
         watch.finish()
         return bool(watch.holding())
 

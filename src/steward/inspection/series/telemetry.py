@@ -26,7 +26,7 @@ from steward.observe.exporting import Choice, frames
 from steward.observe.importing import IMPORTERS, Source, Work, work_for
 from steward.observe.importing.source import Head, Tally
 from steward.store.files.json_lines import read_json_lines
-from steward.store.files.other import Other
+from steward.store.files.other import OtherMetrics
 from steward.store.files.spans import labelled, read_spans
 from steward.store.recording import Recording
 from steward.store.telemetry import Telemetry
@@ -227,7 +227,7 @@ def _recorded(
     spans = read_spans(folder / "spans.jsonl", tally.note)
     events += tuple(_events(folder / "events.jsonl", tally))
     telemetry = Telemetry(folder / "telemetry", keep_days=None)
-    other = Other(folder / "other", keep_days=None) if (folder / "other").is_dir() else None
+    other = OtherMetrics(folder / "other", keep_days=None) if (folder / "other").is_dir() else None
     try:
         windows = _stored_windows(telemetry, other, wants, tally)
         yield from _with_events(windows, spans, events, wants)
@@ -240,7 +240,7 @@ def _recorded(
 
 
 def _stored_windows(
-    telemetry: Telemetry, other: Other | None, wants: frozenset[str], tally: Tally
+    telemetry: Telemetry, other: OtherMetrics | None, wants: frozenset[str], tally: Tally
 ) -> Iterator[Frame]:
     """Give what is known and what is not by the same windows of time."""
     known = tuple(sorted(wants & _KNOWN))
@@ -249,7 +249,10 @@ def _stored_windows(
         if known:
             yield from _tallied(frames(telemetry, Choice(metrics=known), window_s=_WINDOW_S), tally)
         return
-    hours = {*telemetry.table.parts.between(0.0, 1e12), *other.table.parts.between(0.0, 1e12)}
+    hours = {
+        *telemetry.table.partitions.between(0.0, 1e12),
+        *other.table.partitions.between(0.0, 1e12),
+    }
     for hour in sorted(hours):
         for begin_s in range(hour * 3600, (hour + 1) * 3600, _WINDOW_S):
             end_s = begin_s + _WINDOW_S - 1e-6

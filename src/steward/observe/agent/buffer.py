@@ -106,7 +106,7 @@ class Buffer:
             try:
                 self._spool.append(self._memory[0])
             except SpoolFullError:
-                lost = [record.body for record in self._spool.give_up_oldest()]
+                lost = [record.body for record in self._spool.drop_oldest()]
                 why = f"the buffer of {self._spool.max_bytes} bytes is full"
                 self._forget(lost, why=why)
                 continue

@@ -25,7 +25,7 @@ from steward.model.event import Availability, Event, Observation
 from steward.observe.agent.parcel import Parcel, open_parcel
 from steward.observe.intake.merging import Merging, Seen
 from steward.observe.receive import Readings
-from steward.store.spool import Record, Spool, Streams
+from steward.store.spool import Spool, SpoolRecord, StreamPositions
 
 __all__ = ["Decoder", "Intake", "IntakeStats", "Once"]
 
@@ -79,7 +79,7 @@ class Intake:
         self.decoders: dict[str, Decoder] = {"parcel": open_parcel}
         self._max_open_bytes = max_open_bytes
         self._spool = Spool(folder, max_bytes=max_bytes)
-        self._streams = Streams(folder / "streams.json")
+        self._streams = StreamPositions(folder / "streams.json")
         self._lock = threading.Lock()  # guards all below
         self._busy: set[str] = set()  # streams of which a body is being written right now
         self._waiting: dict[int, _Held] = {}  # decoded already; all others wait on disk
@@ -247,7 +247,7 @@ class Intake:
                 self.tell(_event(t_s, f"body {record.number} cannot be read any more: {fault}"))
         return None
 
-    def _read(self, record: Record) -> _Held:
+    def _read(self, record: SpoolRecord) -> _Held:
         kind, _, body = _opened(record.body)
         if kind not in self.decoders:
             raise unknown_name("kind of body", kind, self.decoders, where="intake")

@@ -25,12 +25,12 @@ from steward.observe.quality.times import Times, gap_flaws
 from steward.store.files.json_lines import read_json_lines
 from steward.store.files.kinds import kind_of
 from steward.store.files.other import OTHER
-from steward.store.files.parquet import BROKEN, Parts, Shape, columns_of, live_files
+from steward.store.files.parquet import BROKEN, Partitions, TableSchema, columns_of, live_files
 from steward.store.files.spans import read_spans
 
 __all__ = ["Flaw", "Report", "Severity", "assess"]
 
-_SHAPE = Shape()
+_SHAPE = TableSchema()
 _KIND = "\0kind"
 
 
@@ -132,8 +132,8 @@ def _active(tables: Mapping[str, pl.DataFrame]) -> set[str]:
     return {entity for each in found for entity in each}
 
 
-def _files(root: Path, shape: Shape, notes: list[str]) -> list[Path]:
-    parts = Parts(root)
+def _files(root: Path, shape: TableSchema, notes: list[str]) -> list[Path]:
+    parts = Partitions(root)
     folders = [parts.folder(part) for part in parts.between(0.0, float("inf"))]
     return [file for each in folders for file in live_files(each, shape, notes.append)]
 

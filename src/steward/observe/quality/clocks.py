@@ -16,7 +16,7 @@ import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.observe.quality.flaw import Flaw, Severity
-from steward.store.files.parquet import Shape, columns_of
+from steward.store.files.parquet import TableSchema, columns_of
 
 __all__ = ["clock_flaws"]
 
@@ -29,7 +29,7 @@ _SLACK_S = 1.0  # a file may be written within the same second
 _SIMULATED = "simulated"  # the mark of a demo, whose time runs ahead of every clock
 _LOOKED_AT_S = 600.0  # of each hour: ticks are alike
 _ENOUGH = 50  # ticks
-_SHAPE = Shape()
+_SHAPE = TableSchema()
 _NODE, _OFF = "\0node", "\0off"
 
 

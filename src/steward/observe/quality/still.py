@@ -9,7 +9,7 @@ import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.observe.quality.flaw import Flaw, Severity
-from steward.store.files.parquet import lazily
+from steward.store.files.parquet import lazy_scan
 
 __all__ = ["WORKS_SHARE", "hanging"]
 
@@ -61,7 +61,7 @@ def _moved(row: Mapping[str, float], files: Sequence[Path], others: Sequence[str
     spell = pl.col(T_S).is_between(row["still_from_s"], row["still_to_s"])
     mine = pl.col(ENTITY) == row[ENTITY]
     schema = dict.fromkeys(looked_at, pl.Float64()) | {T_S: pl.Float64(), ENTITY: pl.String()}
-    rows = lazily(files, schema).filter(spell & mine).select(looked_at).collect()
+    rows = lazy_scan(files, schema).filter(spell & mine).select(looked_at).collect()
     moved = [rows[name].drop_nulls().n_unique() > 2 for name in looked_at]
     busy = [(rows[name].quantile(0.95) or 0.0) >= WORKS_SHARE for name in shares]
     return any(moved) and (any(busy) or not shares)

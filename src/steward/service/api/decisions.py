@@ -21,7 +21,7 @@ from steward.service.api.replies import (
     failures,
 )
 from steward.service.board import Board, Say
-from steward.store.explain import Explanation
+from steward.store.explain import DecisionExplanation
 
 __all__ = ["decision_routes"]
 
@@ -139,7 +139,7 @@ def _page(
     return StoryPage(items=items, next_cursor=cursor_at(before or 0))
 
 
-def _explained(found: Explanation) -> ExplanationReply:
+def _explained(found: DecisionExplanation) -> ExplanationReply:
     return ExplanationReply(
         story=StoryReply.model_validate(found.story),
         findings=[FindingReply.model_validate(finding) for finding in found.findings],

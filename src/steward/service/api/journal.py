@@ -14,7 +14,7 @@ from steward.service.api.paging import MOST_DIGITS, Cursor, Limit, cursor_at, pl
 from steward.service.api.replies import RecordReply, Reply, failures
 from steward.service.board import Board
 from steward.service.failures import RefusedError
-from steward.store.journal import Entry
+from steward.store.journal import JournalEntry
 
 __all__ = ["journal_routes"]
 
@@ -158,5 +158,5 @@ async def _follow(board: Board, after: int | None) -> AsyncIterator[ServerSentEv
             await asyncio.sleep(LOOK_EVERY_S)
 
 
-def _reply(entry: Entry) -> EntryReply:
+def _reply(entry: JournalEntry) -> EntryReply:
     return EntryReply.model_validate(entry)

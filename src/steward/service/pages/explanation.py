@@ -24,7 +24,7 @@ from steward.service.pages.wording import (
     gpus_text,
     quantity_text,
 )
-from steward.store.explain import Explanation
+from steward.store.explain import DecisionExplanation
 
 __all__ = ["draw_explanation", "promised_and_measured", "timeline"]
 
@@ -39,7 +39,9 @@ SAID = {"approve": "approved", "reject": "rejected", "undo": "undid"}
 MEANINGS = {metric.name: metric.meaning for metric in METRICS}
 
 
-def draw_explanation(found: Explanation, samples: Mapping[str, Mapping[str, Frame]]) -> None:
+def draw_explanation(
+    found: DecisionExplanation, samples: Mapping[str, Mapping[str, Frame]]
+) -> None:
     """Draw the whole explanation into the present element."""
     story = found.story
     decision = story.decision
@@ -114,7 +116,7 @@ def _bar(name: str, mid: float, low: float, high: float, *, most: float) -> Mark
     )
 
 
-def _basis(found: Explanation) -> Markup:
+def _basis(found: DecisionExplanation) -> Markup:
     decision = found.story.decision
     findings = (
         tag("li", tag("b", each.title), f": {evidence_text(each)}") for each in found.findings

@@ -9,12 +9,12 @@ import polars as pl
 
 from steward.model.event import LogLine
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.store.files.parquet import Shape
-from steward.store.files.table import Table
+from steward.store.files.parquet import TableSchema
+from steward.store.files.table import ParquetTable
 
 __all__ = ["LOGS", "Logs"]
 
-LOGS = Shape(
+LOGS = TableSchema(
     fixed=(
         (T_S, pl.Float64()),
         (ENTITY, pl.String()),
@@ -35,7 +35,7 @@ class Logs:
     def __init__(
         self, folder: Path, *, flush_every_s: float = 30.0, keep_days: float = 30.0
     ) -> None:
-        self.table = Table(
+        self.table = ParquetTable(
             folder,
             LOGS,
             flush_every_s=flush_every_s,

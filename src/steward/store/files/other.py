@@ -8,21 +8,21 @@ import polars as pl
 
 from steward.errors import StewardError
 from steward.model.frame import ENTITY, OTHER_SCHEMA, T_S, Frame
-from steward.store.files.parquet import Shape
-from steward.store.files.table import Table
+from steward.store.files.parquet import TableSchema
+from steward.store.files.table import ParquetTable
 
-__all__ = ["OTHER", "Other"]
+__all__ = ["OTHER", "OtherMetrics"]
 
-OTHER = Shape(fixed=tuple(OTHER_SCHEMA.items()), order=(ENTITY, "metric", T_S), metrics=False)
+OTHER = TableSchema(fixed=tuple(OTHER_SCHEMA.items()), order=(ENTITY, "metric", T_S), metrics=False)
 
 
-class Other:
+class OtherMetrics:
     """Values by name, whatever the name is."""
 
     def __init__(
         self, folder: Path, *, flush_every_s: float = 30.0, keep_days: float | None = 30.0
     ) -> None:
-        self.table = Table(folder, OTHER, flush_every_s=flush_every_s, keep_days=keep_days)
+        self.table = ParquetTable(folder, OTHER, flush_every_s=flush_every_s, keep_days=keep_days)
 
     def keep(self, rows: Frame) -> None:
         """Take new values; the next flush makes them durable."""

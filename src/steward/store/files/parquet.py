@@ -33,14 +33,14 @@ __all__ = [
     "DAY_S",
     "HOUR_S",
     "Note",
-    "Parts",
-    "Shape",
+    "Partitions",
+    "TableSchema",
     "cannot_write",
     "columns_of",
-    "lazily",
+    "deduplicated",
+    "lazy_scan",
     "live_files",
     "made_from",
-    "once_each",
     "replaced_by",
     "replaced_files",
     "rows_of",
@@ -65,7 +65,7 @@ Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableSchema:
     """What a table's files look like: columns that all have, and how rows lie in a file.
 
     `metrics` says whether columns of Float64, called anything, may stand beside them.
@@ -86,7 +86,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Partitions:
     """The partitions of a table: one folder per hour, or per day, counted since 1970."""
 
     root: Path
@@ -123,7 +123,7 @@ def _numbers(folder: Path, pattern: re.Pattern[str]) -> Iterator[int]:
                 yield int(match[1])
 
 
-def once_each(frame: Frame, order: Sequence[str]) -> Frame:
+def deduplicated(frame: Frame, order: Sequence[str]) -> Frame:
     """Return rows sorted, each exact duplicate once; the result depends on nothing but the rows."""
     keys = frame.select(order)
     at = keys.select(pl.arg_sort_by(order)).to_series()
@@ -138,7 +138,7 @@ def write_frame(
     folder: Path,
     frame: Frame,
     *,
-    shape: Shape = Shape(),  # noqa: B008 - a frozen value
+    schema: TableSchema = TableSchema(),  # noqa: B008 - a frozen value
     replaces: Sequence[str] = (),
     made_from: Sequence[str] = (),
     level: int = 1,
@@ -148,7 +148,7 @@ def write_frame(
     `replaces` names files of the same folder whose rows these are, `made_from` files elsewhere.
     """
     packed = io.BytesIO()
-    once_each(frame, shape.order).write_parquet(
+    deduplicated(frame, schema.order).write_parquet(
         packed,
         compression="zstd",
         compression_level=level,
@@ -193,19 +193,19 @@ class _Footer:
 
 
 @lru_cache(maxsize=16_384)
-def _footer(file: Path, shape: Shape) -> _Footer:
+def _footer(file: Path, schema: TableSchema) -> _Footer:
     """Read what a file says about itself. Names are never used twice, so it may be remembered."""
     with file.open("rb") as stream:  # by name, polars would take [ and * for a pattern
-        schema = pl.read_parquet_schema(stream)
+        types = pl.read_parquet_schema(stream)
         stream.seek(0)
         said = pl.read_parquet_metadata(stream)
-    wrong = [name for name, kind in schema.items() if kind != shape.kind(name)]
-    wrong += [name for name in schema if not shape.metrics and name not in shape.names]
-    missing = [name for name in shape.names if name not in schema]
+    wrong = [name for name, kind in types.items() if kind != schema.kind(name)]
+    wrong += [name for name in types if not schema.metrics and name not in schema.names]
+    missing = [name for name in schema.names if name not in types]
     if wrong or missing:
         raise PolarsError(f"columns of a wrong type: {wrong}; missing: {missing}")
     names = (tuple(json.loads(said.get(key, "[]"))) for key in (_REPLACES, _MADE_FROM))
-    return _Footer(_one_of_alike(tuple(schema)), *names)
+    return _Footer(_one_of_alike(tuple(types)), *names)
 
 
 @lru_cache(maxsize=1_024)
@@ -214,16 +214,16 @@ def _one_of_alike(columns: tuple[str, ...]) -> tuple[str, ...]:
     return columns
 
 
-def live_files(folder: Path, shape: Shape, note: Note) -> list[Path]:
+def live_files(folder: Path, schema: TableSchema, note: Note) -> list[Path]:
     """Return the readable files of a partition, without those that compaction has replaced."""
-    good = {file: footer for file in _names(folder) if (footer := _checked(file, shape, note))}
+    good = {file: footer for file in _names(folder) if (footer := _checked(file, schema, note))}
     replaced = {name for footer in good.values() for name in footer.replaces}
     return [file for file in good if file.name not in replaced]
 
 
-def replaced_files(folder: Path, shape: Shape, note: Note) -> list[Path]:
+def replaced_files(folder: Path, schema: TableSchema, note: Note) -> list[Path]:
     """Return files that are still there although another one holds their rows."""
-    live = {*live_files(folder, shape, note)}
+    live = {*live_files(folder, schema, note)}
     return [file for file in _names(folder) if file not in live]
 
 
@@ -241,9 +241,9 @@ def _names(folder: Path) -> list[Path]:
         before = now
 
 
-def _checked(file: Path, shape: Shape, note: Note) -> _Footer | None:
+def _checked(file: Path, schema: TableSchema, note: Note) -> _Footer | None:
     try:
-        return _footer(file, shape)
+        return _footer(file, schema)
     except FileNotFoundError:
         return None  # compaction was faster; its new file is listed too
     except BROKEN as fault:
@@ -261,9 +261,9 @@ def _set_aside(file: Path, fault: BaseException, note: Note) -> None:
         note(f"{file} is unreadable ({why}); it was renamed to {file.name}.unreadable")
 
 
-def columns_of(file: Path, shape: Shape) -> tuple[str, ...]:
+def columns_of(file: Path, schema: TableSchema) -> tuple[str, ...]:
     """Return the columns of a file beside those that all have, by name."""
-    return tuple(sorted({*_footer(file, shape).columns} - {*shape.names}))
+    return tuple(sorted({*_footer(file, schema).columns} - {*schema.names}))
 
 
 @lru_cache(maxsize=4_096)
@@ -272,30 +272,35 @@ def rows_of(file: Path) -> int:
     return int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
 
 
-def replaced_by(file: Path, shape: Shape) -> tuple[str, ...]:
+def replaced_by(file: Path, schema: TableSchema) -> tuple[str, ...]:
     """Return the names of the files that this one replaces."""
-    return _footer(file, shape).replaces
+    return _footer(file, schema).replaces
 
 
-def made_from(file: Path, shape: Shape) -> tuple[str, ...]:
+def made_from(file: Path, schema: TableSchema) -> tuple[str, ...]:
     """Return the names of the files elsewhere that this one was worked out from."""
-    return _footer(file, shape).made_from
+    return _footer(file, schema).made_from
 
 
 def scan(
-    files: Sequence[Path], *, metrics: Sequence[str], where: pl.Expr, shape: Shape, note: Note
+    files: Sequence[Path],
+    *,
+    metrics: Sequence[str],
+    where: pl.Expr,
+    schema: TableSchema,
+    note: Note,
 ) -> Frame:
     """Read the rows that fulfil `where`, with these metrics; those that a file lacks are null.
 
     Files that turn out to be broken are set aside and the rest is read. `FileNotFoundError` means
     that compaction or retention was faster: list the files again.
     """
-    schema = {name: shape.kind(name) for name in (*shape.names, *metrics)}
+    types = {name: schema.kind(name) for name in (*schema.names, *metrics)}
     while files:
         try:
-            return lazily(files, schema).filter(where).collect()
+            return lazy_scan(files, types).filter(where).collect()
         except BROKEN as fault:
-            broken = dict(_broken(files, schema, where))
+            broken = dict(_broken(files, types, where))
             if not broken:
                 raise StewardError(
                     f"telemetry cannot be read: {fault}",
@@ -305,14 +310,14 @@ def scan(
             for file, why in broken.items():
                 _set_aside(file, why, note)
             files = [file for file in files if file not in broken]
-    return pl.DataFrame(schema=schema)
+    return pl.DataFrame(schema=types)
 
 
-def lazily(files: Sequence[Path], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def lazy_scan(files: Sequence[Path], types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     """Return what these files hold, to be read when it is asked for."""
     return pl.scan_parquet(
         list(files),
-        schema=dict(schema),
+        schema=dict(types),
         missing_columns="insert",
         extra_columns="ignore",
         hive_partitioning=False,
@@ -321,11 +326,11 @@ def lazily(files: Sequence[Path], schema: Mapping[str, pl.DataType]) -> pl.LazyF
 
 
 def _broken(
-    files: Sequence[Path], schema: Mapping[str, pl.DataType], where: pl.Expr
+    files: Sequence[Path], types: Mapping[str, pl.DataType], where: pl.Expr
 ) -> Iterator[tuple[Path, BaseException]]:
     """Try each file alone, in the same way: some faults show only where a filter looks."""
     for file in files:
         try:
-            lazily([file], schema).filter(where).collect()
+            lazy_scan([file], types).filter(where).collect()
         except BROKEN as fault:
             yield file, fault

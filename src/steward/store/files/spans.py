@@ -1,4 +1,4 @@
-"""Spans that last: one JSON line each, the last one of an id counts."""
+"""SpanStore that last: one JSON line each, the last one of an id counts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from steward.model.span import Span
 from steward.store.files.json_lines import JsonLines, read_json_lines
 from steward.store.files.parquet import Note
 
-__all__ = ["Segment", "Spans", "labelled", "read_spans", "segments"]
+__all__ = ["LabelInterval", "SpanStore", "labelled", "read_spans", "segments"]
 
 _REWRITE_ABOVE = 1000  # lines that later ones have replaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class LabelInterval:
     """A stretch of time in which one set of spans held: `a+b` where two overlapped."""
 
     entity: str
@@ -32,7 +32,7 @@ class Segment:
     name: str
 
 
-class Spans:
+class SpanStore:
     """All spans of a store folder, by id."""
 
     def __init__(self, file: Path) -> None:
@@ -81,23 +81,23 @@ def read_spans(file: Path, note: Note) -> tuple[Span, ...]:
     return tuple(_by_id(read_json_lines(file, note)).values())
 
 
-def segments(spans: Sequence[Span], kind: str) -> list[Segment]:
+def segments(spans: Sequence[Span], kind: str) -> list[LabelInterval]:
     """Cut overlapping spans of one kind into stretches that do not overlap, per entity."""
     wanted = sorted((s for s in spans if s.kind == kind), key=lambda s: (s.entity, s.from_s, s.id))
-    found: list[Segment] = []
+    found: list[LabelInterval] = []
     for entity, group in groupby(wanted, key=lambda span: span.entity):
         found += _stretches(entity, list(group))
     return found
 
 
-def _stretches(entity: str, spans: list[Span]) -> list[Segment]:
+def _stretches(entity: str, spans: list[Span]) -> list[LabelInterval]:
     edges: list[tuple[float, int, Span]] = []
     for span in spans:
         to_s = float("inf") if span.to_s is None else span.to_s
         if to_s > span.from_s:
             edges += [(span.from_s, 1, span), (to_s, 0, span)]
     edges.sort(key=lambda edge: (edge[0], edge[1]))
-    found: list[Segment] = []
+    found: list[LabelInterval] = []
     now: dict[str, str] = {}
     for (at_s, begins, span), (next_s, _, _) in pairwise(edges):
         if begins:
@@ -106,7 +106,7 @@ def _stretches(entity: str, spans: list[Span]) -> list[Segment]:
             now.pop(span.id, None)
         if now and next_s > at_s:
             name = "+".join(sorted({*now.values()}))
-            found.append(Segment(entity=entity, from_s=at_s, to_s=next_s, name=name))
+            found.append(LabelInterval(entity=entity, from_s=at_s, to_s=next_s, name=name))
     return found
 
 
@@ -118,7 +118,7 @@ def labelled(frame: Frame, spans: Sequence[Span], kind: str) -> Frame:
     return _joined(_joined(frame, cut, key=exact, into=kind), cut, key=whole_node, into=kind)
 
 
-def _joined(frame: Frame, cut: list[Segment], *, key: pl.Expr, into: str) -> Frame:
+def _joined(frame: Frame, cut: list[LabelInterval], *, key: pl.Expr, into: str) -> Frame:
     table = pl.DataFrame(
         [(each.entity, each.from_s, each.to_s, each.name) for each in cut],
         schema={"\0key": pl.String, "\0from": pl.Float64, "\0to": pl.Float64, "\0name": pl.String},

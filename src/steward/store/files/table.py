@@ -15,21 +15,21 @@ import polars as pl
 
 from steward.errors import StewardError
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.store.files.keeper import Keeper
+from steward.store.files.compactor import Compactor
 from steward.store.files.parquet import (
     BROKEN,
-    Parts,
-    Shape,
+    Partitions,
+    TableSchema,
     cannot_write,
     columns_of,
+    deduplicated,
     live_files,
-    once_each,
     scan,
     write_frame,
 )
-from steward.store.files.waiting import Waiting
+from steward.store.files.write_buffer import WriteBuffer
 
-__all__ = ["MAX_WAITING_ROWS", "Table"]
+__all__ = ["MAX_WAITING_ROWS", "ParquetTable"]
 
 MAX_WAITING_ROWS = 500_000
 _FLUSH_ROWS = 100_000
@@ -38,24 +38,24 @@ _LAST_S = 253_402_300_800.0  # the year 10000: no calendar goes further
 _TRIES = 5
 
 
-class Table:
+class ParquetTable:
     """Rows by time and entity. One process appends; any thread or process may read."""
 
     def __init__(
         self,
         folder: Path,
-        shape: Shape,
+        schema: TableSchema,
         *,
         flush_every_s: float = 30.0,
         keep_days: float | None = 30.0,  # None: it is only read
         max_waiting_rows: int = MAX_WAITING_ROWS,
         after: Callable[[int], None] = lambda _part: None,
     ) -> None:
-        self.shape = shape
-        self.parts = Parts(folder)
+        self.schema = schema
+        self.partitions = Partitions(folder)
         self.notes: deque[str] = deque(maxlen=_MAX_NOTES)
         self.lock = threading.RLock()  # of what waits in memory, and of its way to the disk
-        self.waiting = Waiting(shape)
+        self.waiting = WriteBuffer(schema)
         self._max_waiting_rows = max_waiting_rows
         self._flush_every_s = flush_every_s
         self._flushed_s: float | None = None
@@ -65,14 +65,18 @@ class Table:
         try:
             if keep_days is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-            self.keeper = Keeper(
-                self.parts, shape=shape, keep_days=keep_days, note=self.notes.append, after=after
+            self.compactor = Compactor(
+                self.partitions,
+                schema=schema,
+                keep_days=keep_days,
+                note=self.notes.append,
+                after=after,
             )
         except OSError as fault:
             raise cannot_write(folder, fault) from fault
 
     def append(self, frame: Frame) -> None:
-        """Take new rows of the table's shape; the next flush makes them durable."""
+        """Take new rows of the table's schema; the next flush makes them durable."""
         good = self._with_time_and_place(frame)
         if good.is_empty():
             return
@@ -86,14 +90,14 @@ class Table:
         with self.lock:
             if not self.waiting.rows:
                 return
-            left = self.waiting.by_part(self.parts)
+            left = self.waiting.by_partition(self.partitions)
             self._refused = True
             try:
                 while left:
                     part, table = left[0]
-                    folder = self.parts.folder(part)
-                    write_frame(folder, table, shape=self.shape)
-                    self.keeper.touched(part)
+                    folder = self.partitions.folder(part)
+                    write_frame(folder, table, schema=self.schema)
+                    self.compactor.touched(part)
                     del left[0]
                 self._refused = False
             finally:
@@ -111,7 +115,7 @@ class Table:
                 self.flush()
         except StewardError as refused:
             fault = refused
-        self.keeper.keep(now_s)
+        self.compactor.keep(now_s)
         if fault is not None:
             raise fault
 
@@ -141,18 +145,18 @@ class Table:
             except OSError as fault:
                 raise StewardError(
                     f"telemetry cannot be read: {fault.strerror or fault}",
-                    where=str(self.parts.root),
+                    where=str(self.partitions.root),
                     hint="the user that runs steward needs access to all files there",
                 ) from fault
             except BROKEN as fault:
                 raise StewardError(
                     f"a file is broken: {' '.join(str(fault).split())[:300]}",
-                    where=str(self.parts.root),
+                    where=str(self.partitions.root),
                     hint="read it without steps, which sets broken files aside, or remove the file",
                 ) from fault
         raise StewardError(
             "telemetry files vanish faster than they can be read",
-            where=str(self.parts.root),
+            where=str(self.partitions.root),
             hint="does another program delete files there? ask for less time at once",
         )
 
@@ -169,7 +173,7 @@ class Table:
         try:
             self.flush()
         finally:
-            self.keeper.close()
+            self.compactor.close()
 
     def _with_time_and_place(self, frame: Frame) -> Frame:
         usable = pl.col(T_S).is_between(0.0, _LAST_S, closed="left") & pl.col(ENTITY).is_not_null()
@@ -186,7 +190,7 @@ class Table:
                 self.notes.append(str(fault))
         too_many = self.waiting.rows - self._max_waiting_rows
         if too_many > 0:
-            self.waiting.give_up_oldest(too_many)
+            self.waiting.drop_oldest(too_many)
             self._given_up_rows += too_many
 
     def _flush_is_due(self, now_s: float) -> bool:
@@ -200,11 +204,11 @@ class Table:
     def _read_once(
         self, where: pl.Expr, metrics: Sequence[str] | None, *, from_s: float, to_s: float
     ) -> Frame:
-        fixed = self.shape.names
+        fixed = self.schema.names
         with self.lock:  # a flush between the two would show its rows twice, or not at all
             files = self.files(from_s=from_s, to_s=to_s)
             waiting = self.waiting.tables()
-        has = {file: {*columns_of(file, self.shape)} for file in files}
+        has = {file: {*columns_of(file, self.schema)} for file in files}
         if metrics is None:
             there = {name for table in waiting for name in table.columns}.union(*has.values())
             asked = sorted(there - {*fixed})
@@ -213,12 +217,12 @@ class Table:
         if metrics:
             files = [file for file in files if not has[file].isdisjoint(asked)]
             waiting = [table for table in waiting if not {*asked}.isdisjoint(table.columns)]
-        stored = scan(files, metrics=asked, where=where, shape=self.shape, note=self.notes.append)
+        stored = scan(files, metrics=asked, where=where, schema=self.schema, note=self.notes.append)
         rows = pl.concat([stored, *(each.filter(where) for each in waiting)], how="diagonal")
-        return once_each(rows.select(*fixed, *asked), self.shape.order)
+        return deduplicated(rows.select(*fixed, *asked), self.schema.order)
 
     def files(self, *, from_s: float, to_s: float) -> list[Path]:
         """Return the files with rows between two moments."""
-        folders = [self.parts.folder(part) for part in self.parts.between(from_s, to_s)]
+        folders = [self.partitions.folder(part) for part in self.partitions.between(from_s, to_s)]
         note = self.notes.append
-        return [file for each in folders for file in live_files(each, self.shape, note)]
+        return [file for each in folders for file in live_files(each, self.schema, note)]

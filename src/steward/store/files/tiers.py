@@ -14,16 +14,16 @@ from pathlib import Path
 import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.store.files.keeper import remove_old
-from steward.store.files.merging import LEVEL, alike, few_at_once
+from steward.store.files.compaction import LEVEL, by_columns, column_batches
+from steward.store.files.compactor import remove_old
 from steward.store.files.parquet import (
     DAY_S,
     HOUR_S,
     Note,
-    Parts,
-    Shape,
+    Partitions,
+    TableSchema,
     columns_of,
-    lazily,
+    lazy_scan,
     live_files,
     made_from,
     replaced_by,
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 STATISTICS = ("min", "max", "mean", "count")
-_SHAPE = Shape()
+_SCHEMA = TableSchema()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +55,9 @@ class Tier:
     step_s: int
     period_s: int
 
-    def parts(self, raw: Path) -> Parts:
+    def partitions(self, raw: Path) -> Partitions:
         """Return where this tier of the telemetry in `raw` lies: beside it."""
-        return Parts(raw.with_name(f"{raw.name}_{self.name}"), self.period_s)
+        return Partitions(raw.with_name(f"{raw.name}_{self.name}"), self.period_s)
 
 
 TIERS = (
@@ -76,23 +76,23 @@ class Cover:
 
 def cover(raw: Path, tiers: Sequence[Tier], *, from_s: float, to_s: float, note: Note) -> Cover:
     """Choose the coarsest files of these tiers for a time; finer ones where nothing else has it."""
-    levels = [_files(Parts(raw), from_s, to_s, note)]
+    levels = [_files(Partitions(raw), from_s, to_s, note)]
     stale: list[Path] = []
     for tier in tiers:
         below = levels[-1]
-        replaced = {name for file in below for name in replaced_by(file, _SHAPE)}
-        mine = _files(tier.parts(raw), from_s, to_s, note)
-        stale = [file for file in mine if not replaced.isdisjoint(made_from(file, _SHAPE))]
+        replaced = {name for file in below for name in replaced_by(file, _SCHEMA)}
+        mine = _files(tier.partitions(raw), from_s, to_s, note)
+        stale = [file for file in mine if not replaced.isdisjoint(made_from(file, _SCHEMA))]
         good = [file for file in mine if file not in stale]
-        used = {name for file in good for name in made_from(file, _SHAPE)}
+        used = {name for file in good for name in made_from(file, _SCHEMA)}
         levels[-1] = [file for file in below if file.name not in used]
         levels.append(good)
     return Cover(levels=tuple(map(tuple, levels)), stale=tuple(stale))
 
 
-def _files(parts: Parts, from_s: float, to_s: float, note: Note) -> list[Path]:
-    folders = [parts.folder(part) for part in parts.between(from_s, to_s)]
-    return [file for folder in folders for file in live_files(folder, _SHAPE, note)]
+def _files(partitions: Partitions, from_s: float, to_s: float, note: Note) -> list[Path]:
+    folders = [partitions.folder(part) for part in partitions.between(from_s, to_s)]
+    return [file for folder in folders for file in live_files(folder, _SCHEMA, note)]
 
 
 def metrics_of(columns: Sequence[str]) -> list[str]:
@@ -144,25 +144,25 @@ class Tiers:
         """Work out what an hour that is over adds; a day when its last hour is there."""
         self._build(1, from_s=hour * HOUR_S)
         day = hour * HOUR_S // DAY_S
-        of_day = Parts(self._raw).between(day * DAY_S, (day + 1) * DAY_S - 1)
+        of_day = Partitions(self._raw).between(day * DAY_S, (day + 1) * DAY_S - 1)
         if hour == max(of_day, default=hour) and (day + 1) * DAY_S <= self.now_s:
             self._build(2, from_s=day * DAY_S)
 
     def remove_old(self, newest_s: float) -> None:
         """Forget what is older than each tier is kept."""
         for tier, days in zip(TIERS, self._keep_days, strict=True):
-            remove_old(tier.parts(self._raw), newest_s=newest_s, keep_s=days * DAY_S)
+            remove_old(tier.partitions(self._raw), newest_s=newest_s, keep_s=days * DAY_S)
 
     def _build(self, count: int, *, from_s: float) -> None:
         """Make what the last of the first `count` tiers lacks in one partition."""
         tier = TIERS[count - 1]
-        parts = tier.parts(self._raw)
+        partitions = tier.partitions(self._raw)
         to_s = from_s + tier.period_s - 1e-6
         known = cover(self._raw, TIERS[:count], from_s=from_s, to_s=to_s, note=self._note)
-        folder = parts.folder(int(from_s // tier.period_s))
+        folder = partitions.folder(int(from_s // tier.period_s))
         summed = count > 1
-        stale = {file: metrics_of(columns_of(file, _SHAPE)) for file in known.stale}
-        for columns, files in alike(known.levels[count - 1], _SHAPE).items():
+        stale = {file: metrics_of(columns_of(file, _SCHEMA)) for file in known.stale}
+        for columns, files in by_columns(known.levels[count - 1], _SCHEMA).items():
             metrics = metrics_of(columns) if summed else list(columns)
             replaces = [file.name for file, has in stale.items() if sorted(has) == sorted(metrics)]
             names = [file.name for file in files]
@@ -184,7 +184,7 @@ def _by_turns(
     metrics = metrics_of(columns) if summed else list(columns)
     rows = max(map(rows_of, files)) * (len(STATISTICS) if summed else 1)
     done: dict[str, pl.Series] = {}
-    for few in [*few_at_once(metrics, rows)] or [()]:
+    for few in [*column_batches(metrics, rows)] or [()]:
         opened = (_opened([file], columns, summed=summed) for file in files)
         steps = [coarser(each, few, step_s=step_s, summed=summed).collect() for each in opened]
         united = coarser(pl.concat(steps).lazy(), few, step_s=step_s, summed=True).collect()
@@ -201,7 +201,7 @@ def _slim(frame: Frame, metrics: Sequence[str]) -> Frame:
 
 def _opened(files: Sequence[Path], columns: Sequence[str], *, summed: bool) -> pl.LazyFrame:
     """Return the rows of files with these columns; a tier's with the extremes that it left out."""
-    rows = lazily(files, {name: _SHAPE.kind(name) for name in (T_S, ENTITY, *columns)})
+    rows = lazy_scan(files, {name: _SCHEMA.kind(name) for name in (T_S, ENTITY, *columns)})
     if not summed:
         return rows
     missing = {new: old for new, old in extremes(columns).items() if new not in columns}
@@ -231,7 +231,7 @@ def read_steps(
             once = rows.filter(where).select(T_S, ENTITY, *asked).unique()
             steps = coarser(once, asked, step_s=step_s, summed=False)
             pieces.append(steps.collect(engine="streaming"))
-    for columns, same in alike([file for files in tiers for file in files], _SHAPE).items():
+    for columns, same in by_columns([file for files in tiers for file in files], _SCHEMA).items():
         asked = [name for name in metrics_of(columns) if metrics is None or name in metrics]
         if asked:
             rows = _opened(same, columns, summed=True)
@@ -244,15 +244,15 @@ def _raw_rows(
     files: Sequence[Path], waiting: Sequence[Frame]
 ) -> Iterator[tuple[pl.LazyFrame, list[str]]]:
     """Give samples that no tier has, by their columns: those in files and those that wait."""
-    sets = alike(files, _SHAPE)
-    by_columns = {tuple(sorted({*table.columns} - {T_S, ENTITY})): table for table in waiting}
-    for columns in dict.fromkeys((*sets, *by_columns)):
+    sets = by_columns(files, _SCHEMA)
+    buffered = {tuple(sorted({*table.columns} - {T_S, ENTITY})): table for table in waiting}
+    for columns in dict.fromkeys((*sets, *buffered)):
         names = (T_S, ENTITY, *columns)
         pieces = []
         if columns in sets:
-            pieces.append(lazily(sets[columns], {name: _SHAPE.kind(name) for name in names}))
-        if columns in by_columns:
-            pieces.append(by_columns[columns].lazy().select(names))
+            pieces.append(lazy_scan(sets[columns], {name: _SCHEMA.kind(name) for name in names}))
+        if columns in buffered:
+            pieces.append(buffered[columns].lazy().select(names))
         yield pl.concat(pieces), list(columns)
 
 

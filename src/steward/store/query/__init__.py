@@ -6,7 +6,7 @@ Belongs here: reading what lies there. Does not: writing any of it, or how answe
 from __future__ import annotations
 
 from steward.store.query.expression import Expression, is_sql, parse
-from steward.store.query.session import Answer, Limits, Query
+from steward.store.query.session import Query, QueryLimits, QueryResult
 from steward.store.query.tail import Tail
 
-__all__ = ["Answer", "Expression", "Limits", "Query", "Tail", "is_sql", "parse"]
+__all__ = ["Expression", "Query", "QueryLimits", "QueryResult", "Tail", "is_sql", "parse"]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from steward.errors import StewardError, did_you_mean
-from steward.store.query.pieces import Piece, pieces, steps_sql
+from steward.store.query.tier_choice import Piece, pieces, steps_sql
 from steward.store.query.views import SPAN_KINDS, quoted, text_literal
 
 __all__ = ["Expression", "is_sql", "parse"]
@@ -323,5 +323,5 @@ def _glob(text: str) -> str:
 
 
 def _formed(form: str, name: str) -> str:
-    parts = {each: quoted(f"{name}.{each}") for each in ("min", "max", "mean", "count")}
-    return form.format(quoted(name).replace("{", "{{").replace("}", "}}"), **parts)
+    partitions = {each: quoted(f"{name}.{each}") for each in ("min", "max", "mean", "count")}
+    return form.format(quoted(name).replace("{", "{{").replace("}", "}}"), **partitions)

@@ -19,11 +19,11 @@ import polars as pl
 
 from steward.errors import StewardError, did_you_mean
 from steward.store.atomic import whole_file
-from steward.store.files.parquet import Parts, Shape, lazily, live_files
+from steward.store.files.parquet import Partitions, TableSchema, lazy_scan, live_files
 from steward.store.query.tables import Tables
 from steward.store.query.views import text_literal
 
-__all__ = ["Answer", "Limits", "Query"]
+__all__ = ["Query", "QueryLimits", "QueryResult"]
 
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 _PLACE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^")
@@ -35,7 +35,7 @@ _TRIES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class QueryLimits:
     """How much a question may cost."""
 
     memory_bytes: int = 2 << 30
@@ -44,7 +44,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class QueryResult:
     """Rows with the names of their columns; `more` says that a limit cut them off."""
 
     columns: tuple[str, ...]
@@ -61,7 +61,7 @@ class Query:
         *,
         from_s: float = 0.0,
         to_s: float = float("inf"),
-        limits: Limits = Limits(),  # noqa: B008 - a frozen value
+        limits: QueryLimits = QueryLimits(),  # noqa: B008 - a frozen value
     ) -> None:
         self._folder = folder.absolute()
         if not any((self._folder / name).exists() for name in ("telemetry", "other", "logs")):
@@ -101,11 +101,11 @@ class Query:
         """Let go of everything."""
         self._scratch.cleanup()
 
-    def ask(self, sql: str, *, limit: int | None = None) -> Answer:
-        """Answer one question."""
+    def ask(self, sql: str, *, limit: int | None = None) -> QueryResult:
+        """QueryResult one question."""
         return self._retried(lambda: self._ask_once(sql, limit))
 
-    def _ask_once(self, sql: str, limit: int | None) -> Answer:
+    def _ask_once(self, sql: str, limit: int | None) -> QueryResult:
         with self._connected(sql) as connection:
             return self._answer(connection, sql, limit)
 
@@ -171,21 +171,23 @@ class Query:
         return self._retried(self._newest_once)
 
     def _newest_once(self) -> float:
-        parts = Parts(self._folder / "telemetry")
-        for part in reversed(parts.between(0.0, float("inf"))):
-            files = live_files(parts.folder(part), Shape(), self.notes.append)
+        partitions = Partitions(self._folder / "telemetry")
+        for part in reversed(partitions.between(0.0, float("inf"))):
+            files = live_files(partitions.folder(part), TableSchema(), self.notes.append)
             if files:
-                newest = lazily(files, {"t_s": pl.Float64()})
+                newest = lazy_scan(files, {"t_s": pl.Float64()})
                 return float(newest.select(pl.col("t_s").max()).collect().item())
         return 0.0
 
-    def _answer(self, connection: duckdb.DuckDBPyConnection, sql: str, limit: int | None) -> Answer:
+    def _answer(
+        self, connection: duckdb.DuckDBPyConnection, sql: str, limit: int | None
+    ) -> QueryResult:
         with self._limited(connection, sql):
             result = connection.execute(sql)
             columns = tuple(str(each[0]) for each in result.description or ())
             rows = result.fetchall() if limit is None else result.fetchmany(limit + 1)
         more = limit is not None and len(rows) > limit
-        return Answer(columns=columns, rows=rows[:limit], more=more)
+        return QueryResult(columns=columns, rows=rows[:limit], more=more)
 
     @contextmanager
     def _limited(self, connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[None]:

@@ -18,10 +18,10 @@ from steward.model.span import Span
 from steward.store.files.json_lines import read_json_lines
 from steward.store.files.logs import LOGS
 from steward.store.files.other import OTHER
-from steward.store.files.parquet import Note, Parts, Shape, columns_of, live_files
+from steward.store.files.parquet import Note, Partitions, TableSchema, columns_of, live_files
 from steward.store.files.spans import read_spans, segments
 from steward.store.files.tiers import TIERS, cover, metrics_of
-from steward.store.query.repeats import repeated
+from steward.store.query.duplicates import repeated
 from steward.store.query.views import (
     SPAN_KINDS,
     labels_in,
@@ -34,7 +34,7 @@ from steward.store.query.views import (
 
 __all__ = ["Tables"]
 
-_SHAPE = Shape()
+_SCHEMA = TableSchema()
 _SPANS = {
     "id": pl.String, "entity": pl.String, "kind": pl.String, "name": pl.String,
     "from_s": pl.Float64, "to_s": pl.Float64, "source": pl.String, "about": pl.String,
@@ -74,7 +74,7 @@ class Tables:
     ) -> dict[str, Callable[[], str]]:
         joins = self._make_stretches(connection, labels_in(sql))
         texts: dict[str, Callable[[], str]] = {
-            "telemetry": lambda: with_labels(self._scan(connection, "telemetry", _SHAPE), joins),
+            "telemetry": lambda: with_labels(self._scan(connection, "telemetry", _SCHEMA), joins),
             "other": lambda: self._scan(connection, "other", OTHER),
             "logs": lambda: self._scan(connection, "logs", LOGS),
         }
@@ -83,16 +83,16 @@ class Tables:
             texts[name] = lambda count=count: with_labels(self._tier(connection, count), joins)  # type: ignore[misc]
         return texts
 
-    def _scan(self, connection: duckdb.DuckDBPyConnection, table: str, shape: Shape) -> str:
-        parts = Parts(self.folder / table)
-        folders = [parts.folder(part) for part in parts.between(self.from_s, self.to_s)]
-        files = [file for each in folders for file in live_files(each, shape, self.note)]
-        return self._in_time(scan_sql(files, shape, repeated=repeated(connection, files, shape)))
+    def _scan(self, connection: duckdb.DuckDBPyConnection, table: str, schema: TableSchema) -> str:
+        partitions = Partitions(self.folder / table)
+        folders = [partitions.folder(part) for part in partitions.between(self.from_s, self.to_s)]
+        files = [file for each in folders for file in live_files(each, schema, self.note)]
+        return self._in_time(scan_sql(files, schema, repeated=repeated(connection, files, schema)))
 
     def _tier(self, connection: duckdb.DuckDBPyConnection, count: int) -> str:
         raw = self.folder / "telemetry"
         known = cover(raw, TIERS[:count], from_s=self.from_s, to_s=self.to_s, note=self.note)
-        twice = repeated(connection, known.levels[0], _SHAPE)
+        twice = repeated(connection, known.levels[0], _SCHEMA)
         return self._in_time(tier_sql(known, TIERS[count - 1].step_s, twice))
 
     @property
@@ -120,17 +120,17 @@ class Tables:
     def is_known(self, name: str) -> bool:
         """Say whether a metric was recorded at any time: samples may be gone, steps not."""
         wanted = {name, f"{name}.count", *metrics_of([name])}
-        roots = [Parts(self.folder / "telemetry")]
-        roots += [tier.parts(self.folder / "telemetry") for tier in TIERS]
+        roots = [Partitions(self.folder / "telemetry")]
+        roots += [tier.partitions(self.folder / "telemetry") for tier in TIERS]
         folders = (
-            parts.folder(part)
-            for parts in roots
-            for part in reversed(parts.between(0.0, float("inf")))
+            partitions.folder(part)
+            for partitions in roots
+            for part in reversed(partitions.between(0.0, float("inf")))
         )
         return any(
-            not wanted.isdisjoint(columns_of(file, _SHAPE))
+            not wanted.isdisjoint(columns_of(file, _SCHEMA))
             for folder in folders
-            for file in live_files(folder, _SHAPE, self.note)
+            for file in live_files(folder, _SCHEMA, self.note)
         )
 
     def _make_stretches(

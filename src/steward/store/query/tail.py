@@ -14,8 +14,8 @@ from steward.store.files.logs import LOGS
 from steward.store.files.other import OTHER
 from steward.store.files.parquet import (
     HOUR_S,
-    Parts,
-    Shape,
+    Partitions,
+    TableSchema,
     columns_of,
     live_files,
     replaced_by,
@@ -24,7 +24,7 @@ from steward.store.files.parquet import (
 
 __all__ = ["Tail"]
 
-_TABLES: Mapping[str, Shape] = {"telemetry": Shape(), "other": OTHER, "logs": LOGS}
+_TABLES: Mapping[str, TableSchema] = {"telemetry": TableSchema(), "other": OTHER, "logs": LOGS}
 _LOOK_BACK = 3  # partitions: samples may come late
 
 
@@ -50,30 +50,36 @@ class Tail:
 
     def new(self, *, read: bool = True) -> Iterator[tuple[str, Frame]]:
         """Give new rows, table by table, oldest first."""
-        for name, shape in _TABLES.items():
-            files = self._new_files(name, shape)
+        for name, schema in _TABLES.items():
+            files = self._new_files(name, schema)
             if read and files:
-                rows = self._rows(files, shape)
+                rows = self._rows(files, schema)
                 if rows.height:
                     yield name, rows
 
-    def _new_files(self, name: str, shape: Shape) -> list[Path]:
-        parts = Parts(self._folder / name)
-        numbers = parts.between(0.0, float("inf"))[-_LOOK_BACK * (HOUR_S // parts.period_s) :]
+    def _new_files(self, name: str, schema: TableSchema) -> list[Path]:
+        partitions = Partitions(self._folder / name)
+        numbers = partitions.between(0.0, float("inf"))[
+            -_LOOK_BACK * (HOUR_S // partitions.period_s) :
+        ]
         seen = self._seen[name]
-        live = [f for n in numbers for f in live_files(parts.folder(n), shape, self.notes.append)]
+        live = [
+            f for n in numbers for f in live_files(partitions.folder(n), schema, self.notes.append)
+        ]
         # What compaction made of files that were seen is nothing new.
-        fresh = [f for f in live if f.name not in seen and seen.isdisjoint(replaced_by(f, shape))]
-        self._seen[name] = {f.name for f in live} | {r for f in live for r in replaced_by(f, shape)}
+        fresh = [f for f in live if f.name not in seen and seen.isdisjoint(replaced_by(f, schema))]
+        self._seen[name] = {f.name for f in live} | {
+            r for f in live for r in replaced_by(f, schema)
+        }
         return fresh
 
-    def _rows(self, files: list[Path], shape: Shape) -> Frame:
-        columns = sorted({each for file in files for each in columns_of(file, shape)})
+    def _rows(self, files: list[Path], schema: TableSchema) -> Frame:
+        columns = sorted({each for file in files for each in columns_of(file, schema)})
         metrics = [each for each in columns if fnmatchcase(each, self._metric)]
-        if shape.metrics and not metrics:
+        if schema.metrics and not metrics:
             return pl.DataFrame()
         everything = pl.lit(value=True)
-        rows = scan(files, metrics=metrics, where=everything, shape=shape, note=self.notes.append)
+        rows = scan(files, metrics=metrics, where=everything, schema=schema, note=self.notes.append)
         if self._entity != "*":
             names = [n for n in rows[ENTITY].unique() if fnmatchcase(n, self._entity)]
             rows = rows.filter(pl.col(ENTITY).is_in(names))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from steward.model.frame import ENTITY, T_S
 from steward.store.files.kinds import KIND_SQL, NODE_SQL
-from steward.store.files.parquet import Shape, columns_of
+from steward.store.files.parquet import TableSchema, columns_of
 from steward.store.files.tiers import STATISTICS, Cover, extremes, metrics_of
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 SPAN_KINDS = ("job", "run", "workload", "phase")
-_SHAPE = Shape()
+_SCHEMA = TableSchema()
 _JOB_IN_NAME = (
     "CASE WHEN starts_with(entity, 'job:') THEN substr(entity, 5) "
     "WHEN contains(entity, '@') THEN split_part(entity, '@', 2) END"
@@ -46,7 +46,7 @@ def text_literal(text: str) -> str:
 
 def scan_sql(
     files: Sequence[Path],
-    shape: Shape,
+    schema: TableSchema,
     *,
     summed: bool = False,
     repeated: Set[Path] = frozenset(),
@@ -56,16 +56,16 @@ def scan_sql(
     Rows that are in several of the `repeated` files count once.
     """
     scans = [
-        _scan(alike, (*shape.names, *columns), summed=summed, repeated=repeated)
-        for columns, alike in _alike(files, shape).items()
+        _scan(alike, (*schema.names, *columns), summed=summed, repeated=repeated)
+        for columns, alike in _alike(files, schema).items()
     ]
-    return " UNION ALL BY NAME ".join(f"({each})" for each in scans) or _nothing(shape)
+    return " UNION ALL BY NAME ".join(f"({each})" for each in scans) or _nothing(schema)
 
 
-def _alike(files: Sequence[Path], shape: Shape) -> dict[tuple[str, ...], list[Path]]:
+def _alike(files: Sequence[Path], schema: TableSchema) -> dict[tuple[str, ...], list[Path]]:
     sets: dict[tuple[str, ...], list[Path]] = {}
     for file in files:
-        sets.setdefault(columns_of(file, shape), []).append(file)
+        sets.setdefault(columns_of(file, schema), []).append(file)
     return sets
 
 
@@ -90,26 +90,26 @@ def _listed(files: Iterable[Path]) -> str:
     return ", ".join(text_literal(str(file)) for file in files)
 
 
-def _nothing(shape: Shape) -> str:
+def _nothing(schema: TableSchema) -> str:
     kinds = {"Float64": "DOUBLE", "String": "VARCHAR", "Int64": "BIGINT"}
-    columns = (f"NULL::{kinds[str(kind)]} AS {quoted(name)}" for name, kind in shape.fixed)
+    columns = (f"NULL::{kinds[str(kind)]} AS {quoted(name)}" for name, kind in schema.fixed)
     return f"SELECT {', '.join(columns)} WHERE false"
 
 
 def tier_sql(known: Cover, step_s: int, repeated: Set[Path] = frozenset()) -> str:
     """Read a tier; what it does not have yet is worked out from what lies below it."""
     *below, mine = known.levels
-    parts = [scan_sql(mine, _SHAPE, summed=True)] if mine else []
+    partitions = [scan_sql(mine, _SCHEMA, summed=True)] if mine else []
     for level, files in enumerate(below):
         summed = level > 0
-        for columns, alike in _alike(files, _SHAPE).items():
+        for columns, alike in _alike(files, _SCHEMA).items():
             metrics = metrics_of(columns) if summed else list(columns)
             values = [each for name in metrics for each in _statistics(name, summed=summed)]
             picked = ", ".join([f"floor({T_S} / {step_s}) * {step_s} AS {T_S}", ENTITY, *values])
             names = (T_S, ENTITY, *columns)
             scanned = _scan(alike, names, summed=summed, repeated=repeated)
-            parts.append(f"SELECT {picked} FROM ({scanned}) GROUP BY 1, 2")
-    return " UNION ALL BY NAME ".join(f"({part})" for part in parts) or _nothing(_SHAPE)
+            partitions.append(f"SELECT {picked} FROM ({scanned}) GROUP BY 1, 2")
+    return " UNION ALL BY NAME ".join(f"({part})" for part in partitions) or _nothing(_SCHEMA)
 
 
 def _statistics(name: str, *, summed: bool) -> list[str]:

@@ -8,7 +8,7 @@ they do when it is full.
 from __future__ import annotations
 
 from steward.store.spool.folder import Spool, SpoolFullError
-from steward.store.spool.segment import Record
-from steward.store.spool.streams import Streams
+from steward.store.spool.segment import SpoolRecord
+from steward.store.spool.streams import StreamPositions
 
-__all__ = ["Record", "Spool", "SpoolFullError", "Streams"]
+__all__ = ["Spool", "SpoolFullError", "SpoolRecord", "StreamPositions"]

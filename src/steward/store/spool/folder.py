@@ -17,8 +17,8 @@ from steward.store.spool.segment import (
     HEAD_BYTES,
     RECORD_BYTES,
     BadHeadError,
-    Record,
     Segment,
+    SpoolRecord,
 )
 
 __all__ = ["SEGMENT_BYTES", "Spool", "SpoolFullError"]
@@ -123,7 +123,7 @@ class Spool:
             raise _refused(self.folder, fault) from fault
         return number
 
-    def read(self, after: int) -> Iterator[Record]:
+    def read(self, after: int) -> Iterator[SpoolRecord]:
         """Give the safe bodies with higher numbers, oldest first."""
         for segment, at, until in self._places(after):
             for found in segment.records(at, until):
@@ -146,7 +146,7 @@ class Spool:
                 number = f"{self._released}\n".encode()
                 write_atomic(self.folder / _RELEASED, number, durable=False)
 
-    def give_up_oldest(self) -> tuple[Record, ...]:
+    def drop_oldest(self) -> tuple[SpoolRecord, ...]:
         """Make room by letting go of a segment that nobody has taken; return what was in it."""
         try:
             with self._changed:

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from steward.store.atomic import sync_folder
 
-__all__ = ["HEAD_BYTES", "RECORD_BYTES", "BadHeadError", "Found", "Record", "Segment"]
+__all__ = ["HEAD_BYTES", "RECORD_BYTES", "BadHeadError", "ScannedRecord", "Segment", "SpoolRecord"]
 
 _HEAD = struct.Struct("<8sII")  # what it is, version, salt
 _RECORD = struct.Struct("<4sIQI")  # mark, length, number, checksum
@@ -32,7 +32,7 @@ class BadHeadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SpoolRecord:
     """A body and its number."""
 
     number: int
@@ -40,10 +40,10 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ScannedRecord:
     """A record and where the next one begins. Without a record: damage up to there."""
 
-    record: Record | None
+    record: SpoolRecord | None
     next_at: int
 
 
@@ -113,13 +113,13 @@ class Segment:
         self.size = size
         self.safe_size = min(self.safe_size, size)
 
-    def records(self, at: int, until: int) -> Iterator[Found]:
+    def records(self, at: int, until: int) -> Iterator[ScannedRecord]:
         """Give the records between two places; damage is stepped over and told."""
         while at < until:
             found = self._record_at(at, until)
             if found is None:
                 next_at = self._next_good(at + 1, until)
-                yield Found(None, next_at)
+                yield ScannedRecord(None, next_at)
                 at = next_at
             else:
                 yield found
@@ -138,7 +138,7 @@ class Segment:
     def __del__(self) -> None:
         self.close()
 
-    def _record_at(self, at: int, until: int) -> Found | None:
+    def _record_at(self, at: int, until: int) -> ScannedRecord | None:
         start = os.pread(self._handle, RECORD_BYTES, at)
         if len(start) < RECORD_BYTES:
             return None
@@ -149,7 +149,7 @@ class Segment:
         body = os.pread(self._handle, length, at + RECORD_BYTES)
         if len(body) < length or self._checksum(number, body) != checksum:
             return None
-        return Found(Record(number, body), next_at)
+        return ScannedRecord(SpoolRecord(number, body), next_at)
 
     def _next_good(self, at: int, until: int) -> int:
         """Return where the next sound record begins, or the end."""

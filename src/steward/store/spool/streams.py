@@ -11,12 +11,12 @@ from pathlib import Path
 from steward.errors import TemporaryError
 from steward.store.atomic import write_atomic
 
-__all__ = ["Streams"]
+__all__ = ["StreamPositions"]
 
 MOST_STREAMS = 50_000
 
 
-class Streams:
+class StreamPositions:
     """The newest number per stream. The streams that were silent for longest are forgotten."""
 
     def __init__(self, file: Path, *, most: int = MOST_STREAMS) -> None:

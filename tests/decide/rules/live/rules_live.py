@@ -1,4 +1,4 @@
-"""Rules and looks for tests of rules in the loop."""
+"""RuleRecogniser and looks for tests of rules in the loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from factories import job, node, samples, view
-from steward.decide.rules.live import Rules
+from steward.decide.rules.live import RuleRecogniser
 from steward.model.event import LogLine, Observation
 from steward.model.finding import Finding
 from steward.model.rules import Clause, MetricTerm, Rule, RuleNode, Term
@@ -46,7 +46,7 @@ class Turns:
     """Goes round with the recogniser, ten seconds at a time."""
 
     def __init__(self, *rules: Rule, **options: Any) -> None:
-        self.rules = Rules(rules, **{"patience_s": 0.0, **options})
+        self.rules = RuleRecogniser(rules, **{"patience_s": 0.0, **options})
 
     def look(self, t_s: float = 0.0, **seen: Any) -> tuple[Finding, ...]:
         return self.rules.recognise(Observation(**seen), moment(t_s))

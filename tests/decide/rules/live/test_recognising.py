@@ -15,10 +15,10 @@ from decide.rules.live.rules_live import (
     moment,
 )
 from factories import job, node, samples, view
-from steward.decide.rules.live import Rules
+from steward.decide.rules.live import RuleRecogniser
 from steward.decide.rules.live.episodes import MOST_OPEN
 from steward.decide.rules.live.findings import MOST_TEXT, thresholds_of
-from steward.decide.rules.live.happenings import Happenings
+from steward.decide.rules.live.new_events import NewEvents
 from steward.model.event import Event, Observation
 from steward.model.finding import Severity
 from steward.model.identity import GpuId
@@ -294,7 +294,7 @@ def test_thresholds_are_known_where_they_are_numbers(
 
 
 def test_it_works_without_rules_and_in_an_empty_look() -> None:
-    assert Rules(()).recognise(Observation(), moment()) == ()
+    assert RuleRecogniser(()).recognise(Observation(), moment()) == ()
     assert Turns(metric_rule()).look() == ()
 
 
@@ -305,8 +305,8 @@ def event_rule(text: str) -> Rule:
 
 
 def test_what_is_remembered_of_jobs_and_spans_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steward.decide.rules.live.happenings._REMEMBERED", 2)
-    heard = Happenings()
+    monkeypatch.setattr("steward.decide.rules.live.new_events._REMEMBERED", 2)
+    heard = NewEvents()
     jobs = tuple(job(f"j{i}") for i in range(3))
     spans = tuple(
         Span(id=f"s{i}", entity="n1", kind="run", name=f"r{i}", from_s=1.0) for i in range(3)

@@ -1,4 +1,4 @@
-"""Samples and expressions on which a real Prometheus was asked.
+"""SeriesSamples and expressions on which a real Prometheus was asked.
 
 `make_recording` is run by the test that asks a real one, with STEWARD_RECORD=1 in the environment.
 """

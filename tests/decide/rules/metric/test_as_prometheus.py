@@ -128,8 +128,8 @@ def test_a_prometheus_that_is_asked_finds_the_same(
     term = MetricTerm(expr=f"min by (node) ({B}) < 0.4", for_s=45, interval_s=15)
     own, theirs = compile_metric(term), asked_metrics(server)(term)
 
-    expected = [*own.take(frame), *own.finish()]
-    found = [*theirs.take(frame), *theirs.finish()]
+    expected = [*own.add(frame), *own.finish()]
+    found = [*theirs.add(frame), *theirs.finish()]
 
     assert [(each.t_ns, each.since_ns, each.entity, each.value) for each in found] == [
         (each.t_ns, each.since_ns, each.entity, each.value) for each in expected
@@ -155,7 +155,7 @@ def test_what_prometheus_finds_ambiguous_is_told_and_not_guessed(
 
     with pytest.raises(StewardError, match="match"):
         server.query(expr, at_s=float(frame["t_s"].max()))  # type: ignore[arg-type]
-    found = watch.take(frame)
+    found = watch.add(frame)
 
     assert found == []
     assert watch.counts.failed == 1

@@ -94,10 +94,10 @@ def test_a_site_that_goes_on_tells_each_moment_which_phases_last() -> None:
     phases = Phases()
     open_, closed = phase("compile", 1000.0, None), phase("compile", 1000.0, 1025.0)
 
-    first = phases.take([open_, phase("eval", 2000.0, None)], 1010.0)
-    second = phases.take([], 1020.0)
-    third = phases.take([closed], 1030.0)
-    last = phases.take([], 1040.0)
+    first = phases.add([open_, phase("eval", 2000.0, None)], 1010.0)
+    second = phases.add([], 1020.0)
+    third = phases.add([closed], 1030.0)
+    last = phases.add([], 1040.0)
 
     assert samples(first, "compile") == [(1010.0, 1.0)]
     assert samples(second, "compile") == [(1020.0, 1.0)]
@@ -111,7 +111,7 @@ def test_idle_is_no_finding_while_it_compiles() -> None:
     spans = [phase("compile", 1005.0, 1055.0), phase("train", 1055.0, None)]
     lasting = phase_frame(spans, from_s=1000.0, to_s=1120.0)
 
-    found = idle.take(pl.concat([frame, lasting], how="diagonal"))
+    found = idle.add(pl.concat([frame, lasting], how="diagonal"))
     found += idle.finish()
 
     assert told(found) == [("n2/gpu0", 1030.0, 1000.0), ("n1/gpu0", 1090.0, 1055.0)]
@@ -121,7 +121,7 @@ def test_a_phase_can_be_asked_for_by_its_name_alone() -> None:
     long = watch('steward_phase{phase="checkpoint", node="n1"} == 1', for_s=100)
     spans = [phase("checkpoint", 1000.0, 1300.0), phase("checkpoint", 1000.0, 1300.0, entity="n2")]
 
-    found = long.take(phase_frame(spans, from_s=0.0, to_s=9000.0))
+    found = long.add(phase_frame(spans, from_s=0.0, to_s=9000.0))
 
     assert told(found) == [("n1", 1120.0, 1000.0)]
     assert found[0].extracted == {"node": "n1", "phase": "checkpoint"}
@@ -131,7 +131,7 @@ def test_a_phase_of_a_job_is_of_its_node() -> None:
     idle = watch(UNLESS)
     lasting = phase_frame([phase("data", 990.0, None, entity="n1@812")], from_s=0.0, to_s=1001.0)
 
-    found = idle.take(pl.concat([busy({"n1/gpu0": [0.1]}), lasting], how="diagonal"))
+    found = idle.add(pl.concat([busy({"n1/gpu0": [0.1]}), lasting], how="diagonal"))
 
     assert found == []
     assert told(idle.finish()) == []

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decide.rules.metric.frames import busy, watch
-from steward.decide.rules.metric.promql.expression import Selector
-from steward.decide.rules.metric.promql.parsing import parse
+from steward.decide.rules.promql.expression import Selector
+from steward.decide.rules.promql.parser import parse
 from steward.errors import StewardError
 
 B = "steward_gpu_busy_share"
@@ -164,7 +164,7 @@ def test_taken_labels_come_from_the_one_side() -> None:
         how="diagonal",
     )
 
-    found = watch(f"{B} * on (node) group_left (job_id) steward_job_cpu_busy_cores").take(frame)
+    found = watch(f"{B} * on (node) group_left (job_id) steward_job_cpu_busy_cores").add(frame)
 
     assert [(item.value, dict(item.extracted)) for item in found] == [
         (2.0, {"node": "n1", "gpu": "0", "job_id": "812"})
@@ -185,7 +185,7 @@ def test_what_is_ambiguous_is_told_and_not_guessed(expr: str) -> None:
     both = watch(expr)
     frame = busy({"n1/gpu0": [0.5], "n1/gpu1": [0.5]})
 
-    assert both.take(frame) == []
+    assert both.add(frame) == []
     assert both.counts.failed == 1
     assert "finds 2 series for" in both.counts.problem
     assert "group_left" in both.counts.problem
@@ -194,8 +194,8 @@ def test_what_is_ambiguous_is_told_and_not_guessed(expr: str) -> None:
 def test_nothing_to_aggregate_is_nothing() -> None:
     frame = busy({"n1/gpu0": [0.5]})
 
-    assert watch(f"sum({B}{{node='n2'}}) > 0").take(frame) == []
-    assert watch(f"topk(1, {B}{{node='n2'}}) > 0").take(frame) == []
+    assert watch(f"sum({B}{{node='n2'}}) > 0").add(frame) == []
+    assert watch(f"topk(1, {B}{{node='n2'}}) > 0").add(frame) == []
 
 
 @settings(max_examples=200, deadline=None)
@@ -222,7 +222,7 @@ def test_a_gpu_that_lags_behind_those_of_its_job_is_a_straggler() -> None:
     frame = busy({f"n{i}/gpu0": [0.9] for i in range(4)} | {"n9/gpu0": [0.3], "n8/gpu0": [0.1]})
     jobs = pl.Series(["812"] * 5 + [None], dtype=pl.String)
 
-    found = watch(expr).take(frame.with_columns(job_id=jobs))
+    found = watch(expr).add(frame.with_columns(job_id=jobs))
 
     assert [(each.entity, each.extracted["job_id"]) for each in found] == [("n9/gpu0", "812")]
 

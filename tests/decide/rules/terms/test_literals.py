@@ -8,10 +8,10 @@ from steward.decide.rules.terms.programs import needed_by_program
 from steward.decide.rules.terms.syntax import needed_by
 
 
-def ways(pattern: str) -> set[frozenset[bytes]]:
+def alternatives(pattern: str) -> set[frozenset[bytes]]:
     need = needed_by(pattern)
     assert need is not None
-    return {frozenset(each.text for each in way) for way in need.ways}
+    return {frozenset(each.text for each in literal_set) for literal_set in need.alternatives}
 
 
 def one(*texts: bytes) -> set[frozenset[bytes]]:
@@ -44,7 +44,7 @@ def one(*texts: bytes) -> set[frozenset[bytes]]:
     ],
 )
 def test_what_every_match_contains(pattern: str, expected: set[frozenset[bytes]]) -> None:
-    assert ways(pattern) == expected
+    assert alternatives(pattern) == expected
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,16 @@ def test_only_plain_strings_are_enough() -> None:
 
 
 def test_without_case_letters_that_fold_to_ascii_are_another_way() -> None:
-    assert ways("(?i)Disk") == one(b"disk") | one("\u212a".encode()) | one("\u017f".encode())
-    assert ways("(?i)Loop 1") == one(b"loop 1")
-    assert ways("(?i:lo)OP(?i)(?-i)N") == one(b"loopn")
+    assert alternatives("(?i)Disk") == one(b"disk") | one("\u212a".encode()) | one(
+        "\u017f".encode()
+    )
+    assert alternatives("(?i)Loop 1") == one(b"loop 1")
+    assert alternatives("(?i:lo)OP(?i)(?-i)N") == one(b"loopn")
 
 
 def test_products_that_grow_too_large_are_cut_at_their_longest_part() -> None:
-    assert ways("[abcdefghijklmnopq]" * 2 + "tail end") == one(b"tail end")
-    assert ways("[abcd][efgh][ijkl]tail") == {
+    assert alternatives("[abcdefghijklmnopq]" * 2 + "tail end") == one(b"tail end")
+    assert alternatives("[abcd][efgh][ijkl]tail") == {
         frozenset({bytes([letter]) + b"tail"}) for letter in b"ijkl"
     }
 
@@ -100,7 +102,10 @@ def test_what_a_program_needs(program: str, expected: bytes) -> None:
     need = needed_by_program(program)
 
     assert need is not None
-    assert {each.text for way in need.ways for each in way} == {expected, b"\\u"}
+    assert {each.text for literal_set in need.alternatives for each in literal_set} == {
+        expected,
+        b"\\u",
+    }
     assert not need.enough
 
 

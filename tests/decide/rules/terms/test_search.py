@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from decide.rules.terms.blocks import block
 from steward.decide.rules.terms.automaton import AutomatonSearch
+from steward.decide.rules.terms.literal_index import LiteralIndex
 from steward.decide.rules.terms.literals import Literal, Need
 from steward.decide.rules.terms.search import HyperscanSearch, Search
-from steward.decide.rules.terms.ways import Ways
 from steward.model.rules import LogBlock
 
 texts = st.text(alphabet="abA\x00é", min_size=1, max_size=5).map(str.encode)
@@ -64,11 +64,11 @@ def test_more_is_found_than_fits_at_once() -> None:
 
 def test_pairs_out_of_order_and_several_times_are_joined_to_each_term_once() -> None:
     ab, cd = Literal(b"ab"), Literal(b"cd")
-    both = Need(ways=frozenset({frozenset({ab, cd})}))
-    either = Need(ways=frozenset({frozenset({ab}), frozenset({cd})}))
-    ways = Ways([both, None, either])
+    both = Need(alternatives=frozenset({frozenset({ab, cd})}))
+    either = Need(alternatives=frozenset({frozenset({ab}), frozenset({cd})}))
+    alternatives = LiteralIndex([both, None, either])
 
     within = block(b"cd", b"ab cd", b"ab")
-    found = ways.terms(within, np.array([1, 0, 1, 1, 2]), np.array([0, 1, 1, 0, 0]))
+    found = alternatives.terms(within, np.array([1, 0, 1, 1, 2]), np.array([0, 1, 1, 0, 0]))
 
     assert sorted(found.tolist()) == [0 * 3 + 2, 1 * 3 + 0, 1 * 3 + 2, 2 * 3 + 2]

@@ -7,19 +7,27 @@ matching itself (`matching`).
 from __future__ import annotations
 
 from steward.decide.rules.joining.attributes import KNOWN_ATTRIBUTES, attributes_of
-from steward.decide.rules.joining.board import Board
-from steward.decide.rules.joining.plan import Join, Leaf, Plans, Up, Watch, plan, slots_of
-from steward.decide.rules.joining.report import Report
+from steward.decide.rules.joining.match_queue import MatchQueue
+from steward.decide.rules.joining.node_match import NodeMatch
+from steward.decide.rules.joining.plan import (
+    Join,
+    LogLeaf,
+    MetricLeaf,
+    ParentLink,
+    Plans,
+    plan,
+    slots_of,
+)
 
 __all__ = [
     "KNOWN_ATTRIBUTES",
-    "Board",
     "Join",
-    "Leaf",
+    "LogLeaf",
+    "MatchQueue",
+    "MetricLeaf",
+    "NodeMatch",
+    "ParentLink",
     "Plans",
-    "Report",
-    "Up",
-    "Watch",
     "attributes_of",
     "plan",
     "slots_of",

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from steward.decide.rules.matching import Guard, Shape
+from steward.decide.rules.matching import MatchPattern, NegationWindow
 from steward.model.rules import Clause, Extract, MetricTerm, Mode, Negation, Rule, RuleNode, Term
 
-__all__ = ["Join", "Leaf", "Plans", "Up", "Watch", "plan", "slots_of"]
+__all__ = ["Join", "LogLeaf", "MetricLeaf", "ParentLink", "Plans", "plan", "slots_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -17,55 +17,55 @@ class Join:
     """A node over other nodes, or whose conditions must share something."""
 
     rule: str
-    shape: Shape
+    pattern: MatchPattern
     correlations: tuple[str, ...]
     per_entity: bool  # nothing but conditions on series: each entity for itself
-    up: Up | None
+    up: ParentLink | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Up:
-    """Where a match is reported to, and which slots and guards it fits there."""
+class ParentLink:
+    """Where a match is reported to, and which slots and negations it fits there."""
 
     join: Join
     mask: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Leaf:
+class LogLeaf:
     """A node that looks at lines itself."""
 
     rule: str
     source: str
-    shape: Shape
+    pattern: MatchPattern
     masks: Mapping[Term, int]
     extracts: Mapping[Term, tuple[Extract, ...]]
     origin: bool
-    up: Up | None
+    up: ParentLink | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Watch:
+class MetricLeaf:
     """A condition on series."""
 
     rule: str
     term: MetricTerm
     origin: bool
-    up: Up
+    up: ParentLink
 
     @property
     def forbids(self) -> bool:
         """Whether it is something that must not happen."""
-        return not self.up.mask & (1 << len(self.up.join.shape.needed)) - 1
+        return not self.up.mask & (1 << len(self.up.join.pattern.needed)) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plans:
     """All parts of all rules."""
 
-    leaves: list[Leaf] = field(default_factory=list)
+    leaves: list[LogLeaf] = field(default_factory=list)
     joins: list[Join] = field(default_factory=list)
-    watches: list[Watch] = field(default_factory=list)
+    watches: list[MetricLeaf] = field(default_factory=list)
 
 
 def plan(rules: Sequence[Rule], *, mode: Mode) -> Plans:
@@ -97,7 +97,7 @@ class _Planner:
     mode: Mode
     plans: Plans
 
-    def add(self, node: RuleNode, up: Up | None) -> None:
+    def add(self, node: RuleNode, up: ParentLink | None) -> None:
         """Add a node and all below it."""
         if self._is_plain(node):
             self.plans.leaves.append(self._leaf(node, up))
@@ -110,30 +110,32 @@ class _Planner:
         joined = bool(node.correlations) and self.mode is Mode.STRICT
         return not joined and all(isinstance(each.what, Term) for each in parts)
 
-    def _leaf(self, node: RuleNode, up: Up | None) -> Leaf:
+    def _leaf(self, node: RuleNode, up: ParentLink | None) -> LogLeaf:
         slots = slots_of(node.kind, node.clauses)
         masks: dict[Term, int] = {}
         whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
         terms = [what for what in whats if isinstance(what, Term)]  # all of them: it is plain
         for bit, term in enumerate(terms):
             masks[term] = masks.get(term, 0) | 1 << bit
-        return Leaf(
+        return LogLeaf(
             rule=self.rule,
             source=node.source,
-            shape=_shape(node, slots, intervals=False),
+            pattern=_pattern(node, slots, intervals=False),
             masks=masks,
             extracts=_extracts(node.clauses),
             origin=node.origin,
             up=up,
         )
 
-    def _add_join(self, node: RuleNode, up: Up | None) -> None:
+    def _add_join(self, node: RuleNode, up: ParentLink | None) -> None:
         slots = slots_of(node.kind, node.clauses)
         whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
         join = Join(
             rule=self.rule,
             # Lines of one node are in order, as without a join.
-            shape=_shape(node, slots, intervals=not all(isinstance(each, Term) for each in whats)),
+            pattern=_pattern(
+                node, slots, intervals=not all(isinstance(each, Term) for each in whats)
+            ),
             correlations=node.correlations,
             per_entity=not node.correlations
             and all(isinstance(each, MetricTerm) for each in whats),
@@ -143,24 +145,24 @@ class _Planner:
         masks: dict[Term | MetricTerm, int] = {}
         for bit, what in enumerate(whats):
             if isinstance(what, RuleNode):
-                self.add(what, Up(join=join, mask=1 << bit))
+                self.add(what, ParentLink(join=join, mask=1 << bit))
             else:
                 masks[what] = masks.get(what, 0) | 1 << bit
         for one, mask in masks.items():
-            self._add_term(node, one, Up(join=join, mask=mask))
+            self._add_term(node, one, ParentLink(join=join, mask=mask))
 
-    def _add_term(self, node: RuleNode, term: Term | MetricTerm, up: Up) -> None:
+    def _add_term(self, node: RuleNode, term: Term | MetricTerm, up: ParentLink) -> None:
         """Add a term among other nodes: a node of its own, of one line or one condition."""
         if isinstance(term, MetricTerm):
             origin = node.origin or term.origin
-            self.plans.watches.append(Watch(rule=self.rule, term=term, origin=origin, up=up))
+            self.plans.watches.append(MetricLeaf(rule=self.rule, term=term, origin=origin, up=up))
             return
         extracts = _extracts(node.clauses)
         self.plans.leaves.append(
-            Leaf(
+            LogLeaf(
                 rule=self.rule,
                 source=node.source,
-                shape=Shape(ordered=False, needed=(1,)),
+                pattern=MatchPattern(ordered=False, needed=(1,)),
                 masks={term: 1},
                 extracts={term: extracts[term]} if term in extracts else {},
                 origin=node.origin,
@@ -177,12 +179,12 @@ def _extracts(clauses: Sequence[Clause]) -> dict[Term, tuple[Extract, ...]]:
     return found
 
 
-def _shape(node: RuleNode, slots: Sequence[Sequence[Clause]], *, intervals: bool) -> Shape:
-    return Shape(
+def _pattern(node: RuleNode, slots: Sequence[Sequence[Clause]], *, intervals: bool) -> MatchPattern:
+    return MatchPattern(
         ordered=node.kind == "sequence",
         needed=tuple(sum(max(each.count, 1) for each in slot) for slot in slots),
         window_ns=_lasts_ns(node),
-        guards=tuple(_guard(each) for each in node.negations),
+        negations=tuple(_negation(each) for each in node.negations),
         intervals=intervals,
         lag_ns=max(_lag_ns(each.what) for each in node.clauses),
     )
@@ -195,11 +197,11 @@ def _lasts_ns(what: Term | MetricTerm | RuleNode) -> int:
     return what.window_ns or max(_lasts_ns(each.what) for each in what.clauses)
 
 
-def _guard(negation: Negation) -> Guard:
+def _negation(negation: Negation) -> NegationWindow:
     what = negation.what
     # A condition on series counts from its beginning, and is heard of when its time is full.
     waits_ns = round(what.for_s * 1e9) if isinstance(what, MetricTerm) else _lasts_ns(what)
-    return Guard(
+    return NegationWindow(
         window_ns=negation.window_ns,
         slide_ns=negation.slide_ns,
         anchor=negation.anchor,
@@ -214,7 +216,7 @@ def _lag_ns(what: Term | MetricTerm | RuleNode) -> int:
         return 0
     waits_ns = [_lag_ns(each.what) for each in what.clauses]
     for each in what.negations:
-        guard = _guard(each)
-        span_ns = 0 if guard.absolute else what.window_ns
-        waits_ns.append(guard.slide_ns + guard.window_ns + span_ns + guard.slack_ns)
+        negation = _negation(each)
+        span_ns = 0 if negation.absolute else what.window_ns
+        waits_ns.append(negation.slide_ns + negation.window_ns + span_ns + negation.slack_ns)
     return max(0, *waits_ns)

@@ -1,4 +1,4 @@
-"""Rules in the loop: what a look brings goes through the engine, and matches become findings.
+"""Rules in the loop: observations go through the engine, and matches become findings.
 
 Belongs here: how observations are given to the engine, and which matches are one finding. Does
 not: matching (`decide.rules.engine`), where rules come from (`store.rules`), what is done about
@@ -7,6 +7,6 @@ findings (`decide.treating`).
 
 from __future__ import annotations
 
-from steward.decide.rules.live.recogniser import Rules
+from steward.decide.rules.live.recogniser import RuleRecogniser
 
-__all__ = ["Rules"]
+__all__ = ["RuleRecogniser"]

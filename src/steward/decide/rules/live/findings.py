@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
-from steward.decide.rules.metric.promql.expression import (
+from steward.decide.rules.promql.expression import (
     Aggregate,
     Binary,
-    Call,
     Expression,
+    FunctionCall,
     Number,
     Selector,
     walk,
 )
-from steward.decide.rules.metric.promql.names import column_of
-from steward.decide.rules.metric.promql.parsing import parse
+from steward.decide.rules.promql.metric_columns import column_of
+from steward.decide.rules.promql.parser import parse
 from steward.model.finding import Evidence, Finding, Quote
 from steward.model.identity import FindingId, GpuId, JobId, TenantId, stable_id
 from steward.model.metrics import METRICS
@@ -137,7 +137,7 @@ def thresholds_of(expr: str) -> Mapping[str, float]:
 
 def _series(side: Expression) -> Selector | None:
     """Return the one series that a side is the value of: itself, or its mean over some time."""
-    if isinstance(side, Call) and side.name in _SAME_UNIT and len(side.args) == 1:
+    if isinstance(side, FunctionCall) and side.name in _SAME_UNIT and len(side.args) == 1:
         side = side.args[0]
     elif isinstance(side, Aggregate) and side.op in _SAME_KIND:
         return _series(side.of)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from steward.decide.rules.engine import Counts, Engine
+from steward.decide.rules.engine import Counts, RuleEngine
 from steward.decide.rules.live.episodes import Episodes, Key
 from steward.decide.rules.live.findings import finding_of
-from steward.decide.rules.live.happenings import Happenings
-from steward.decide.rules.live.samples import Samples
-from steward.decide.rules.live.streams import Sources
+from steward.decide.rules.live.log_blocks import SourceNames
+from steward.decide.rules.live.new_events import NewEvents
+from steward.decide.rules.live.sample_filter import SampleFilter
 from steward.decide.rules.metric import TermWatch, compile_metric
 from steward.model.event import Observation
 from steward.model.finding import Finding, Recurrence
 from steward.model.rules import Hit, MetricTerm, Mode, Rule
 from steward.model.view import ClusterView
 
-__all__ = ["Rules"]
+__all__ = ["RuleRecogniser"]
 
 PATIENCE_S = 15.0  # what comes later than this is late: agents send every ten seconds
 _TOGETHER = "together"  # nothing is joined before all of a look has been read
 _NOT_KNOWN = 0.5  # the weight of a rule that nobody has judged
 
 
-class Rules:
+class RuleRecogniser:
     """Runs all rules of a site over what is seen, in one engine."""
 
     name = "rules"
@@ -38,11 +38,11 @@ class Rules:
         compile_metric: Callable[[MetricTerm], TermWatch] = compile_metric,
     ) -> None:
         self._rules = {rule.id: rule for rule in rules}
-        self._engine = Engine(rules, mode=mode, compile_metric=compile_metric)
+        self._engine = RuleEngine(rules, mode=mode, compile_metric=compile_metric)
         self._engine.expect([_TOGETHER])
-        self._sources = Sources(sources)
-        self._samples = Samples(self._engine.wants_metrics)
-        self._happenings = Happenings()
+        self._sources = SourceNames(sources)
+        self._samples = SampleFilter(self._engine.wants_metrics)
+        self._new_events = NewEvents()
         self._episodes = Episodes()
         self._weights: Mapping[str, float] = {}
         self._patience_ns = round(patience_s * 1e9)
@@ -72,7 +72,7 @@ class Rules:
         engine, hits = self._engine, []
         for block in self._sources.blocks(seen.lines):
             hits += engine.read(block)
-        happened = self._happenings.of(seen, view.t_s)
+        happened = self._new_events.of(seen, view.t_s)
         if happened:
             hits += engine.happen(happened)
         frame = self._samples.of(seen, view)

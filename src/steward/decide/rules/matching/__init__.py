@@ -1,43 +1,54 @@
 """Matchers: what several things that were seen mean together.
 
-Belongs here: sets and sequences with windows and guards, over things whose text nobody looks at
+Belongs here: sets and sequences with windows and negations, over things whose text nobody looks at
 any more. Does not: tests of lines (`terms`), joins over several sources (`joining`).
 """
 
 from __future__ import annotations
 
-from steward.decide.rules.matching.compat.negated_sequence import CompatNegatedSequence
-from steward.decide.rules.matching.compat.negated_set import CompatNegatedSet
-from steward.decide.rules.matching.compat.sequence import CompatSequence
-from steward.decide.rules.matching.sets import AnyOrder
-from steward.decide.rules.matching.shape import (
+from steward.decide.rules.matching.pattern import (
     NEVER,
     Counts,
-    Guard,
-    Limits,
-    Match,
-    Matcher,
-    Seen,
-    Shape,
+    EngineLimits,
+    MatchPattern,
+    NegationWindow,
+    Occurrence,
+    PatternMatch,
+    PatternMatcher,
 )
-from steward.decide.rules.matching.single import One
-from steward.decide.rules.matching.strict.matcher import StrictMatcher
+from steward.decide.rules.matching.preq_negated_sequence import PreqNegatedSequence
+from steward.decide.rules.matching.preq_negated_set import PreqNegatedSet
+from steward.decide.rules.matching.preq_sequence import PreqSequence
+from steward.decide.rules.matching.strict_matcher import StrictMatcher
+from steward.decide.rules.matching.unordered import SingleMatcher, UnorderedMatcher
 from steward.model.rules import Mode
 
-__all__ = ["NEVER", "Counts", "Guard", "Limits", "Match", "Matcher", "Seen", "Shape", "matcher_for"]
+__all__ = [
+    "NEVER",
+    "Counts",
+    "EngineLimits",
+    "MatchPattern",
+    "NegationWindow",
+    "Occurrence",
+    "PatternMatch",
+    "PatternMatcher",
+    "matcher_for",
+]
 
 
-def matcher_for(shape: Shape, *, mode: Mode, limits: Limits, counts: Counts) -> Matcher:
+def matcher_for(
+    pattern: MatchPattern, *, mode: Mode, limits: EngineLimits, counts: Counts
+) -> PatternMatcher:
     """Return a matcher that has seen nothing yet."""
-    if shape.is_single:
-        return One()
-    most = max(limits.events_per_state, 2 * max(shape.needed))
-    plain_set = not shape.guards and not shape.ordered and not shape.intervals
+    if pattern.is_single:
+        return SingleMatcher()
+    most = max(limits.events_per_state, 2 * max(pattern.needed))
+    plain_set = not pattern.negations and not pattern.ordered and not pattern.intervals
     if plain_set:
-        return AnyOrder(shape, most=most, counts=counts)
+        return UnorderedMatcher(pattern, most=most, counts=counts)
     if mode is Mode.STRICT:
-        return StrictMatcher(shape, most=most, counts=counts)
-    if not shape.guards:
-        return CompatSequence(shape, most=most, counts=counts)
-    kind = CompatNegatedSequence if shape.ordered else CompatNegatedSet
-    return kind(shape, most=most, counts=counts)
+        return StrictMatcher(pattern, most=most, counts=counts)
+    if not pattern.negations:
+        return PreqSequence(pattern, most=most, counts=counts)
+    kind = PreqNegatedSequence if pattern.ordered else PreqNegatedSet
+    return kind(pattern, most=most, counts=counts)

@@ -6,23 +6,27 @@ come from, asking a Prometheus (`inspection`), or what a rule makes of it (`deci
 
 from __future__ import annotations
 
-from steward.decide.rules.metric.arranging import Arranged, Numbering, arrange
-from steward.decide.rules.metric.beside import Beside
-from steward.decide.rules.metric.intake import WatchCounts
+from steward.decide.rules.metric.combined_watch import CombinedWatch
+from steward.decide.rules.metric.evaluation import EvaluatedPoints
 from steward.decide.rules.metric.phases import Phases, phase_frame, span_events
+from steward.decide.rules.metric.results import Results
+from steward.decide.rules.metric.sample_buffer import WatchCounts
+from steward.decide.rules.metric.sorted_frame import KeyIndex, SortedFrame, sort_frame
 from steward.decide.rules.metric.watch import Ended, MetricWatch, TermWatch, compile_metric
 
 __all__ = [
-    "Arranged",
-    "Beside",
+    "CombinedWatch",
     "Ended",
+    "EvaluatedPoints",
+    "KeyIndex",
     "MetricWatch",
-    "Numbering",
     "Phases",
+    "Results",
+    "SortedFrame",
     "TermWatch",
     "WatchCounts",
-    "arrange",
     "compile_metric",
     "phase_frame",
+    "sort_frame",
     "span_events",
 ]

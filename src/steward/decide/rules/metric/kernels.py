@@ -10,20 +10,29 @@ from numpy.typing import NDArray
 from steward.compiled import njit
 
 __all__ = [
-    "LASTS", "NEVER_NS", "Floats", "Longs", "Points", "Samples", "Stretches", "expire", "held",
-    "latest", "over_range",
+    "NEVER_NS",
+    "ONGOING",
+    "Floats",
+    "HoldState",
+    "Longs",
+    "Points",
+    "SeriesSamples",
+    "expire",
+    "held",
+    "latest",
+    "over_range",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 ABSENT = 19  # numbers of functions are those of `promql/functions.py`
 NEVER_NS = 2**62
-LASTS = 2**62  # the end of what has none yet
+ONGOING = 2**62  # the end of what has none yet
 SHORT_NS = 10 * 10**9  # a gap that is shorter than this is none
 _NEVER = np.iinfo(np.int64).min
 
 
-class Samples(NamedTuple):
+class SeriesSamples(NamedTuple):
     """Samples of many series, one series after the other, oldest first.
 
     Those of series `i` are `[off[i]:off[i + 1]]` of `t` (ns) and `v`. A value that is no number
@@ -42,7 +51,7 @@ class Points(NamedTuple):
     t: Longs
 
 
-class Stretches(NamedTuple):
+class HoldState(NamedTuple):
     """For each series: since when something holds, whether that was told, when it was looked at.
 
     -1 where it does not hold.
@@ -55,7 +64,7 @@ class Stretches(NamedTuple):
 
 
 @njit
-def latest(samples: Samples, points: Points, back_ns: int) -> Floats:
+def latest(samples: SeriesSamples, points: Points, back_ns: int) -> Floats:
     """Return the newest value at each time, not older than `back_ns`; NaN where there is none."""
     out = np.full(len(points.t), np.nan)
     for i in range(len(points.off) - 1):
@@ -72,7 +81,7 @@ def latest(samples: Samples, points: Points, back_ns: int) -> Floats:
 
 @njit
 def over_range(  # noqa: C901 - compiled
-    samples: Samples, points: Points, range_ns: int, op: int, parameter: float
+    samples: SeriesSamples, points: Points, range_ns: int, op: int, parameter: float
 ) -> Floats:
     """Apply a function to the samples of `[t - range, t]`, for each point."""
     out = np.full(len(points.t), np.nan)
@@ -221,7 +230,7 @@ def _trend(x: Longs, y: Floats, at: int, op: int, ahead_s: float) -> float:
 
 @njit
 def _sorted(y: Floats) -> Floats:
-    """Sort few numbers (Shell): numpy's way would take seconds to compile."""
+    """Sort few numbers (Shell): numpy's sort would take seconds to compile."""
     out = y.copy()
     gap = len(out) // 2
     while gap > 0:
@@ -252,7 +261,7 @@ def _quantile(ordered: Floats, q: float) -> float:
 
 @njit
 def expire(
-    samples: Samples, after_ns: int, for_ns: int, begin: Longs, end: int
+    samples: SeriesSamples, after_ns: int, for_ns: int, begin: Longs, end: int
 ) -> tuple[Longs, Longs]:
     """Return when each series had been silent for `after_ns`, and for `for_ns` more.
 
@@ -290,11 +299,11 @@ def _too_long(step_ns: int, gap_ns: int) -> int:
 
 @njit
 def held(
-    values: Floats, points: Points, state: Stretches, for_ns: int, gap_ns: int
+    values: Floats, points: Points, state: HoldState, for_ns: int, gap_ns: int
 ) -> tuple[Longs, Longs, Longs]:
     """Return at which points something had held for long enough, since when, and until when.
 
-    That it holds is said once a stretch, with LASTS as its end, and once more when it is over.
+    That it holds is said once a stretch, with ONGOING as its end, and once more when it is over.
     Something begins anew that was not looked at for more than `gap_ns`, or for ten times as long
     as before: what happened in such a gap nobody knows. Changes `state`.
     """
@@ -323,7 +332,7 @@ def held(
                     state.told[i] = True
                     out[count] = k
                     since[count] = state.since[i]
-                    until[count] = LASTS
+                    until[count] = ONGOING
                     count += 1
             state.step[i] = at - state.last[i] if state.last[i] > -NEVER_NS else 0
             state.last[i] = at

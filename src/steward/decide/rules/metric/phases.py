@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import polars as pl
 
-from steward.decide.rules.metric.looking import PHASE_COLUMN
+from steward.decide.rules.metric.lookups import PHASE_COLUMN
 from steward.model.event import Event
 from steward.model.frame import ENTITY, T_S, Frame, empty_frame
 from steward.model.span import Span
@@ -21,7 +21,7 @@ EVERY_S = 60.0  # well below the time for which a value is believed
 _MOST_NAMES = 200  # each is a column; those that are more are one phase, `other`
 _NONE = float("nan")
 
-Samples = dict[tuple[float, str], dict[str, float]]  # time and entity: phase: value
+PhaseRows = dict[tuple[float, str], dict[str, float]]  # time and entity: phase: value
 
 
 class Phases:
@@ -31,7 +31,7 @@ class Phases:
         self._open: dict[str, Span] = {}
         self._told: set[tuple[str, str]] = set()
 
-    def take(self, spans: Iterable[Span], now_s: float) -> Frame:
+    def add(self, spans: Iterable[Span], now_s: float) -> Frame:
         """Take spans that are new or different; returns the samples of this moment."""
         for span in _of_phases(spans):
             self._open[span.id] = span
@@ -41,7 +41,7 @@ class Phases:
         now = {
             (span.entity, name) for span, name in _named(lasting.values()) if span.from_s <= now_s
         }
-        rows: Samples = {}
+        rows: PhaseRows = {}
         for entity, name in now | self._told:
             rows.setdefault((now_s, entity), {})[name] = 1.0 if (entity, name) in now else _NONE
         self._open, self._told = lasting, now
@@ -54,7 +54,7 @@ def phase_frame(spans: Iterable[Span], *, from_s: float, to_s: float) -> Frame:
     for span, name in _named(_of_phases(spans)):
         end_s = float("inf") if span.to_s is None else span.to_s
         by_entity.setdefault((span.entity, name), []).append((span.from_s, end_s))
-    rows: Samples = {}
+    rows: PhaseRows = {}
     for (entity, name), stretches in by_entity.items():
         for began_s, end_s in _united(stretches):
             for t_s, value in _samples(began_s, end_s, from_s, to_s):

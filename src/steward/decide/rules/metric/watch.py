@@ -10,19 +10,22 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import polars as pl
 
-from steward.decide.rules.metric.arranging import Arranged, arrange
-from steward.decide.rules.metric.intake import Intake, WatchCounts
-from steward.decide.rules.metric.kernels import LASTS, NEVER_NS, held
-from steward.decide.rules.metric.looking import Wanted
-from steward.decide.rules.metric.promql.checking import across, check
-from steward.decide.rules.metric.promql.evaluating import LOOKBACK_NS
-from steward.decide.rules.metric.promql.expression import Call, Expression, Selector, walk
-from steward.decide.rules.metric.promql.functions import ABSENCE
-from steward.decide.rules.metric.promql.names import PHASE, Column
-from steward.decide.rules.metric.promql.parsing import parse
-from steward.decide.rules.metric.promql.vectors import Labels
-from steward.decide.rules.metric.series import Chosen
-from steward.decide.rules.metric.ways import ApartWay, Seen, Silence, TogetherWay, Way
+from steward.decide.rules.metric.across_entities import AcrossEntities
+from steward.decide.rules.metric.evaluation import EvaluatedPoints, TermEvaluation
+from steward.decide.rules.metric.kernels import NEVER_NS, ONGOING, held
+from steward.decide.rules.metric.lookups import SelectorColumn
+from steward.decide.rules.metric.per_entity import PerEntity
+from steward.decide.rules.metric.sample_buffer import SampleBuffer, WatchCounts
+from steward.decide.rules.metric.series_index import SelectedSeries
+from steward.decide.rules.metric.silences import Silence
+from steward.decide.rules.metric.sorted_frame import SortedFrame, sort_frame
+from steward.decide.rules.promql.evaluator import LOOKBACK_NS
+from steward.decide.rules.promql.expression import Expression, FunctionCall, Selector, walk
+from steward.decide.rules.promql.functions import ABSENCE
+from steward.decide.rules.promql.metric_columns import PHASE, MetricColumn
+from steward.decide.rules.promql.parser import parse
+from steward.decide.rules.promql.type_check import across, check
+from steward.decide.rules.promql.vectors import Labels
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.rules import Item, MetricTerm
 
@@ -57,7 +60,7 @@ class TermWatch(Protocol):
         """What was told before, or just now, and is over as of the last look."""
         ...
 
-    def take(self, frame: Arranged) -> list[Item]:
+    def add(self, frame: SortedFrame) -> list[Item]:
         """Read new samples; returns what has held for long enough by now."""
         ...
 
@@ -90,7 +93,7 @@ class MetricWatch:
     def __init__(  # noqa: PLR0913 - what a term is made of
         self,
         term: MetricTerm,
-        way: Way,
+        evaluation: TermEvaluation,
         *,
         metrics: Sequence[str],
         counts: WatchCounts,
@@ -103,7 +106,7 @@ class MetricWatch:
         self.term = term
         self.metrics = frozenset(metrics)
         self.counts = counts
-        self._way = way
+        self._evaluation = evaluation
         self._names = ", ".join(dict.fromkeys(metrics))
         self._again = again
         self._for_ns = round(term.for_s * _NS)
@@ -115,13 +118,13 @@ class MetricWatch:
     @property
     def due_ns(self) -> int:
         """The earliest time at which a tick can change something."""
-        return self._way.due_ns
+        return self._evaluation.due_ns
 
-    def take(self, frame: Frame | Arranged) -> list[Item]:
+    def add(self, frame: Frame | SortedFrame) -> list[Item]:
         """Read new samples, in any order; returns what has held for long enough by now."""
-        rows = frame if isinstance(frame, Arranged) else arrange(frame)
+        rows = frame if isinstance(frame, SortedFrame) else sort_frame(frame)
         self._clock_ns = max(self._clock_ns, rows.clock_ns)
-        return self._told(self._way.take(rows, self._clock_ns))
+        return self._told(self._evaluation.add(rows, self._clock_ns))
 
     def tick(self, t_ns: int) -> list[Item]:
         """Let time pass without samples: what is silent may be missed now."""
@@ -130,20 +133,20 @@ class MetricWatch:
             self._end_silent(t_ns)
             return []
         self._clock_ns = max(self._clock_ns, t_ns)
-        return self._told(self._way.take(None, self._clock_ns))
+        return self._told(self._evaluation.add(None, self._clock_ns))
 
     def finish(self) -> list[Item]:
         """Look at what still waits. That the telemetry ends is nobody's silence."""
-        return self._told(self._way.take(None, self._clock_ns, last=True))
+        return self._told(self._evaluation.add(None, self._clock_ns, last=True))
 
     def values(self, frame: Frame) -> Frame:
         """Return what the expression is worth at all its times: `t_s`, `entity`, `value`."""
-        rows = arrange(frame)
+        rows = sort_frame(frame)
         parts = [pl.DataFrame(schema={T_S: pl.Float64, ENTITY: pl.String, "value": pl.Float64})]
         with np.errstate(all="ignore"):
-            for seen in self._way.take(rows, rows.clock_ns, last=True):
+            for seen in self._evaluation.add(rows, rows.clock_ns, last=True):
                 counts = np.diff(seen.points.off)
-                whose = [self._way.whose(series)[0] for series in range(len(counts))]
+                whose = [self._evaluation.whose(series)[0] for series in range(len(counts))]
                 columns = {
                     T_S: seen.points.t / _NS,
                     ENTITY: np.repeat(np.array(whose, object), counts),
@@ -160,21 +163,23 @@ class MetricWatch:
         """Return the same term with nothing read yet."""
         return self._again()
 
-    def _told(self, looks: Iterator[Seen]) -> list[Item]:
+    def _told(self, looks: Iterator[EvaluatedPoints]) -> list[Item]:
         found: list[Item] = []
         self.ended = []
         with np.errstate(all="ignore"):
             for seen in looks:
-                state = self._way.state
+                state = self._evaluation.state
                 points = seen.points
-                at, since, until = held(seen.values, points, state, self._for_ns, self._way.gap_ns)
+                at, since, until = held(
+                    seen.values, points, state, self._for_ns, self._evaluation.gap_ns
+                )
                 series = np.searchsorted(points.off, at, side="right") - 1
                 columns = (series, points.t[at], since, until, seen.values[at])
                 for number, t_ns, since_ns, until_ns, value in zip(
                     *(each.tolist() for each in columns), strict=True
                 ):
-                    whose = self._way.whose(number)
-                    if until_ns != LASTS:
+                    whose = self._evaluation.whose(number)
+                    if until_ns != ONGOING:
                         self._end(whose, until_ns)
                         continue
                     self._lasting[whose] = item = self._item(whose, t_ns, since_ns, value)
@@ -191,13 +196,15 @@ class MetricWatch:
         """End what nobody has spoken of for too long, and what had to be forgotten."""
         if not self._lasting:
             return
-        state, gap_ns = self._way.state, self._way.gap_ns
+        state, gap_ns = self._evaluation.state, self._evaluation.gap_ns
         silent = np.flatnonzero(state.told & (clock_ns - state.last > gap_ns)).tolist()
         for series in silent:
-            self._end(self._way.whose(series), int(state.last[series]) + gap_ns)
+            self._end(self._evaluation.whose(series), int(state.last[series]) + gap_ns)
         if self.counts.evicted != self._evicted:
             self._evicted = self.counts.evicted
-            known = {self._way.whose(series) for series in np.flatnonzero(state.told).tolist()}
+            known = {
+                self._evaluation.whose(series) for series in np.flatnonzero(state.told).tolist()
+            }
             for whose in [each for each in self._lasting if each not in known]:
                 self._end(whose, clock_ns)
 
@@ -217,15 +224,21 @@ class MetricWatch:
 
 
 @lru_cache(maxsize=1024)  # the same rules are made ready for every example they are tested on
-def _read(expr: str) -> tuple[Expression, Mapping[Selector, Column]]:
+def _read(expr: str) -> tuple[Expression, Mapping[Selector, MetricColumn]]:
     expression = parse(expr)
     return expression, MappingProxyType(check(expression, expr))
 
 
-def _silences(expression: Expression, columns: Mapping[Selector, Column]) -> tuple[Silence, ...]:
+def _silences(
+    expression: Expression, columns: Mapping[Selector, MetricColumn]
+) -> tuple[Silence, ...]:
     found = []
     for each in walk(expression):
-        if isinstance(each, Call) and each.name in ABSENCE and isinstance(each.args[0], Selector):
+        if (
+            isinstance(each, FunctionCall)
+            and each.name in ABSENCE
+            and isinstance(each.args[0], Selector)
+        ):
             of = each.args[0]
             after_ns = (of.range_ns or LOOKBACK_NS) + of.offset_ns
             found.append(Silence(column=columns[of].name, after_ns=after_ns))
@@ -238,23 +251,25 @@ def compile_metric(term: MetricTerm, *, most_series: int = MOST_SERIES) -> Metri
     metrics = [column.name for column in columns.values()]
     silences = _silences(expression, columns)
     wanted = {
-        selector: Wanted(column=column, chosen=Chosen(selector, column, term.expr))
+        selector: SelectorColumn(
+            column=column, selected=SelectedSeries(selector, column, term.expr)
+        )
         for selector, column in columns.items()
     }
-    intake = Intake(wanted=wanted, most_series=most_series, by_job=not silences)
+    buffer = SampleBuffer(wanted=wanted, most_series=most_series, by_job=not silences)
     together = across(expression) or PHASE in metrics
-    way: Way = (TogetherWay if together else ApartWay)(
+    evaluation: TermEvaluation = (AcrossEntities if together else PerEntity)(
         expression,
-        intake,
+        buffer,
         silences=silences,
         interval_ns=round(term.interval_s * _NS),
         for_ns=round(term.for_s * _NS),
     )
     return MetricWatch(
         term,
-        way,
+        evaluation,
         metrics=metrics,
-        counts=intake.counts,
+        counts=buffer.counts,
         again=lambda: compile_metric(term, most_series=most_series),
-        speaking=intake.nodes,
+        speaking=buffer.nodes,
     )

@@ -7,7 +7,7 @@ that. Does not: what several matching entries mean together (`matching`), or con
 
 from __future__ import annotations
 
-from steward.decide.rules.terms.prefilter import Found, Prefilter
+from steward.decide.rules.terms.prefilter import Prefilter, TermHits
 from steward.decide.rules.terms.term import Test, compile_extract, compile_term
 
-__all__ = ["Found", "Prefilter", "Test", "compile_extract", "compile_term"]
+__all__ = ["Prefilter", "TermHits", "Test", "compile_extract", "compile_term"]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.compiled import njit
+from steward.decide.rules.terms.literal_index import FOLD
 from steward.decide.rules.terms.literals import Literal
-from steward.decide.rules.terms.ways import FOLD
 from steward.model.rules import LogBlock
 
 __all__ = ["AutomatonSearch"]

@@ -1,7 +1,7 @@
 """What a text must contain so that a part of a regular expression can match in it at all.
 
 Sets of strings are worked out bottom up: `exact` is everything that a part can match where that is
-a short list; `need` is a list of ways: every match has all strings of at least one of them in it.
+a short list; `need` lists alternatives: every match contains all strings of at least one of them.
 Whatever is not understood counts as anything, so that a gap here costs time and never a match.
 """
 
@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 _MOST_EXACT = 16  # strings in a product: more of them say little more
-_MOST_WAYS = 200
-_MOST_TOGETHER = 3  # strings of one way
+_MOST_ALTERNATIVES = 200
+_MOST_TOGETHER = 3  # strings of one alternative
 _SHORTEST = 2  # one letter is in nearly every line
 _WORTH_ADDING = 3  # letters of a string that is looked for besides a better one
 _LONG_ENOUGH = 8  # from here on fewer strings are better than rarer ones
@@ -57,14 +57,14 @@ class Literal(NamedTuple):
     caseless: bool = False
 
 
-Way = frozenset[Literal]
+LiteralSet = frozenset[Literal]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Every matching text has all of one of `ways` in it; `enough` where all these match."""
+    """Every matching text contains all of one of `alternatives`; `enough`: these match."""
 
-    ways: frozenset[Way]
+    alternatives: frozenset[LiteralSet]
     enough: bool = False
 
 
@@ -74,7 +74,7 @@ class _Text(NamedTuple):
 
 
 _Texts = frozenset[_Text]
-_Ways = frozenset[_Texts]
+_LiteralSets = frozenset[_Texts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +82,12 @@ class Facts:
     """What is known about the matches of a part of an expression."""
 
     exact: _Texts | None = None
-    need: _Ways | None = None
+    need: _LiteralSets | None = None
 
     @property
-    def ways(self) -> _Ways | None:
+    def alternatives(self) -> _LiteralSets | None:
         """What every match needs; None where that would be in nearly every line."""
-        return self.need if self.exact is None else _ways(self.exact)
+        return self.need if self.exact is None else _literal_sets(self.exact)
 
     def times(self, least: int, most: int | None) -> Facts:
         """Return what is known when the part comes so often; None is without end."""
@@ -95,21 +95,23 @@ class Facts:
             return self
         if self.exact is not None and most is not None and most * len(self.exact) <= _LONG_ENOUGH:
             return either([sequence([self] * often) for often in range(least, most + 1)])
-        return Facts(need=self.ways) if least else ANYTHING
+        return Facts(need=self.alternatives) if least else ANYTHING
 
     def needed(self, *, plain: bool) -> Need | None:
         """Return what to look for, or None where nothing is certain.
 
         `plain`: nothing but these strings decides, no anchors.
         """
-        if self.ways is None:
+        if self.alternatives is None:
             return None
-        ways = {frozenset(map(_as_literal, way)) for way in self.ways}
-        texts = [each for way in self.ways for each in way]
+        alternatives = {
+            frozenset(map(_as_literal, literal_set)) for literal_set in self.alternatives
+        }
+        texts = [each for literal_set in self.alternatives for each in literal_set]
         odd = {frozenset({Literal(fold.encode())}) for each in texts for fold in _odd_folds(each)}
         # A part in one case and a part in any case are looked for in any case together.
         sharp = plain and self.exact is not None and not any(each.caseless for each in texts)
-        return Need(ways=frozenset(ways | odd), enough=sharp)
+        return Need(alternatives=frozenset(alternatives | odd), enough=sharp)
 
 
 NOTHING = Facts(exact=frozenset({_Text("", caseless=False)}))  # matches, and takes no text
@@ -137,14 +139,14 @@ def _is_vague(character: str, *, caseless: bool) -> bool:
 
 def sequence(parts: Sequence[Facts]) -> Facts:
     """Return the facts of parts that follow one another."""
-    run, needs = NOTHING, list[_Ways | None]()
+    run, needs = NOTHING, list[_LiteralSets | None]()
     for part in parts:
         longer = _one_after_the_other(run, part)
         if longer is None:
-            needs += [run.ways, part.need]
+            needs += [run.alternatives, part.need]
             longer = NOTHING if part.exact is None else part
         run = longer
-    return Facts(need=_all_of([*needs, run.ways])) if needs else run
+    return Facts(need=_all_of([*needs, run.alternatives])) if needs else run
 
 
 def either(branches: Sequence[Facts]) -> Facts:
@@ -152,11 +154,15 @@ def either(branches: Sequence[Facts]) -> Facts:
     exacts = [each.exact for each in branches if each.exact is not None]
     if len(exacts) == len(branches):
         exact = frozenset[_Text]().union(*exacts)
-        if len(exact) <= _MOST_WAYS:
+        if len(exact) <= _MOST_ALTERNATIVES:
             return Facts(exact=exact)
-    known = [each.ways for each in branches if each.ways is not None]
-    ways = frozenset[_Texts]().union(*known)
-    return Facts(need=ways) if len(known) == len(branches) and len(ways) <= _MOST_WAYS else ANYTHING
+    known = [each.alternatives for each in branches if each.alternatives is not None]
+    alternatives = frozenset[_Texts]().union(*known)
+    return (
+        Facts(need=alternatives)
+        if len(known) == len(branches) and len(alternatives) <= _MOST_ALTERNATIVES
+        else ANYTHING
+    )
 
 
 def _one_after_the_other(first: Facts, second: Facts) -> Facts | None:
@@ -170,36 +176,36 @@ def _one_after_the_other(first: Facts, second: Facts) -> Facts | None:
     )
 
 
-def _all_of(needs: Sequence[_Ways | None]) -> _Ways | None:
-    """Return ways that have a part of each need, the best ones first."""
+def _all_of(needs: Sequence[_LiteralSets | None]) -> _LiteralSets | None:
+    """Return alternatives that have a part of each need, the best ones first."""
     known = sorted((each for each in needs if each is not None), key=_worth, reverse=True)
     if not known:
         return None
-    ways = known[0]
+    alternatives = known[0]
     for more in known[1:]:
-        if _shortest(more) >= _WORTH_ADDING and len(ways) * len(more) <= _MOST_WAYS:
-            ways = frozenset(_rarest_of(a | b) for a, b in product(ways, more))
-    return ways
+        if _shortest(more) >= _WORTH_ADDING and len(alternatives) * len(more) <= _MOST_ALTERNATIVES:
+            alternatives = frozenset(_rarest_of(a | b) for a, b in product(alternatives, more))
+    return alternatives
 
 
-def _rarest_of(way: _Texts) -> _Texts:
-    return frozenset(sorted(way, key=lambda each: (-_rarity(each), each))[:_MOST_TOGETHER])
+def _rarest_of(literal_set: _Texts) -> _Texts:
+    return frozenset(sorted(literal_set, key=lambda each: (-_rarity(each), each))[:_MOST_TOGETHER])
 
 
-def _worth(ways: _Ways) -> tuple[float, int, float]:
-    commonest = min(max(_rarity(each) for each in way) for way in ways)
-    return min(commonest, _LONG_ENOUGH), -len(ways), commonest
+def _worth(alternatives: _LiteralSets) -> tuple[float, int, float]:
+    commonest = min(max(_rarity(each) for each in literal_set) for literal_set in alternatives)
+    return min(commonest, _LONG_ENOUGH), -len(alternatives), commonest
 
 
-def _shortest(ways: _Ways) -> int:
-    return min(len(each.text) for way in ways for each in way)
+def _shortest(alternatives: _LiteralSets) -> int:
+    return min(len(each.text) for literal_set in alternatives for each in literal_set)
 
 
 def _rarity(each: _Text) -> float:
     return rarity(each.text.encode())
 
 
-def _ways(texts: _Texts) -> _Ways | None:
+def _literal_sets(texts: _Texts) -> _LiteralSets | None:
     if min(len(each.text) for each in texts) < _SHORTEST:
         return None
     return frozenset(frozenset({each}) for each in texts)

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.decide.rules.terms.automaton import AutomatonSearch
+from steward.decide.rules.terms.literal_index import LiteralIndex
 from steward.decide.rules.terms.literals import Literal, Need
 from steward.decide.rules.terms.programs import needed_by_program
 from steward.decide.rules.terms.search import HyperscanSearch, Search, has_hyperscan
 from steward.decide.rules.terms.syntax import needed_by
 from steward.decide.rules.terms.term import Test, compile_term, longest_bytes
-from steward.decide.rules.terms.ways import Ways
 from steward.model.rules import LogBlock, Term
 
-__all__ = ["Found", "Prefilter"]
+__all__ = ["Prefilter", "TermHits"]
 
 Longs = NDArray[np.int64]
 _SPACES = b" \t\n\r"
@@ -26,7 +26,7 @@ _DIGITS = b"0123456789"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class TermHits:
     """Pairs of an entry and a term that holds for it, in the order of entries, then of terms."""
 
     entry: Longs
@@ -52,8 +52,8 @@ class Prefilter:
         self._json = np.array([each.kind == "jq" for each in self.terms], dtype=bool)
         self._longest = _longs([longest_bytes(each) for each in self.terms])
         self._everywhere = _longs([n for n, need in enumerate(needs) if need is None])
-        self._ways = Ways(needs)
-        literals = self._ways.literals
+        self._literal_index = LiteralIndex(needs)
+        literals = self._literal_index.literals
         self._search: Search = (
             HyperscanSearch(literals) if accelerate else AutomatonSearch(literals)
         )
@@ -63,12 +63,12 @@ class Prefilter:
         """The terms that nothing is known about: each entry is tested for them (jq: each JSON)."""
         return tuple(self.terms[number] for number in self._everywhere.tolist())
 
-    def find(self, block: LogBlock, *, shared: bool = False) -> Found:
+    def find(self, block: LogBlock, *, shared: bool = False) -> TermHits:
         """Return which terms hold for which entries: all of them, and no others.
 
-        `shared`: other threads search at the same time, for which another way may be faster.
+        `shared`: other threads search at the same time, for which another search may be faster.
         """
-        suspected = self._ways.terms(block, *self._search.find(block, shared=shared))
+        suspected = self._literal_index.terms(block, *self._search.find(block, shared=shared))
         pairs = np.sort(np.concatenate([suspected, self._untold(block)]))
         entry, term = np.divmod(pairs, max(len(self.terms), 1))
         entry, term, too_long = self._leave_out_no_json(block, entry, term)
@@ -82,7 +82,7 @@ class Prefilter:
             if one != last:
                 last, text = one, texts(one)
             holds[at] = tests[which](text)
-        return Found(entry=entry[holds], term=term[holds], too_long=too_long)
+        return TermHits(entry=entry[holds], term=term[holds], too_long=too_long)
 
     def _untold(self, block: LogBlock) -> Longs:
         """Return each entry with each term that nothing is known about."""
@@ -106,7 +106,7 @@ class Prefilter:
 
 def _need(term: Term) -> Need | None:
     if term.kind == "value":
-        return Need(ways=frozenset({frozenset({Literal(term.text.encode())})}), enough=True)
+        return Need(alternatives=frozenset({frozenset({Literal(term.text.encode())})}), enough=True)
     return needed_by(term.text) if term.kind == "regex" else needed_by_program(term.text)
 
 

@@ -56,7 +56,7 @@ class HyperscanSearch:
         self._scratches: deque[Any] = deque()  # working memory of scans; each is for one at a time
 
     def find(self, block: LogBlock, *, shared: bool = False) -> tuple[Longs, Longs]:
-        """Return what is found in one way or the other, which is the same."""
+        """Return what is found; both searches find the same."""
         if not len(block) or not len(self._lengths):
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         if not self._busy_blocks:

@@ -34,11 +34,11 @@ class _Unbounded(Exception):  # noqa: N818 - whoever asks says it in the words o
 
 @dataclass(slots=True)
 class _Part:
-    """What a piece of a pattern may do: how many runs it has, and in how many ways it can match."""
+    """What a piece of a pattern may do: how many runs it has, and in how many ways it matches."""
 
     runs: int = 0
-    ways: float = 1
-    repeats: bool = False  # whether what is inside could be cut into pieces in several ways
+    alternatives: float = 1
+    repeats: bool = False  # whether what is inside could be cut into pieces in several alternatives
     letters: Counter[str] = field(default_factory=Counter)
 
 
@@ -54,7 +54,7 @@ def searching(pattern: str) -> Powers | None:
         return None
     # At one place of the text no more letters of the pattern fit than it has that are alike.
     alike = whole.letters.pop("", 0) + max(whole.letters.values(), default=0)
-    tries = whole.ways * (_TRY + _LETTER * alike)
+    tries = whole.alternatives * (_TRY + _LETTER * alike)
     begins = max(1, len(_plain_beginning(pattern)))
     found = [10.0 + len(pattern), 1.0 + tries, 0.0, 0.0]
     if whole.runs:
@@ -83,7 +83,7 @@ class _Reader:
             other = self._branch()
             branches += 1
             found.runs = max(found.runs, other.runs)
-            found.ways += other.ways
+            found.alternatives += other.alternatives
             found.letters += other.letters
         found.repeats = found.repeats or branches > 1
         return found
@@ -93,7 +93,7 @@ class _Reader:
         while self.at < len(self.pattern) and self.pattern[self.at] not in "|)":
             part = self._repeated(self._part())
             found.runs += part.runs
-            found.ways *= part.ways
+            found.alternatives *= part.alternatives
             found.repeats = found.repeats or part.repeats
             found.letters += part.letters
         return found
@@ -117,13 +117,13 @@ class _Reader:
         self.at = token.end()
         least, most = _bounds(token["repeat"])
         if most == 1:
-            part.ways += 1
+            part.alternatives += 1
         elif part.repeats or part.runs:
             raise _Unbounded
         elif most is None:
             part.runs = 1
         else:
-            part.ways *= most - least + 1
+            part.alternatives *= most - least + 1
         part.repeats = True
         part.letters = Counter({each: n * max(least, 1) for each, n in part.letters.items()})
         return part

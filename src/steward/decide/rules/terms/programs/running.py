@@ -22,7 +22,7 @@ _MOST_WORK = 500_000  # steps: 50 ms, and 70 MB
 _READING = 3  # steps per byte of an entry
 _HANDING_OVER = 5  # steps per byte of an output
 _EQUALS = re.compile(r'\s*(?:\.\w+)+\s*==\s*"([^"\\]*)"\s*')
-_PLAIN = re.compile(r"[ -!#-.0-\[\]-~]+")  # what JSON writes in one way, or as \u escapes
+_PLAIN = re.compile(r"[ -!#-.0-\[\]-~]+")  # what JSON writes in one literal_set, or as \u escapes
 _SHORTEST = 3
 _ESCAPED = frozenset({Literal(b"\\u")})
 
@@ -79,7 +79,7 @@ def needed_by_program(program: str) -> Need | None:
     longest = max(_PLAIN.findall(found[1]), key=len, default="")
     if len(longest) < _SHORTEST:
         return None
-    return Need(ways=frozenset({frozenset({Literal(longest.encode())}), _ESCAPED}))
+    return Need(alternatives=frozenset({frozenset({Literal(longest.encode())}), _ESCAPED}))
 
 
 def _ends_or_narrows(rest: str) -> bool:

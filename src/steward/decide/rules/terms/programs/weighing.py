@@ -81,7 +81,7 @@ class _Reader:
         found = _TOKEN.match(self.program, self.at)
         return found[0] if found else ""
 
-    def take(self) -> str:
+    def add(self) -> str:
         """Go past the next token and what is empty after it."""
         taken = self.coming
         self.at += len(taken)
@@ -92,7 +92,7 @@ class _Reader:
         """Go past a token if it is one of these."""
         found = self.coming in wanted
         if found:
-            self.take()
+            self.add()
         return found
 
     def expect(self, wanted: str) -> None:
@@ -117,7 +117,7 @@ class _Reader:
             return self._term()
         begin, cost = self.at, self.pipe(level + 1)
         while self.coming in LEVELS[level]:
-            before, sign = self.program[begin : self.at].strip(), self.take()
+            before, sign = self.program[begin : self.at].strip(), self.add()
             other = self._written(level + 1)
             if sign == "*":
                 cost = product(cost, other.cost, (before, other.text))
@@ -139,12 +139,12 @@ class _Reader:
         while True:
             sign = self.coming
             if re.fullmatch(rf"\.{_NAME}", sign):
-                self.take()
+                self.add()
                 cost = cost.then(_FIELD)
             elif sign == "[":
                 cost = self._indexed(cost)
             elif sign == ".":
-                self.take()
+                self.add()
                 cost = cost if self.coming == "[" else _picked(cost, self._text())
             elif not self.took("?"):
                 self.depth -= 1
@@ -154,7 +154,7 @@ class _Reader:
         word = self.coming
         if word[:1] == '"':
             return self._text()
-        self.take()
+        self.add()
         if re.fullmatch(_NUMBER, word):
             return literal(NUMBER)
         if word[:1] == ".":
@@ -173,7 +173,7 @@ class _Reader:
 
     def _indexed(self, cost: Cost) -> Cost:
         """Read what stands in square brackets after a value."""
-        self.take()
+        self.add()
         if self.took("]"):
             return cost.then(ELEMENTS)
         begin, index = self.at, literal(1)
@@ -244,7 +244,7 @@ class _Reader:
             return self._beginning()
         if not re.fullmatch(_NAME, self.coming):
             self.give_up()
-        return literal(len(self.take()) + 4)
+        return literal(len(self.add()) + 4)
 
     def _value(self) -> Cost:
         cost = self.pipe(_WITHOUT_COMMA)

@@ -1,0 +1,225 @@
+"""From the entries of a block that some term holds for to matches of leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.decide.rules.joining import LogLeaf, ParentLink
+from steward.decide.rules.matched_line import MatchedLine, hit_of_lines, line_of
+from steward.decide.rules.matching import NEVER, Counts, EngineLimits, Occurrence, PatternMatch
+from steward.decide.rules.prefiltered_block import PrefilteredBlock
+from steward.decide.rules.routes import Route
+from steward.decide.rules.stream_state import StreamState, StreamStates
+from steward.decide.rules.terms import compile_extract
+from steward.model.rules import Hit, Item, Mode
+
+__all__ = ["BlockReader", "Matched"]
+
+Longs = NDArray[np.int64]
+Matched = tuple[
+    list[Hit], list[tuple[ParentLink, LogLeaf, PatternMatch]]
+]  # of whole rules, and of others
+Candidate = tuple[
+    int, int, Occurrence
+]  # an entry, the slots and negations that it fits, what was seen
+Value = tuple[str, Callable[[bytes], str | None]]  # what it is called, and what reads it
+_CUT = " …".encode()  # where a line goes on
+
+
+class BlockReader:
+    """Reads blocks for all leaves of all rules."""
+
+    def __init__(
+        self,
+        leaves: Sequence[LogLeaf],
+        *,
+        mode: Mode,
+        limits: EngineLimits,
+        counts: Counts,
+    ) -> None:
+        self._streams = StreamStates(mode=mode, limits=limits, counts=counts)
+        self._drops_late = mode is Mode.PREQ
+        self._most_bytes = limits.text_bytes
+        self._counts = counts
+        self._values = {
+            leaf: {
+                term: [(each.name, compile_extract(each)) for each in extracts]
+                for term, extracts in leaf.extracts.items()
+            }
+            for leaf in leaves
+            if leaf.extracts
+        }
+        self._lines = 0
+        self._hits: list[Hit] = []
+        self._reports: list[tuple[ParentLink, LogLeaf, PatternMatch]] = []
+
+    def read(self, prefiltered: PrefilteredBlock) -> Matched:
+        """Return what matched by now."""
+        state = self._streams.of(prefiltered.stream)
+        if len(prefiltered):
+            t_ns = prefiltered.t_ns
+            if not self._drops_late and state.is_set_back(int(t_ns.max()), len(prefiltered)):
+                self._begin_again(state)
+            clock_ns = np.maximum(np.maximum.accumulate(t_ns), state.clock_ns)
+            self._counts.late += int(np.count_nonzero(t_ns < clock_ns))
+            self._counts.too_long += prefiltered.found.too_long
+            if prefiltered.route is not None:
+                self._match_alone(prefiltered.route, prefiltered, clock_ns)
+                for leaf, candidates in self._candidates(prefiltered.route, prefiltered).items():
+                    self._feed(state, leaf, candidates, clock_ns)
+            self._pass_time(state, clock_ns)
+            state.clock_ns = int(clock_ns[-1])
+            self._lines += len(prefiltered)
+        return self._matched()
+
+    def tick(self, t_ns: int, behind_ns: Mapping[str, int]) -> Matched:
+        """Let time pass without lines; clocks of some streams are behind."""
+        for state in self._streams.waiting():
+            self._pass_time(state, np.array([t_ns - behind_ns.get(state.stream.name, 0)]))
+        return self._matched()
+
+    def finish(self) -> Matched:
+        """Decide about all that waits, each at the moment from which nothing can deny it."""
+        for state in self._streams.waiting():
+            self._decide(state)
+        return self._matched()
+
+    def _decide(self, state: StreamState) -> None:
+        while (due := state.next_due()) is not None:
+            due_ns, leaf = due
+            self._pass_on(leaf, state.tick(leaf, due_ns))
+
+    def _begin_again(self, state: StreamState) -> None:
+        """Go on from an earlier time: a clock was set back, and will not catch up for long."""
+        self._decide(state)
+        self._counts.set_back += 1
+        state.begin_again()
+
+    def _feed(
+        self, state: StreamState, leaf: LogLeaf, candidates: Sequence[Candidate], clock_ns: Longs
+    ) -> None:
+        """Give a leaf what it wants, and in between the first times past what it waits for."""
+        clocks = clock_ns[[entry for entry, _, _ in candidates]].tolist()
+        pairs = zip(candidates, clocks, strict=True)
+        if leaf.pattern.is_single:
+            self._pass_on(leaf, [PatternMatch(now, (seen,)) for (_, _, seen), now in pairs])
+            return
+        matcher = self._streams.matcher(state, leaf)
+        was_due_ns = matcher.due_ns
+        for (entry, mask, seen), now in pairs:
+            if self._drops_late and seen.last_ns < now:
+                continue
+            while matcher.due_ns <= now:
+                at = int(np.searchsorted(clock_ns, matcher.due_ns))
+                if at >= entry:
+                    break  # taking it in decides about what waits as well
+                self._pass_on(leaf, matcher.tick(int(clock_ns[at])))
+            matches = matcher.add(seen, mask, now)
+            if matches:
+                self._pass_on(leaf, matches)
+        if matcher.due_ns not in (NEVER, was_due_ns):
+            state.wait_for(matcher.due_ns, leaf)
+
+    def _pass_time(self, state: StreamState, clock_ns: Longs) -> None:
+        """Let the time of a block pass for whatever waits in a state, and make room."""
+        while (due := state.next_due()) is not None and due[0] <= clock_ns[-1]:
+            due_ns, leaf = due
+            now = int(clock_ns[np.searchsorted(clock_ns, due_ns)])
+            self._pass_on(leaf, state.tick(leaf, now))
+        self._streams.settle(state)
+
+    def _pass_on(self, leaf: LogLeaf, matches: Sequence[PatternMatch]) -> None:
+        up, rule = leaf.up, leaf.rule
+        if up is None:
+            self._hits += [hit_of_lines(rule, seen, fired_ns) for fired_ns, seen in matches]
+        else:
+            self._reports += [(up, leaf, match) for match in matches]
+
+    def _matched(self) -> Matched:
+        matched = self._hits, self._reports
+        self._hits, self._reports = [], []
+        return matched
+
+    def _match_alone(self, route: Route, prefiltered: PrefilteredBlock, clock_ns: Longs) -> None:
+        """Take what is a match by itself: many at once, since this may be every line."""
+        found, stream = prefiltered.found, prefiltered.stream
+        alone = np.flatnonzero(route.is_matched[found.term])
+        alone = alone[np.argsort(found.term[alone], kind="stable")]
+        terms, first = np.unique(found.term[alone], return_index=True)
+        for term, pairs in zip(terms.tolist(), np.split(alone, first[1:]), strict=False):
+            entries, places = found.entry[pairs], prefiltered.place[pairs]
+            times, clocks = prefiltered.t_ns[entries].tolist(), clock_ns[entries].tolist()
+            items = [
+                (Item(t_ns, text.decode("utf-8", "replace"), stream.name, number, stream.entity),)
+                for t_ns, text, number in zip(
+                    times,
+                    self._texts(prefiltered, places),
+                    prefiltered.line[places].tolist(),
+                    strict=True,
+                )
+            ]
+            for rule in route.matched_by[term]:
+                self._hits += [
+                    Hit(rule, t_ns, now, own, stream.entity)
+                    for t_ns, now, own in zip(times, clocks, items, strict=True)
+                ]
+
+    def _candidates(
+        self, route: Route, prefiltered: PrefilteredBlock
+    ) -> dict[LogLeaf, list[Candidate]]:
+        """Return for each leaf the entries that it wants, in their order."""
+        by_leaf: dict[LogLeaf, list[Candidate]] = {}
+        wanted = np.flatnonzero(route.is_wanted[prefiltered.found.term])
+        columns = prefiltered.found.entry, prefiltered.found.term, prefiltered.place
+        rows = zip(*(each[wanted].tolist() for each in columns), strict=True)
+        for (entry, term, place), seen in zip(rows, self._seen(prefiltered, wanted), strict=True):
+            for leaf, mask in route.wanted_by[term]:
+                mine = by_leaf.setdefault(leaf, [])
+                own = (entry, mask, seen)
+                if mine and mine[-1][0] == entry:
+                    _, before, known = mine.pop()
+                    own = (entry, mask | before, known)
+                if leaf in self._values:
+                    values = self._values[leaf].get(route.prefilter.terms[term], ())
+                    own = _with_values(own, values, prefiltered.texts[place])
+                mine.append(own)
+        return by_leaf
+
+    def _seen(self, prefiltered: PrefilteredBlock, pairs: Longs) -> Iterator[Occurrence]:
+        """Return what was found, one by one; terms that hold for one entry share it."""
+        entries, places = prefiltered.found.entry[pairs], prefiltered.place[pairs]
+        columns = (entries, prefiltered.t_ns[entries], prefiltered.line[places])
+        rows = zip(
+            *(each.tolist() for each in columns), self._texts(prefiltered, places), strict=True
+        )
+        last, one = -1, Occurrence(0, 0, 0, None)
+        for entry, t_ns, number, text in rows:
+            if entry != last:
+                line = MatchedLine(t_ns, text, number, prefiltered.stream)
+                one = Occurrence(t_ns, self._lines + entry, t_ns, line)
+                last = entry
+            yield one
+
+    def _texts(self, prefiltered: PrefilteredBlock, places: Longs) -> list[bytes]:
+        """Return what entries say; of long ones the beginning."""
+        texts, most = prefiltered.texts, self._most_bytes
+        long = prefiltered.size[places] > most
+        if not long.any():
+            return [texts[place] for place in places.tolist()]
+        self._counts.cut += len(np.unique(places[long]))
+        rows = zip(places.tolist(), long.tolist(), strict=True)
+        return [texts[place][:most] + _CUT if cut else texts[place] for place, cut in rows]
+
+
+def _with_values(candidate: Candidate, wanted: Sequence[Value], text: bytes) -> Candidate:
+    """Add what a leaf wants to know of an entry."""
+    entry, mask, seen = candidate
+    found = [(name, read(text)) for name, read in wanted]
+    values = {name: value for name, value in found if value is not None}
+    if not values:
+        return candidate
+    line = line_of(seen).with_values(values)
+    return entry, mask, Occurrence(seen.last_ns, seen.serial, seen.first_ns, line)

@@ -1,0 +1,87 @@
+"""Matchers of one join: one for each value that its conditions share."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from steward.decide.rules.matching import (
+    NEVER,
+    Counts,
+    EngineLimits,
+    Occurrence,
+    PatternMatch,
+    PatternMatcher,
+    matcher_for,
+)
+from steward.model.rules import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steward.decide.rules.joining.node_match import NodeMatch
+    from steward.decide.rules.joining.plan import Join
+
+__all__ = ["JoinStates", "Key"]
+
+Key = tuple[str, ...]
+
+
+class JoinStates:
+    """The least recently used are forgotten when there are too many, and counted."""
+
+    def __init__(self, join: Join, *, limits: EngineLimits, counts: Counts) -> None:
+        self.join = join
+        self._limits = limits
+        self._counts = counts
+        self._matchers: OrderedDict[Key, PatternMatcher] = (
+            OrderedDict()
+        )  # least recently used first
+        self._held = 0
+
+    def key_of(self, report: NodeMatch) -> Key | None:
+        """Return what a report is joined on; None where it lacks that."""
+        if self.join.per_entity:
+            return (report.entity,)
+        values = [report.attributes.get(name, "") for name in self.join.correlations]
+        return None if "" in values else tuple(values)
+
+    def add(
+        self, key: Key, seen: Occurrence, mask: int, at_ns: int
+    ) -> tuple[Sequence[PatternMatch], int]:
+        """Take a report in; return what matched, and when to come back if that is new."""
+        matcher = self._matchers.pop(key, None) or matcher_for(
+            self.join.pattern, mode=Mode.STRICT, limits=self._limits, counts=self._counts
+        )
+        before, was_due_ns = matcher.held, matcher.due_ns
+        matches = matcher.add(seen, mask, at_ns)
+        self._keep(key, matcher, before)
+        return matches, matcher.due_ns if matcher.due_ns != was_due_ns else NEVER
+
+    def tick(self, key: Key, due_ns: int) -> tuple[Sequence[PatternMatch], int]:
+        """Let time pass for one key, if it still waits for this moment."""
+        if not self.waits_for(key, due_ns):
+            return (), NEVER
+        matcher = self._matchers.pop(key)
+        before = matcher.held
+        matches = matcher.tick(due_ns)
+        self._keep(key, matcher, before)
+        return matches, matcher.due_ns
+
+    def waits_for(self, key: Key, due_ns: int) -> bool:
+        """Whether something still waits for this moment."""
+        matcher = self._matchers.get(key)
+        return matcher is not None and matcher.due_ns == due_ns
+
+    def _keep(self, key: Key, matcher: PatternMatcher, before: int) -> None:
+        held = matcher.held
+        self._held += held - before
+        if held:
+            self._matchers[key] = matcher
+        while len(self._matchers) > self._limits.states_per_rule or (
+            self._held > self._limits.events and len(self._matchers) > 1
+        ):
+            _, forgotten = self._matchers.popitem(last=False)
+            self._held -= forgotten.held
+            self._counts.evicted += forgotten.held
+            self._counts.evicted_states += 1

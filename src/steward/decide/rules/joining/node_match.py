@@ -1,0 +1,60 @@
+"""What a node says to the one above it, and what becomes of it at the top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from steward.model.rules import Hit, Item
+
+__all__ = ["NodeMatch", "hit_of", "merged"]
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class NodeMatch(NamedTuple):
+    """A match below: its items, what it can be joined on, and whether it takes the blame."""
+
+    items: tuple[Item, ...]
+    entity: str
+    attributes: Mapping[str, str]
+    t_ns: int
+    fired_ns: int  # when it was certain, which may be later than it happened
+    origin: bool = False
+    joined_on: Mapping[str, str] = _NOTHING
+
+
+def merged(parts: Sequence[NodeMatch], joined_on: Mapping[str, str], fired_ns: int) -> NodeMatch:
+    """Put reports of one match together: what the first that knows something says, counts."""
+    hit = hit_of("", parts, joined_on, fired_ns)
+    attributes: dict[str, str] = {}
+    for each in reversed(parts):
+        attributes.update(each.attributes)
+    attributes.update(joined_on)
+    return NodeMatch(
+        items=hit.items,
+        entity=hit.entity,
+        attributes=attributes,
+        t_ns=hit.t_ns,
+        fired_ns=hit.fired_ns,
+        origin=any(each.origin for each in parts),
+        joined_on=joined_on,
+    )
+
+
+def hit_of(
+    rule: str, parts: Sequence[NodeMatch], joined_on: Mapping[str, str], fired_ns: int
+) -> Hit:
+    """Return the match of a whole rule. The origin gives time and entity, or else the first."""
+    blamed, entity = None, ""
+    items: tuple[Item, ...] = ()
+    for each in parts:
+        items += each.items
+        entity = entity or each.entity
+        fired_ns = max(fired_ns, each.fired_ns)
+        if each.origin and blamed is None:
+            blamed = each
+    if blamed is None:
+        return Hit(rule, parts[0].t_ns, fired_ns, items, entity, joined_on)
+    return Hit(rule, blamed.t_ns, fired_ns, items, blamed.entity or entity, joined_on)

@@ -1,0 +1,62 @@
+"""What happened, as rules read it: events of collectors, changes of jobs, spans that began."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from steward.decide.rules.metric import span_events
+from steward.model.event import Event, Observation
+from steward.model.frame import job_entity
+from steward.model.identity import JobId
+from steward.model.job import Job
+
+__all__ = ["NewEvents"]
+
+_REMEMBERED = 100_000  # jobs and ends of spans; those heard of longest ago are forgotten
+
+
+class NewEvents:
+    """Tells each change once, though collectors may tell of a job or a span again."""
+
+    def __init__(self) -> None:
+        self._states: OrderedDict[JobId, str] = OrderedDict()
+        self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def of(self, seen: Observation, now_s: float) -> list[Event]:
+        """Return what is new, by time."""
+        found = [*seen.events, *self._jobs(seen, now_s), *self._spans(seen, now_s)]
+        return sorted(found, key=lambda event: event.t_s)
+
+    def _jobs(self, seen: Observation, now_s: float) -> Iterator[Event]:
+        for job in seen.jobs:
+            state = job.state.value
+            if self._states.get(job.id) != state:
+                yield _change(job, now_s)
+            self._states.pop(job.id, None)
+            self._states[job.id] = state
+        while len(self._states) > _REMEMBERED:
+            self._states.popitem(last=False)
+
+    def _spans(self, seen: Observation, now_s: float) -> Iterator[Event]:
+        for span in seen.spans:
+            for event in span_events((span,), from_s=float("-inf"), to_s=now_s + 1e-6):
+                end = (span.id, event.kind)
+                if end not in self._told:
+                    self._told[end] = None
+                    yield event
+        while len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+
+
+def _change(job: Job, now_s: float) -> Event:
+    """Say what became of a job: `job.failed job:812 train-gpt out of memory`."""
+    last = job.history[-1] if job.history else None
+    why = last.why if last is not None else ""
+    return Event(
+        t_s=min(last.t_s, now_s) if last is not None else now_s,
+        kind=f"job.{job.state.value}",
+        subject=job_entity(job.id),
+        text=" ".join(part for part in (job.name, why) if part),
+        source="jobs",
+    )

@@ -1,0 +1,56 @@
+"""Samples of an observation as one frame for metric terms, with job holders and phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import polars as pl
+
+from steward.decide.rules.metric import Phases
+from steward.model.event import Observation
+from steward.model.frame import ENTITY, T_S, Frame, empty_frame
+from steward.model.view import ClusterView
+
+__all__ = ["SampleFilter"]
+
+_PHASE = "steward_phase"  # how metric terms call the phases of runs
+_JOB = "job_id"
+_NOBODY: Mapping[str, str] = MappingProxyType({})
+
+
+class SampleFilter:
+    """Takes what some rule wants out of each look."""
+
+    def __init__(self, wants: frozenset[str]) -> None:
+        self._wants = wants
+        self._phases = Phases() if _PHASE in wants else None
+
+    def of(self, seen: Observation, view: ClusterView) -> Frame:
+        """Return the wanted samples; rows of GPUs say which job holds them."""
+        frame = pl.concat([empty_frame(), *self._parts(seen, view.t_s)], how="diagonal")
+        holders = _holders(view)
+        if not frame.height or not holders:
+            return frame
+        held = pl.col(ENTITY).replace_strict(holders, default=None, return_dtype=pl.String)
+        return frame.with_columns(held.alias(_JOB))
+
+    def _parts(self, seen: Observation, now_s: float) -> Iterator[Frame]:
+        for table in seen.tables:
+            kept = [name for name in table.columns if name in self._wants]
+            if kept:
+                yield table.select(T_S, ENTITY, *kept)
+        other = seen.other.filter(pl.col("metric").is_in(list(self._wants)))
+        if other.height:
+            wide = other.group_by(T_S, ENTITY, "metric").agg(pl.col("value").last())
+            yield wide.pivot("metric", index=[T_S, ENTITY], values="value")
+        if self._phases is not None:
+            yield self._phases.add(seen.spans, now_s)
+
+
+def _holders(view: ClusterView) -> Mapping[str, str]:
+    rows = [row for row, owner in enumerate(view.gpus.owner.tolist()) if owner >= 0]
+    if not rows:
+        return _NOBODY
+    jobs = view.jobs.ids[view.gpus.owner[rows]]
+    return {str(gpu): str(job) for gpu, job in zip(view.gpus.ids[rows], jobs, strict=True)}

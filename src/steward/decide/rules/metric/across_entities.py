@@ -1,0 +1,111 @@
+"""All entities at the same times: whole steps in which there was a sample of any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from steward.decide.rules.metric.evaluation import EvaluatedPoints
+from steward.decide.rules.metric.kernels import NEVER_NS, HoldState, Longs
+from steward.decide.rules.metric.lookups import AcrossEntitiesLookup
+from steward.decide.rules.metric.results import Results
+from steward.decide.rules.metric.sample_buffer import SampleBuffer
+from steward.decide.rules.metric.silences import Silence, Silences
+from steward.decide.rules.metric.sorted_frame import SortedFrame
+from steward.decide.rules.promql.evaluator import LOOKBACK_NS, evaluate
+from steward.decide.rules.promql.expression import Expression
+from steward.decide.rules.promql.vectors import Labels
+from steward.errors import StewardError
+
+__all__ = ["AcrossEntities"]
+
+STEP_NS = 10**9  # how often what compares entities is looked at, unless the rule says
+_MOST_CELLS = 2_000_000
+
+
+class AcrossEntities:
+    """For conditions that compare entities, or that ask for phases."""
+
+    def __init__(
+        self,
+        expression: Expression,
+        buffer: SampleBuffer,
+        *,
+        silences: Sequence[Silence],
+        interval_ns: int,
+        for_ns: int,
+    ) -> None:
+        # What is silent is looked at when it must be, and not in between.
+        self.gap_ns = NEVER_NS if silences else max(LOOKBACK_NS, interval_ns)
+        self._expression = expression
+        self._buffer = buffer
+        self._step_ns = interval_ns or STEP_NS
+        steps_ns = -(-for_ns // self._step_ns) * self._step_ns
+        self._silences = Silences(buffer, silences, steps_ns)
+        self._done_ns = -NEVER_NS
+        self._waiting = np.zeros(0, np.int64)  # steps that are not over yet
+        self._results = Results()
+        self._entities: dict[Labels, str] = {}
+        self._named = 0
+        self.due_ns = NEVER_NS
+
+    @property
+    def state(self) -> HoldState:
+        return self._results.state
+
+    def whose(self, series: int) -> tuple[str, Labels]:
+        return self._results.whose(series, self._entities)
+
+    def add(
+        self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
+    ) -> Iterator[EvaluatedPoints]:
+        times = [self._waiting]
+        if rows is not None:
+            looked = np.full(len(self._buffer.known), self._done_ns)
+            times.append(self._buffer.add(rows, looked).t)
+            self._name_entities()
+        if not self._buffer.known:
+            return  # nobody has what it asks for
+        begin = np.full(len(self._buffer.known), self._done_ns)
+        times += [each.t for each in self._silences.until(clock_ns, begin)]
+        steps = np.unique(-(-np.concatenate(times) // self._step_ns) * self._step_ns)
+        steps = steps[steps > self._done_ns]
+        ready = steps if last else steps[steps <= clock_ns]
+        self._waiting = steps[len(ready) :]
+        yield from self._looks(ready)
+        self._forget(clock_ns)
+        ahead = int(np.min(self._waiting, initial=NEVER_NS))
+        self.due_ns = min(ahead, self._silences.next_ns(clock_ns))
+
+    def _looks(self, times: Longs) -> Iterator[EvaluatedPoints]:
+        size = max(1, _MOST_CELLS // max(1, len(self._buffer.known)))
+        for begin in range(0, len(times), size):
+            part = times[begin : begin + size]
+            self._done_ns = int(part[-1])
+            look = AcrossEntitiesLookup(
+                known=self._buffer.known,
+                wanted=self._buffer.wanted,
+                columns_kept=self._buffer.columns_kept,
+                times=part,
+            )
+            try:
+                found = evaluate(self._expression, look)
+            except StewardError as wrong:  # it depends on the series, and others may come
+                self._buffer.counts.failed += 1
+                self._buffer.counts.problem = f"{wrong.problem}; {wrong.hint}"
+                continue
+            yield self._results.laid_out(found, part)
+
+    def _name_entities(self) -> None:
+        known = self._buffer.known
+        for row in range(self._named, len(known)):
+            self._entities.setdefault(known.labels[row], known.keys[row][0])
+        self._named = len(known)
+
+    def _forget(self, clock_ns: int) -> None:
+        if self._buffer.forget(clock_ns, self.gap_ns) is not None:
+            self._results.forget_others()
+            self._entities, self._named = {}, 0
+            self._name_entities()
+        self._buffer.counts.evicted += self._results.forget(self._buffer.most_series)

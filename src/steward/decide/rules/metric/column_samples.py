@@ -1,0 +1,41 @@
+"""The samples that a term needs again: the last of each series, or all of its longest range."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.decide.rules.metric.kernels import Longs, SeriesSamples
+from steward.decide.rules.metric.layout import merge
+
+__all__ = ["ColumnSamples"]
+
+Bools = NDArray[np.bool_]
+
+
+class ColumnSamples:
+    """Samples of one column, for all series that a term knows."""
+
+    def __init__(self, reach_ns: int) -> None:
+        self._reach_ns = reach_ns  # so much before the last look is kept
+        self.samples = SeriesSamples(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+    def add(self, new: SeriesSamples, looked_ns: Longs) -> int:
+        """Take new samples, laid out by series; returns how many were too late."""
+        off, t, v, late = merge(self.samples, new, looked_ns - self._reach_ns)
+        self.samples = SeriesSamples(off, t, v)
+        return int(late)
+
+    def widen(self, series: int) -> None:
+        """Make room for series without any samples."""
+        more = series + 1 - len(self.samples.off)
+        if more > 0:
+            off = np.append(self.samples.off, np.full(more, self.samples.off[-1]))
+            self.samples = self.samples._replace(off=off)
+
+    def only(self, kept: Bools) -> None:
+        """Forget all other series."""
+        counts = np.diff(self.samples.off)
+        rows = np.repeat(kept, counts)
+        off = np.append(0, np.cumsum(counts[kept]))
+        self.samples = SeriesSamples(off, self.samples.t[rows], self.samples.v[rows])

@@ -1,0 +1,180 @@
+"""Two ways to look at samples: each entity at its own times, or all at the same ones.
+
+What one entity is like depends on nothing else in most rules: then all its times, and those of
+all others, are laid behind each other as one long row, and everything is arithmetic on that row.
+Only what compares entities needs them at the same times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+
+from steward.decide.rules.metric.column_samples import ColumnSamples
+from steward.decide.rules.metric.kernels import (
+    Floats,
+    Longs,
+    Points,
+    SeriesSamples,
+    latest,
+    over_range,
+)
+from steward.decide.rules.metric.series_index import SelectedSeries, SeriesIndex
+from steward.decide.rules.promql.evaluator import LOOKBACK_NS
+from steward.decide.rules.promql.expression import Selector
+from steward.decide.rules.promql.functions import OVER_RANGE
+from steward.decide.rules.promql.label_index import LabelColumn
+from steward.decide.rules.promql.metric_columns import PHASE, MetricColumn
+from steward.decide.rules.promql.vectors import LabelledRows
+
+__all__ = ["PHASE_COLUMN", "AcrossEntitiesLookup", "PerEntityLookup", "SelectorColumn"]
+
+PHASE_COLUMN = "phase:"  # what a column of frames begins with that says how long a phase lasts
+How = tuple[str, float]  # a function of a range and its parameter; "": the newest value
+_NOBODY = np.zeros(0, np.int64)
+# Of a counter only its rate is kept.
+_OF_RATES = {"rate": "avg_over_time", "increase": "avg_over_time", "irate": "last_over_time"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelectorColumn:
+    """A selector with its column, and which series it means."""
+
+    column: MetricColumn
+    selected: SelectedSeries
+
+
+def _computed(
+    samples: SeriesSamples, points: Points, selector: Selector, how: How, column: MetricColumn
+) -> Floats:
+    """Return a function of samples at points, in the unit that was asked for."""
+    function, parameter = how
+    at = Points(points.off, points.t - selector.offset_ns)
+    if not function:
+        return latest(samples, at, LOOKBACK_NS) / column.scale
+    range_ns = selector.range_ns or LOOKBACK_NS
+    plain = _OF_RATES.get(function, function) if column.rises else function
+    op = OVER_RANGE["absent_over_time" if plain == "absent" else plain]
+    found = over_range(samples, at, range_ns, op, parameter)
+    if column.rises and function == "increase":
+        found = found * (range_ns / 1e9)
+    return found if _counts(function) else found / _power(function, column.scale)
+
+
+def _counts(function: str) -> bool:
+    return function in (
+        "absent", "absent_over_time", "changes", "count_over_time", "present_over_time", "resets",
+    )  # fmt: skip
+
+
+def _power(function: str, scale: float) -> float:
+    return scale * scale if function == "stdvar_over_time" else scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PerEntityLookup:
+    """Each series at its own times, all in one row."""
+
+    known: SeriesIndex
+    wanted: Mapping[Selector, SelectorColumn]
+    columns_kept: Mapping[str, ColumnSamples]
+    points: Points
+    _found: dict[tuple[Selector, How], LabelledRows] = field(default_factory=dict)
+
+    @property
+    def t_s(self) -> Floats:
+        return self.points.t / 1e9
+
+    @property
+    def nameless(self) -> LabelColumn:
+        return self.known.label_index.nameless
+
+    def newest(self, selector: Selector) -> LabelledRows:
+        return self.past(selector, "", 0.0)
+
+    def past(self, selector: Selector, function: str, parameter: float) -> LabelledRows:
+        what = selector, (function, parameter)
+        if what not in self._found:  # conditions say the same more than once
+            self._found[what] = self._rows(*what)
+        return self._found[what]
+
+    def _rows(self, selector: Selector, how: How) -> LabelledRows:
+        wanted = self.wanted[selector]
+        samples = self.columns_kept[wanted.column.name].samples
+        values = _computed(samples, self.points, selector, how, wanted.column)
+        meant = wanted.selected.among(self.known)
+        if not meant.all():
+            values = np.where(np.repeat(meant, np.diff(self.points.off)), values, np.nan)
+        return LabelledRows(labels=self.nameless, values=values[np.newaxis])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AcrossEntitiesLookup:
+    """All series at the same times, one row for each."""
+
+    known: SeriesIndex
+    wanted: Mapping[Selector, SelectorColumn]
+    columns_kept: Mapping[str, ColumnSamples]
+    times: Longs
+    _found: dict[tuple[Selector, How], LabelledRows] = field(default_factory=dict)
+
+    @property
+    def t_s(self) -> Floats:
+        return self.times / 1e9
+
+    @property
+    def nameless(self) -> LabelColumn:
+        return self.known.label_index.nameless
+
+    def newest(self, selector: Selector) -> LabelledRows:
+        return self.past(selector, "", 0.0)
+
+    def past(self, selector: Selector, function: str, parameter: float) -> LabelledRows:
+        what = selector, (function, parameter)
+        if what not in self._found:
+            self._found[what] = self._rows(*what)
+        return self._found[what]
+
+    def _rows(self, selector: Selector, how: How) -> LabelledRows:
+        wanted = self.wanted[selector]
+        if wanted.column.name != PHASE:
+            return self._of(wanted.column.name, selector, how)
+        names = [name.removeprefix(PHASE_COLUMN) for name in self._phases(wanted)]
+        parts = [_of_phase(name, self._of(PHASE_COLUMN + name, selector, how)) for name in names]
+        empty = np.zeros((0, len(self.times)))
+        return LabelledRows(
+            labels=reduce(
+                LabelColumn.then, (part.labels for part in parts), self.known.names(_NOBODY)
+            ),
+            values=np.concatenate([empty, *(part.values for part in parts)]),
+        )
+
+    def _phases(self, wanted: SelectorColumn) -> list[str]:
+        return [
+            name
+            for name in sorted(self.columns_kept)
+            if name.startswith(PHASE_COLUMN)
+            and wanted.selected.phase(name.removeprefix(PHASE_COLUMN))
+        ]
+
+    def _of(self, column: str, selector: Selector, how: How) -> LabelledRows:
+        wanted = self.wanted[selector]
+        samples = self.columns_kept[column].samples
+        meant = wanted.selected.among(self.known) & (np.diff(samples.off) > 0)
+        rows = np.flatnonzero(meant)
+        off = np.append(0, np.cumsum(meant * len(self.times)))
+        points = Points(off, np.tile(self.times, len(rows)))
+        values = _computed(samples, points, selector, how, wanted.column)
+        return LabelledRows(
+            labels=self.known.names(rows),
+            values=values.reshape(len(rows), len(self.times)),
+        )
+
+
+def _of_phase(phase: str, rows: LabelledRows) -> LabelledRows:
+    named = ("phase", phase)
+    labels = rows.labels.made(named, lambda each: tuple(sorted((*each, named))))
+    return LabelledRows(labels=labels, values=rows.values)

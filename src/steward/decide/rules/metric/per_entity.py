@@ -1,0 +1,81 @@
+"""Each entity by itself, at each of its samples, or at the first in each interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from steward.decide.rules.metric.evaluation import EvaluatedPoints, no_series, only, widened
+from steward.decide.rules.metric.kernels import NEVER_NS, Points
+from steward.decide.rules.metric.layout import due
+from steward.decide.rules.metric.lookups import PerEntityLookup
+from steward.decide.rules.metric.sample_buffer import SampleBuffer
+from steward.decide.rules.metric.silences import Silence, Silences
+from steward.decide.rules.metric.sorted_frame import SortedFrame
+from steward.decide.rules.promql.evaluator import LOOKBACK_NS, evaluate
+from steward.decide.rules.promql.expression import Expression
+from steward.decide.rules.promql.vectors import Labels
+
+__all__ = ["PerEntity"]
+
+
+class PerEntity:
+    """For conditions of which the value of one entity depends on nothing else."""
+
+    def __init__(
+        self,
+        expression: Expression,
+        buffer: SampleBuffer,
+        *,
+        silences: Sequence[Silence],
+        interval_ns: int,
+        for_ns: int,
+    ) -> None:
+        # What is silent is looked at when it must be, and not in between.
+        self.gap_ns = NEVER_NS if silences else max(LOOKBACK_NS, interval_ns)
+        self._expression = expression
+        self._buffer = buffer
+        self._silences = Silences(buffer, silences, for_ns)
+        self._interval_ns = 0 if silences else interval_ns  # a silence has no samples to wait for
+        self.state = no_series()
+        self.due_ns = NEVER_NS
+
+    def whose(self, series: int) -> tuple[str, Labels]:
+        known = self._buffer.known
+        return known.keys[series][0], known.labels[series]
+
+    def add(
+        self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
+    ) -> Iterator[EvaluatedPoints]:
+        del last  # there is never anything that waits
+        points = Points(np.zeros(len(self._buffer.known) + 1, np.int64), np.zeros(0, np.int64))
+        if rows is not None:
+            points = self._buffer.add(rows, self.state.last)
+        if not self._buffer.known:
+            return  # nobody has what it asks for
+        self.state = widened(self.state, len(self._buffer.known))
+        if self._silences:
+            points = _united([points, *self._silences.until(clock_ns, self.state.last)])
+        points = Points(*due(points, self.state.last, self._interval_ns))
+        if len(points.t):
+            look = PerEntityLookup(
+                known=self._buffer.known,
+                wanted=self._buffer.wanted,
+                columns_kept=self._buffer.columns_kept,
+                points=points,
+            )
+            yield EvaluatedPoints(points=points, values=evaluate(self._expression, look).values[0])
+        kept = self._buffer.forget(clock_ns, self.gap_ns)
+        if kept is not None:
+            self.state = only(self.state, kept)
+        self.due_ns = self._silences.next_ns(clock_ns)
+
+
+def _united(parts: Sequence[Points]) -> Points:
+    """Return the points of all, sorted, by series."""
+    number = np.concatenate([np.repeat(np.arange(len(p.off) - 1), np.diff(p.off)) for p in parts])
+    t = np.concatenate([each.t for each in parts])
+    order = np.lexsort((t, number))
+    off = np.append(0, np.cumsum(np.bincount(number, minlength=len(parts[0].off) - 1)))
+    return Points(off, t[order])

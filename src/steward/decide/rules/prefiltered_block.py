@@ -1,0 +1,68 @@
+"""What rules need of a block, which is little: it can be found out ahead of the matchers.
+
+Each block is prefiltered by itself: in any order and in several threads, as long as the reader gets
+the results in the order of the blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.decide.rules.routes import Route
+from steward.decide.rules.terms import TermHits
+from steward.model.rules import LogBlock, Stream
+
+__all__ = ["PrefilteredBlock", "prefilter_block"]
+
+Longs = NDArray[np.int64]
+_BYTES_OBJECT = 48  # what Python adds to the bytes of a text
+_NOTHING = TermHits(entry=np.empty(0, dtype=np.int64), term=np.empty(0, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrefilteredBlock:
+    """When the entries of a block were written, and what those say that some term holds for."""
+
+    stream: Stream
+    route: Route | None  # None: nobody looks at this source
+    t_ns: Longs  # of all entries
+    found: TermHits
+    place: Longs  # of each pair in `found`: which of the following its entry is
+    line: Longs
+    size: Longs
+    texts: list[bytes]
+    read_bytes: int  # that the block has, of which this is what was kept
+
+    def __len__(self) -> int:
+        return len(self.t_ns)
+
+    @property
+    def held_bytes(self) -> int:
+        """How much memory this takes, about."""
+        columns = self.t_ns.nbytes + 3 * self.place.nbytes + 2 * self.line.nbytes
+        return columns + int(self.size.sum()) + _BYTES_OBJECT * len(self.texts)
+
+
+def prefilter_block(block: LogBlock, route: Route | None, *, shared: bool) -> PrefilteredBlock:
+    """Look for all terms of a route in a block; `shared`: other threads do so too."""
+    found = _NOTHING
+    if route is not None and len(block):
+        found = route.prefilter.find(block, shared=shared)
+    new = np.diff(found.entry, prepend=-1) > 0
+    kept = found.entry[new]
+    start, end = block.start[kept], block.end[kept]
+    buffer = block.buffer
+    return PrefilteredBlock(
+        stream=block.stream,
+        route=route,
+        t_ns=block.t_ns,
+        found=found,
+        place=np.cumsum(new) - 1,
+        line=block.line[kept],
+        size=end - start,
+        texts=[buffer[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)],
+        read_bytes=int(block.end[-1] - block.start[0]) if len(block) else 0,
+    )

@@ -1,0 +1,106 @@
+"""What a PromQL expression says, as a tree. What is written twice is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = [
+    "Aggregate",
+    "Binary",
+    "Expression",
+    "FunctionCall",
+    "LabelMatcher",
+    "Number",
+    "Selector",
+    "walk",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelMatcher:
+    """A condition on one label."""
+
+    label: str
+    op: Literal["=", "!=", "=~", "!~"]
+    text: str
+    at: int = field(default=0, compare=False)  # where it is written, in characters from 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number that is written down."""
+
+    value: float
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selector:
+    """Series by name and labels: their newest value, or all of the last `range_ns`."""
+
+    name: str
+    matchers: tuple[LabelMatcher, ...] = ()
+    range_ns: int = 0
+    offset_ns: int = 0
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionCall:
+    """A function and what it is given."""
+
+    name: str
+    args: tuple[Expression, ...]
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """One value for several series: those that share the labels of `by`, or all but `without`."""
+
+    op: str
+    of: Expression
+    parameter: float | None = None
+    labels: tuple[str, ...] = ()
+    without: bool = False
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary:
+    """Two sides and what is between them.
+
+    `on` and `ignoring` say which labels tell which series belong together; both None: all of
+    them. `many` is the side that may have several for one of the other (`group_left`: left).
+    """
+
+    op: str
+    left: Expression
+    right: Expression
+    as_bool: bool = False
+    on: tuple[str, ...] | None = None
+    ignoring: tuple[str, ...] | None = None
+    many: Literal["", "left", "right"] = ""
+    taken: tuple[str, ...] = ()  # labels that the many take from the one
+    at: int = field(default=0, compare=False)
+
+
+Expression = Number | Selector | FunctionCall | Aggregate | Binary
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Return an expression and all that is inside it."""
+    yield expression
+    match expression:
+        case FunctionCall(args=args):
+            inside: tuple[Expression, ...] = args
+        case Aggregate(of=of):
+            inside = (of,)
+        case Binary(left=left, right=right):
+            inside = (left, right)
+        case _:
+            inside = ()
+    for each in inside:
+        yield from walk(each)

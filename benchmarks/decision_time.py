@@ -191,7 +191,10 @@ def measure(turns: int) -> dict[str, Any]:
                 "learn": {"miners": [], "estimators": ["similar-jobs", "tenant-use"]},
                 "decide": {"detectors": [], "policies": ["commons"]},
                 "store": {"folder": folder},
-                "guard": {"gpus_per_hour": budget, "gpus_per_tenant_per_hour": budget},
+                "guard": {
+                    "disturbed_gpus_per_hour": budget,
+                    "disturbed_gpus_per_tenant_per_hour": budget,
+                },
             }
         )
         loop = assemble(settings, clock=clock, collectors=[site], actuator=site)

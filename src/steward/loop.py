@@ -35,7 +35,7 @@ from steward.store.learned import LearnedStates
 from steward.store.recording import Recording
 from steward.store.telemetry import Telemetry
 
-__all__ = ["Loop", "LoopStatus", "Stages"]
+__all__ = ["Loop", "LoopStatus"]
 
 SETTLED_TURNS = 30
 

@@ -93,7 +93,7 @@ class Guard:
             return Ruling.GO, why
         ruling, why = self._rule_by_autonomy(decision, view.t_s)
         limit_s = self._valid_s(decision, ruling)
-        if ruling is not Ruling.GO and view.t_s > since_s + limit_s:
+        if view.t_s > since_s + limit_s:
             return Ruling.EXPIRE, f"{_UNANSWERED[ruling]} within {limit_s:.0f} s"
         return ruling, why
 
@@ -256,6 +256,7 @@ _UNANSWERED = {
     Ruling.ASK: "not answered",
     Ruling.ADVISE: "not taken up",
     Ruling.HOLD: "not carried out",
+    Ruling.GO: "not carried out",
 }
 
 

@@ -66,7 +66,7 @@ def sick(health: Health) -> ClusterView:
         (sick(Health.BAD), "not healthy"),
         (sick(Health.UNKNOWN), "not healthy"),
         (sick(Health.WORN), ""),
-        (view(jobs=[job("j1", on=[GPU]), job("j2")]), "a job that does not make room"),
+        (view(jobs=[job("j1", on=[GPU]), job("j2")]), "in use"),
         (view(jobs=[job("j2")]), ""),
     ],
 )

@@ -11,7 +11,7 @@ from steward.model.identity import DecisionId
 from steward.model.outcome import Change, Interval, Outcome, Story
 from steward.model.treatment import Effect
 from steward.model.view import ClusterView
-from steward.model.yardstick import EFFECT, SERVICE
+from steward.model.yardstick import EFFECT, PUT_TO_WORK, RUN
 from steward.ports import Meter
 
 __all__ = ["Effects"]
@@ -46,7 +46,7 @@ class Effects:
         effect = decision.treatment.effect if decision.treatment is not None else None
         if effect is None or receipt.result == "begun":
             return
-        if decision.action.yardstick not in (EFFECT, SERVICE):
+        if decision.action.yardstick in (PUT_TO_WORK, RUN):
             return
         self._cases[decision.id] = _Case(decision=decision, effect=effect, done_s=receipt.t_s)
         while len(self._cases) > MOST_OPEN:

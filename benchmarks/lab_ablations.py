@@ -19,12 +19,12 @@ import numpy as np
 from report import bar, finish, progress, quick
 from steward.model.machines import Machines, machines_of
 from steward.model.trace import Trace
-from steward.observe.traces import read_trace
-from steward.sim.lab.intervals import Sample, difference, drawn, sample_of
-from steward.sim.lab.judge.judging import judged_jobs
+from steward.sim.lab.intervals import JobSample, difference, drawn, sample_of
+from steward.sim.lab.judge.judgement import judged_jobs
 from steward.sim.lab.run import replay
 from steward.sim.lab.settings import LabSettings
 from steward.sim.lab.trials.variants import with_load
+from steward.sim.traces import read_trace
 
 # Trace: GPUs. Both are loaded enough for order to matter; the second was not looked at in design.
 TRACES = {"philly/6c71a0": 64, "philly": 480, "chronus": 1104}
@@ -118,7 +118,7 @@ def _assumptions(trace: Trace, machines: Machines, default: _Judged) -> dict[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judged:
-    sample: Sample
+    sample: JobSample
     figures: dict[str, float]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from agreement import elastic, gavel, packing, rigid, sharing
+from agreement import colocation, elastic, gavel, packing, rigid
 from report import bar, finish, progress, quick
 
 FAMILIES = {
@@ -18,7 +18,7 @@ FAMILIES = {
     "time shares": gavel.lines,
     "elastic": elastic.lines,
     "packing": packing.lines,
-    "sharing": sharing.lines,
+    "colocation": colocation.lines,
 }
 
 

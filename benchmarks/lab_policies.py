@@ -27,12 +27,12 @@ from scipy import stats
 from report import bar, finish, progress, quick
 from steward.model.machines import machines_of
 from steward.model.trace import Trace
-from steward.observe.traces import read_trace
-from steward.sim.lab.compare import Comparison, Plan, compare
+from steward.sim.lab.compare import Comparison, ComparisonPlan, compare
 from steward.sim.lab.generate import fair_quota, tenants_scenario
 from steward.sim.lab.run import FAMILIES, knows
 from steward.sim.lab.settings import LabSettings
-from steward.sim.lab.trials import Base
+from steward.sim.lab.trials import StudyInput
+from steward.sim.traces import read_trace
 
 OURS = "commons"
 RIVALS = tuple(
@@ -149,7 +149,10 @@ def _trace(name: str, stop_s: float) -> dict[str, Any]:
     policies = (OURS, *RIVALS, *BOUNDS)
     settings = LabSettings(checkpoint_s=stop_s)
     found = compare(
-        Base(trace=trace, machines=machines_of(gpus)), policies, settings, Plan(baseline=OURS)
+        StudyInput(trace=trace, machines=machines_of(gpus)),
+        policies,
+        settings,
+        ComparisonPlan(baseline=OURS),
     )
     row = {"trace": name, "gpus": gpus, "unseen": name not in SEEN} | _judged(found)
     row["policies"] = {
@@ -223,7 +226,7 @@ def _scenario(seeds: tuple[int, ...]) -> dict[str, Any]:
         trace = tenants_scenario(philly, tenants=50, gpus=512, seed=seed)
         quota = dict(zip(trace.tenants, fair_quota(trace, 512).tolist(), strict=True))
         settings = LabSettings(quota=quota, checkpoint_s=60.0)
-        base = Base(trace=trace, machines=machines_of(512))
+        base = StudyInput(trace=trace, machines=machines_of(512))
         found = compare(base, ("static-quota", OURS), settings).figures
         for name, shares in used.items():
             shares.append(found[name]["utilisation_arrivals"])

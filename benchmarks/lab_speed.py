@@ -16,12 +16,12 @@ from report import bar, finish, progress, quick
 from steward.model.machines import machines_of
 from steward.model.replay import Replay
 from steward.model.trace import Trace, trace_of
-from steward.observe.traces import read_nodes, read_pods, read_trace
-from steward.observe.traces.locate import data_folder
 from steward.sim.lab.generate import fit, generate
 from steward.sim.lab.packing import pack
 from steward.sim.lab.run import FAMILIES, replay
 from steward.sim.lab.settings import LabSettings
+from steward.sim.traces import read_nodes, read_pods, read_trace
+from steward.sim.traces.locate import data_folder
 
 RIGID = (*FAMILIES["one order"], *FAMILIES["tenants"])
 # CPU seconds of the peers on 82,247 jobs (our own plain Python), and on one virtual cluster.

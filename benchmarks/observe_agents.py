@@ -17,8 +17,8 @@ import polars as pl
 from report import bar, finish, progress, quick
 from steward.model.event import Observation
 from steward.model.frame import Frame
-from steward.observe.agent.belonging import check_belongs
-from steward.observe.agent.parcel import Label, Parcel, label_of, open_parcel, seal
+from steward.observe.agent.authorisation import check_authorised
+from steward.observe.agent.parcel import Parcel, ParcelHeader, open_parcel, pack_parcel, read_header
 from steward.observe.intake import Intake, Once
 from steward.store.recording import Recording
 
@@ -35,7 +35,7 @@ def main() -> None:
         [_body(agent, turn, begin_s + turn * TICKS) for agent in range(agents)]
         for turn in range(TURNS)
     ]
-    samples = sum(label_of(body).samples for turn in bodies for body in turn)
+    samples = sum(read_header(body).samples for turn in bodies for body in turn)
     with tempfile.TemporaryDirectory() as folder:
         intake = Intake(Path(folder) / "intake", max_open_bytes=2**30)
         recording = Recording(Path(folder) / "store")
@@ -49,8 +49,8 @@ def main() -> None:
             store_s += _cpu(lambda seen=seen: _store(recording, intake, seen))
         recording.close()
         intake.close()
-    label, seen = label_of(bodies[0][0]), open_parcel(bodies[0][0]).observation
-    pack_s = _cpu(lambda: [seal(label, seen) for _ in range(50)]) / 50
+    label, seen = read_header(bodies[0][0]), open_parcel(bodies[0][0]).observation
+    pack_s = _cpu(lambda: [pack_parcel(label, seen) for _ in range(50)]) / 50
     parcels = agents * TURNS
     total_s = accept_s + collect_s + store_s
     share = total_s / TURNS / 10.0 * AGENTS / agents
@@ -83,14 +83,14 @@ def _cpu(work: object) -> float:
 
 def _accept(intake: Intake, bodies: list[bytes]) -> None:
     for body in bodies:
-        label = label_of(body)
+        label = read_header(body)
         once = Once(stream=f"{label.agent}/{label.run}", number=label.sequence)
         intake.accept("parcel", body, once=once, check=_check)
 
 
 def _check(seen: object) -> None:
     assert isinstance(seen, Parcel)
-    check_belongs(seen, seen.label.node)
+    check_authorised(seen, seen.label.node)
 
 
 def _store(recording: Recording, intake: Intake, seen: Observation) -> None:
@@ -109,8 +109,8 @@ def _body(agent: int, turn: int, from_s: float) -> bytes:
             _frame(gpus, "gpu", GPU_NUMBERS, from_s, dice),
         )
     )
-    label = Label(agent=f"a{agent}", run="r", sequence=turn + 1, node=node)
-    return seal(label, seen)
+    label = ParcelHeader(agent=f"a{agent}", run="r", sequence=turn + 1, node=node)
+    return pack_parcel(label, seen)
 
 
 def _frame(

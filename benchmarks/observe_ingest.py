@@ -36,12 +36,12 @@ import psutil
 
 import observe_query
 from report import bar, finish, progress, quick
-from steward.clients.wire.otlp import Sent, encode_metrics
+from steward.clients.wire.otlp import OutgoingSeries, encode_metrics
 from steward.clients.wire.remote_write import encode_write
 from steward.model.event import Observation
 from steward.model.metrics import METRICS as METRIC_TABLE
 from steward.model.metrics import aliases_from
-from steward.observe.agent.parcel import Label, seal
+from steward.observe.agent.parcel import ParcelHeader, pack_parcel
 from steward.store.telemetry import Telemetry
 
 HERE = Path(__file__).parent
@@ -115,7 +115,7 @@ def otlp_requests(rounds: int, start_ms: int) -> list[bytes]:
         t_ns = [(start_ms + 15_000 * turn) * 10**6]
         for node in range(NODES):
             series = [
-                Sent(
+                OutgoingSeries(
                     name=name,
                     unit="1",
                     attributes={"gpu": str(gpu), "UUID": f"GPU-{node:04d}{gpu}-d9cf-fef3"},
@@ -333,8 +333,10 @@ def parcels(turn: int, *, agents: int, start_s: float) -> list[bytes]:
                 **{name: np.round(dice.random(10 * GPUS), 3) for name in OURS},
             }
         )
-        label = Label(agent=node, run="r", sequence=turn + 1, node=node, packed_s=time.time())
-        bodies.append(seal(label, Observation(frames=(frame,))))
+        label = ParcelHeader(
+            agent=node, run="r", sequence=turn + 1, node=node, packed_s=time.time()
+        )
+        bodies.append(pack_parcel(label, Observation(frames=(frame,))))
     return bodies
 
 

@@ -30,10 +30,10 @@ from steward.config.mistakes import dotted
 from steward.config.plugs import KINDS, options_of
 from steward.config.settings import Settings
 from steward.model.metrics import METRICS, VOCABULARIES
-from steward.service.access import Access
 from steward.service.api import PREFIX
 from steward.service.app import create_api
-from steward.service.board import Board
+from steward.service.authentication import Authenticator
+from steward.service.live_state import LiveState
 from steward.store.rules import rule_schema
 from steward.store.rules.language.fields import MAPPINGS
 from steward.store.rules.language.fields import FieldSpec as RuleField
@@ -307,8 +307,8 @@ def _schema() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.model_validate({"store": {"folder": folder}})
         loop = assemble(settings, clock=ManualClock(), collectors=())
-        access = Access(Tokens(settings.store.tokens_file), required=False, cookie="steward")
-        schema = create_api(Board(loop, settings), access).openapi()
+        access = Authenticator(Tokens(settings.store.tokens_file), required=False, cookie="steward")
+        schema = create_api(LiveState(loop, settings), access).openapi()
         loop.close()
     return schema
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from steward.decide.scheduling.time_shares.problem import (
     TimeShareProblem,
     TimeShares,
-    fresh_memory,
+    fresh_notes,
 )
 
 
@@ -47,7 +47,7 @@ def problem_of(
         capacity=np.array(capacity, np.float64),
         price_per_gpu_h=np.ones(types),
         draws=np.linspace(0.0, 0.99, 2 * jobs + 2),
-        memory=fresh_memory(jobs),
+        memory=fresh_notes(jobs),
     )
     columns = {
         name: value if not isinstance(value, list) else np.array(value, np.float64)

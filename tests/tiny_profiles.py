@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from steward.decide.scheduling.elastic.moment import ElasticJob, Moment, Placement
+from steward.decide.scheduling.elastic.interface import ElasticJob, ElasticView, Placement
 from steward.model.application import ApplicationProfile, Learning, StepTimes
 from steward.model.goodput import GoodputModel, StepModel
 from steward.model.trace import Trace, trace_of
@@ -94,9 +94,9 @@ def job(row: int, **changed: Any) -> ElasticJob:
     return ElasticJob(row=row, **(values | changed))
 
 
-def moment(*jobs: ElasticJob, node_gpus: tuple[int, ...] = (4, 4), **changed: Any) -> Moment:
+def moment(*jobs: ElasticJob, node_gpus: tuple[int, ...] = (4, 4), **changed: Any) -> ElasticView:
     values: dict[str, Any] = {"node_type": (0,) * len(node_gpus)}
-    return Moment(jobs=jobs, node_gpus=node_gpus, **(values | changed))
+    return ElasticView(jobs=jobs, node_gpus=node_gpus, **(values | changed))
 
 
 def trace(*submit_s: float, gpus: float = 2.0, model: str = "toy") -> Trace:

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from steward.clients.wire.remote_write import encode_write
-from steward.observe.receive import Parcelled, parcelled
+from steward.observe.receive import PushedBody, pack_body
 
 RECORDED = Path(__file__).parent / "data" / "prometheus-2.42"
 T_MS = 1_700_000_000_000
@@ -38,7 +38,7 @@ def pushed(
     body: bytes, sender: str = "p", *, encoding: str = "snappy", json: bool = False
 ) -> bytes:
     """Return a body with what its connection said about it."""
-    return parcelled(Parcelled(sender=sender, encoding=encoding, json=json, body=body))
+    return pack_body(PushedBody(sender=sender, encoding=encoding, json=json, body=body))
 
 
 def otlp_request(

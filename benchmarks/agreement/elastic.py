@@ -18,10 +18,10 @@ from steward.decide.scheduling.elastic import ELASTIC_POLICIES
 from steward.model.application import ApplicationProfile
 from steward.model.machines import Machines, machines_of
 from steward.model.replay import Replay
-from steward.observe.traces import read_trace
-from steward.observe.traces.locate import data_folder
-from steward.observe.traces.profiles import read_profiles
 from steward.sim.lab.elastic import replay_elastic
+from steward.sim.traces import read_trace
+from steward.sim.traces.locate import data_folder
+from steward.sim.traces.profiles import read_profiles
 
 __all__ = ["lines", "sia_machines", "uncut"]
 

@@ -25,10 +25,10 @@ from steward.decide.scheduling.time_shares.typed_fifo import TypedFifo
 from steward.model.machines import Machines, machines_of
 from steward.model.replay import Replay
 from steward.model.throughput import ThroughputTable
-from steward.observe.traces import read_trace
-from steward.observe.traces.locate import data_folder
-from steward.observe.traces.throughputs import read_throughputs
 from steward.sim.lab.time_shares import replay_time_shares
+from steward.sim.traces import read_trace
+from steward.sim.traces.locate import data_folder
+from steward.sim.traces.throughputs import read_throughputs
 
 __all__ = ["lines"]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from steward.decide.placement import Ties
+from steward.decide.placement import TieBreak
 from steward.model.machines import Machines
-from steward.observe.traces import read_nodes, read_pods
-from steward.observe.traces.locate import data_folder
 from steward.sim.lab.packing import AS_PUBLISHED, OURS, PackingRun, Rounding, pack
+from steward.sim.traces import read_nodes, read_pods
+from steward.sim.traces.locate import data_folder
 
 __all__ = ["lines"]
 
@@ -33,10 +33,10 @@ CPU_LIMIT_S = 5.0
 TIES = {
     "rounded down, then by name": (AS_PUBLISHED, 95.4),
     "rounded down, then least free GPUs": (OURS, 95.3),
-    "rounded down, then best fit": (Rounding(ties=Ties.BEST_FIT), 95.3),
+    "rounded down, then best fit": (Rounding(ties=TieBreak.BEST_FIT), 95.3),
     "not rounded, then by name": (Rounding(unit=1e-6), 94.1),
-    "rounded down, then at random": (Rounding(ties=Ties.RANDOM), 90.4),
-    "rounded down, then least free CPUs": (Rounding(ties=Ties.LEAST_FREE_CPUS), 87.0),
+    "rounded down, then at random": (Rounding(ties=TieBreak.RANDOM), 90.4),
+    "rounded down, then least free CPUs": (Rounding(ties=TieBreak.LEAST_FREE_CPUS), 87.0),
 }
 
 

@@ -9,10 +9,10 @@ import polars as pl
 
 from steward.model.machines import machines_of
 from steward.model.replay import Replay
-from steward.observe.traces import read_trace
-from steward.observe.traces.locate import data_folder
 from steward.sim.lab.run import replay
 from steward.sim.lab.settings import LabSettings
+from steward.sim.traces import read_trace
+from steward.sim.traces.locate import data_folder
 
 __all__ = ["lines"]
 

@@ -16,7 +16,7 @@ from typing import Generic
 
 from steward.act.desk import CarriedOut
 from steward.bookkeeping import Bookkeeping, as_fault
-from steward.clients.questions import Questions
+from steward.clients.query_worker import QueryWorker
 from steward.clock import Clock, SteadyTime
 from steward.errors import StewardError
 from steward.model.decision import Autonomy, Choice, Decision, Receipt
@@ -24,7 +24,7 @@ from steward.model.event import Fault, Observation
 from steward.model.finding import Finding, Pattern
 from steward.model.outcome import Outcome
 from steward.model.rules import RuleStanding
-from steward.observe.forwarding import Forwarding
+from steward.observe.forwarding import Forwarder
 from steward.observe.intake import Intake
 from steward.observe.latest import Latest
 from steward.ports import V
@@ -67,9 +67,9 @@ class Loop(Generic[V]):
         clock: Clock,
         every_s: float = 10.0,
         intake: Intake | None = None,
-        forwarding: Forwarding | None = None,
+        forwarding: Forwarder | None = None,
         rules: Sequence[RuleStanding] = (),
-        questions: Questions | None = None,
+        questions: QueryWorker | None = None,
         learned: LearnedStates | None = None,
     ) -> None:
         self.stages = stages

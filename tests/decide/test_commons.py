@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steward.decide.scheduling.shared.commons import Commons
+from steward.decide.scheduling.tenant_sharing.commons import Commons
 from steward.errors import StewardError
 
 

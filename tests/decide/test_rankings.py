@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
+from steward.decide.scheduling.kernels.ordered import TieOrder, Walk
 from steward.decide.scheduling.ordered import ORDERED
 from steward.decide.scheduling.ordered.conservative_backfill import ConservativeBackfill
 from steward.decide.scheduling.ordered.las import Las
 from steward.decide.scheduling.ordered.qssf import Qssf
 from steward.decide.scheduling.ordered.tiresias import Tiresias
-from steward.decide.scheduling.passes.ordered import Ties, Walk
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
-from steward.decide.scheduling.shared import SHARED
-from steward.decide.scheduling.shared.commons import Commons
-from steward.decide.scheduling.shared.multifactor import Multifactor
+from steward.decide.scheduling.tenant_sharing import SHARED
+from steward.decide.scheduling.tenant_sharing.commons import Commons
+from steward.decide.scheduling.tenant_sharing.multifactor import Multifactor
 
 POLICIES = {**ORDERED, **SHARED}
-LEARNS = Ranking(law=Law.EXPERIENCE, preempts=True, ties=Ties.RUNNING, by_gpus=True)
-LEVELS = Ranking(law=Law.LEVEL, preempts=True, ties=Ties.RUNNING, thresholds=(3250.0, 7200.0))
+LEARNS = Ranking(law=Law.EXPERIENCE, preempts=True, ties=TieOrder.RUNNING, by_gpus=True)
+LEVELS = Ranking(law=Law.LEVEL, preempts=True, ties=TieOrder.RUNNING, thresholds=(3250.0, 7200.0))
 ARRIVAL = Ranking(law=Law.ARRIVAL)
 KNOWS = Ranking(law=Law.REMAINING, preempts=True, knows_durations=True)
 

@@ -12,15 +12,15 @@ from steward.model.event import Event, LogLine, Observation
 from steward.model.frame import OTHER_SCHEMA
 from steward.model.identity import GpuId
 from steward.model.span import Span
-from steward.observe.agent.parcel import Label, seal
+from steward.observe.agent.parcel import ParcelHeader, pack_parcel
 
 T0 = 1_700_000_000.0
 BUSY, WATTS = "gpu.busy_share", "gpu.power_watts"
 
 
-def label(sequence: int = 1, **changes: Any) -> Label:
+def label(sequence: int = 1, **changes: Any) -> ParcelHeader:
     values = {"agent": "a-1", "run": "r-1", "sequence": sequence, "node": "n1", "packed_s": T0}
-    return Label(**{**values, **changes})
+    return ParcelHeader(**{**values, **changes})
 
 
 def small(t_s: float = T0, *, busy: float = 0.5, entity: str = "n1/gpu0") -> Observation:
@@ -47,4 +47,4 @@ def full() -> Observation:
 
 
 def parcel(sequence: int = 1, seen: Observation | None = None, **changes: Any) -> bytes:
-    return seal(label(sequence, **changes), seen or small(T0 + sequence))
+    return pack_parcel(label(sequence, **changes), seen or small(T0 + sequence))

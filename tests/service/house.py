@@ -16,10 +16,10 @@ from steward.config.settings import Settings
 from steward.loop import Loop
 from steward.model.decision import Autonomy
 from steward.model.identity import DecisionId
-from steward.service.access import Access, is_loopback
 from steward.service.app import create_api
-from steward.service.board import Board
+from steward.service.authentication import Authenticator, is_loopback
 from steward.service.lab import LabRuns
+from steward.service.live_state import LiveState
 from steward.store.tokens import Role, Tokens
 from tiny_world import TinyWorld, tiny_loop, turn_until
 
@@ -63,8 +63,8 @@ class House:
     clock: ManualClock
     world: TinyWorld
     tokens: Tokens
-    board: Board
-    access: Access
+    live_state: LiveState
+    access: Authenticator
     lab: LabRuns
     client: Client
 
@@ -100,9 +100,9 @@ def build_house(
     loop = tiny_loop(folder, world, clock, autonomy=autonomy)
     settings = Settings.model_validate({"store": {"folder": str(folder)}, "service": service})
     tokens = Tokens(settings.store.tokens_file)
-    board = Board(loop, settings, truth=truth, alive=alive)
+    live_state = LiveState(loop, settings, truth=truth, alive=alive)
     host = settings.service.host
-    access = Access(tokens, required=not is_loopback(host), cookie="steward_test")
+    access = Authenticator(tokens, required=not is_loopback(host), cookie="steward_test")
     turn_until(loop, clock, START_S + run_s)
     lab = lab or LabRuns()
     return House(
@@ -110,8 +110,8 @@ def build_house(
         clock=clock,
         world=world,
         tokens=tokens,
-        board=board,
+        live_state=live_state,
         access=access,
         lab=lab,
-        client=Client(create_api(board, access, lab), f"http://{host}:8787"),
+        client=Client(create_api(live_state, access, lab), f"http://{host}:8787"),
     )

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from steward.service.lab import LabRun, LabRuns, Wanted
-from steward.service.lab.told import Finished, Message, Task
-from steward.service.lab.work import carry_out
+from steward.service.lab import ComparisonRequest, LabRun, LabRuns
+from steward.service.lab.messages import Finished, Message, Task
+from steward.service.lab.worker import carry_out
 from tiny_replays import tiny_run
 
 Tell = Callable[[Message], None]
@@ -42,7 +42,7 @@ def until_stopped(task: Task, tell: Tell, stop: threading.Event) -> None:
 
 def begun(runs: LabRuns, text: str | None = TRACE, *policies: str, **wanted: object) -> LabRun:
     """Ask for a comparison on a trace of this text; None is the example."""
-    asked = Wanted.model_validate({"policies": policies or ("fifo",), **wanted})
+    asked = ComparisonRequest.model_validate({"policies": policies or ("fifo",), **wanted})
     with runs.entering() as folder:
         file = folder / "trace" if text is not None else None
         if file is not None:

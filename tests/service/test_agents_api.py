@@ -19,12 +19,12 @@ from steward.model.event import Observation
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.span import Span
-from steward.observe.agent.parcel import label_of, relabel, seal
+from steward.observe.agent.parcel import pack_parcel, read_header, replace_header
 from steward.observe.intake import Intake, Roster
-from steward.service.access import Access
+from steward.service.access_middleware import AccessMiddleware
 from steward.service.api.agents import agent_routes
 from steward.service.app import create_api
-from steward.service.door import Door
+from steward.service.authentication import Authenticator
 from steward.service.failures import handle_failures
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.store.tokens import Role, Tokens
@@ -39,13 +39,13 @@ class Site:
         self, folder: Path, *, max_bytes: int = 2**20, per_minute: int = 600, upload: int = 2**20
     ) -> None:
         self.tokens = Tokens(folder / "tokens.json")
-        self.access = Access(self.tokens, required=True, cookie="steward_test")
+        self.access = Authenticator(self.tokens, required=True, cookie="steward_test")
         self.intake = Intake(folder / "intake", max_bytes=max_bytes)
         app = FastAPI()
         app.include_router(agent_routes(self.intake, Roster()), prefix="/api/v1")
         handle_failures(app)
         app.add_middleware(
-            Door,
+            AccessMiddleware,
             access=self.access,
             rate=RateLimit(per_minute),
             body=BodyLimit(65536),
@@ -97,9 +97,9 @@ def test_agents_are_listed_with_what_they_tell_about_themselves(site: Site) -> N
     for sequence in (1, 2, 3):
         body = parcel(sequence, version="0.1.0")
         told = replace(
-            label_of(body), offset_s=0.25, round_trip_s=0.01, buffered_bytes=4096, gaps=2
+            read_header(body), offset_s=0.25, round_trip_s=0.01, buffered_bytes=4096, gaps=2
         )
-        site.post(relabel(body, told), token)
+        site.post(replace_header(body, told), token)
     viewer = bearer(site.token("ada", Role.VIEWER))
 
     (agent,) = site.client.get(AGENTS, headers=viewer).json()["items"]
@@ -192,7 +192,7 @@ def test_an_agent_does_not_speak_of_other_nodes_unless_its_token_says_so(
 
 
 def test_cluster_jobs_and_health_of_another_node_are_refused_too(site: Site) -> None:
-    body = seal(label(node="n2"), full())  # all of it is about n1
+    body = pack_parcel(label(node="n2"), full())  # all of it is about n1
 
     refused = site.post(body, site.token())
 
@@ -269,7 +269,7 @@ def test_a_parcel_that_is_too_large_is_refused(tmp_path: Path) -> None:
 def test_the_whole_service_has_these_routes_where_there_is_an_intake(tmp_path: Path) -> None:
     house = build_house(tmp_path)
     with closing(house.loop), closing(Intake(tmp_path / "intake")) as intake:
-        app = create_api(house.board, house.access, house.lab, intake=intake)
+        app = create_api(house.live_state, house.access, house.lab, intake=intake)
         client = Client(app, "http://localhost:8787")
 
         assert client.post(PARCELS, content=parcel(1)).status_code == 200
@@ -280,12 +280,12 @@ def test_the_whole_service_has_these_routes_where_there_is_an_intake(tmp_path: P
 def test_prometheus_sees_how_agents_are(tmp_path: Path) -> None:
     house = build_house(tmp_path)
     with closing(house.loop), closing(Intake(tmp_path / "intake")) as intake:
-        app = create_api(house.board, house.access, house.lab, intake=intake)
+        app = create_api(house.live_state, house.access, house.lab, intake=intake)
         client = Client(app, "http://localhost:8787")
         before = client.get("/metrics").text
         for sequence, told in enumerate(({"offset_s": 0.25, "gaps": 2}, {"node": "n2"}), start=1):
             body = parcel(sequence, small(entity=f"{told.get('node', 'n1')}/gpu0"))
-            client.post(PARCELS, content=relabel(body, replace(label_of(body), **told)))
+            client.post(PARCELS, content=replace_header(body, replace(read_header(body), **told)))
         seen = client.get("/metrics").text
         wanted = {"Accept": "application/openmetrics-text"}
         other = client.get("/metrics", headers=wanted).text

@@ -178,7 +178,7 @@ def test_a_request_that_cannot_be_understood_is_refused(
 
 def test_a_large_trace_is_taken_though_other_requests_must_be_small(lab_house: House) -> None:
     rows = "".join(f"x{i},{3600 + i},10,1,team0\n" for i in range(9000))
-    assert len(rows) > 2 * lab_house.board.settings.service.body_limit_bytes
+    assert len(rows) > 2 * lab_house.live_state.settings.service.body_limit_bytes
 
     found = result(lab_house, posted(lab_house, TRACE + rows, policies="fifo", gpus="64"))
 

@@ -23,7 +23,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 def map_of(page: Page, service: Running) -> None:
     page.goto(f"{service.address}/gpus/n1/gpu1?for=10%20min")
-    expect(page.locator(".st-weave canvas")).to_be_visible()
+    expect(page.locator(".st-rhythm canvas")).to_be_visible()
 
 
 def test_one_gets_from_the_list_of_nodes_to_a_gpu(browser: Browser, watched: Running) -> None:
@@ -43,7 +43,7 @@ def test_dragging_over_the_map_compares_a_stretch_with_the_rest(
 ) -> None:
     with opened(browser, watched.address) as page:
         map_of(page, watched)
-        box = page.locator(".st-weave canvas").bounding_box()
+        box = page.locator(".st-rhythm canvas").bounding_box()
         assert box is not None
         page.mouse.move(box["x"] + 0.85 * box["width"], box["y"] + 20)
         page.mouse.down()
@@ -51,21 +51,21 @@ def test_dragging_over_the_map_compares_a_stretch_with_the_rest(
         page.mouse.up()
 
         expect(page.get_by_text("what was different from the rest")).to_be_visible()
-        expect(page.locator(".st-weave-picked")).to_be_visible()
+        expect(page.locator(".st-rhythm-picked")).to_be_visible()
 
         page.get_by_role("button", name="Show all").click()
-        expect(page.locator(".st-weave-picked")).to_have_count(0)
+        expect(page.locator(".st-rhythm-picked")).to_have_count(0)
 
 
 def test_the_map_can_be_used_without_a_mouse(browser: Browser, watched: Running) -> None:
     with opened(browser, watched.address) as page:
         map_of(page, watched)
 
-        page.locator(".st-weave canvas").focus()
+        page.locator(".st-rhythm canvas").focus()
         page.keyboard.press("ArrowLeft")
-        expect(page.locator(".st-weave-picked")).to_be_visible()
+        expect(page.locator(".st-rhythm-picked")).to_be_visible()
         page.keyboard.press("Escape")
-        expect(page.locator(".st-weave-picked")).to_have_count(0)
+        expect(page.locator(".st-rhythm-picked")).to_have_count(0)
 
 
 def test_another_metric_and_another_time_can_be_chosen(browser: Browser, watched: Running) -> None:

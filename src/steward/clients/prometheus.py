@@ -9,7 +9,7 @@ from typing import Any
 from steward.clients.web import Endpoint, open_client, post, read_up_to
 from steward.clients.wire.exposition import decode_text
 from steward.clients.wire.remote_read import decode_read, encode_read
-from steward.clients.wire.samples import Limits, Samples
+from steward.clients.wire.samples import WireLimits, WireSamples
 from steward.errors import StewardError, TemporaryError
 
 __all__ = ["Exporter", "PrometheusServer", "QuerySeries"]
@@ -23,12 +23,16 @@ _ANSWER_BYTES = 256 * 2**20
 class Exporter:
     """One address that is scraped."""
 
-    def __init__(self, endpoint: Endpoint, *, limits: Limits | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, *, limits: WireLimits | None = None) -> None:
         self.url = endpoint.url
-        self._limits = limits or Limits()
+        self._limits = limits or WireLimits()
         self._client = open_client(endpoint, owner=self)
 
-    def scrape(self, t_s: float) -> Samples:
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def scrape(self, t_s: float) -> WireSamples:
         """Return all that the exporter shows; samples without a time are of `t_s`."""
         answer = read_up_to(
             self._client,
@@ -59,6 +63,10 @@ class PrometheusServer:
         self._most_series = most_series
         self._client = open_client(endpoint, owner=self)
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
     def version(self) -> str:
         """Return the server's version; raises if it is not a Prometheus."""
         answer = self._get("/api/v1/status/buildinfo", {})
@@ -78,7 +86,7 @@ class PrometheusServer:
 
     def read(
         self, matchers: Mapping[str, tuple[str, str]], *, from_s: float, to_s: float
-    ) -> Samples:
+    ) -> WireSamples:
         """Return raw samples: `{"__name__": ("=", "up")}` names the series."""
         body = encode_read(matchers, from_ms=int(from_s * 1000), to_ms=int(to_s * 1000))
         headers = {

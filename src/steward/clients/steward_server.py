@@ -19,7 +19,7 @@ import httpx
 from steward.clients.transport_rule import check_transport
 from steward.errors import StewardError, TemporaryError
 
-__all__ = ["Answer", "StewardServer", "read_token"]
+__all__ = ["ServerReply", "StewardServer", "read_token"]
 
 PARCELS = "/api/v1/agents/parcels"
 TIME = "/api/v1/agents/time"
@@ -28,7 +28,7 @@ _KIND = "application/vnd.steward.parcel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ServerReply:
     """What the server said, and when by both clocks."""
 
     status: int
@@ -63,15 +63,15 @@ class StewardServer:
             base_url=self.url, verify=_trust(ca_file), timeout=TIMEOUT_S, trust_env=False
         )
 
-    def send(self, body: bytes) -> Answer:
+    def send(self, body: bytes) -> ServerReply:
         """Send a parcel. Raises `TemporaryError` when nobody answers."""
         return self._ask("POST", PARCELS, body)
 
-    def time(self) -> Answer:
+    def time(self) -> ServerReply:
         """Ask what time it is there. Raises `TemporaryError` when nobody answers."""
         return self._ask("GET", TIME)
 
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> ServerReply:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         if body is not None:
             headers["Content-Type"] = _KIND
@@ -140,7 +140,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext | bool:
         ) from fault
 
 
-def _answer(reply: httpx.Response, *, sent_s: float, back_s: float) -> Answer:
+def _answer(reply: httpx.Response, *, sent_s: float, back_s: float) -> ServerReply:
     said: dict[str, object] = {}
     with suppress(ValueError):
         parsed = reply.json()
@@ -148,7 +148,7 @@ def _answer(reply: httpx.Response, *, sent_s: float, back_s: float) -> Answer:
     error = said.get("error")
     wrong = error if isinstance(error, dict) else {}
     problem = str(wrong.get("problem", ""))
-    return Answer(
+    return ServerReply(
         status=reply.status_code,
         problem=problem[:500] or ("" if reply.is_success else reply.reason_phrase),
         where=str(wrong.get("where", "")),

@@ -10,7 +10,7 @@ from steward.act.desk import Desk
 from steward.act.guard import Guard, Limits
 from steward.act.verify import ClusterVerifier
 from steward.clients.prometheus import PrometheusServer
-from steward.clients.questions import Questions
+from steward.clients.query_worker import QueryWorker
 from steward.clock import Clock
 from steward.config.forward import targets_of
 from steward.config.plugs import POLICIES
@@ -32,7 +32,7 @@ from steward.model.moment import Moment
 from steward.model.rules import RuleStanding
 from steward.model.view import ClusterView
 from steward.observe.collectors import COLLECTORS
-from steward.observe.forwarding import Forwarding
+from steward.observe.forwarding import Forwarder
 from steward.observe.intake import Intake
 from steward.observe.receive import Decoders
 from steward.observe.watch import Watch
@@ -64,7 +64,7 @@ def assemble(
     guard = Guard(limits(settings, speed=getattr(clock, "speed", 1.0)), meter)
     intake = Intake(settings.store.path / "intake") if collectors is None else None
     targets = targets_of(settings) if collectors is None else ()  # made-up samples stay here
-    forwarding = Forwarding(targets) if targets else None
+    forwarding = Forwarder(targets) if targets else None
     if intake is not None:
         intake.decoders.update(Decoders().by_kind)
     standings = read_standings(settings.rules, store.path)
@@ -117,10 +117,10 @@ def limits(settings: Settings, *, speed: float = 1.0) -> Limits:
     return Limits(autonomy=settings.loop.autonomy, tenant_autonomy=ceilings, **guard)
 
 
-def _questions(settings: RulesSettings) -> Questions | None:
+def _questions(settings: RulesSettings) -> QueryWorker | None:
     if not settings.prometheus:
         return None
-    return Questions(PrometheusServer(endpoint_of(settings), most_series=MOST_SERIES))
+    return QueryWorker(PrometheusServer(endpoint_of(settings), most_series=MOST_SERIES))
 
 
 def _recording(store: StoreSettings) -> Recording:
@@ -134,7 +134,7 @@ def _recording(store: StoreSettings) -> Recording:
 
 
 def _recognisers(
-    standings: Sequence[RuleStanding], settings: RulesSettings, questions: Questions | None
+    standings: Sequence[RuleStanding], settings: RulesSettings, questions: QueryWorker | None
 ) -> tuple[Recogniser[ClusterView], ...]:
     rules = running(standings)
     if not rules:

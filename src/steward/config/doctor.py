@@ -13,14 +13,14 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steward.clients.nvml import Driver, DriverMissingError
+from steward.clients.nvml import DriverMissingError, shared_registry
 from steward.config.forward import targets_of
 from steward.config.plugs import KINDS, PlugKind, chosen, wrong_plugs
 from steward.config.read import Draft
 from steward.config.settings import Settings, StoreSettings, masked_url
 from steward.errors import StewardError
 from steward.model.event import Availability
-from steward.observe.forwarding.ways import way_out
+from steward.observe.forwarding.transport import open_transport
 from steward.store.journal import open_journal
 from steward.store.telemetry import Telemetry
 
@@ -205,7 +205,7 @@ def _receivers(settings: Settings) -> Iterator[Check]:
         where = f"{target.format}, {target.endpoint.url}"
         status, reason, hint = "ok", f"{where} answers", ""
         try:
-            way = way_out(target.format, replace(target.endpoint, timeout_s=ANSWER_S))
+            way = open_transport(target.format, replace(target.endpoint, timeout_s=ANSWER_S))
             with closing(way):
                 way.send(way.encode(()))
         except StewardError as fault:
@@ -241,7 +241,7 @@ def _plug(kind: PlugKind, name: str, settings: Settings) -> Check:
 
 
 def _nvidia() -> Check:
-    driver = Driver()
+    driver = shared_registry().driver  # NVML is initialised once in a process
     try:
         reason = f"{driver.version()}, {driver.count()} GPUs"
     except DriverMissingError as fault:

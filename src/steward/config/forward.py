@@ -14,7 +14,7 @@ from steward.errors import StewardError, did_you_mean
 from steward.model.metrics import METRICS
 
 if TYPE_CHECKING:
-    from steward.observe.forwarding import Target
+    from steward.observe.forwarding import ForwardTarget
 
 __all__ = ["file_there", "secret_in", "targets_of", "wrong_receivers"]
 
@@ -46,17 +46,17 @@ def _wrong(each: ForwardSettings) -> Iterator[tuple[str, str, str]]:
             yield "metrics", f"has '{pattern}', which no metric is called", hint
 
 
-def targets_of(settings: Settings) -> tuple[Target, ...]:
+def targets_of(settings: Settings) -> tuple[ForwardTarget, ...]:
     """Return the receivers with their secrets; raises with all files that cannot be read."""
     if not settings.forward:
         return ()
     # Only who forwards has to have what it takes.
     from steward.clients.web import Endpoint  # noqa: PLC0415
-    from steward.observe.forwarding import Target  # noqa: PLC0415
+    from steward.observe.forwarding import ForwardTarget  # noqa: PLC0415
 
     faults: list[str] = []
     targets = [
-        Target(
+        ForwardTarget(
             name=name,
             format=each.format.value,
             endpoint=Endpoint(

@@ -115,6 +115,7 @@ class Job:
     name: str = ""
     priority: int = 0
     deadline_s: float | None = None  # when it should be done
+    time_limit_s: float | None = None  # run time after which its engine ends it; None: unknown
     state: JobState = JobState.QUEUED
     gpus: tuple[GpuId, ...] = ()
     gpu_shares: tuple[float, ...] = ()  # of each of them that it was given; empty: all of them

@@ -14,11 +14,11 @@ from steward.model.identity import JobId
 from steward.model.job import Job, JobChange, JobState
 from steward.model.span import Span
 
-__all__ = ["JobBook", "News", "Sighting"]
+__all__ = ["JobBook", "JobSighting", "JobUpdates"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class JobSighting:
     """A job as its source tells it now. `places` are the entities that are all its own."""
 
     job: Job
@@ -29,7 +29,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class JobUpdates:
     """What is new about jobs."""
 
     jobs: tuple[Job, ...] = ()
@@ -42,14 +42,16 @@ class JobBook:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._last: dict[JobId, Sighting] = {}  # with all that was known before
-        self._told: dict[JobId, Sighting] = {}  # in the words of the source
+        self._last: dict[JobId, JobSighting] = {}  # with all that was known before
+        self._told: dict[JobId, JobSighting] = {}  # in the words of the source
 
     def going_on(self) -> list[JobId]:
         """Return the jobs that wait or run as far as is known."""
         return [id_ for id_, seen in self._last.items() if not seen.job.state.ended]
 
-    def fold(self, t_s: float, sightings: Iterable[Sighting], *, silent: bool = False) -> News:
+    def fold(
+        self, t_s: float, sightings: Iterable[JobSighting], *, silent: bool = False
+    ) -> JobUpdates:
         """Take in jobs; the same again is no news. `silent`: nothing of it is worth an event."""
         jobs: list[Job] = []
         spans: list[Span] = []
@@ -67,9 +69,9 @@ class JobBook:
             spans += self._spans(now, now.job.end_s)
             if not silent:
                 events += self._events(before, now, t_s)
-        return News(jobs=tuple(jobs), spans=tuple(spans), events=tuple(events))
+        return JobUpdates(jobs=tuple(jobs), spans=tuple(spans), events=tuple(events))
 
-    def lose(self, t_s: float, gone: Collection[JobId]) -> News:
+    def lose(self, t_s: float, gone: Collection[JobId]) -> JobUpdates:
         """End jobs that their source no longer knows, without anybody having seen their end."""
         why = f"{self.source} no longer knows it: how it ended is unknown"
         news = self.end(t_s, gone, why=why)
@@ -80,7 +82,7 @@ class JobBook:
 
     def end(
         self, t_s: float, gone: Collection[JobId], *, why: str, state: JobState = JobState.COMPLETED
-    ) -> News:
+    ) -> JobUpdates:
         """End jobs now in a state; those that never ran were cancelled."""
         ends = []
         for id_ in gone:
@@ -97,7 +99,7 @@ class JobBook:
             if id_ not in listed:
                 del self._last[id_], self._told[id_]
 
-    def _spans(self, seen: Sighting, to_s: float | None) -> list[Span]:
+    def _spans(self, seen: JobSighting, to_s: float | None) -> list[Span]:
         job = seen.job
         if job.start_s is None:
             return []
@@ -115,7 +117,7 @@ class JobBook:
             for place in seen.places
         ]
 
-    def _events(self, before: Sighting | None, now: Sighting, t_s: float) -> list[Event]:
+    def _events(self, before: JobSighting | None, now: JobSighting, t_s: float) -> list[Event]:
         job = now.job
         was = before.job.state if before is not None else None
         if job.state is JobState.FAILED and was is not JobState.FAILED:
@@ -128,7 +130,7 @@ class JobBook:
         return []
 
 
-def _continued(before: Sighting | None, seen: Sighting, t_s: float) -> Sighting:
+def _continued(before: JobSighting | None, seen: JobSighting, t_s: float) -> JobSighting:
     """Add what was known before: where it ran, and its history."""
     job, places = seen.job, seen.places
     if before is None:
@@ -159,7 +161,7 @@ def _since(job: Job, t_s: float) -> float:
     return job.end_s if job.state.ended and job.end_s is not None else t_s
 
 
-def _until(before: Sighting, now: Sighting, t_s: float) -> float:
+def _until(before: JobSighting, now: JobSighting, t_s: float) -> float:
     """Say when an earlier run was over: when it ended, or at the latest when the next began."""
     if before.job.end_s is not None:
         return before.job.end_s

@@ -20,16 +20,16 @@ from steward.config.settings import Settings
 from steward.loop import Loop
 from steward.model.view import ClusterView
 from steward.observe.intake import Intake
-from steward.service.access import Access, is_loopback
+from steward.service.access_middleware import OPEN, PUSHED, AccessMiddleware
 from steward.service.api import PREFIX, api_routes
 from steward.service.api.agents import PARCELS
 from steward.service.api.lab import UPLOADS
-from steward.service.board import Board
-from steward.service.door import OPEN, PUSHED, Door
+from steward.service.authentication import Authenticator, is_loopback
 from steward.service.failures import handle_failures
 from steward.service.lab import LabRuns
-from steward.service.lab.request import request_shapes
+from steward.service.lab.upload import request_shapes
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
+from steward.service.live_state import LiveState
 from steward.service.login import login_routes
 from steward.service.wire import wire_routes
 from steward.store.tokens import Tokens
@@ -61,19 +61,23 @@ def create_app(
     """
     from steward.service.pages import add_pages  # noqa: PLC0415 - heavy, and not for API tests
 
-    board = Board(loop, settings, truth=truth, speed=speed, alive=alive)
+    live_state = LiveState(loop, settings, truth=truth, speed=speed, alive=alive)
     access = access_of(settings, tokens)
     lab = LabRuns()
-    app = create_api(board, access, lab, intake=loop.intake)
-    add_pages(app, board, access, lab)
+    app = create_api(live_state, access, lab, intake=loop.intake)
+    add_pages(app, live_state, access, lab)
     return app
 
 
 def create_api(
-    board: Board, access: Access, lab: LabRuns | None = None, *, intake: Intake | None = None
+    live_state: LiveState,
+    access: Authenticator,
+    lab: LabRuns | None = None,
+    *,
+    intake: Intake | None = None,
 ) -> FastAPI:
     """Return the service without its pages. With an intake, others may send telemetry."""
-    settings = board.settings.service
+    settings = live_state.settings.service
     lab = lab or LabRuns()
     app = _Service(
         title="steward",
@@ -82,21 +86,21 @@ def create_api(
         openapi_url=f"{PREFIX}/openapi.json",
         docs_url=None,  # it would load its scripts from elsewhere
         redoc_url=None,
-        lifespan=_life_of(board, lab),
+        lifespan=_life_of(live_state, lab),
     )
-    app.state.board = board
+    app.state.live_state = live_state
     app.tokens_required = access.required
-    app.include_router(api_routes(board, lab, intake))
+    app.include_router(api_routes(live_state, lab, intake))
     if intake is not None:
         app.include_router(wire_routes(intake))
-    app.include_router(login_routes(access, board.settings.site.name))
+    app.include_router(login_routes(access, live_state.settings.site.name))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     for path in ("/api/{rest:path}", "/v1/{rest:path}", *ALONE):
         app.router.routes.append(Route(path, _Nothing(app), include_in_schema=False))
     handle_failures(app)
     large = (UPLOADS, PARCELS, *PUSHED)
     app.add_middleware(
-        Door,
+        AccessMiddleware,
         access=access,
         rate=RateLimit(settings.requests_per_minute),
         body=BodyLimit(settings.body_limit_bytes),
@@ -106,11 +110,13 @@ def create_api(
     return app
 
 
-def access_of(settings: Settings, tokens: Tokens) -> Access:
+def access_of(settings: Settings, tokens: Tokens) -> Authenticator:
     """Return what tells users apart, by the address that is listened on."""
     service = settings.service
     # Browsers share cookies between ports: two stewards on one machine must not log each other out.
-    return Access(tokens, required=not is_loopback(service.host), cookie=f"steward_{service.port}")
+    return Authenticator(
+        tokens, required=not is_loopback(service.host), cookie=f"steward_{service.port}"
+    )
 
 
 class _Service(FastAPI):
@@ -161,12 +167,14 @@ def _is_nothing(route: BaseRoute) -> bool:
     return isinstance(route, Mount) or isinstance(getattr(route, "app", None), _Nothing)
 
 
-def _life_of(board: Board, lab: LabRuns) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _life_of(
+    live_state: LiveState, lab: LabRuns
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        pulse = asyncio.create_task(_pulse(board))
+        pulse = asyncio.create_task(_pulse(live_state))
         yield
-        board.closing.set()
+        live_state.closing.set()
         pulse.cancel()
         await asyncio.to_thread(lab.close)
         with suppress(asyncio.CancelledError):
@@ -175,12 +183,12 @@ def _life_of(board: Board, lab: LabRuns) -> Callable[[FastAPI], AbstractAsyncCon
     return lifespan
 
 
-async def _pulse(board: Board) -> None:
-    """Keep the picture new, so that pages find it ready and never wait for a disk."""
+async def _pulse(live_state: LiveState) -> None:
+    """Keep the snapshot new, so that pages find it ready and never wait for a disk."""
     while True:
         try:
-            picture = await asyncio.to_thread(board.look)
-            await asyncio.to_thread(board.sparks.catch_up, picture.findings[:SPARKS])
+            snapshot = await asyncio.to_thread(live_state.refresh)
+            await asyncio.to_thread(live_state.sparklines.catch_up, snapshot.findings[:SPARKS])
         except Exception:
-            log.exception("the pages keep their last picture")  # and /readyz says what is wrong
+            log.exception("the pages keep their last snapshot")  # and /readyz says what is wrong
         await asyncio.sleep(PULSE_S)

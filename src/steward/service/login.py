@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, quote
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from steward.service.access import SESSION_S, Access
+from steward.service.authentication import SESSION_S, Authenticator
 from steward.service.limits import RateLimit
 
 __all__ = ["login_routes", "safe_target"]
@@ -50,7 +50,7 @@ def safe_target(wanted: str) -> str:
     return wanted if ours and wanted.isprintable() else "/"
 
 
-def login_routes(access: Access, site: str) -> APIRouter:
+def login_routes(access: Authenticator, site: str) -> APIRouter:
     """Return the pages that let people in and out."""
     routes = APIRouter(include_in_schema=False)
     tries = RateLimit(TRIES_PER_MINUTE)

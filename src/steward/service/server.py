@@ -22,8 +22,8 @@ from steward.errors import StewardError
 from steward.loop import Loop
 from steward.model.view import ClusterView
 from steward.observe.receive import warm_up
-from steward.service.access import is_loopback
 from steward.service.app import access_of, create_app
+from steward.service.authentication import is_loopback
 from steward.store.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -218,8 +218,8 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        self._app.state.board.closing.set()
+        self._app.state.live_state.closing.set()
 
     def _end(self) -> None:
-        self._app.state.board.closing.set()
+        self._app.state.live_state.closing.set()
         self.should_exit = True

@@ -12,12 +12,12 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from steward.clients.wire.exposition import decode_text, labels_of_text, shown_labels
-from steward.clients.wire.samples import Limits, Samples
+from steward.clients.wire.samples import WireLimits, WireSamples
 from steward.errors import StewardError
 from wire_messages import RECORDED
 
 
-def read(found: Samples) -> list[tuple[str, dict[str, str], float]]:
+def read(found: WireSamples) -> list[tuple[str, dict[str, str], float]]:
     rows = []
     for each, value in enumerate(found.values.tolist()):
         labels = labels_of_text(found.key(each))
@@ -112,11 +112,11 @@ def test_limits_of_a_scrape_are_named() -> None:
     many = b"".join(b"a%d 1\n" % number for number in range(50))
 
     with pytest.raises(StewardError, match="more than 10 samples"):
-        decode_text(many, now_ms=0, limits=Limits(samples=10))
+        decode_text(many, now_ms=0, limits=WireLimits(samples=10))
     with pytest.raises(StewardError, match="more than 100 bytes"):
-        decode_text(many, now_ms=0, limits=Limits(body_bytes=100))
+        decode_text(many, now_ms=0, limits=WireLimits(body_bytes=100))
     with pytest.raises(StewardError, match="line 1 has labels of more than 9 bytes"):
-        decode_text(b'a{b="ccccccccc"} 1\n', now_ms=0, limits=Limits(label_bytes=9))
+        decode_text(b'a{b="ccccccccc"} 1\n', now_ms=0, limits=WireLimits(label_bytes=9))
 
 
 @settings(max_examples=40)

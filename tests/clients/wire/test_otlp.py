@@ -12,8 +12,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint, NumberDataPoint
 
 from steward.clients.wire.otlp import (
-    Record,
-    Sent,
+    LogRecord,
+    OutgoingSeries,
     decode_logs,
     decode_metrics,
     encode_logs,
@@ -22,7 +22,7 @@ from steward.clients.wire.otlp import (
     point_of_key,
 )
 from steward.clients.wire.otlp_scan import COUNT_OF, GAUGE, PER_SECOND, SUM, SUM_OF, TOTAL
-from steward.clients.wire.samples import Limits
+from steward.clients.wire.samples import WireLimits
 from steward.errors import StewardError
 from wire_messages import otlp_request, pairs_of
 
@@ -130,7 +130,7 @@ def test_attributes_of_every_kind_become_text() -> None:
 
 names = st.text("abc.", min_size=1, max_size=6)
 sent = st.builds(
-    Sent,
+    OutgoingSeries,
     name=names,
     unit=st.just("1"),
     attributes=st.dictionaries(names, st.text(max_size=8), max_size=3),
@@ -142,7 +142,7 @@ sent = st.builds(
 
 @settings(max_examples=40)
 @given(st.lists(sent, max_size=5))
-def test_what_is_encoded_is_decoded(series: list[Sent]) -> None:
+def test_what_is_encoded_is_decoded(series: list[OutgoingSeries]) -> None:
     found = points(encode_metrics({"host.name": "n"}, series))
 
     wanted = [
@@ -184,7 +184,7 @@ def test_random_bytes_are_refused_or_read_and_nothing_else(data: bytes) -> None:
 @settings(max_examples=40)
 @given(st.data())
 def test_a_mutated_request_never_does_more_than_be_refused(data: st.DataObject) -> None:
-    series = Sent(
+    series = OutgoingSeries(
         name="g",
         unit="1",
         attributes={"a": "b"},
@@ -205,7 +205,7 @@ def test_a_mutated_request_never_does_more_than_be_refused(data: st.DataObject) 
 
 
 def test_attribute_explosions_and_sizes_are_refused() -> None:
-    series = Sent(
+    series = OutgoingSeries(
         name="g",
         unit="1",
         attributes={str(n): "x" for n in range(100)},
@@ -218,22 +218,22 @@ def test_attribute_explosions_and_sizes_are_refused() -> None:
     with pytest.raises(StewardError, match="more than 64 attributes"):
         points(body)
     with pytest.raises(StewardError, match="labels are too long"):
-        decode_metrics(body, Limits(label_bytes=100))
+        decode_metrics(body, WireLimits(label_bytes=100))
     with pytest.raises(StewardError, match="more than 10 bytes"):
-        decode_metrics(body, Limits(body_bytes=10))
+        decode_metrics(body, WireLimits(body_bytes=10))
 
 
 def test_too_many_points_are_refused_with_the_byte() -> None:
-    series = Sent(
+    series = OutgoingSeries(
         name="g", unit="", attributes={}, counter=False, t_ns=[T_NS] * 9, values=[0.0] * 9
     )
 
     with pytest.raises(StewardError, match=r"too many samples \(byte \d+\)"):
-        decode_metrics(encode_metrics({}, [series]), Limits(samples=5))
+        decode_metrics(encode_metrics({}, [series]), WireLimits(samples=5))
 
 
 def test_log_records_come_back_as_they_were_sent() -> None:
-    record = Record(
+    record = LogRecord(
         t_ns=T_NS,
         severity=17,
         text="NCCL timeout",
@@ -245,10 +245,10 @@ def test_log_records_come_back_as_they_were_sent() -> None:
 
 
 def test_logs_are_limited_like_metrics() -> None:
-    record = Record(t_ns=T_NS, severity=0, text="x", resource={}, attributes={})
+    record = LogRecord(t_ns=T_NS, severity=0, text="x", resource={}, attributes={})
     body = encode_logs([record] * 3)
 
     with pytest.raises(StewardError, match="more than 2 log records"):
-        decode_logs(body, Limits(samples=2))
+        decode_logs(body, WireLimits(samples=2))
     with pytest.raises(StewardError, match="more than 3 bytes"):
-        decode_logs(body, Limits(body_bytes=3))
+        decode_logs(body, WireLimits(body_bytes=3))

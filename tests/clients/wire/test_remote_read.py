@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.clients.wire.bounded import pack_snappy, unpack_snappy
+from steward.clients.wire.compression import pack_snappy, unpack_snappy
 from steward.clients.wire.remote_read import decode_read, encode_read
 from steward.clients.wire.remote_write import field, labels_of_key
 from steward.errors import StewardError

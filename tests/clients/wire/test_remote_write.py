@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steward.clients.wire.bounded import pack_snappy, unpack_snappy
+from steward.clients.wire.compression import pack_snappy, unpack_snappy
 from steward.clients.wire.remote_write import (
     STALE_BITS,
     decode_write,
@@ -19,7 +19,7 @@ from steward.clients.wire.remote_write import (
     labels_of_key,
     number,
 )
-from steward.clients.wire.samples import Limits
+from steward.clients.wire.samples import WireLimits
 from steward.errors import StewardError
 from wire_messages import T_MS, one_series, recorded
 
@@ -130,14 +130,14 @@ def test_a_request_that_is_cut_off_says_at_which_byte() -> None:
 @pytest.mark.parametrize(
     ("limits", "word"),
     [
-        (Limits(series=1), "too many series"),
-        (Limits(samples=1), "too many samples"),
-        (Limits(labels=1), "too many labels"),
-        (Limits(label_bytes=10), "labels are too long"),
-        (Limits(body_bytes=20), "more than 20 bytes"),
+        (WireLimits(series=1), "too many series"),
+        (WireLimits(samples=1), "too many samples"),
+        (WireLimits(labels=1), "too many labels"),
+        (WireLimits(label_bytes=10), "labels are too long"),
+        (WireLimits(body_bytes=20), "more than 20 bytes"),
     ],
 )
-def test_each_limit_is_named_when_it_is_passed(limits: Limits, word: str) -> None:
+def test_each_limit_is_named_when_it_is_passed(limits: WireLimits, word: str) -> None:
     body = encode_write([(LABELS, [T_MS], [1.0]), ({**LABELS, "a": "b"}, [T_MS], [2.0])])
 
     with pytest.raises(StewardError, match=word):

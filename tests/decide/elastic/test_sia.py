@@ -1,13 +1,13 @@
 from typing import Any
 
-from steward.decide.scheduling.elastic.moment import Moment
+from steward.decide.scheduling.elastic.interface import ElasticView
 from steward.decide.scheduling.elastic.sia import Sia
 from tiny_profiles import MODEL, held, job, moment
 
 FAST = MODEL._replace(step=MODEL.step._replace(grad_s=0.025, grad_s_per_sample=0.0025))
 
 
-def mixed(*jobs: Any) -> Moment:
+def mixed(*jobs: Any) -> ElasticView:
     return moment(*jobs, node_gpus=(4, 4), node_type=(0, 1), types=2)
 
 

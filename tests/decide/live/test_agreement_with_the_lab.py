@@ -9,7 +9,7 @@ import pytest
 
 from decide.live.tiny_cluster import TinyCluster, column_of
 from steward.decide.scheduling.ordered import ORDERED
-from steward.decide.scheduling.shared import SHARED
+from steward.decide.scheduling.tenant_sharing import SHARED
 from steward.learn.estimators.similar_jobs import SimilarJobs
 from steward.learn.estimators.tenant_use import TenantUse
 from steward.learn.experience import EDGES_S

@@ -9,7 +9,7 @@ import pytest
 from decide.live.queues import believing_jobs, queue, running, sharing, starts, stops, waiting
 from steward.decide.scheduling.live.ranks import ranks_of, urgent
 from steward.decide.scheduling.ordered.gittins import Gittins
-from steward.decide.scheduling.shared.commons import Commons
+from steward.decide.scheduling.tenant_sharing.commons import Commons
 from steward.model.job import Job
 from steward.model.view import ClusterView
 

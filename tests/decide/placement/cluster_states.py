@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.placement import Guide, NodeState, Placement, Ties, Typical, Want, place_guided
+from steward.decide.placement import (
+    Demand,
+    Guide,
+    NodeOccupancy,
+    Placement,
+    TieBreak,
+    Typical,
+    place_guided,
+)
 
 Ints = NDArray[np.int64]
 
@@ -26,7 +34,7 @@ def state(
     up: Sequence[bool] | None = None,
     mig: int = 0,
     sizes: int = 0,
-) -> NodeState:
+) -> NodeOccupancy:
     """Return nodes of these sizes with so many GPUs held whole, and fractions only if `milli`."""
     n = len(gpus)
     size = np.array(gpus, np.int64)
@@ -37,7 +45,7 @@ def state(
     else:
         columns = np.zeros((n, 0), np.int64)
     zeros = [0] * n
-    return NodeState(
+    return NodeOccupancy(
         free=free.astype(np.int64),
         gpus=size,
         milli=columns,
@@ -55,9 +63,9 @@ def state(
 
 def want(
     gpus: int = 0, milli: int = 0, *, cpus: float = 0.0, memory: float = 0.0, type_mask: int = -1
-) -> Want:
+) -> Demand:
     """Return what a job asks for."""
-    return Want(gpus, milli, cpus, memory, type_mask)
+    return Demand(gpus, milli, cpus, memory, type_mask)
 
 
 def typical(*shapes: tuple[float, int, int, float]) -> Typical:
@@ -73,14 +81,18 @@ def typical(*shapes: tuple[float, int, int, float]) -> Typical:
 
 
 def guide(
-    expected: Typical | None = None, *, ties: Ties = Ties.NAME, unit: float = 1.0, draw: float = 0.0
+    expected: Typical | None = None,
+    *,
+    ties: TieBreak = TieBreak.NAME,
+    unit: float = 1.0,
+    draw: float = 0.0,
 ) -> Guide:
     """Return what scored placements look at."""
     return Guide(expected or typical(), int(ties), unit, np.array([draw]))
 
 
 def chosen(
-    kind: Placement, nodes: NodeState, job: Want, look: Guide | None = None
+    kind: Placement, nodes: NodeOccupancy, job: Demand, look: Guide | None = None
 ) -> list[tuple[int, int]]:
     """Return nodes and GPUs on each; empty if it does not fit."""
     node, gpus = np.zeros(len(nodes.gpus), np.int64), np.zeros(len(nodes.gpus), np.int64)

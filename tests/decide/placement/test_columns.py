@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steward.decide.placement.columns import free_nodes, shapes_of, typical_of, wants_of
-from steward.decide.placement.remembered import empty_memory
+from steward.decide.placement.columns import demands_of, free_nodes, shapes_of, typical_of
+from steward.decide.placement.score_cache import empty_score_cache
 from steward.model.machines import Machines, machines_of
 from steward.model.trace import Trace, trace_of
 
@@ -43,7 +43,7 @@ def test_the_state_is_a_copy_and_may_leave_fractions_out() -> None:
 
 
 def test_wants_are_whole_gpus_or_a_fraction() -> None:
-    wants = wants_of(jobs(0.25, 1.0, 4.0, 1.5, 0.0, cpus=[1.0, np.nan, 2, 3, 4]), two_types())
+    wants = demands_of(jobs(0.25, 1.0, 4.0, 1.5, 0.0, cpus=[1.0, np.nan, 2, 3, 4]), two_types())
 
     assert wants.gpus.tolist() == [0, 1, 4, 2, 0]
     assert wants.milli.tolist() == [250, 0, 0, 0, 0]
@@ -54,11 +54,11 @@ def test_wants_are_whole_gpus_or_a_fraction() -> None:
 def test_types_become_bits() -> None:
     trace = jobs(1, 1, 1, 1, gpu_type=["", "V100", "T4|V100", "A10"])
 
-    assert wants_of(trace, two_types()).type_mask.tolist() == [-1, 0b10, 0b11, 0]
+    assert demands_of(trace, two_types()).type_mask.tolist() == [-1, 0b10, 0b11, 0]
 
 
 def test_typical_jobs_are_the_most_frequent_shapes() -> None:
-    wants = wants_of(jobs(*[1.0] * 60, *[0.5] * 30, *[0.0] * 8, *[8.0] * 2), two_types())
+    wants = demands_of(jobs(*[1.0] * 60, *[0.5] * 30, *[0.0] * 8, *[8.0] * 2), two_types())
 
     expected = typical_of(wants)
 
@@ -71,18 +71,18 @@ def test_typical_jobs_are_the_most_frequent_shapes() -> None:
 def test_shapes_do_not_depend_on_memory() -> None:
     trace = jobs(1.0, 1.0, 2.0, memory_bytes=[1.0, 2.0, 1.0])
 
-    shape, first = shapes_of(wants_of(trace, two_types()))
+    shape, first = shapes_of(demands_of(trace, two_types()))
 
     assert shape.tolist() == [0, 0, 1]
     assert first.tolist() == [0, 2]
 
 
 def test_no_jobs_have_no_typical_ones() -> None:
-    assert len(typical_of(wants_of(jobs(), two_types())).share) == 0
+    assert len(typical_of(demands_of(jobs(), two_types())).share) == 0
 
 
 def test_memory_begins_with_nothing_seen() -> None:
-    memory = empty_memory(2, 3)
+    memory = empty_score_cache(2, 3)
 
     assert (memory.seen.shape, memory.version.shape) == ((2, 3), (3,))
     assert not memory.seen.any()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decide.placement.cluster_states import chosen, state, want
-from steward.decide.placement import NodeState, Placement, locality
+from steward.decide.placement import NodeOccupancy, Placement, locality
 
 COUNT, PACKED, SPREAD, TOPOLOGY = (
     Placement.COUNT,
@@ -136,7 +136,7 @@ def test_wide_gangs_of_scored_kinds_stay_close_together() -> None:
     )
 
 
-def apart(nodes: NodeState, *chosen_nodes: int) -> int:
+def apart(nodes: NodeOccupancy, *chosen_nodes: int) -> int:
     return locality(nodes, np.array(chosen_nodes, np.int64), len(chosen_nodes))
 
 

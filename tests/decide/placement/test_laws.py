@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decide.placement.cluster_states import arrays, chosen, guide, state, typical, want
-from steward.decide.placement import NodeState, Placement, Ties, Want, give, locality, take
+from steward.decide.placement import (
+    Demand,
+    NodeOccupancy,
+    Placement,
+    TieBreak,
+    give,
+    locality,
+    take,
+)
 
 SIZE = 4
 JOBS = st.one_of(
@@ -19,7 +27,7 @@ STEPS = st.lists(st.tuples(JOBS, st.booleans()), min_size=1, max_size=25)
 EXPECTED = typical((2.0, 1, 500, 0.4), (4.0, 1, 1000, 0.3), (8.0, 4, 1000, 0.3))
 
 
-def cluster(mig: int = 0) -> NodeState:
+def cluster(mig: int = 0) -> NodeOccupancy:
     """Two racks under one switch and one under another; the last node is small."""
     gpus = [SIZE] * 5 + [2]
     return state(
@@ -33,7 +41,7 @@ def cluster(mig: int = 0) -> NodeState:
     )
 
 
-def consistent(nodes: NodeState) -> bool:
+def consistent(nodes: NodeOccupancy) -> bool:
     """No GPU has less than nothing or more than itself, and the counts say the same."""
     there = np.arange(SIZE) < nodes.gpus[:, None]
     return bool(
@@ -44,7 +52,7 @@ def consistent(nodes: NodeState) -> bool:
     )
 
 
-def ordered(nodes: NodeState) -> list[object]:
+def ordered(nodes: NodeOccupancy) -> list[object]:
     """Return the state with each node's GPUs in order: which is which makes no difference."""
     return [np.sort(nodes.milli, axis=1).tolist(), nodes.free.tolist(), nodes.sizes.tolist()]
 
@@ -52,11 +60,11 @@ def ordered(nodes: NodeState) -> list[object]:
 @given(steps=STEPS, kind=st.sampled_from(list(Placement)), mig=st.sampled_from([0, 7]))
 @settings(max_examples=60)
 def test_no_gpu_is_given_twice_and_giving_all_back_restores_the_state(
-    steps: list[tuple[Want, bool]], kind: Placement, mig: int
+    steps: list[tuple[Demand, bool]], kind: Placement, mig: int
 ) -> None:
     nodes = cluster(mig)
     begin, held = ordered(nodes), []
-    look = guide(EXPECTED, ties=Ties.LEAST_FREE_GPUS)
+    look = guide(EXPECTED, ties=TieBreak.LEAST_FREE_GPUS)
 
     for i, (job, leave) in enumerate(steps):
         look.draw[0] = (i * 0.618) % 1.0

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from decide.placement.cluster_states import chosen, guide, state, typical, want
-from steward.decide.placement import NodeState, Placement, Ties, place
-from steward.decide.placement.scores import fragment, spot_of
+from steward.decide.placement import NodeOccupancy, Placement, TieBreak, place
+from steward.decide.placement.scores import fragment, scored_node
 
 FGD = Placement.FGD
 PAIRS = typical((1.0, 2, 1000, 1.0))  # everybody wants two whole GPUs
 MIXED = typical((1.0, 2, 1000, 0.5), (1.0, 1, 500, 0.25), (4.0, 0, 0, 0.25))
 
 
-def lost(nodes: NodeState, expected: object, node: int = 0) -> float:
-    return fragment(spot_of(nodes, node), nodes.cpus_free[node], expected)  # type: ignore[arg-type]
+def lost(nodes: NodeOccupancy, expected: object, node: int = 0) -> float:
+    return fragment(scored_node(nodes, node), nodes.cpus_free[node], expected)  # type: ignore[arg-type]
 
 
 def test_what_the_next_typical_job_cannot_use_is_a_fragment() -> None:
@@ -58,7 +58,7 @@ def test_fgd_completes_a_gpu_that_is_lost_already() -> None:
 def test_fgd_without_expectations_packs_by_free_gpus() -> None:
     nodes = state([8, 8, 8], used=[2, 5, 0])
 
-    assert chosen(FGD, nodes, want(2), guide(ties=Ties.LEAST_FREE_GPUS)) == [(1, 2)]
+    assert chosen(FGD, nodes, want(2), guide(ties=TieBreak.LEAST_FREE_GPUS)) == [(1, 2)]
 
 
 def test_scores_are_rounded_so_that_ties_decide() -> None:
@@ -73,13 +73,13 @@ def test_scores_are_rounded_so_that_ties_decide() -> None:
 @pytest.mark.parametrize(
     ("ties", "node"),
     [
-        (Ties.NAME, 0),
-        (Ties.LEAST_FREE_GPUS, 1),
-        (Ties.LEAST_FREE_CPUS, 2),
-        (Ties.BEST_FIT, 2),
+        (TieBreak.NAME, 0),
+        (TieBreak.LEAST_FREE_GPUS, 1),
+        (TieBreak.LEAST_FREE_CPUS, 2),
+        (TieBreak.BEST_FIT, 2),
     ],
 )
-def test_ties_are_broken_as_the_guide_says(ties: Ties, node: int) -> None:
+def test_ties_are_broken_as_the_guide_says(ties: TieBreak, node: int) -> None:
     nodes = state([4, 4, 4], used=[0, 2, 1], cpus=96.0)
     nodes.cpus_free[:] = (96.0, 90.0, 8.0)
 
@@ -91,7 +91,7 @@ def test_random_ties_depend_on_the_draw_alone() -> None:
     draws = (0.1, 0.37, 0.62, 0.93)
 
     first, again = (
-        [chosen(FGD, nodes, want(1), guide(ties=Ties.RANDOM, draw=draw)) for draw in draws]
+        [chosen(FGD, nodes, want(1), guide(ties=TieBreak.RANDOM, draw=draw)) for draw in draws]
         for _ in range(2)
     )
 

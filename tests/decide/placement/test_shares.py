@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decide.placement.cluster_states import arrays, chosen, guide, state, want
-from steward.decide.placement import Placement, Ties, give, take
+from steward.decide.placement import Placement, TieBreak, give, take
 from steward.decide.placement.state import sliced
 
 PACKED, SPREAD, COUNT = Placement.PACKED, Placement.SPREAD, Placement.COUNT
@@ -124,7 +124,7 @@ def test_random_uses_every_gpu_that_holds_the_fraction_about_equally_often() -> 
     draws = np.random.default_rng(0).random(3000)
 
     found = [
-        chosen(Placement.RANDOM, nodes, want(0, 300), guide(ties=Ties.NAME, draw=draw))[0]
+        chosen(Placement.RANDOM, nodes, want(0, 300), guide(ties=TieBreak.NAME, draw=draw))[0]
         for draw in draws
     ]
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 
 from steward.decide.scheduling.time_shares import finish_time_fairness
 from steward.decide.scheduling.time_shares.finish_time_fairness import FinishTimeFairness
+from steward.decide.scheduling.time_shares.interior_point import CentralOptimum, ShareProgram
 from steward.decide.scheduling.time_shares.isolated import isolated_rates, isolated_shares
 from steward.decide.scheduling.time_shares.problem import TimeShareProblem
-from steward.decide.scheduling.time_shares.programs.central import CentralOptimum, ShareProgram
 from time_share_problems import problem_of, problems
 
 

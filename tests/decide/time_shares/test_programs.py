@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from steward.decide.scheduling.time_shares.interior_point import ShareProgram, solve_centrally
+from steward.decide.scheduling.time_shares.packing_programs import best_level, best_sum
 from steward.decide.scheduling.time_shares.problem import TimeShareProblem
-from steward.decide.scheduling.time_shares.programs.central import ShareProgram, solve_centrally
-from steward.decide.scheduling.time_shares.programs.packing import best_level, best_sum
 from time_share_problems import problem_of, problems
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from steward.decide.scheduling.time_shares import TIME_SHARE_POLICIES
-from steward.decide.scheduling.time_shares.problem import TimeShareProblem, fresh_memory
+from steward.decide.scheduling.time_shares.problem import TimeShareProblem, fresh_notes
 from time_share_problems import is_feasible, problem_of, problems
 
 PLANNING = ("themis", "shockwave")
@@ -66,7 +66,7 @@ def test_no_round_of_a_plan_needs_more_gpus_than_there_are(
 
 def test_memory_follows_jobs_to_their_new_rows() -> None:
     memory = replace(
-        fresh_memory(3), partner=np.array([2, -1, 0]), isolated_s=np.array([1.0, 2.0, 3.0])
+        fresh_notes(3), partner=np.array([2, -1, 0]), isolated_s=np.array([1.0, 2.0, 3.0])
     )
 
     kept = memory.rows(np.array([2, -1, 0]))

@@ -6,7 +6,7 @@ import pytest
 
 from factories import samples
 from steward.clients.prometheus import QuerySeries
-from steward.clients.questions import Question, Questions
+from steward.clients.query_worker import QueryWorker, RangeQuery
 from steward.decide.rules.metric import TermWatch, sort_frame
 from steward.errors import StewardError
 from steward.inspection.series.prometheus_fallback import MOST_STEPS, metrics_beside
@@ -17,20 +17,20 @@ NS = 10**9
 T0 = 1_700_000_010
 
 
-class Post(Questions):
+class Post(QueryWorker):
     """Keeps questions until the test answers them."""
 
     def __init__(self) -> None:
-        self.open: list[Question] = []
-        self.said: dict[Question, list[QuerySeries] | StewardError] = {}
+        self.open: list[RangeQuery] = []
+        self.said: dict[RangeQuery, list[QuerySeries] | StewardError] = {}
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: RangeQuery) -> None:
         self.open.append(question)
 
-    def answer(self, question: Question) -> list[QuerySeries] | StewardError | None:
+    def answer(self, question: RangeQuery) -> list[QuerySeries] | StewardError | None:
         return self.said.pop(question, None)
 
-    def reply(self, *labels: dict[str, str], fault: StewardError | None = None) -> Question:
+    def reply(self, *labels: dict[str, str], fault: StewardError | None = None) -> RangeQuery:
         """Answer the oldest question: these series hold at all its times."""
         question = self.open.pop(0)
         count = round((question.to_s - question.from_s) / question.step_s) + 1

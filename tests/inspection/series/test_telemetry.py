@@ -15,14 +15,14 @@ from steward.inspection.series import telemetry
 from steward.inspection.series.telemetry import telemetry_frames
 from steward.model.event import Event, Observation
 from steward.model.span import Span
-from steward.observe.importing.source import Tally
+from steward.observe.importing.source import ImportCounts
 from steward.store.recording import Recording
 
 BUSY = "gpu.busy_share"
 H200 = "run,t,gpu_util,sm_active,fb_used_mib\n"
 
 
-def frames(path: Path, *wants: str, tally: Tally | None = None) -> list[pl.DataFrame]:
+def frames(path: Path, *wants: str, tally: ImportCounts | None = None) -> list[pl.DataFrame]:
     found = telemetry_frames(path, frozenset(wants), tally=tally)
     return [each for each in found if isinstance(each, pl.DataFrame)]
 
@@ -82,7 +82,7 @@ def test_frames_and_events_come_in_the_order_of_time(tmp_path: Path) -> None:
 def test_a_folder_may_hold_the_files_among_others(tmp_path: Path) -> None:
     h200(tmp_path)
     (tmp_path / "README.md").write_text("# What this is\n")
-    tally = Tally()
+    tally = ImportCounts()
 
     found = frames(tmp_path, BUSY, tally=tally)
 
@@ -127,7 +127,7 @@ def test_a_table_may_say_who_held_what_and_in_which_phase(tmp_path: Path) -> Non
 def test_a_phase_that_goes_on_in_the_next_block_of_a_file_begins_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steward.observe.importing.sheet._BLOCK_BYTES", 200)
+    monkeypatch.setattr("steward.observe.importing.delimited_text._BLOCK_BYTES", 200)
     file = tmp_path / "test.csv"
     rows = [f"{1000 + i},n1/gpu0,0.1,compile\n" for i in range(50)]
     file.write_text("t_s,entity,gpu.busy_share,phase\n" + "".join(rows))
@@ -162,7 +162,7 @@ def test_what_steward_recorded_is_read_with_events_and_holders(tmp_path: Path) -
     recording(tmp_path)
     with (tmp_path / "events.jsonl").open("a") as file:
         file.write('{"t_s": null, "kind": "broken"}\n')
-    tally = Tally()
+    tally = ImportCounts()
 
     found = frames(tmp_path, BUSY, tally=tally)
 
@@ -271,7 +271,7 @@ def test_a_folder_without_telemetry_is_refused(tmp_path: Path) -> None:
 def test_a_file_without_samples_among_others_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("t_s,entity,gpu.busy_share\n1700000000,n1/gpu0,0.5\n")
     (tmp_path / "b.csv").write_text("t,x\nnoon,1\n")
-    tally = Tally()
+    tally = ImportCounts()
 
     list(telemetry_frames(tmp_path, frozenset({BUSY}), tally=tally))
 
@@ -280,7 +280,7 @@ def test_a_file_without_samples_among_others_is_named(tmp_path: Path) -> None:
 
 def test_it_is_said_when_no_rule_looks_at_anything_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("time,foo\n1700000000,1\n")
-    tally = Tally()
+    tally = ImportCounts()
 
     list(telemetry_frames(tmp_path / "a.csv", frozenset({BUSY}), tally=tally))
 

@@ -19,21 +19,21 @@ from factories import samples
 from observe.parcels import BUSY, T0, WATTS, full, label, parcel, small
 from steward.errors import StewardError
 from steward.model.event import LogLine, Observation
-from steward.observe.agent.packed import columns_of, frame_of, pack, unpack
 from steward.observe.agent.parcel import (
     MAX_PARCEL_BYTES,
-    Label,
-    label_of,
+    ParcelHeader,
     open_parcel,
-    relabel,
-    seal,
+    pack_parcel,
+    read_header,
+    replace_header,
 )
+from steward.observe.agent.table_codec import columns_of, frame_of, pack, unpack
 
 
 def test_everything_that_was_seen_comes_out_again() -> None:
     seen = full()
 
-    opened = open_parcel(seal(label(), seen)).observation
+    opened = open_parcel(pack_parcel(label(), seen)).observation
 
     for ours, theirs in zip(seen.tables, opened.tables, strict=True):
         assert_frame_equal(ours, theirs)
@@ -48,7 +48,7 @@ def test_everything_that_was_seen_comes_out_again() -> None:
 
 
 def test_the_label_says_what_is_inside_without_opening() -> None:
-    said = label_of(seal(label(7), full()))
+    said = read_header(pack_parcel(label(7), full()))
 
     assert (said.agent, said.run, said.sequence, said.node) == ("a-1", "r-1", 7, "n1")
     assert (said.from_s, said.to_s, said.samples) == (T0, T0 + 1, 5)
@@ -56,7 +56,7 @@ def test_the_label_says_what_is_inside_without_opening() -> None:
 
 
 def test_an_observation_of_nothing_is_a_parcel_too() -> None:
-    opened = open_parcel(seal(label(), Observation()))
+    opened = open_parcel(pack_parcel(label(), Observation()))
 
     assert opened.observation.tables == ()
     assert opened.label.samples == 0
@@ -64,10 +64,10 @@ def test_an_observation_of_nothing_is_a_parcel_too() -> None:
 
 
 def test_a_new_label_leaves_the_rest_as_it_was_and_shifts_its_times() -> None:
-    body = seal(label(), full())
+    body = pack_parcel(label(), full())
     before = open_parcel(body).observation
 
-    moved = open_parcel(relabel(body, replace(label_of(body), shift_s=90.0))).observation
+    moved = open_parcel(replace_header(body, replace(read_header(body), shift_s=90.0))).observation
 
     assert moved.frames[0]["t_s"].to_list() == [T0 + 90, T0 + 90]
     assert moved.other["t_s"].to_list() == [T0 + 90]
@@ -80,7 +80,7 @@ def test_a_new_label_leaves_the_rest_as_it_was_and_shifts_its_times() -> None:
 def test_half_characters_in_a_log_line_do_not_stop_a_parcel() -> None:
     line = LogLine(t_s=T0, entity="n1", source="app", text="bad \udcff byte")
 
-    opened = open_parcel(seal(label(), Observation(lines=(line,)))).observation
+    opened = open_parcel(pack_parcel(label(), Observation(lines=(line,)))).observation
 
     assert opened.lines[0].text == "bad ? byte"
 
@@ -285,10 +285,10 @@ def test_whatever_is_changed_in_a_parcel_it_is_opened_or_refused(data: st.DataOb
     except StewardError as fault:
         assert fault.problem
     else:
-        assert isinstance(opened.label, Label)
+        assert isinstance(opened.label, ParcelHeader)
 
 
-BODY = seal(label(), full())
+BODY = pack_parcel(label(), full())
 
 
 @settings(max_examples=150)
@@ -309,11 +309,11 @@ def test_whatever_is_changed_inside_a_table_it_is_opened_or_refused(data: st.Dat
 def test_infinities_are_unknown() -> None:
     frame = pl.DataFrame({"t_s": [T0, T0], "entity": ["n1", "n2"], "x": [float("inf"), 1.0]})
 
-    opened = open_parcel(seal(label(), Observation(frame=frame)))
+    opened = open_parcel(pack_parcel(label(), Observation(frame=frame)))
 
     assert opened.observation.frames[0]["x"].to_list() == [None, 1.0]
     assert opened.label.samples == 1
 
 
 def test_samples_are_counted_without_those_that_are_unknown() -> None:
-    assert label_of(seal(label(), small())).samples == 1
+    assert read_header(pack_parcel(label(), small())).samples == 1

@@ -19,12 +19,12 @@ from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.model.identity import JobId
 from steward.observe.collectors.marks import Marks
-from steward.observe.joining import Owners
+from steward.observe.process_owners import ProcessOwners
 
 SRC = Path(__file__).parents[3] / "src"
 
 
-class Told(Owners):
+class Told(ProcessOwners):
     """Owners that know what they are told."""
 
     def __init__(self, job: str | None) -> None:

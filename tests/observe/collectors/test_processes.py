@@ -18,8 +18,8 @@ from steward.clients.processes import Process, ProcessTable
 from steward.model.identity import JobId
 from steward.model.job import JobState
 from steward.observe.collectors.processes import Processes
-from steward.observe.joining import Owners
 from steward.observe.normalise import Normaliser
+from steward.observe.process_owners import ProcessOwners
 
 
 def process(pid: int, parent: int, name: str = "python", *, cpu_s: float = 0.0) -> Process:
@@ -53,7 +53,7 @@ class Table(ProcessTable):
         self.there[pid] = replace(self.there[pid], cpu_s=self.there[pid].cpu_s + cpu_s)
 
 
-class Groups(Owners):
+class Groups(ProcessOwners):
     """Control groups that are made up; trees are told by the table."""
 
     def __init__(self, table: Table, scheduled: Mapping[int, str] | None = None) -> None:

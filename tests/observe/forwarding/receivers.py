@@ -13,14 +13,14 @@ import polars as pl
 
 from factories import samples
 from steward.clients.web import Endpoint
-from steward.clients.wire.otlp import Record, decode_logs, decode_metrics, point_of_key
+from steward.clients.wire.otlp import LogRecord, decode_logs, decode_metrics, point_of_key
 from steward.clients.wire.remote_write import decode_write, labels_of_key
 from steward.model.event import LogLine, Observation
-from steward.observe.forwarding import Target
+from steward.observe.forwarding import ForwardTarget
 
 T0 = 1_700_000_000.0
 BUSY = "gpu.busy_share"
-Point = tuple[str, float, float]  # series, seconds after T0, value
+PointKey = tuple[str, float, float]  # series, seconds after T0, value
 
 
 class Receiver:
@@ -34,7 +34,7 @@ class Receiver:
         self.url = ""
         self.let_go = threading.Event()
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[PointKey]:
         """Return all that came by remote write, as it came."""
         found = []
         for path, _, body in self.bodies:
@@ -56,7 +56,7 @@ class Receiver:
                 names |= {point_of_key(got.key(i)).name for i in range(len(got.starts))}
         return names
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[LogRecord]:
         return [
             record
             for path, _, body in self.bodies
@@ -94,10 +94,10 @@ def receiver() -> Iterator[Receiver]:
         server.server_close()
 
 
-def target(url: str, format_: str = "remote-write", **changes: Any) -> Target:
+def target(url: str, format_: str = "remote-write", **changes: Any) -> ForwardTarget:
     path = "/api/v1/write" if format_ == "remote-write" else ""
     endpoint = Endpoint(url=f"{url}{path}", **changes.pop("endpoint", {}))
-    return Target(**{"name": "site", "format": format_, "endpoint": endpoint, **changes})
+    return ForwardTarget(**{"name": "site", "format": format_, "endpoint": endpoint, **changes})
 
 
 def look(*at_s: float, entity: str = "n1/gpu0", value: float = 0.5, metric: str = BUSY) -> Any:
@@ -110,7 +110,7 @@ def line(text: str, *, entity: str = "n1", level: int = 6, source: str = "kernel
     return LogLine(t_s=T0, entity=entity, source=source, text=text, level=level)
 
 
-def in_order(points: Sequence[Point]) -> bool:
+def in_order(points: Sequence[PointKey]) -> bool:
     newest: dict[str, float] = {}
     for name, t_s, _ in points:
         if t_s <= newest.get(name, float("-inf")):

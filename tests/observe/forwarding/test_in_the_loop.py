@@ -9,15 +9,15 @@ import threading
 import time
 from pathlib import Path
 
-from observe.agent.test_running import Scene
+from observe.agent.test_agent import Scene
 from observe.forwarding.receivers import in_order, look, receiver, target
 from patience import LONG_S, until
 from service.house import START_S, build_house
 from steward.clock import ManualClock
 from steward.config import draft_settings
 from steward.config.assemble import assemble
-from steward.observe.forwarding import Forwarding
-from steward.observe.forwarding.outlet import Outlet
+from steward.observe.forwarding import Forwarder
+from steward.observe.forwarding.forward_queue import ForwardQueue
 from tiny_world import TinyWorld, tiny_loop, turn_until
 
 
@@ -25,7 +25,7 @@ def test_the_loop_forwards_each_turn_and_sends_the_rest_when_it_ends(tmp_path: P
     clock = ManualClock(START_S)
     loop = tiny_loop(tmp_path, TinyWorld(), clock)
     with receiver() as site:
-        loop.forwarding = Forwarding([target(site.url, metrics=("gpu.busy_share",))])
+        loop.forwarding = Forwarder([target(site.url, metrics=("gpu.busy_share",))])
         turn_until(loop, clock, START_S + 100)
         loop.close()
 
@@ -41,7 +41,7 @@ def test_what_is_dropped_is_in_the_journal_once_and_the_loop_goes_on(tmp_path: P
     loop = tiny_loop(tmp_path, TinyWorld(), clock)
     with receiver() as site:
         site.status = 404
-        loop.forwarding = Forwarding([target(site.url)])
+        loop.forwarding = Forwarder([target(site.url)])
         for _ in range(5):
             asked = site.asked
             loop.turn()
@@ -64,7 +64,7 @@ def test_metrics_count_what_was_forwarded_and_dropped(tmp_path: Path) -> None:
     house = build_house(tmp_path)
     before = house.client.get("/metrics").text
     with receiver() as site:
-        house.loop.forwarding = Forwarding([target(site.url, metrics=("gpu.busy_share",))])
+        house.loop.forwarding = Forwarder([target(site.url, metrics=("gpu.busy_share",))])
         house.turn(30.0)
         house.loop.forwarding.close()
         text = house.client.get("/metrics").text
@@ -95,7 +95,7 @@ def test_only_a_live_loop_forwards(tmp_path: Path) -> None:
 def test_an_agent_forwards_and_its_status_says_so(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     with receiver() as site:
-        scene.agent._forwarding = Forwarding([target(site.url)])
+        scene.agent._forwarding = Forwarder([target(site.url)])
         scene.run(lambda: len(site.points()) >= 3)
     scene.spool.close()
 
@@ -108,7 +108,7 @@ def test_an_agent_whose_receiver_hangs_still_ends_in_time(tmp_path: Path) -> Non
     scene = Scene(tmp_path)
     with receiver() as site:
         site.slow_s = 200.0
-        scene.agent._forwarding = Forwarding([target(site.url)])
+        scene.agent._forwarding = Forwarder([target(site.url)])
         began_s = time.monotonic()
         scene.run(scene.got(2))
         took_s = time.monotonic() - began_s
@@ -119,7 +119,7 @@ def test_an_agent_whose_receiver_hangs_still_ends_in_time(tmp_path: Path) -> Non
 
 def test_status_may_be_asked_for_while_looks_are_taken() -> None:
     with receiver() as site:
-        outlet = Outlet(target(site.url))
+        outlet = ForwardQueue(target(site.url))
         stop, seen = threading.Event(), []
 
         def ask() -> None:
@@ -151,7 +151,7 @@ def test_an_agent_loads_only_what_its_receivers_need() -> None:
     begin = """
 import steward.config
 from steward.cli.observe.agent import _forwarding
-from steward.observe.agent.running import Agent
+from steward.observe.agent.agent import Agent
 from steward.observe.collectors import COLLECTORS
 settings = steward.config.draft_settings(None, {ENV}).settled()
 forwarding = _forwarding(settings)

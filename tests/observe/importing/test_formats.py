@@ -19,10 +19,10 @@ from steward.errors import StewardError
 from steward.observe.importing import (
     IMPORTERS,
     Imported,
-    Source,
+    ImportSource,
     import_all,
     importer_for,
-    work_for,
+    task_for,
 )
 from steward.store.query import Query
 
@@ -36,7 +36,7 @@ def write(folder: Path, text: str, name: str = "n7.csv") -> Path:
 
 
 def imported(file: Path, out: Path, format_: str | None = None, **fields: Any) -> Imported:
-    return import_all([work_for(Source(path=file, **fields), format_)], out)
+    return import_all([task_for(ImportSource(path=file, **fields), format_)], out)
 
 
 def ask(out: Path, sql: str) -> list[tuple[object, ...]]:
@@ -205,7 +205,7 @@ def test_what_is_no_text_at_all_is_refused_in_words(tmp_path: Path, name: str) -
     file.write_bytes(np.random.default_rng(7).bytes(60_000))
 
     with pytest.raises(StewardError):
-        import_all([work_for(Source(path=file), name)], tmp_path / "out")
+        import_all([task_for(ImportSource(path=file), name)], tmp_path / "out")
 
     assert not (tmp_path / "out").exists()
 
@@ -217,7 +217,7 @@ def test_a_first_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None
     tracemalloc.start()
 
     with pytest.raises(StewardError, match="longer than 4 MiB"):
-        import_all([work_for(Source(path=file), "csv")], tmp_path / "out")
+        import_all([task_for(ImportSource(path=file), "csv")], tmp_path / "out")
 
     _, most_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -340,7 +340,7 @@ def test_a_file_that_is_none_is_named_and_leaves_no_folder(
 def test_when_one_of_many_files_fails_nothing_is_written(tmp_path: Path) -> None:
     good = write(tmp_path, f"t,load1\n{T0},1\n", "good.csv")
     bad = write(tmp_path, "PAR1", "bad.parquet")
-    works = [work_for(Source(path=each)) for each in (good, bad)]
+    works = [task_for(ImportSource(path=each)) for each in (good, bad)]
 
     with pytest.raises(StewardError, match="cannot be read as Parquet"):
         import_all(works, tmp_path / "out")

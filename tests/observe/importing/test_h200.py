@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.observe.importing import Imported, Source, import_all, work_for
+from steward.observe.importing import Imported, ImportSource, import_all, task_for
 from steward.store.query import Query
 
 DATA = Path(os.environ.get("STEWARD_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
@@ -32,7 +32,7 @@ def recorded(folder: Path, marks: list[dict[str, object]]) -> tuple[Imported, Pa
     file.write_text("\n".join([HEADER, *rows]) + "\n")
     (folder / "events.jsonl").write_text("\n".join(json.dumps(mark) for mark in marks))
     out = folder / "out"
-    return import_all([work_for(Source(path=file))], out), out
+    return import_all([task_for(ImportSource(path=file))], out), out
 
 
 def mark(run: str, second: float, phase: str, part: str = "w", **more: object) -> dict[str, object]:
@@ -131,7 +131,7 @@ def test_without_marks_there_are_still_runs(tmp_path: Path) -> None:
 def test_the_real_recording_imports_whole(tmp_path: Path) -> None:
     file = DATA / "h200" / "telemetry.csv.gz"
 
-    told = import_all([work_for(Source(path=file))], tmp_path / "out")
+    told = import_all([task_for(ImportSource(path=file))], tmp_path / "out")
 
     assert (told.rows, told.bad, told.unknown, len(told.columns)) == (9150, {}, (), 37)
     ((runs, least, most),) = ask(

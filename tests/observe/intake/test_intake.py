@@ -18,7 +18,7 @@ from steward.model.cluster import Cluster, Link, LinkKind
 from steward.model.event import Event, Observation
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
-from steward.observe.agent.parcel import Parcel, open_parcel, seal
+from steward.observe.agent.parcel import Parcel, open_parcel, pack_parcel
 from steward.observe.intake import Intake, Once
 from steward.store.spool import SpoolFullError
 
@@ -49,7 +49,7 @@ def test_what_was_accepted_is_collected_once_and_in_order(intake: Intake) -> Non
 
 
 def test_everything_in_a_parcel_arrives(intake: Intake) -> None:
-    intake.accept("parcel", seal(label(), full()))
+    intake.accept("parcel", pack_parcel(label(), full()))
 
     seen, expected = intake.collect(T0), full()
 
@@ -151,7 +151,9 @@ def test_senders_are_asked_to_wait_when_the_disk_share_is_used_up(tmp_path: Path
             accepted += 1
             intake.accept("parcel", parcel(accepted), once=once(accepted))
         with pytest.raises(SpoolFullError):
-            intake.accept("parcel", seal(label(accepted + 1), full()), once=once(accepted + 1))
+            intake.accept(
+                "parcel", pack_parcel(label(accepted + 1), full()), once=once(accepted + 1)
+            )
         intake.collect(T0)
         intake.collect(T0)
         intake.kept()
@@ -265,7 +267,7 @@ def test_many_threads_lose_nothing_while_the_loop_collects(intake: Intake) -> No
     def send(who: int) -> None:
         for sequence in range(1, 21):
             seen = small(T0 + sequence, entity=f"n{who}/gpu0")
-            body = seal(label(sequence, agent=f"a-{who}"), seen)
+            body = pack_parcel(label(sequence, agent=f"a-{who}"), seen)
             assert intake.accept("parcel", body, once=once(sequence, f"a-{who}"))
 
     threads = [threading.Thread(target=send, args=(who,)) for who in range(6)]
@@ -284,9 +286,9 @@ def test_many_threads_lose_nothing_while_the_loop_collects(intake: Intake) -> No
 def test_clusters_of_all_agents_are_one(intake: Intake) -> None:
     for name in ("n1", "n2"):
         told = Observation(cluster=cluster(node(name)))
-        intake.accept("parcel", seal(label(node=name), told))
+        intake.accept("parcel", pack_parcel(label(node=name), told))
     first = intake.collect(T0).cluster
-    intake.accept("parcel", seal(label(), Observation(cluster=cluster(node("n3")))))
+    intake.accept("parcel", pack_parcel(label(), Observation(cluster=cluster(node("n3")))))
     second = intake.collect(T0).cluster
 
     assert first is not None
@@ -302,11 +304,13 @@ def test_a_cluster_that_does_not_fit_to_the_rest_costs_only_itself(intake: Intak
     loses_its_gpus = Cluster(id="n1", nodes=(node("n1", gpus=0),))
     intake.accept(
         "parcel",
-        seal(label(), Observation(cluster=Cluster(id="n1", nodes=good.nodes, links=(link,)))),
+        pack_parcel(
+            label(), Observation(cluster=Cluster(id="n1", nodes=good.nodes, links=(link,)))
+        ),
     )
     intake.collect(T0)
-    intake.accept("parcel", seal(label(), Observation(cluster=loses_its_gpus)))
-    intake.accept("parcel", seal(label(), Observation(cluster=cluster(node("n2")))))
+    intake.accept("parcel", pack_parcel(label(), Observation(cluster=loses_its_gpus)))
+    intake.accept("parcel", pack_parcel(label(), Observation(cluster=cluster(node("n2")))))
 
     seen = intake.collect(T0)
 
@@ -327,8 +331,8 @@ def test_what_the_server_has_to_tell_comes_with_the_next_look(intake: Intake) ->
 def test_tenants_of_all_agents_are_one_list_and_none_loses_its_share(intake: Intake) -> None:
     favoured = Tenant(id=TenantId("a"), guaranteed_gpus=8)
     for named in ((favoured,), (Tenant(id=TenantId("a")), Tenant(id=TenantId("b")))):
-        intake.accept("parcel", seal(label(), Observation(tenants=named)))
+        intake.accept("parcel", pack_parcel(label(), Observation(tenants=named)))
 
     assert intake.collect(T0).tenants == (favoured, Tenant(id=TenantId("b")))
-    intake.accept("parcel", seal(label(), Observation(tenants=(Tenant(id=TenantId("b")),))))
+    intake.accept("parcel", pack_parcel(label(), Observation(tenants=(Tenant(id=TenantId("b")),))))
     assert intake.collect(T0).tenants is None

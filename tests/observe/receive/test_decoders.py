@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steward.clients.wire.otlp import Record, Sent, encode_logs, encode_metrics
-from steward.clients.wire.samples import Limits
+from steward.clients.wire.otlp import LogRecord, OutgoingSeries, encode_logs, encode_metrics
+from steward.clients.wire.samples import WireLimits
 from steward.errors import StewardError
 from steward.model.event import LogLine
 from steward.observe.intake import Intake
 from steward.observe.receive import Decoders, observation_of
 from wire_messages import T_MS, pushed, recorded, request_of
 
-BUSY = Sent(
+BUSY = OutgoingSeries(
     name="hw.gpu.utilization",
     unit="1",
     attributes={"hw.id": "0"},
@@ -53,8 +53,10 @@ def test_histograms_are_kept_as_count_and_sum() -> None:
 
 def test_log_records_become_lines_with_syslogs_levels() -> None:
     resource = {"host.name": "n01", "service.name": "trainer"}
-    record = Record(t_ns=T_MS * 10**6, severity=17, text="boom", resource=resource, attributes={})
-    of_job = Record(
+    record = LogRecord(
+        t_ns=T_MS * 10**6, severity=17, text="boom", resource=resource, attributes={}
+    )
+    of_job = LogRecord(
         t_ns=T_MS * 10**6, severity=9, text="ok", resource=resource, attributes={"job_id": "8"}
     )
     body = encode_logs([record, of_job])
@@ -68,7 +70,7 @@ def test_log_records_become_lines_with_syslogs_levels() -> None:
 
 
 def test_a_gzip_bomb_is_refused() -> None:
-    decoders = Decoders(limits=Limits(body_bytes=1000))
+    decoders = Decoders(limits=WireLimits(body_bytes=1000))
 
     with pytest.raises(StewardError, match="more than 1000 bytes"):
         decoders.otlp_metrics(pushed(gzip.compress(bytes(10**6)), encoding="gzip"))

@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 from steward.model.frame import ENTITY, T_S
 from steward.model.layout import Block, Layout
 from steward.observe.normalise import Normaliser
-from steward.observe.sampling.batch import Batch, Words
+from steward.observe.sampling.batch import Batch, BatchTranslator
 
 WORDS = ("utilization.gpu", "memory.used", "pcie.replays", "temperature.gpu")
 REPLAYS = Layout(blocks=(Block(entity="n1/gpu0", names=("pcie.replays",)),))
@@ -22,7 +22,9 @@ def batch(layout: Layout, rows: dict[float, list[float]]) -> Batch:
     return made
 
 
-def rates(words: Words, rows: dict[float, list[float]], layout: Layout = REPLAYS) -> list[object]:
+def rates(
+    words: BatchTranslator, rows: dict[float, list[float]], layout: Layout = REPLAYS
+) -> list[object]:
     return [
         value
         for frame in words.frames(batch(layout, rows))
@@ -31,7 +33,7 @@ def rates(words: Words, rows: dict[float, list[float]], layout: Layout = REPLAYS
 
 
 def test_counters_go_on_from_one_batch_to_the_next() -> None:
-    words = Words("nvml")
+    words = BatchTranslator("nvml")
 
     first = rates(words, {0.0: [0.0], 1.0: [100.0]})
     second = rates(words, {3.0: [500.0]})
@@ -41,7 +43,7 @@ def test_counters_go_on_from_one_batch_to_the_next() -> None:
 
 
 def test_a_counter_that_fell_or_was_silent_for_too_long_is_unknown_once() -> None:
-    words = Words("nvml", gap_after_s=60.0)
+    words = BatchTranslator("nvml", gap_after_s=60.0)
 
     fell = rates(words, {0.0: [5.0], 1.0: [1.0], 2.0: [2.0]})
     silent = rates(words, {200.0: [9.0], 201.0: [10.0]})
@@ -51,7 +53,7 @@ def test_a_counter_that_fell_or_was_silent_for_too_long_is_unknown_once() -> Non
 
 
 def test_counters_outlive_a_new_layout_of_the_same_entities() -> None:
-    words = Words("nvml")
+    words = BatchTranslator("nvml")
     other = Layout(blocks=(Block(entity="n1/gpu1", names=("pcie.replays",)), *REPLAYS.blocks))
 
     rates(words, {0.0: [1.0]})
@@ -61,11 +63,11 @@ def test_counters_outlive_a_new_layout_of_the_same_entities() -> None:
 
 
 def test_an_empty_batch_is_no_table() -> None:
-    assert Words("nvml").frames(batch(REPLAYS, {})) == []
+    assert BatchTranslator("nvml").frames(batch(REPLAYS, {})) == []
 
 
 def test_what_nobody_knows_is_named_and_left_out() -> None:
-    words = Words("nvml")
+    words = BatchTranslator("nvml")
     layout = Layout(
         blocks=(
             Block(entity="n1/gpu0", names=("memory.used", "magic")),
@@ -93,7 +95,7 @@ def test_batches_and_tables_come_to_the_same(
 ) -> None:
     names = [f"n1/gpu{i}" for i in range(entities)]
     layout = Layout(blocks=tuple(Block(entity=name, names=WORDS) for name in names))
-    words, normaliser = Words("nvml"), Normaliser(source="test", vocabulary="nvml")
+    words, normaliser = BatchTranslator("nvml"), Normaliser(source="test", vocabulary="nvml")
     dice = iter(values * 1000)
     t_s = 0.0
 

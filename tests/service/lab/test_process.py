@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 
 from service.labs import TRACE
-from steward.service.lab import Wanted, process
+from steward.service.lab import ComparisonRequest, process
+from steward.service.lab.messages import Message, Progress, Refused, Task
 from steward.service.lab.process import in_process
-from steward.service.lab.told import Message, Refused, Task, Told
 
 
 def task(folder: Path, text: str = TRACE) -> Task:
     file = folder / "trace"
     file.write_text(text)
-    return Task(wanted=Wanted(policies=("fifo",)), folder=folder, name="may.csv", file=file)
+    return Task(
+        wanted=ComparisonRequest(policies=("fifo",)), folder=folder, name="may.csv", file=file
+    )
 
 
 def test_what_is_wrong_with_a_file_is_told_across(tmp_path: Path) -> None:
@@ -25,7 +27,7 @@ def test_what_is_wrong_with_a_file_is_told_across(tmp_path: Path) -> None:
 
     in_process(task(tmp_path, "a,b\n1,2\n"), heard.append, threading.Event())
 
-    assert heard[0] == Told(doing="reading the trace")
+    assert heard[0] == Progress(doing="reading the trace")
     assert isinstance(heard[-1], Refused)
     assert heard[-1].where == "may.csv"
 

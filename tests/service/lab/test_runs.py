@@ -11,8 +11,8 @@ from service.labs import RECORD, Tell, at_once, begun, ended, scratch_of, until_
 from steward.clock import ManualClock
 from steward.service.failures import RefusedError
 from steward.service.lab import LabRuns, LabState
+from steward.service.lab.messages import Finished, Message, Progress, Refused, Task
 from steward.service.lab.runs import CarryOut
-from steward.service.lab.told import Finished, Message, Refused, Task, Told
 
 MakeRuns = Callable[..., LabRuns]
 
@@ -158,9 +158,9 @@ def test_time_left_follows_from_the_replays_alone(make_runs: MakeRuns, spoken: S
         now = runs.look(run.id)
         return now.doing, now.share, now.left_s
 
-    reading = after(50, Told(doing="reading"))
-    first = after(5, Told(doing="fifo", share=0.0))
-    second = after(10, Told(doing="fifo", share=0.25))
+    reading = after(50, Progress(doing="reading"))
+    first = after(5, Progress(doing="fifo", share=0.0))
+    second = after(10, Progress(doing="fifo", share=0.25))
 
     assert reading == ("reading", 0.0, None)
     assert first == ("fifo", 0.0, None)

@@ -8,6 +8,7 @@ from factories import decision, job, outcome, receipt, view
 from service.house import AND_CHECKED_S, LONG_ENOUGH_S, House, MakeHouse
 from steward.model.decision import Autonomy, Choice, DecisionState
 from steward.model.outcome import Assumptions, Story
+from steward.service.cluster_snapshot import cluster_snapshot
 from steward.service.pages.charts import savings_series, use_series
 from steward.service.pages.cluster import key_figures
 from steward.service.pages.drawings import (
@@ -22,13 +23,12 @@ from steward.service.pages.explanation import promised_and_measured, timeline
 from steward.service.pages.heat_map import cells_of, gpu_detail, legend
 from steward.service.pages.savings import assumption_table, saved_figures
 from steward.service.pages.wording import STATE_WORDS
-from steward.service.snapshot import snapshot_of
 
 MANY = st.lists(st.one_of(st.none(), st.floats(0, 1e9)), max_size=60)
 
 
 def test_the_queue_names_who_waits_and_counts_those_behind() -> None:
-    shown = snapshot_of(view(jobs=[job(f"j{n}", submit_s=float(n)) for n in range(13)]))
+    shown = cluster_snapshot(view(jobs=[job(f"j{n}", submit_s=float(n)) for n in range(13)]))
 
     table = queue_table(shown)
 
@@ -37,17 +37,17 @@ def test_the_queue_names_who_waits_and_counts_those_behind() -> None:
 
 
 def test_an_empty_queue_says_what_would_stand_there() -> None:
-    assert "Nobody waits" in queue_table(snapshot_of(view()))
+    assert "Nobody waits" in queue_table(cluster_snapshot(view()))
 
 
 def test_a_job_cannot_write_on_the_page_by_its_name() -> None:
-    shown = snapshot_of(view(jobs=[job("<img src=x onerror=alert(1)>")]))
+    shown = cluster_snapshot(view(jobs=[job("<img src=x onerror=alert(1)>")]))
 
     assert "<img" not in queue_table(shown)
 
 
 def test_a_tenants_bar_says_in_words_what_it_shows() -> None:
-    bars = tenant_bars(snapshot_of(view(jobs=[job("j1", on=["n1/gpu0"])])))
+    bars = tenant_bars(cluster_snapshot(view(jobs=[job("j1", on=["n1/gpu0"])])))
 
     said = "a: 1 held, 0 borrowed, 0 waited for, 0 guaranteed, fair share 1.0"
     assert f'aria-label="{said}"' in bars
@@ -77,14 +77,14 @@ def test_every_state_has_a_word_of_its_own(state: DecisionState) -> None:
 
 
 def test_the_key_figures_add_up(asking_house: House) -> None:
-    figures = key_figures(asking_house.board.look())
+    figures = key_figures(asking_house.live_state.refresh())
 
     for said in ("of 2", "for 1 GPU<", "approve", "closed", "by jobs that rest"):
         assert said in figures
 
 
 def test_the_newest_decisions_lead_to_their_explanation(asking_house: House) -> None:
-    lines = news(asking_house.board.look())
+    lines = news(asking_house.live_state.refresh())
 
     assert f'href="/decisions/{asking_house.only_decision()}"' in lines
     assert "Lend 1 GPU of job j1 to job j2" in lines
@@ -94,11 +94,11 @@ def test_a_fault_of_the_last_turn_is_shown_and_goes_when_it_is_over(make_house: 
     house = make_house(run_s=50)
     house.world.collect_fault = OSError("the driver is gone")
     house.turn(10)
-    during = faults(house.board.look())
+    during = faults(house.live_state.refresh())
 
     house.world.collect_fault = None
     house.turn(10)
-    after = faults(house.board.look())
+    after = faults(house.live_state.refresh())
 
     assert "the driver is gone" in during
     assert after == ""
@@ -131,7 +131,7 @@ def test_what_was_promised_stands_beside_what_was_measured() -> None:
 
 
 def test_a_cell_shows_state_heat_owner_and_borrower() -> None:
-    shown = snapshot_of(
+    shown = cluster_snapshot(
         view(jobs=[job("j1", on=["n1/gpu0"])], busy={"n1/gpu0": 0.41, "n1/gpu1": 0.0})
     )
 
@@ -148,7 +148,7 @@ def test_the_legend_explains_every_mark_and_every_tenant() -> None:
 def test_a_gpu_is_told_in_one_line(make_house: MakeHouse) -> None:
     house = make_house(run_s=LONG_ENOUGH_S, autonomy=Autonomy.AUTO)
 
-    (lent, _) = house.board.look().snapshot.gpus
+    (lent, _) = house.live_state.refresh().cluster.gpus
 
     detail = gpu_detail(lent)
     assert "held by job j1 of a" in detail
@@ -158,22 +158,22 @@ def test_a_gpu_is_told_in_one_line(make_house: MakeHouse) -> None:
 
 def test_the_charts_end_now_and_hold_the_simulators_account(make_house: MakeHouse) -> None:
     house = make_house(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO, truth=lambda: 0.1)
-    house.board.look()
+    house.live_state.refresh()
     house.turn(60)
 
-    picture = house.board.look()
+    snapshot = house.live_state.refresh()
 
-    series = {each["name"]: each for each in savings_series(picture)}
-    assert series["Measured"]["data"][-1][0] == 1000 * picture.snapshot.t_s
+    series = {each["name"]: each for each in savings_series(snapshot)}
+    assert series["Measured"]["data"][-1][0] == 1000 * snapshot.cluster.t_s
     assert series["Simulator's own account"]["data"][-1][1] == 0.1
-    layers = {each["name"]: each["data"][-1][1] for each in use_series(picture.history)}
+    layers = {each["name"]: each["data"][-1][1] for each in use_series(snapshot.history)}
     assert sum(layers.values()) == 2
 
 
 def test_savings_say_what_they_rest_on_and_where_to_change_it(make_house: MakeHouse) -> None:
     house = make_house(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO)
 
-    figures = saved_figures(house.board.look())
+    figures = saved_figures(house.live_state.refresh())
     table = assumption_table(Assumptions(price_per_gpu_hour=3.25))
 
     assert all(unit in figures for unit in ("GPU-h", "USD", "kWh", "kg CO₂", "95 %"))

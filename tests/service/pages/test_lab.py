@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from steward.errors import StewardError
-from steward.service.lab import LabRun, LabState, Wanted
-from steward.service.lab.asked import DEFAULT_POLICIES, Offer, OfferedPolicy, offered
-from steward.service.pages.lab.drawings import headline, outcome, past_runs, progress
+from steward.service.lab import ComparisonRequest, LabRun, LabState
+from steward.service.lab.comparison_request import DEFAULT_POLICIES, Offer, OfferedPolicy, offered
+from steward.service.pages.lab.elements import headline, outcome, past_runs, progress
 from steward.service.pages.lab.form import lab_form
 
 EVIL = '<script>alert("x")</script>'
@@ -19,7 +19,7 @@ RECORD: dict[str, Any] = {
     "trace": {"synthetic": True, "left_out": []},
     "cluster": {"gpus": 16, "nodes": 2},
 }
-RUN = LabRun(id="lab-1", trace="may.csv", wanted=Wanted(gpus=16), by="ada", t_s=0.0)
+RUN = LabRun(id="lab-1", trace="may.csv", wanted=ComparisonRequest(gpus=16), by="ada", t_s=0.0)
 DONE = replace(RUN, state=LabState.DONE, share=1.0, record=RECORD)
 
 
@@ -46,7 +46,7 @@ def test_the_form_offers_every_policy_that_runs_on_any_trace_and_checks_the_usua
     assert {name for name, checked in form.boxes.items() if checked} == set(DEFAULT_POLICIES)
     assert "gittins" in form.boxes
     assert "pollux" not in form.boxes
-    assert form.names == {"source", "trace", *Wanted.model_fields}
+    assert form.names == {"source", "trace", *ComparisonRequest.model_fields}
 
 
 def test_every_policy_and_placement_is_described() -> None:
@@ -128,7 +128,9 @@ def test_past_comparisons_mark_the_one_that_is_shown() -> None:
 
 def test_names_from_elsewhere_cannot_become_markup() -> None:
     policy = OfferedPolicy(name=EVIL, family=EVIL, about=EVIL, knows=EVIL)
-    run = replace(DONE, trace=EVIL, by=EVIL, wanted=Wanted(policies=(EVIL,), placement=EVIL))
+    run = replace(
+        DONE, trace=EVIL, by=EVIL, wanted=ComparisonRequest(policies=(EVIL,), placement=EVIL)
+    )
     left_out = {"left_out": [{"rows": 1, "kept": False, "reason": EVIL}], "synthetic": False}
     record = {**RECORD, "trace": left_out}
     fault = StewardError(EVIL, where=EVIL, hint=EVIL)

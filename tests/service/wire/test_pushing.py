@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from service.house import Client, House, build_house
 from steward.clients.otlp import OtlpGrpc
 from steward.clients.web import Endpoint
-from steward.clients.wire.otlp import Record, Sent, encode_logs, encode_metrics
+from steward.clients.wire.otlp import LogRecord, OutgoingSeries, encode_logs, encode_metrics
 from steward.errors import PermanentError, TemporaryError
 from steward.observe.intake import Intake
 from steward.observe.receive import Decoders
@@ -31,7 +31,7 @@ from wire_messages import T_MS, one_series, recorded
 WRITE = {"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf"}
 ON_N01 = {"host.name": "n01"}
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
-BUSY = Sent(
+BUSY = OutgoingSeries(
     name="gpu.busy_share",
     unit="1",
     attributes={"node": "n01", "gpu": "0"},
@@ -49,8 +49,10 @@ class Room:
         self.house: House = build_house(folder, **service)
         self.intake = Intake(folder / "intake")
         self.intake.decoders.update(Decoders(max_series=max_series).by_kind)
-        app = create_api(self.house.board, self.house.access, self.house.lab, intake=self.intake)
-        host = self.house.board.settings.service.host
+        app = create_api(
+            self.house.live_state, self.house.access, self.house.lab, intake=self.intake
+        )
+        host = self.house.live_state.settings.service.host
         self.client = Client(app, f"http://{host}:8787")
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
@@ -161,7 +163,7 @@ def test_an_intake_that_is_full_asks_to_wait(room: Room) -> None:
     house = room.house
     full: Any = Full()
     client = Client(
-        create_api(house.board, house.access, house.lab, intake=full), "http://127.0.0.1:8787"
+        create_api(house.live_state, house.access, house.lab, intake=full), "http://127.0.0.1:8787"
     )
 
     write = client.post("/api/v1/write", content=recorded(1), headers=WRITE)
@@ -210,7 +212,7 @@ def test_what_is_refused_of_an_otlp_request_is_told_as_partial_success(
     make_room: Callable[..., Room],
 ) -> None:
     room = make_room(max_series=1)
-    other = Sent(name="b", unit="", attributes={}, counter=False, t_ns=[1], values=[1.0])
+    other = OutgoingSeries(name="b", unit="", attributes={}, counter=False, t_ns=[1], values=[1.0])
 
     answer = room.post("/v1/metrics", encode_metrics({}, [BUSY, other]), PROTOBUF)
 
@@ -221,7 +223,9 @@ def test_what_is_refused_of_an_otlp_request_is_told_as_partial_success(
 
 
 def test_otlp_logs_become_lines(room: Room) -> None:
-    record = Record(t_ns=T_MS * 10**6, severity=17, text="Xid 79", resource=ON_N01, attributes={})
+    record = LogRecord(
+        t_ns=T_MS * 10**6, severity=17, text="Xid 79", resource=ON_N01, attributes={}
+    )
 
     answer = room.post("/v1/logs", encode_logs([record]), PROTOBUF)
 
@@ -293,7 +297,7 @@ def otlp(room: Room) -> Iterator[tuple[Room, OtlpServer]]:
 def test_otlp_over_grpc_brings_metrics_and_logs(otlp: tuple[Room, OtlpServer]) -> None:
     room, server = otlp
     client = OtlpGrpc(Endpoint(url=f"http://127.0.0.1:{server.port}"))
-    record = Record(t_ns=1, severity=9, text="hello", resource=ON_N01, attributes={})
+    record = LogRecord(t_ns=1, severity=9, text="hello", resource=ON_N01, attributes={})
 
     client.send_metrics(METRICS)
     client.send_logs(encode_logs([record]))

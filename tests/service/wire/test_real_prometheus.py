@@ -14,7 +14,7 @@ import pytest
 from beds.prometheus import Prometheus, agent, prometheus, upstream
 from patience import free_port, until
 from steward.clients.prometheus import PrometheusServer
-from steward.clients.sending.remote_writer import RemoteWriter
+from steward.clients.remote_writer import RemoteWriter
 from steward.clients.web import Endpoint
 from steward.clients.wire.remote_write import encode_write, labels_of_key
 from steward.observe.collectors.prometheus import Prometheus as Source

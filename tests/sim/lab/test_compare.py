@@ -13,14 +13,14 @@ from steward.cli.output import plain
 from steward.errors import StewardError
 from steward.model.machines import machines_of
 from steward.model.trace import RowFault, trace_of
-from steward.sim.lab.compare import Plan, compare
+from steward.sim.lab.compare import ComparisonPlan, compare
 from steward.sim.lab.judge import FIGURES
 from steward.sim.lab.settings import LabSettings
 from steward.sim.lab.sweep import sweep
-from steward.sim.lab.trials import Base
+from steward.sim.lab.trials import StudyInput
 from tiny_replays import small_trace, tiny_run
 
-BASE = Base(trace=small_trace(80), machines=machines_of(8), run=tiny_run)
+BASE = StudyInput(trace=small_trace(80), machines=machines_of(8), run=tiny_run)
 BOTH = ("fifo", "short-first")
 PROMISED = (
     *("jct_mean_s", "jct_p50_s", "jct_p99_s", "wait_mean_s", "makespan_s", "utilisation"),
@@ -28,7 +28,9 @@ PROMISED = (
 )
 
 
-def record(*policies: str, plan: Plan | None = None, base: Base = BASE) -> dict[str, Any]:
+def record(
+    *policies: str, plan: ComparisonPlan | None = None, base: StudyInput = BASE
+) -> dict[str, Any]:
     return compare(base, policies or BOTH, LabSettings(), plan).as_record()
 
 
@@ -55,7 +57,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 
 def test_differences_are_to_the_baseline() -> None:
-    found = record(plan=Plan(baseline="short-first"))
+    found = record(plan=ComparisonPlan(baseline="short-first"))
 
     means = {name: figures["jct_mean_s"] for name, figures in found["policies"].items()}
     change = found["differences"]["fifo"]["jct_mean_s"]
@@ -67,7 +69,7 @@ def test_differences_are_to_the_baseline() -> None:
 
 def test_a_baseline_must_be_among_the_policies() -> None:
     with pytest.raises(StewardError, match="baseline 'srtf' is not among the policies"):
-        record(plan=Plan(baseline="srtf"))
+        record(plan=ComparisonPlan(baseline="srtf"))
 
 
 def test_a_policy_that_cannot_run_does_not_stop_the_others() -> None:
@@ -106,7 +108,7 @@ def test_a_trace_of_which_nothing_fits_is_refused() -> None:
 
 
 def test_figures_of_several_runs_are_their_means() -> None:
-    plan = Plan(seeds=(0, 1), windows=2)
+    plan = ComparisonPlan(seeds=(0, 1), windows=2)
 
     found = compare(BASE, ["fifo"], LabSettings(), plan)
 
@@ -132,7 +134,7 @@ def test_series_are_there_when_asked_for() -> None:
 def test_a_sweep_compares_at_every_point_of_the_grid() -> None:
     grid = {"load": [0.5, 2.0], "checkpoint_s": [0, 60]}
 
-    found = sweep(BASE, BOTH, LabSettings(), Plan(), vary=grid)
+    found = sweep(BASE, BOTH, LabSettings(), ComparisonPlan(), vary=grid)
 
     waits = {
         tuple(point.varied.values()): point.comparison.figures["fifo"]["wait_mean_s"]
@@ -152,7 +154,7 @@ def test_a_sweep_compares_at_every_point_of_the_grid() -> None:
 def test_the_size_of_the_cluster_and_options_can_vary() -> None:
     grid = {"gpus": [8, 16], "option.patience": [1, True]}
 
-    found = sweep(BASE, ["fifo"], LabSettings(), Plan(), vary=grid)
+    found = sweep(BASE, ["fifo"], LabSettings(), ComparisonPlan(), vary=grid)
 
     last = found.points[-1].comparison
     assert last.base.machines.total_gpus == 16
@@ -175,4 +177,4 @@ def test_the_size_of_the_cluster_and_options_can_vary() -> None:
 )
 def test_what_cannot_vary_is_refused_before_anything_runs(vary: Any, says: str) -> None:
     with pytest.raises(StewardError, match=says):
-        sweep(BASE, ["fifo"], LabSettings(), Plan(), vary=vary)
+        sweep(BASE, ["fifo"], LabSettings(), ComparisonPlan(), vary=vary)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.decide.scheduling.elastic import ELASTIC_POLICIES
-from steward.decide.scheduling.elastic.moment import Choice, Moment, Needs, Placement
+from steward.decide.scheduling.elastic.interface import ElasticChoice, ElasticView, Needs, Placement
 from steward.errors import StewardError
 from steward.model.goodput import alone_s
 from steward.model.machines import MachineChange, Machines, machines_of
@@ -32,10 +32,10 @@ class Script:
     needs: Needs = "size"
     fixed_batch: bool = True
 
-    def decide(self, moment: Moment) -> Choice:
+    def decide(self, moment: ElasticView) -> ElasticChoice:
         turn = int(moment.memory or 0)  # type: ignore[call-overload]
         here = self.rounds[min(turn, len(self.rounds) - 1)]
-        return Choice(placements=here, memory=turn + 1)
+        return ElasticChoice(placements=here, memory=turn + 1)
 
 
 def run(jobs: Trace, policy: Any, machines: Machines | None = None, **settings: Any) -> Replay:

@@ -14,7 +14,7 @@ from steward.errors import StewardError
 from steward.model.machines import MachineChange, machines_of
 from steward.model.replay import Replay
 from steward.model.trace import trace_of
-from steward.sim.lab.explain import Explanation, row_of, why_waited
+from steward.sim.lab.explain import WaitExplanation, row_of, why_waited
 from tiny_replays import replay_of, small_replay, small_trace, spans
 
 
@@ -34,7 +34,7 @@ def three(*rows: tuple[int, float, float, float], nodes: Any = None, **changes: 
     return replay_of(trace, machines_of(4, gpus_per_node=2), table)
 
 
-def told(explanation: Explanation) -> str:
+def told(explanation: WaitExplanation) -> str:
     return "\n".join(explanation.lines())
 
 

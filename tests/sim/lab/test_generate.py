@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from steward.errors import StewardError
 from steward.model.trace import Trace, trace_of
-from steward.observe.traces import read_trace
 from steward.sim.lab.generate import (
     fair_quota,
     fit,
@@ -23,7 +22,8 @@ from steward.sim.lab.generate import (
     write_csv,
 )
 from steward.sim.lab.generate.bursts import bursts
-from steward.sim.lab.generate.layer import OUTCOMES
+from steward.sim.lab.generate.job_families import OUTCOMES
+from steward.sim.traces import read_trace
 
 DATA = Path(os.environ.get("STEWARD_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 WEEK_S = 7 * 86400.0

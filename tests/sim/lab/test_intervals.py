@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from steward.model.machines import machines_of
 from steward.model.replay import Replay
-from steward.sim.lab.intervals import Sample, blocks_of, difference, drawn, interval, sample_of
-from steward.sim.lab.judge.judging import judged_jobs
+from steward.sim.lab.intervals import JobSample, blocks_of, difference, drawn, interval, sample_of
+from steward.sim.lab.judge.judgement import judged_jobs
 from tiny_replays import first_come, small_replay, small_trace
 
 
-def sample(replay: Replay) -> Sample:
+def sample(replay: Replay) -> JobSample:
     measures, times = judged_jobs(replay)
     return sample_of(replay, times, measures)
 

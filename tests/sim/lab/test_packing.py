@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steward.decide.placement import Ties
+from steward.decide.placement import TieBreak
 from steward.errors import StewardError
 from steward.model.machines import Machines, machines_of
 from steward.model.trace import Trace, trace_of
-from steward.observe.traces import read_nodes, read_pods
 from steward.sim.lab.packing import AS_PUBLISHED, PackingRun, Rounding, pack
+from steward.sim.traces import read_nodes, read_pods
 
 
 def jobs(*gpus: float) -> Trace:
@@ -103,4 +103,4 @@ def test_packing_of_the_published_list_agrees_with_the_published_runs() -> None:
     assert mean("fgd") == pytest.approx((95.39, 4.57), abs=0.5)
     assert mean("best-fit") == pytest.approx((93.08, 6.85), abs=0.5)
     assert mean("random") == pytest.approx((87.47, 12.43), abs=1.0)
-    assert mean("fgd", Rounding(ties=Ties.RANDOM))[0] < 92.0
+    assert mean("fgd", Rounding(ties=TieBreak.RANDOM))[0] < 92.0

@@ -15,22 +15,22 @@ from hypothesis import strategies as st
 from steward.errors import StewardError
 from steward.model.machines import machines_of
 from steward.model.trace import RowFault
-from steward.sim.lab.compare import Comparison, Plan, compare
+from steward.sim.lab.compare import Comparison, ComparisonPlan, compare
 from steward.sim.lab.report import page, write_report
 from steward.sim.lab.report.axis import Axis, axis_of, time_ticks
+from steward.sim.lab.report.formatting import between, count, number, percent, span
 from steward.sim.lab.report.gantt import draw, lanes, tenants_by_colour
 from steward.sim.lab.report.order import highlighted, ranked
-from steward.sim.lab.report.words import between, count, number, percent, span
 from steward.sim.lab.settings import LabSettings
-from steward.sim.lab.trials import Base
+from steward.sim.lab.trials import StudyInput
 from steward.sim.lab.trials.trial import Gantt
 from tiny_replays import small_trace, tiny_run
 
-BASE = Base(trace=small_trace(60), machines=machines_of(8), run=tiny_run)
+BASE = StudyInput(trace=small_trace(60), machines=machines_of(8), run=tiny_run)
 
 
-def comparison(base: Base = BASE, *policies: str) -> Comparison:
-    return compare(base, policies or ("fifo", "short-first"), LabSettings(), Plan())
+def comparison(base: StudyInput = BASE, *policies: str) -> Comparison:
+    return compare(base, policies or ("fifo", "short-first"), LabSettings(), ComparisonPlan())
 
 
 class Page(HTMLParser):

@@ -19,10 +19,10 @@ from steward.model.machines import MachineChange, Machines, machines_of
 from steward.model.replay import Replay
 from steward.model.throughput import throughputs_of
 from steward.model.trace import Trace, trace_of
-from steward.observe.traces import read_trace
-from steward.observe.traces.locate import data_folder
-from steward.observe.traces.throughputs import read_throughputs
 from steward.sim.lab.time_shares import replay_time_shares
+from steward.sim.traces import read_trace
+from steward.sim.traces.locate import data_folder
+from steward.sim.traces.throughputs import read_throughputs
 
 RATES = throughputs_of(
     "rates",

@@ -17,23 +17,23 @@ from steward.model.replay import Replay
 from steward.model.trace import Trace, trace_of
 from steward.sim.lab.settings import LabSettings
 from steward.sim.lab.trials import (
-    Base,
     Cache,
     Failed,
     Judged,
+    StudyInput,
     Trial,
     run_trials,
     runnable,
     workers,
 )
 from steward.sim.lab.trials.cache import base_digest, default_folder, digest_of
-from steward.sim.lab.trials.packed import DamagedError, pack, unpack
+from steward.sim.lab.trials.codec import DamagedError, pack, unpack
 from steward.sim.lab.trials.trial import busiest_day, run_trial
 from steward.sim.lab.trials.variants import natural_gpus, resized, window, with_load
 from steward.sim.lab.trials.workers import cores
 from tiny_replays import small_trace, tiny_run
 
-BASE = Base(trace=small_trace(40), machines=machines_of(8), run=tiny_run)
+BASE = StudyInput(trace=small_trace(40), machines=machines_of(8), run=tiny_run)
 FIFO = Trial(policy="fifo", settings=LabSettings())
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from steward.cli.lab.commands import compare, explain, policies, replay
-from steward.cli.lab.making import generate
-from steward.cli.lab.sweeping import sweep
+from steward.cli.lab.generate import generate
+from steward.cli.lab.sweep import sweep
 
 __all__ = ["app"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steward.cli.lab.asked import Asked, policies_of, spoken, takes_world
+from steward.cli.lab.options import LabOptions, policies_of, spoken, takes_world
 from steward.cli.options import Json
 from steward.cli.output import print_json, print_lines, print_table, waiting
 
@@ -66,7 +66,7 @@ JobId = Annotated[str, typer.Option("--job", metavar="ID", help="The job, by its
 
 @takes_world
 def compare(  # noqa: PLR0913 - a command's options are its parameters
-    asked: Asked,
+    asked: LabOptions,
     *,
     policies: Policies = DEFAULT_POLICIES,
     baseline: Baseline = "",
@@ -105,12 +105,12 @@ def compare(  # noqa: PLR0913 - a command's options are its parameters
         left_out_lines,
         legend_lines,
     )
-    from steward.sim.lab.compare import Plan
+    from steward.sim.lab.compare import ComparisonPlan
     from steward.sim.lab.compare import compare as compare_policies
 
     names, settings = policies_of(policies), asked.settings()
     base = base_of(asked, settings)
-    plan = Plan(
+    plan = ComparisonPlan(
         seeds=tuple(range(asked.seed, asked.seed + seeds)),
         windows=windows,
         baseline=baseline,
@@ -137,7 +137,7 @@ def compare(  # noqa: PLR0913 - a command's options are its parameters
 
 @takes_world
 def replay(
-    asked: Asked, *, policy: Policy = "commons", out: Out = None, as_json: Json = False
+    asked: LabOptions, *, policy: Policy = "commons", out: Out = None, as_json: Json = False
 ) -> None:
     """Replay a trace under one policy and judge what came out.
 
@@ -174,7 +174,9 @@ def replay(
 
 
 @takes_world
-def explain(asked: Asked, *, job: JobId, policy: Policy = "commons", as_json: Json = False) -> None:
+def explain(
+    asked: LabOptions, *, job: JobId, policy: Policy = "commons", as_json: Json = False
+) -> None:
     """Say why a job waited: what ran instead, which quota, which fragmentation."""
     from steward.cli.lab.studies import base_of
     from steward.sim.lab.compare import fitting

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steward.cli.lab.asked import Asked
+from steward.cli.lab.options import LabOptions
 from steward.cli.output import plain, print_note, waiting
 from steward.errors import StewardError
 from steward.model.machines import Machines
@@ -25,7 +25,7 @@ from steward.sim.lab.compare import Comparison
 from steward.sim.lab.report import write_report
 from steward.sim.lab.run import replay as replay_trace
 from steward.sim.lab.settings import LabSettings
-from steward.sim.lab.trials import Base, Cache, Trial, default_folder
+from steward.sim.lab.trials import Cache, StudyInput, Trial, default_folder
 from steward.sim.lab.trials.workers import cores
 from steward.store.atomic import whole_file
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-def base_of(asked: Asked, settings: LabSettings) -> Base:
+def base_of(asked: LabOptions, settings: LabSettings) -> StudyInput:
     """Read the workload and the machines, and say what was assumed."""
     with waiting("reading the trace"):
         trace = asked.read_trace()
@@ -55,10 +55,10 @@ def base_of(asked: Asked, settings: LabSettings) -> Base:
         print_note(said)
     if trace.synthetic:
         print_note("part of this trace is synthetic")
-    return Base(trace=trace, machines=machines)
+    return StudyInput(trace=trace, machines=machines)
 
 
-def watched(base: Base, bar: Bar, *, kept: list[Replay] | None = None) -> Base:
+def watched(base: StudyInput, bar: Bar, *, kept: list[Replay] | None = None) -> StudyInput:
     """Return a base whose replays move the bar while they run; `kept` gets each of them."""
 
     def run(trace: Trace, machines: Machines, policy: str, settings: LabSettings) -> Replay:

@@ -23,8 +23,8 @@ from steward.errors import StewardError, unknown_name
 if TYPE_CHECKING:
     from steward.config import Settings
     from steward.config.settings import AgentSettings
-    from steward.observe.agent.running import Agent
-    from steward.observe.forwarding import Forwarding
+    from steward.observe.agent.agent import Agent
+    from steward.observe.forwarding import Forwarder
     from steward.ports import Collector
 
 __all__ = ["agent"]
@@ -122,9 +122,9 @@ def _made(settings: Settings, chosen: AgentSettings, folder: Path) -> Agent:
     from steward import __version__
     from steward.clients.steward_server import StewardServer
     from steward.clock import WallClock
-    from steward.observe.agent.buffer import Buffer
-    from steward.observe.agent.running import Agent, agent_id
-    from steward.observe.agent.shipping import Sender, Shipping
+    from steward.observe.agent.agent import Agent, agent_id
+    from steward.observe.agent.buffer import ParcelBuffer
+    from steward.observe.agent.shipper import AgentIdentity, Shipper
     from steward.observe.watch import Watch
     from steward.store.spool import Spool
 
@@ -146,13 +146,13 @@ def _made(settings: Settings, chosen: AgentSettings, folder: Path) -> Agent:
     )
     sources = _collectors(chosen.collectors, settings.plugs, node)
     spool = Spool(folder, max_bytes=chosen.buffer_bytes)
-    sender = Sender(
+    sender = AgentIdentity(
         agent=agent_id(folder), run=secrets.token_hex(16), node=node, version=__version__
     )
     _say(f"agent of {node} sends to {server.url}: {', '.join(each.name for each in sources)}")
     return Agent(
         Watch(sources, sample_every_s=chosen.every_s),
-        Shipping(Buffer(spool), server, sender=sender),
+        Shipper(ParcelBuffer(spool), server, sender=sender),
         clock=WallClock(),
         folder=folder,
         send_every_s=max(chosen.send_every_s, chosen.every_s),
@@ -161,15 +161,15 @@ def _made(settings: Settings, chosen: AgentSettings, folder: Path) -> Agent:
     )
 
 
-def _forwarding(settings: Settings) -> Forwarding | None:
+def _forwarding(settings: Settings) -> Forwarder | None:
     if not settings.forward:
         return None
     from steward.config.forward import targets_of
-    from steward.observe.forwarding import Forwarding
+    from steward.observe.forwarding import Forwarder
 
     targets = targets_of(settings)
     _say(f"forwards to {', '.join(f'{each.name} ({each.endpoint.url})' for each in targets)}")
-    return Forwarding(targets)
+    return Forwarder(targets)
 
 
 def _node(given: str) -> str:
@@ -216,7 +216,7 @@ def _collectors(
 
 
 def _show_status(folder: Path, *, as_json: bool) -> None:
-    from steward.observe.agent.running import read_status
+    from steward.observe.agent.agent import read_status
 
     said = read_status(folder)
     now_s = time.time()

@@ -19,7 +19,7 @@ from steward.store.atomic import whole_file
 
 if TYPE_CHECKING:
     from steward.clients.web import Endpoint
-    from steward.observe.exporting import Choice
+    from steward.observe.export import ExportSelection
     from steward.store.telemetry import Telemetry
 
 __all__ = ["export"]
@@ -94,7 +94,7 @@ def export(  # noqa: PLR0913 - a command's options are its parameters
     Prometheus takes by remote write only what is about an hour old at most; for older samples write
     `--format prometheus` and let `promtool tsdb create-blocks-from openmetrics` read the file.
     """
-    from steward.observe.exporting import SENT_FORMATS
+    from steward.observe.export import SENT_FORMATS
 
     chosen = _format(format_, to)
     with _opened(data) as telemetry:
@@ -145,9 +145,9 @@ def _choice(
     entities: list[str] | None,
     metrics: list[str] | None,
     times: tuple[str | None, str | None, str | None],
-) -> Choice:
+) -> ExportSelection:
     from steward.model.metrics import METRICS
-    from steward.observe.exporting import HOUR_S, Choice
+    from steward.observe.export import HOUR_S, ExportSelection
 
     known = {each.name for each in METRICS}
     for name in metrics or ():
@@ -161,7 +161,7 @@ def _choice(
         newest = telemetry.read(metrics=(), from_s=hours[-1] * HOUR_S, to_s=to_s) if hours else None
         end_s = float(newest["t_s"].max() or 0.0) if newest is not None else 0.0  # type: ignore[arg-type]
         from_s = max(from_s, end_s - seconds(since, where="--since"))
-    return Choice(
+    return ExportSelection(
         entities=tuple(entities or ()), metrics=tuple(metrics or ()), from_s=from_s, to_s=to_s
     )
 
@@ -194,13 +194,13 @@ def _endpoint(
 
 def _send(
     telemetry: Telemetry,
-    choice: Choice,
+    choice: ExportSelection,
     format_: str,
     endpoint: Endpoint,
     *,
     as_json: bool,
 ) -> None:
-    from steward.observe.exporting import export_sent
+    from steward.observe.export import export_sent
 
     with _counting() as progress:
         done = export_sent(
@@ -226,8 +226,10 @@ def _send(
         raise typer.Exit(1)
 
 
-def _write(telemetry: Telemetry, choice: Choice, format_: str, to: str, *, as_json: bool) -> None:
-    from steward.observe.exporting import export_file
+def _write(
+    telemetry: Telemetry, choice: ExportSelection, format_: str, to: str, *, as_json: bool
+) -> None:
+    from steward.observe.export import export_file
 
     with _counting() as progress, _file(to) as out:
         samples = export_file(telemetry, choice, out=out, format_=format_, progress=progress)

@@ -70,7 +70,7 @@ def import_files(  # noqa: PLR0913 - a command's options are its parameters
     The folder is written as a whole or not at all. Columns that nobody knows are kept under their
     own names; rows that cannot be used are counted. Exits 1 when no number was found at all.
     """
-    from steward.observe.importing import Source, import_all, work_for
+    from steward.observe.importing import ImportSource, import_all, task_for
 
     columns = dict(_mapped(text) for text in map_ or ())
     for file in (*files, *(marks or ())):
@@ -78,7 +78,7 @@ def import_files(  # noqa: PLR0913 - a command's options are its parameters
             raise StewardError("there is no such file", where=str(file), hint="check the name")
     with _progress(files, quiet=as_json) as progress:
         sources = [
-            Source(
+            ImportSource(
                 path=file,
                 node=node or "",
                 beside=tuple(marks or ()),
@@ -87,7 +87,7 @@ def import_files(  # noqa: PLR0913 - a command's options are its parameters
             )
             for file in files
         ]
-        imported = import_all([work_for(source, format_) for source in sources], out)
+        imported = import_all([task_for(source, format_) for source in sources], out)
     if as_json:
         print_json(imported)
     else:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from steward.cli.words import number, span
 from steward.sim.lab.compare import Comparison
 from steward.sim.lab.judge import FIGURES
+from steward.sim.lab.report.formatting import between
 from steward.sim.lab.report.order import ranked
 from steward.sim.lab.report.tables import say
-from steward.sim.lab.report.words import between
 from steward.sim.lab.sweep import Sweep
 from steward.sim.lab.trials.variants import span_s
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.wire.samples import Limits, Samples
-from steward.clients.wire.scanning import Bytes
+from steward.clients.wire.protobuf_scan import Bytes
+from steward.clients.wire.samples import WireLimits, WireSamples
 from steward.compiled import njit
 from steward.errors import StewardError
 
@@ -31,13 +31,13 @@ BAD_LINE, TOO_MANY, TOO_LONG = -1, -2, -3
 
 
 def decode_text(
-    body: bytes, *, now_ms: int, openmetrics: bool = False, limits: Limits | None = None
-) -> Samples:
+    body: bytes, *, now_ms: int, openmetrics: bool = False, limits: WireLimits | None = None
+) -> WireSamples:
     """Split a scrape into series and samples; a sample without a time is of `now_ms`.
 
     OpenMetrics gives times in seconds where the older format gives milliseconds.
     """
-    limits = limits or Limits()
+    limits = limits or WireLimits()
     if len(body) > limits.body_bytes:
         raise StewardError(f"has more than {limits.body_bytes} bytes", where=_WHAT)
     data = np.frombuffer(body, dtype=np.uint8)
@@ -56,7 +56,7 @@ def decode_text(
         if not bool((np.abs(times) < 2.0**62).all()):
             raise StewardError("a sample has no usable time", where=_WHAT)
         t_ms[timed] = times.astype(np.int64)
-    return Samples(
+    return WireSamples(
         buffer=data,
         starts=places[0],
         ends=places[1],
@@ -76,7 +76,7 @@ def _numbers(
         raise StewardError(f"a value is not a number: {fault}", where=_WHAT) from fault
 
 
-def _wrong(body: bytes, code: int, line: int, limits: Limits) -> StewardError:
+def _wrong(body: bytes, code: int, line: int, limits: WireLimits) -> StewardError:
     if code == TOO_MANY:
         problem = f"has more than {limits.samples} samples"
         return StewardError(problem, where=_WHAT, hint="scrape less, or raise the limit")

@@ -20,15 +20,15 @@ from opentelemetry.proto.logs.v1.logs_pb2 import ResourceLogs
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from steward.clients.wire import otlp_scan
-from steward.clients.wire.otlp_out import Record, Sent, encode_logs, encode_metrics
-from steward.clients.wire.samples import Limits, Samples
-from steward.clients.wire.scanning import fault_at
+from steward.clients.wire.otlp_encoder import LogRecord, OutgoingSeries, encode_logs, encode_metrics
+from steward.clients.wire.protobuf_scan import fault_at
+from steward.clients.wire.samples import WireLimits, WireSamples
 from steward.errors import StewardError
 
 __all__ = [
-    "Point",
-    "Record",
-    "Sent",
+    "LogRecord",
+    "OutgoingSeries",
+    "PointKey",
     "decode_logs",
     "decode_metrics",
     "encode_logs",
@@ -44,7 +44,7 @@ _TEXT = 1024  # characters of an attribute that is not a plain value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class PointKey:
     """What a key says about its number: whose it is, what it is called, and its kind."""
 
     kind: int  # see `otlp_scan`
@@ -56,9 +56,9 @@ class Point:
 # -- metrics in --------------------------------------------------------------------------------
 
 
-def decode_metrics(data: bytes, limits: Limits | None = None) -> Samples:
+def decode_metrics(data: bytes, limits: WireLimits | None = None) -> WireSamples:
     """Decode an `ExportMetricsServiceRequest`; raises `StewardError` with the byte at fault."""
-    limits = limits or Limits()
+    limits = limits or WireLimits()
     if len(data) > limits.body_bytes:
         raise StewardError(f"has more than {limits.body_bytes} bytes", where=_WHAT)
     most = min(limits.samples, 2 * len(data))
@@ -72,7 +72,7 @@ def decode_metrics(data: bytes, limits: Limits | None = None) -> Samples:
         raise fault_at(int(code), int(state[otlp_scan.FAULT_AT]), what=_WHAT)
     count = int(state[otlp_scan.POINTS])
     skipped = {"buckets": int(state[otlp_scan.BUCKETS]), "no_value": int(state[otlp_scan.EMPTY])}
-    return Samples(
+    return WireSamples(
         buffer=keys,
         starts=spans[0, :count],
         ends=spans[1, :count],
@@ -83,14 +83,14 @@ def decode_metrics(data: bytes, limits: Limits | None = None) -> Samples:
     )
 
 
-def point_of_key(key: bytes, limits: Limits | None = None) -> Point:
+def point_of_key(key: bytes, limits: WireLimits | None = None) -> PointKey:
     """Read a key into text."""
-    limits = limits or Limits()
+    limits = limits or WireLimits()
     resource, at = _part(key, 1)
     name, at = _part(key, at)
     attributes, _ = _part(key, at)
     try:
-        return Point(
+        return PointKey(
             kind=key[0],
             name=name.decode(),
             resource=_texts(Resource.FromString(resource).attributes, limits),
@@ -105,7 +105,7 @@ def _part(key: bytes, at: int) -> tuple[bytes, int]:
     return key[at + 4 : at + 4 + length], at + 4 + length
 
 
-def _texts(pairs: Iterable[KeyValue], limits: Limits) -> dict[str, str]:
+def _texts(pairs: Iterable[KeyValue], limits: WireLimits) -> dict[str, str]:
     found = {pair.key: _text(pair.value) for pair in pairs}
     if len(found) > limits.labels:
         problem = f"something has more than {limits.labels} attributes"
@@ -128,9 +128,9 @@ def _text(value: AnyValue) -> str:
     return str(value).replace("\n", " ")[:_TEXT]
 
 
-def from_json(text: bytes, *, logs: bool, limits: Limits | None = None) -> bytes:
+def from_json(text: bytes, *, logs: bool, limits: WireLimits | None = None) -> bytes:
     """Turn OTLP's JSON form into the protobuf that everything else reads."""
-    limits = limits or Limits()
+    limits = limits or WireLimits()
     if len(text) > limits.body_bytes:
         raise StewardError(f"has more than {limits.body_bytes} bytes", where=_WHAT)
     if not text.lstrip().startswith(b"{"):
@@ -149,9 +149,9 @@ def from_json(text: bytes, *, logs: bool, limits: Limits | None = None) -> bytes
 # -- logs in -----------------------------------------------------------------------------------
 
 
-def decode_logs(data: bytes, limits: Limits | None = None) -> list[Record]:
+def decode_logs(data: bytes, limits: WireLimits | None = None) -> list[LogRecord]:
     """Decode an `ExportLogsServiceRequest`."""
-    limits = limits or Limits()
+    limits = limits or WireLimits()
     if len(data) > limits.body_bytes:
         raise StewardError(f"has more than {limits.body_bytes} bytes", where=_WHAT)
     try:
@@ -164,11 +164,11 @@ def decode_logs(data: bytes, limits: Limits | None = None) -> list[Record]:
     return [record for each in request.resource_logs for record in _records(each, limits)]
 
 
-def _records(of: ResourceLogs, limits: Limits) -> Iterable[Record]:
+def _records(of: ResourceLogs, limits: WireLimits) -> Iterable[LogRecord]:
     resource = _texts(of.resource.attributes, limits)
     for scope in of.scope_logs:
         for each in scope.log_records:
-            yield Record(
+            yield LogRecord(
                 t_ns=each.time_unix_nano or each.observed_time_unix_nano,
                 severity=each.severity_number,
                 text=_text(each.body),

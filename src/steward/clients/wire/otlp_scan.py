@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.wire.scanning import (
+from steward.clients.wire.protobuf_scan import (
     CUT,
     LABEL_BYTES,
     SAMPLES,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from steward.clients.wire.bounded import pack_snappy, unpack_snappy
+from steward.clients.wire.compression import pack_snappy, unpack_snappy
 from steward.clients.wire.remote_write import decode_series, field, number
-from steward.clients.wire.samples import Limits, Samples
+from steward.clients.wire.samples import WireLimits, WireSamples
 from steward.errors import StewardError
 
 __all__ = ["decode_read", "encode_read"]
@@ -27,9 +27,9 @@ def encode_read(matchers: Mapping[str, tuple[str, str]], *, from_ms: int, to_ms:
     return pack_snappy(field(0x0A, query))
 
 
-def decode_read(body: bytes, limits: Limits | None = None) -> Samples:
+def decode_read(body: bytes, limits: WireLimits | None = None) -> WireSamples:
     """Decode the answer to one question."""
-    limits = limits or Limits(samples=50_000_000, series=5_000_000, body_bytes=2**30)
+    limits = limits or WireLimits(samples=50_000_000, series=5_000_000, body_bytes=2**30)
     plain = unpack_snappy(body, most_bytes=limits.body_bytes)
     results = list(_results(plain))
     if len(results) != 1:

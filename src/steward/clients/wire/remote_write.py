@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.wire.bounded import unpack_snappy
-from steward.clients.wire.remote_write_out import Written, encode_write, field, number
-from steward.clients.wire.samples import Limits, Samples
-from steward.clients.wire.scanning import (
+from steward.clients.wire.compression import unpack_snappy
+from steward.clients.wire.protobuf_scan import (
     BAD_FIELD,
     CUT,
     LABEL_BYTES,
@@ -25,12 +23,14 @@ from steward.clients.wire.scanning import (
     skip,
     varint,
 )
+from steward.clients.wire.remote_write_encoder import WriteSeries, encode_write, field, number
+from steward.clients.wire.samples import WireLimits, WireSamples
 from steward.compiled import njit
 from steward.errors import StewardError
 
 __all__ = [
     "STALE_BITS",
-    "Written",
+    "WriteSeries",
     "decode_series",
     "decode_write",
     "encode_write",
@@ -44,16 +44,16 @@ _WHAT = "remote write"
 _KINDS = ("exemplars", "histograms", "metadata")
 
 
-def decode_write(body: bytes, limits: Limits | None = None) -> Samples:
+def decode_write(body: bytes, limits: WireLimits | None = None) -> WireSamples:
     """Decode the body of a remote write request; raises `StewardError` with the byte at fault."""
-    limits = limits or Limits()
+    limits = limits or WireLimits()
     try:
         return decode_series(unpack_snappy(body, most_bytes=limits.body_bytes), limits)
     except StewardError as fault:
         raise StewardError(fault.problem, where=_WHAT, hint=fault.hint) from fault
 
 
-def decode_series(plain: bytes, limits: Limits) -> Samples:
+def decode_series(plain: bytes, limits: WireLimits) -> WireSamples:
     """Decode series that lie one after the other, as requests and answers have them."""
     data = np.frombuffer(plain, dtype=np.uint8)
     most_samples = min(limits.samples, len(data) // 2)  # an empty sample takes two bytes
@@ -66,7 +66,7 @@ def decode_series(plain: bytes, limits: Limits) -> Samples:
     if at < 0:
         raise fault_at(int(at), int(counts[0]), what=_WHAT)
     series, samples = int(counts[0]), int(counts[1])
-    return Samples(
+    return WireSamples(
         buffer=data,
         starts=spans[0, :series],
         ends=spans[1, :series],

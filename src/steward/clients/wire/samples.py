@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Limits", "Samples"]
+__all__ = ["WireLimits", "WireSamples"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class WireLimits:
     """How much one message may hold. Senders of good will stay far below."""
 
     body_bytes: int = 32 * 2**20  # after unpacking
@@ -23,7 +23,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Samples:
+class WireSamples:
     """One message. Series `i` is named by the bytes `buffer[starts[i]:ends[i]]`.
 
     A value that is missing is NaN. `skipped` counts what was understood but is not kept.

@@ -5,12 +5,12 @@ something does not fit. Does not: who goes first, when, and for how long.
 """
 
 from steward.decide.placement.kernels import (
+    Demand,
     Guide,
-    NodeState,
+    NodeOccupancy,
     Placement,
-    Ties,
+    TieBreak,
     Typical,
-    Want,
     give,
     locality,
     place,
@@ -23,12 +23,12 @@ from steward.decide.placement.words import DESCRIPTIONS, why_not
 __all__ = [
     "DESCRIPTIONS",
     "PLACEMENTS",
+    "Demand",
     "Guide",
-    "NodeState",
+    "NodeOccupancy",
     "Placement",
-    "Ties",
+    "TieBreak",
     "Typical",
-    "Want",
     "give",
     "locality",
     "place",

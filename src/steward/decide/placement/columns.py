@@ -7,18 +7,18 @@ from typing import NamedTuple
 import numpy as np
 
 from steward.decide.placement.scores import Typical
-from steward.decide.placement.state import WHOLE, Floats, Ints, NodeState
+from steward.decide.placement.state import WHOLE, Floats, Ints, NodeOccupancy
 from steward.model.machines import Machines
 from steward.model.trace import Trace
 
-__all__ = ["Wants", "free_nodes", "shapes_of", "typical_of", "wants_of"]
+__all__ = ["Demands", "demands_of", "free_nodes", "shapes_of", "typical_of"]
 
 _ANY_TYPE = -1
 _SIZES = 18  # fractions, 1..16 GPUs, more
 
 
-class Wants(NamedTuple):
-    """What every job of a trace asks for: the columns of `Want`."""
+class Demands(NamedTuple):
+    """What every job of a trace asks for: the columns of `Demand`."""
 
     gpus: Ints
     milli: Ints
@@ -27,12 +27,12 @@ class Wants(NamedTuple):
     type_mask: Ints
 
 
-def free_nodes(machines: Machines, *, fractions: bool = True, sizes: bool = False) -> NodeState:
+def free_nodes(machines: Machines, *, fractions: bool = True, sizes: bool = False) -> NodeOccupancy:
     """Return the state in which nothing runs; `sizes` also counts jobs by size, for clustering."""
     n = len(machines)
     columns = int(machines.gpus.max(initial=0)) if fractions else 0
     there = np.arange(columns)[None, :] < machines.gpus[:, None]
-    return NodeState(
+    return NodeOccupancy(
         free=machines.gpus.copy(),
         gpus=machines.gpus.copy(),
         milli=np.where(there, WHOLE, 0).astype(np.int64),
@@ -48,7 +48,7 @@ def free_nodes(machines: Machines, *, fractions: bool = True, sizes: bool = Fals
     )
 
 
-def wants_of(trace: Trace, machines: Machines) -> Wants:
+def demands_of(trace: Trace, machines: Machines) -> Demands:
     """Return what each job asks for; a type that no machine has leaves its mask without a bit.
 
     A fraction above one GPU is rounded up to whole ones. Unknown CPUs and memory count as none.
@@ -57,7 +57,7 @@ def wants_of(trace: Trace, machines: Machines) -> Wants:
     milli = np.rint(trace.gpus * WHOLE).astype(np.int64)
     fraction = (milli > 0) & (milli < WHOLE)
     masks = [_mask(spec, machines.types) for spec in trace.gpu_types]
-    return Wants(
+    return Demands(
         gpus=np.where(fraction, 0, gpus),
         milli=np.where(fraction, milli, 0),
         cpus=np.nan_to_num(trace.cpus),
@@ -71,14 +71,14 @@ def _mask(spec: str, types: tuple[str, ...]) -> int:
     return sum(1 << i for i, name in enumerate(types) if name in allowed) if allowed else _ANY_TYPE
 
 
-def shapes_of(wants: Wants) -> tuple[Ints, Ints]:
-    """Return the shape of each job and one job of each shape. Memory is not part of a shape."""
+def shapes_of(wants: Demands) -> tuple[Ints, Ints]:
+    """Return the shape of each job and one job of each shape. ScoreCache is not part of a shape."""
     columns = np.column_stack([wants.cpus, wants.gpus, wants.milli, wants.type_mask])
     _, first, shape = np.unique(columns, axis=0, return_index=True, return_inverse=True)
     return shape.reshape(-1).astype(np.int64), first.astype(np.int64)
 
 
-def typical_of(wants: Wants, *, covered_share: float = 0.95) -> Typical:
+def typical_of(wants: Demands, *, covered_share: float = 0.95) -> Typical:
     """Return the most frequent shapes that together make up that share of the jobs."""
     shape, first = shapes_of(wants)
     counts = np.bincount(shape, minlength=len(first))

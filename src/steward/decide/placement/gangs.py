@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from steward.compiled import njit
-from steward.decide.placement.state import Ints, NodeState, Want
+from steward.decide.placement.state import Demand, Ints, NodeOccupancy
 
 __all__ = [
     "count_only",
@@ -24,7 +24,7 @@ _NONE = -1
 
 
 @njit
-def rooms_of(nodes: NodeState, want: Want) -> Ints:
+def rooms_of(nodes: NodeOccupancy, want: Demand) -> Ints:
     """How many GPUs of the gang each node could give, each with its part of CPU and memory.
 
     All nodes at once: handing the state on for every node costs more than the work.
@@ -48,7 +48,7 @@ def _part(gpus: int, free: float, wanted: float) -> int:
 
 
 @njit
-def widest_node(nodes: NodeState, want: Want) -> int:
+def widest_node(nodes: NodeOccupancy, want: Demand) -> int:
     """GPUs of the largest node that would do: a wider gang must be split."""
     widest = 0
     for node in range(len(nodes.gpus)):
@@ -59,7 +59,7 @@ def widest_node(nodes: NodeState, want: Want) -> int:
 
 
 @njit
-def count_only(nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints) -> int:
+def count_only(nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints) -> int:
     """Take free GPUs wherever they are, lowest node first."""
     rooms = rooms_of(nodes, want)
     for cluster in range(_clusters(nodes)):
@@ -77,7 +77,7 @@ def count_only(nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints) -> 
 
 
 @njit
-def _clusters(nodes: NodeState) -> int:
+def _clusters(nodes: NodeOccupancy) -> int:
     return _codes(nodes.cluster)
 
 
@@ -91,7 +91,7 @@ def _codes(of: Ints) -> int:
 
 
 @njit
-def packed(nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints) -> int:
+def packed(nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints) -> int:
     """Use as few nodes as a gang needs, and of those the ones that it fills best.
 
     A gang that one node could hold goes to one node; a wider one to wholly free nodes, largest
@@ -151,7 +151,7 @@ def _largest_empty(sizes: Ints, rooms: Ints, gpus: int) -> int:
 
 
 @njit
-def most_free_first(nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints) -> int:
+def most_free_first(nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints) -> int:
     """Fill the emptiest node first, then the next: load is even, large holes become few."""
     rooms = rooms_of(nodes, want)
     for cluster in range(_clusters(nodes)):
@@ -197,7 +197,7 @@ def _drain_largest(rooms: Ints, gpus: int, out_node: Ints, out_gpus: Ints) -> in
 
 
 @njit
-def in_smallest_domain(nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints) -> int:
+def in_smallest_domain(nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints) -> int:
     """Stay inside one node, else one rack, else one switch, else one cluster.
 
     Among the domains of the smallest kind that hold the gang, the one with the least room wins, so

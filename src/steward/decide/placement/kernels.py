@@ -10,18 +10,18 @@ import numpy as np
 
 from steward.compiled import njit
 from steward.decide.placement.gangs import count_only, in_smallest_domain, most_free_first, packed
-from steward.decide.placement.remembered import place_scored
-from steward.decide.placement.scores import Guide, Placement, Ties, Typical
+from steward.decide.placement.score_cache import place_scored
+from steward.decide.placement.scores import Guide, Placement, TieBreak, Typical
 from steward.decide.placement.shares import place_fraction, place_without_gpu
-from steward.decide.placement.state import Ints, NodeState, Want, give, locality, take
+from steward.decide.placement.state import Demand, Ints, NodeOccupancy, give, locality, take
 
 __all__ = [
+    "Demand",
     "Guide",
-    "NodeState",
+    "NodeOccupancy",
     "Placement",
-    "Ties",
+    "TieBreak",
     "Typical",
-    "Want",
     "give",
     "locality",
     "place",
@@ -30,11 +30,11 @@ __all__ = [
     "take",
 ]
 
-_LEAST_FREE_GPUS = int(Ties.LEAST_FREE_GPUS)
+_LEAST_FREE_GPUS = int(TieBreak.LEAST_FREE_GPUS)
 
 
 @njit
-def place(kind: int, nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints) -> int:
+def place(kind: int, nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints) -> int:
     """Choose nodes for a job and return how many; 0: it does not fit now.
 
     Writes the nodes and the whole GPUs on each; for a fraction `out_gpus[0]` is -(GPU + 1), for a
@@ -51,7 +51,7 @@ def place(kind: int, nodes: NodeState, want: Want, out_node: Ints, out_gpus: Int
 
 @njit
 def place_guided(
-    kind: int, nodes: NodeState, want: Want, guide: Guide, out_node: Ints, out_gpus: Ints
+    kind: int, nodes: NodeOccupancy, want: Demand, guide: Guide, out_node: Ints, out_gpus: Ints
 ) -> int:
     """Do what `place` does with typical jobs, a draw, and ties of choice."""
     if kind < Placement.FGD:
@@ -60,7 +60,9 @@ def place_guided(
 
 
 @njit
-def place_unscored(kind: int, nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints) -> int:
+def place_unscored(
+    kind: int, nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints
+) -> int:
     """Do what `place` does for COUNT, PACKED, SPREAD and TOPOLOGY: half the code to compile."""
     if want.gpus == 0:
         if want.milli > 0:

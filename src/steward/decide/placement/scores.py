@@ -15,25 +15,25 @@ import numpy as np
 from steward.compiled import njit
 from steward.decide.placement.state import (
     WHOLE,
+    Demand,
     Floats,
     Ints,
-    NodeState,
-    Want,
+    NodeOccupancy,
     sliced,
 )
 
 __all__ = [
     "Guide",
     "Placement",
-    "Spot",
-    "Ties",
+    "ScoredNode",
+    "TieBreak",
     "Typical",
     "any_gpu",
-    "dice",
     "fragment",
+    "pseudo_random",
     "score_on",
+    "scored_node",
     "second_key",
-    "spot_of",
 ]
 
 _MOST_CPUS = 128.0  # of a node, to weigh CPUs against GPUs; the paper's constants
@@ -56,7 +56,7 @@ class Placement(IntEnum):
     RANDOM = 9
 
 
-class Ties(IntEnum):
+class TieBreak(IntEnum):
     """What decides between nodes of equal score, before the order of names does."""
 
     NAME = 0
@@ -85,7 +85,7 @@ class Guide(NamedTuple):
     draw: Floats
 
 
-class Spot(NamedTuple):
+class ScoredNode(NamedTuple):
     """One node as scores see it."""
 
     node: int
@@ -97,7 +97,7 @@ class Spot(NamedTuple):
 
 
 @njit
-def spot_of(nodes: NodeState, node: int) -> Spot:
+def scored_node(nodes: NodeOccupancy, node: int) -> ScoredNode:
     """Look at one node."""
     idle = np.zeros(nodes.gpus[node], np.int64)
     for gpu in range(len(idle)):
@@ -105,7 +105,9 @@ def spot_of(nodes: NodeState, node: int) -> Spot:
             idle[gpu] = max(nodes.milli[node, gpu], 0)
         elif gpu < nodes.free[node]:
             idle[gpu] = WHOLE
-    return Spot(node, idle, nodes.cpus_free[node], nodes.type[node], nodes.mig[node], nodes.sizes)
+    return ScoredNode(
+        node, idle, nodes.cpus_free[node], nodes.type[node], nodes.mig[node], nodes.sizes
+    )
 
 
 @njit
@@ -117,7 +119,7 @@ def _total(idle: Ints) -> int:
 
 
 @njit
-def fragment(spot: Spot, cpus_free: float, typical: Typical) -> float:
+def fragment(spot: ScoredNode, cpus_free: float, typical: Typical) -> float:
     """Idle thousandths of a node that the next job, drawn from the typical ones, could not use."""
     total = _total(spot.idle)
     if total == 0:
@@ -160,18 +162,18 @@ def _tightest_gpu(idle: Ints, need: int) -> int:
 
 
 @njit
-def any_gpu(spot: Spot, need: int, draw: float) -> int:
+def any_gpu(spot: ScoredNode, need: int, draw: float) -> int:
     """Return any GPU that has so much free, each equally likely; -1: none has."""
     best, least = -1, 2.0
     for gpu in range(len(spot.idle)):
-        thrown = dice(draw, spot.node, gpu + 1)
+        thrown = pseudo_random(draw, spot.node, gpu + 1)
         if spot.idle[gpu] >= need and thrown < least:
             best, least = gpu, thrown
     return best
 
 
 @njit
-def dice(draw: float, node: int, gpu: int) -> float:
+def pseudo_random(draw: float, node: int, gpu: int) -> float:
     """Return a number of 0..1 that looks random in each of these but is the same every time."""
     mixed = int(draw * 4294967296.0) ^ (node * 2654435761 + gpu * 40503)
     for _ in range(3):
@@ -180,7 +182,7 @@ def dice(draw: float, node: int, gpu: int) -> float:
 
 
 @njit
-def _by_fragments(spot: Spot, want: Want, guide: Guide) -> tuple[float, int]:
+def _by_fragments(spot: ScoredNode, want: Demand, guide: Guide) -> tuple[float, int]:
     """FGD: how much less would be lost on this node after the job than before it."""
     idle, cpus = spot.idle, spot.cpus_free - want.cpus
     before = fragment(spot, spot.cpus_free, guide.typical)
@@ -211,7 +213,7 @@ def _gained(milli: float, unit: float) -> float:
 
 
 @njit
-def _by_room_left(spot: Spot, want: Want) -> float:
+def _by_room_left(spot: ScoredNode, want: Demand) -> float:
     """Best fit: the less CPU and GPU together is left, the better."""
     asked = want.gpus * WHOLE + want.milli
     left = 0.5 * (_total(spot.idle) - asked) / _MOST_MILLI
@@ -221,7 +223,7 @@ def _by_room_left(spot: Spot, want: Want) -> float:
 
 
 @njit
-def _by_product(spot: Spot, want: Want) -> float:
+def _by_product(spot: ScoredNode, want: Demand) -> float:
     """Tetris' alignment turned round: the smaller what is free times what is asked, the better."""
     asked = want.gpus * WHOLE + want.milli
     product = _total(spot.idle) / _MOST_MILLI * asked / _MOST_MILLI
@@ -231,7 +233,7 @@ def _by_product(spot: Spot, want: Want) -> float:
 
 
 @njit
-def _by_packing(idle: Ints, want: Want, gpu: int) -> float:
+def _by_packing(idle: Ints, want: Demand, gpu: int) -> float:
     """GPUs in use first, then free ones of nodes in use, then untouched nodes, small ones first."""
     if want.gpus + want.milli == 0:
         return 0.0
@@ -246,7 +248,7 @@ def _by_packing(idle: Ints, want: Want, gpu: int) -> float:
 
 
 @njit
-def _by_company(spot: Spot, want: Want) -> float:
+def _by_company(spot: ScoredNode, want: Demand) -> float:
     """Nodes that hold only jobs of this size, then also this size, then none, then others."""
     if want.gpus + want.milli == 0:
         return 0.0
@@ -265,7 +267,7 @@ def _by_company(spot: Spot, want: Want) -> float:
 
 
 @njit
-def score_on(kind: int, spot: Spot, want: Want, guide: Guide) -> tuple[float, int]:
+def score_on(kind: int, spot: ScoredNode, want: Demand, guide: Guide) -> tuple[float, int]:
     """Return the score of a node that holds the job, and the GPU for a fraction.
 
     A GPU of -1 says that none holds it. Whether the whole GPUs, CPUs and memory are there is for
@@ -290,10 +292,10 @@ def score_on(kind: int, spot: Spot, want: Want, guide: Guide) -> tuple[float, in
 
 
 @njit
-def second_key(spot: Spot, want: Want, ties: int) -> float:
+def second_key(spot: ScoredNode, want: Demand, ties: int) -> float:
     """Return what decides between equal scores, but for names and dice; lower is better."""
-    if ties == Ties.LEAST_FREE_GPUS:
+    if ties == TieBreak.LEAST_FREE_GPUS:
         return float(_total(spot.idle))
-    if ties == Ties.BEST_FIT:
+    if ties == TieBreak.BEST_FIT:
         return -_by_room_left(spot, want)
-    return float(spot.cpus_free) if ties == Ties.LEAST_FREE_CPUS else 0.0
+    return float(spot.cpus_free) if ties == TieBreak.LEAST_FREE_CPUS else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steward.compiled import njit
 from steward.decide.placement.scores import Placement
-from steward.decide.placement.state import Ints, NodeState, Want, fraction_on, holders
+from steward.decide.placement.state import Demand, Ints, NodeOccupancy, fraction_on, holders
 
 __all__ = ["place_fraction", "place_without_gpu"]
 
@@ -12,7 +12,9 @@ _COUNT, _SPREAD = int(Placement.COUNT), int(Placement.SPREAD)
 
 
 @njit
-def place_fraction(kind: int, nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints) -> int:
+def place_fraction(
+    kind: int, nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints
+) -> int:
     """Fill the fullest GPU that still holds it (spread: the emptiest; count: the first).
 
     Equal GPUs: the node with the fewest wholly free ones, then the lowest (spread: the most).
@@ -38,7 +40,7 @@ def place_fraction(kind: int, nodes: NodeState, want: Want, out_node: Ints, out_
 
 @njit
 def place_without_gpu(
-    kind: int, nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints
+    kind: int, nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints
 ) -> int:
     """Use the node with the fewest free GPUs (spread: the most free CPUs; count: the first)."""
     held = holders(nodes, want)

@@ -15,8 +15,8 @@ from steward.compiled import njit
 __all__ = [
     "HELD_WHOLE",
     "WHOLE",
-    "NodeState",
-    "Want",
+    "Demand",
+    "NodeOccupancy",
     "fraction_on",
     "give",
     "holders",
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 NOT_COUNTED = np.zeros((0, 0), np.int64)
 
 
-class NodeState(NamedTuple):
+class NodeOccupancy(NamedTuple):
     """What is free on each node. `take` and `give` change it; everything else only reads it."""
 
     free: Ints  # wholly free GPUs
@@ -54,7 +54,7 @@ class NodeState(NamedTuple):
     )
 
 
-class Want(NamedTuple):
+class Demand(NamedTuple):
     """What one job asks for, all nodes together: whole GPUs, or a fraction of one, or neither."""
 
     gpus: int
@@ -65,7 +65,7 @@ class Want(NamedTuple):
 
 
 @njit
-def holders(nodes: NodeState, want: Want) -> NDArray[np.bool_]:
+def holders(nodes: NodeOccupancy, want: Demand) -> NDArray[np.bool_]:
     """Which nodes have the whole GPUs, CPUs and memory for the job on their own.
 
     All nodes at once: handing the state on for every node costs more than the work. Whether one of
@@ -86,7 +86,7 @@ def holders(nodes: NodeState, want: Want) -> NDArray[np.bool_]:
 
 
 @njit
-def fraction_on(nodes: NodeState, want: Want, node: int) -> int:
+def fraction_on(nodes: NodeOccupancy, want: Demand, node: int) -> int:
     """Thousandths that the wanted fraction takes here: a GPU cut by MIG gives whole slices only.
 
     Profiles have 1, 2, 3, 4 or all of 7 slices (1, 2 or all of 4).
@@ -109,7 +109,7 @@ def sliced(milli: int, slices: int) -> int:
 
 
 @njit
-def take(nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints, n: int) -> None:
+def take(nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints, n: int) -> None:
     """Hold what `place` chose. Whole GPUs are the wholly free ones of lowest index."""
     for i in range(n):
         node, gpus = out_node[i], out_gpus[i]
@@ -129,7 +129,7 @@ def take(nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints, n: int) -
 
 
 @njit
-def give(nodes: NodeState, want: Want, out_node: Ints, out_gpus: Ints, n: int) -> None:
+def give(nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints, n: int) -> None:
     """Give back what `take` held. Which of a node's GPUs held whole are freed is all the same."""
     for i in range(n):
         node, gpus = out_node[i], out_gpus[i]
@@ -160,14 +160,14 @@ def _mark(milli: Ints, node: int, old: int, new: int, count: int) -> None:
 
 
 @njit
-def _count(sizes: Ints, want: Want, node: int, change: int) -> None:
+def _count(sizes: Ints, want: Demand, node: int, change: int) -> None:
     """Keep the number of jobs of each size on the node; the last column has all larger ones."""
     if sizes.shape[1] > 0 and want.gpus + want.milli > 0:
         sizes[node, min(want.gpus, sizes.shape[1] - 1)] += change
 
 
 @njit
-def locality(nodes: NodeState, out_node: Ints, n: int) -> int:
+def locality(nodes: NodeOccupancy, out_node: Ints, n: int) -> int:
     """How far apart the first `n` nodes are: 0 one node, 1 one rack, 2 one switch, 3 beyond."""
     widest = 0
     for i in range(1, n):

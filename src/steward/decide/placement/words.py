@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from steward.decide.placement.gangs import rooms_of
 from steward.decide.placement.scores import Placement
-from steward.decide.placement.state import WHOLE, NodeState, Want, fraction_on, holders
+from steward.decide.placement.state import WHOLE, Demand, NodeOccupancy, fraction_on, holders
 
 __all__ = ["DESCRIPTIONS", "why_not"]
 
@@ -29,7 +29,7 @@ DESCRIPTIONS: dict[Placement, str] = {
 Mask = NDArray[np.bool_]
 
 
-def why_not(nodes: NodeState, want: Want, *, types: tuple[str, ...] = ()) -> str:
+def why_not(nodes: NodeOccupancy, want: Demand, *, types: tuple[str, ...] = ()) -> str:
     """Say what is missing for a job that was not placed; `types` are the names of node types.
 
     Speaks of one node for a job that one node could hold, as all kinds but COUNT and SPREAD do.
@@ -48,12 +48,12 @@ def why_not(nodes: NodeState, want: Want, *, types: tuple[str, ...] = ()) -> str
     return _no_room(nodes, want, mine, f"node{of_type}") or "it fits now"
 
 
-def _of_type(want: Want, types: tuple[str, ...]) -> str:
+def _of_type(want: Demand, types: tuple[str, ...]) -> str:
     names = [name for i, name in enumerate(types) if (want.type_mask >> i) & 1]
     return f" of type {' or '.join(names)}" if 0 < len(names) < len(types) else ""
 
 
-def _no_gang(nodes: NodeState, want: Want, mine: Mask, of_type: str) -> str:
+def _no_gang(nodes: NodeOccupancy, want: Demand, mine: Mask, of_type: str) -> str:
     there, free = int(nodes.gpus[mine].sum()), int(nodes.free[mine].sum())
     if want.gpus > there:
         return f"{_gpus(want.gpus)} wanted, but all nodes{of_type} together have {there}"
@@ -72,7 +72,7 @@ def _no_gang(nodes: NodeState, want: Want, mine: Mask, of_type: str) -> str:
     return _no_room(nodes, want, enough, which) or "it fits now"
 
 
-def _no_wide_gang(nodes: NodeState, want: Want, mine: Mask, of_type: str) -> str:
+def _no_wide_gang(nodes: NodeOccupancy, want: Demand, mine: Mask, of_type: str) -> str:
     """Speak of wholly free nodes: what packed gangs wait for. The room counts CPU and memory."""
     rooms = rooms_of(nodes, want)
     if int(rooms[mine].sum()) < want.gpus:
@@ -90,7 +90,7 @@ def _no_wide_gang(nodes: NodeState, want: Want, mine: Mask, of_type: str) -> str
     )
 
 
-def _no_fraction(nodes: NodeState, want: Want, mine: Mask, of_type: str) -> str:
+def _no_fraction(nodes: NodeOccupancy, want: Demand, mine: Mask, of_type: str) -> str:
     rows = [np.maximum(nodes.milli[i], 0) for i in np.flatnonzero(mine)]
     most = max((int(row.max(initial=0)) for row in rows), default=0)
     holding = mine.copy()
@@ -103,7 +103,7 @@ def _no_fraction(nodes: NodeState, want: Want, mine: Mask, of_type: str) -> str:
     return _no_room(nodes, want, holding, which) or "it fits now"
 
 
-def _no_room(nodes: NodeState, want: Want, mine: Mask, which: str) -> str:
+def _no_room(nodes: NodeOccupancy, want: Demand, mine: Mask, which: str) -> str:
     """Say which of CPUs and memory no node of these has enough of; '' if one has both."""
     if (mine & np.asarray(holders(nodes, want))).any():
         return ""

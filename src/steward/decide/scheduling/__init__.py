@@ -3,7 +3,7 @@
 from steward.decide.scheduling.give_back import GiveBack
 from steward.decide.scheduling.lend_idle import LendIdle
 from steward.decide.scheduling.ordered import ORDERED
-from steward.decide.scheduling.shared import SHARED
+from steward.decide.scheduling.tenant_sharing import SHARED
 from steward.model.view import ClusterView
 from steward.ports import Policy
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from steward.decide.scheduling.passes.ordered import Ties, Walk
+from steward.decide.scheduling.kernels.ordered import TieOrder, Walk
 
 __all__ = ["ABOUT_TO_END_GPU_S", "Law", "Ranking", "Sharing"]
 
@@ -42,7 +42,7 @@ class Ranking:
 
     law: Law
     walk: Walk = Walk.FIT
-    ties: Ties = Ties.WAITING
+    ties: TieOrder = TieOrder.WAITING
     preempts: bool = False
     by_gpus: bool = False  # ranks are multiplied by GPUs: service instead of time
     sharing: Sharing = Sharing.ONE_QUEUE

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from steward.clients.questions import Question, Questions
+from steward.clients.query_worker import QueryWorker, RangeQuery
 from steward.decide.rules.metric import (
     CombinedWatch,
     EvaluatedPoints,
@@ -41,7 +41,7 @@ _NS = 10**9
 Speaking = Callable[[int], frozenset[str]]  # the nodes that were heard of here since a time
 
 
-def metrics_beside(questions: Questions) -> Callable[[MetricTerm], TermWatch]:
+def metrics_beside(questions: QueryWorker) -> Callable[[MetricTerm], TermWatch]:
     """Return what makes a metric term ready. What only a Prometheus understands, it answers."""
 
     def compiled(term: MetricTerm) -> TermWatch:
@@ -82,12 +82,12 @@ class _LaterAnswers(Steps):
     """Asks for the newest steps, and lays the answer out when it is there."""
 
     def __init__(
-        self, term: MetricTerm, questions: Questions, counts: WatchCounts, *, speaking: Speaking
+        self, term: MetricTerm, questions: QueryWorker, counts: WatchCounts, *, speaking: Speaking
     ) -> None:
         super().__init__(term, counts)
         self._questions = questions
         self._speaking = speaking
-        self._open: tuple[Question, Longs] | None = None
+        self._open: tuple[RangeQuery, Longs] | None = None
 
     def add(
         self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
@@ -102,7 +102,7 @@ class _LaterAnswers(Steps):
             self._ask(clock_ns)
 
     def _answered(
-        self, question: Question, times: Longs, clock_ns: int
+        self, question: RangeQuery, times: Longs, clock_ns: int
     ) -> Iterator[EvaluatedPoints]:
         found = self._questions.answer(question)
         if found is None:
@@ -122,7 +122,7 @@ class _LaterAnswers(Steps):
         over = (clock_ns - self._done_ns) // self._step_ns
         newest_ns = self._done_ns + over * self._step_ns
         times = newest_ns - np.arange(min(over, MOST_STEPS), dtype=np.int64)[::-1] * self._step_ns
-        question = Question(
+        question = RangeQuery(
             expr=self._expr,
             from_s=float(times[0]) / _NS,
             to_s=float(times[-1]) / _NS,

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from steward.clients.prometheus import QuerySeries
-from steward.clients.questions import RangeServer
+from steward.clients.query_worker import RangeServer
 from steward.decide.rules.metric import (
     EvaluatedPoints,
     MetricWatch,

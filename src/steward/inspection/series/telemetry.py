@@ -22,9 +22,9 @@ from steward.model.event import Event, Observation
 from steward.model.frame import ENTITY, T_S, Frame, empty_frame
 from steward.model.metrics import METRICS
 from steward.model.span import Span
-from steward.observe.exporting import Choice, frames
-from steward.observe.importing import IMPORTERS, Source, Work, work_for
-from steward.observe.importing.source import Head, Tally
+from steward.observe.export import ExportSelection, frames
+from steward.observe.importing import IMPORTERS, ImportSource, ImportTask, task_for
+from steward.observe.importing.source import FileHead, ImportCounts
 from steward.store.files.json_lines import read_json_lines
 from steward.store.files.other import OtherMetrics
 from steward.store.files.spans import labelled, read_spans
@@ -46,7 +46,7 @@ Reading = Frame | tuple[Event, ...]
 
 
 def telemetry_frames(
-    path: Path, wants: frozenset[str], *, tally: Tally | None = None
+    path: Path, wants: frozenset[str], *, tally: ImportCounts | None = None
 ) -> Iterator[Reading]:
     """Read telemetry: frames with the wanted columns, and events between them, by time.
 
@@ -54,7 +54,7 @@ def telemetry_frames(
     translated. Frames also say who held an entity (`job_id`) and which phases lasted. What could
     not be used is in `tally`.
     """
-    tally = Tally() if tally is None else tally
+    tally = ImportCounts() if tally is None else tally
     if not path.exists():
         raise StewardError(
             "there is no such file or folder", where=str(path), hint="check the name"
@@ -76,7 +76,7 @@ def telemetry_frames(
     yield from _with_events(gathered.windows(), gathered.spans, gathered.events, wants)
 
 
-def _files(path: Path, tally: Tally) -> list[Path]:
+def _files(path: Path, tally: ImportCounts) -> list[Path]:
     """Return the files to read: one, or those of a folder that are of any format."""
     if not path.is_dir():
         return [path]
@@ -95,19 +95,19 @@ def _files(path: Path, tally: Tally) -> list[Path]:
     return found
 
 
-def _work(file: Path) -> Work:
+def _work(file: Path) -> ImportTask:
     try:
-        return work_for(Source(path=file))
+        return task_for(ImportSource(path=file))
     except StewardError as fault:  # its hint is for `observe import`, where a format can be named
         raise StewardError(fault.problem, where=fault.where, hint=_HINT) from None
 
 
 def _is_telemetry(file: Path) -> bool:
-    head = Head.of(file)
+    head = FileHead.of(file)
     return any(each.recognises(head) for each in IMPORTERS.values())
 
 
-def _observations(works: Sequence[Work], tally: Tally) -> Iterator[Observation]:
+def _observations(works: Sequence[ImportTask], tally: ImportCounts) -> Iterator[Observation]:
     """Read files; where no row of any is a sample, that is an error, else it is said.
 
     A table without rows is fine: nothing was recorded.
@@ -131,7 +131,7 @@ def _says_something(seen: Observation) -> bool:
     return tables or bool(seen.other.height or seen.spans or seen.events)
 
 
-def _barren(work: Work, bad: Counter[str], rows: int) -> StewardError:
+def _barren(work: ImportTask, bad: Counter[str], rows: int) -> StewardError:
     """Say why nothing came of a file."""
     why = "; ".join(f"{reason}: {often}" for reason, often in bad.most_common())
     problem = f"it was read as {work.importer.name}, and has no sample in {rows:,} rows"
@@ -201,7 +201,7 @@ def _beside(tables: Sequence[Frame], other: Frame) -> Frame:
 
 
 def _through_disk(
-    gathered: _Gathered, rest: Iterator[Observation], tally: Tally
+    gathered: _Gathered, rest: Iterator[Observation], tally: ImportCounts
 ) -> Iterator[Reading]:
     with tempfile.TemporaryDirectory(prefix="steward-telemetry-") as name:
         folder = Path(name)
@@ -222,7 +222,7 @@ def _through_disk(
 
 
 def _recorded(
-    folder: Path, wants: frozenset[str], tally: Tally, *, events: tuple[Event, ...] = ()
+    folder: Path, wants: frozenset[str], tally: ImportCounts, *, events: tuple[Event, ...] = ()
 ) -> Iterator[Reading]:
     spans = read_spans(folder / "spans.jsonl", tally.note)
     events += tuple(_events(folder / "events.jsonl", tally))
@@ -240,14 +240,16 @@ def _recorded(
 
 
 def _stored_windows(
-    telemetry: Telemetry, other: OtherMetrics | None, wants: frozenset[str], tally: Tally
+    telemetry: Telemetry, other: OtherMetrics | None, wants: frozenset[str], tally: ImportCounts
 ) -> Iterator[Frame]:
     """Give what is known and what is not by the same windows of time."""
     known = tuple(sorted(wants & _KNOWN))
     strangers = sorted(wants - _KNOWN)
     if not strangers or other is None:
         if known:
-            yield from _tallied(frames(telemetry, Choice(metrics=known), window_s=_WINDOW_S), tally)
+            yield from _tallied(
+                frames(telemetry, ExportSelection(metrics=known), window_s=_WINDOW_S), tally
+            )
         return
     hours = {
         *telemetry.table.partitions.between(0.0, 1e12),
@@ -262,14 +264,14 @@ def _stored_windows(
             yield from _tallied([_beside(rows, more).sort(T_S, ENTITY)], tally)
 
 
-def _tallied(windows: Iterator[Frame] | list[Frame], tally: Tally) -> Iterator[Frame]:
+def _tallied(windows: Iterator[Frame] | list[Frame], tally: ImportCounts) -> Iterator[Frame]:
     for frame in windows:
         tally.rows += frame.height
         if frame.height:
             yield frame.sort(T_S, ENTITY)
 
 
-def _events(file: Path, tally: Tally) -> Iterator[Event]:
+def _events(file: Path, tally: ImportCounts) -> Iterator[Event]:
     for record in read_json_lines(file, tally.note):
         texts = {key: str(record.get(key, "")) for key in ("kind", "subject", "text", "source")}
         try:

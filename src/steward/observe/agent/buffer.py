@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from steward.errors import StewardError, TemporaryError
-from steward.observe.agent.parcel import label_of
+from steward.observe.agent.parcel import read_header
 from steward.store.spool import Spool, SpoolFullError
 
-__all__ = ["Buffer", "GaveUp", "Waiting"]
+__all__ = ["DroppedParcels", "ParcelBuffer", "QueuedParcel"]
 
 MAX_MEMORY_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueuedParcel:
     """The next parcel to be sent. Number 0: it is in memory alone."""
 
     number: int
@@ -29,7 +29,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaveUp:
+class DroppedParcels:
     """Parcels that will never be sent."""
 
     parcels: int
@@ -38,7 +38,7 @@ class GaveUp:
     why: str
 
 
-class Buffer:
+class ParcelBuffer:
     """A queue of parcels. One thread puts, another takes; order is kept."""
 
     def __init__(self, spool: Spool, *, max_memory_bytes: int = MAX_MEMORY_BYTES) -> None:
@@ -46,8 +46,8 @@ class Buffer:
         self._max_memory_bytes = max_memory_bytes
         self._lock = threading.Lock()
         self._memory: deque[bytes] = deque()
-        self._next: Waiting | None = None
-        self._gave_up: list[GaveUp] = []
+        self._next: QueuedParcel | None = None
+        self._gave_up: list[DroppedParcels] = []
         self.problem = ""  # why the disk takes nothing now
 
     @property
@@ -69,7 +69,7 @@ class Buffer:
             while sum(len(each) for each in self._memory) > self._max_memory_bytes:
                 self._forget([self._memory.popleft()], why=self.problem)
 
-    def next(self) -> Waiting | None:
+    def next(self) -> QueuedParcel | None:
         """Return the oldest parcel; the same again until it was `taken`."""
         with self._lock:
             given_up = self._next is not None and 0 < self._next.number <= self._spool.released
@@ -77,7 +77,7 @@ class Buffer:
                 self._next = self._oldest()
             return self._next
 
-    def taken(self, waiting: Waiting) -> None:
+    def taken(self, waiting: QueuedParcel) -> None:
         """Let go of a parcel that need not be sent any more."""
         with self._lock:
             self._next = None
@@ -86,7 +86,7 @@ class Buffer:
             if self._memory:
                 self._to_disk()
 
-    def gave_up(self) -> Sequence[GaveUp]:
+    def gave_up(self) -> Sequence[DroppedParcels]:
         """Return what was given up since the last time."""
         with self._lock:
             told, self._gave_up = self._gave_up, []
@@ -96,10 +96,10 @@ class Buffer:
         """Say what was found broken on disk."""
         return self._spool.damage()
 
-    def _oldest(self) -> Waiting | None:
+    def _oldest(self) -> QueuedParcel | None:
         for record in self._spool.read(self._spool.released):
-            return Waiting(record.number, record.body)
-        return Waiting(0, self._memory.popleft()) if self._memory else None
+            return QueuedParcel(record.number, record.body)
+        return QueuedParcel(0, self._memory.popleft()) if self._memory else None
 
     def _to_disk(self) -> None:
         while self._memory:
@@ -121,9 +121,9 @@ class Buffer:
 
     def _forget(self, bodies: Sequence[bytes], *, why: str) -> None:
         if bodies:
-            labels = [label_of(body) for body in bodies]
+            labels = [read_header(body) for body in bodies]
             self._gave_up.append(
-                GaveUp(
+                DroppedParcels(
                     parcels=len(labels),
                     from_s=min(label.from_s for label in labels),
                     to_s=max(label.to_s for label in labels),

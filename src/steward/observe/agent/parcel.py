@@ -25,10 +25,10 @@ from steward.model.frame import ENTITY, OTHER_SCHEMA, T_S, Frame
 from steward.model.identity import GpuId
 from steward.model.job import Job, Tenant
 from steward.model.span import Span
-from steward.observe.agent.packed import (
+from steward.observe.agent.table_codec import (
     MAX_NAME_CHARS,
     MAX_TEXT_CHARS,
-    Columns,
+    PackedTable,
     bad,
     columns_of,
     frame_of,
@@ -39,12 +39,12 @@ from steward.observe.agent.packed import (
 __all__ = [
     "MAX_NEWS",
     "MAX_PARCEL_BYTES",
-    "Label",
     "Parcel",
-    "label_of",
+    "ParcelHeader",
     "open_parcel",
-    "relabel",
-    "seal",
+    "pack_parcel",
+    "read_header",
+    "replace_header",
 ]
 
 MAX_PARCEL_BYTES = 16 * 2**20
@@ -65,7 +65,7 @@ _LAST_S = 253_402_300_800.0  # the year 10000: no calendar goes further
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class ParcelHeader:
     """What is written on a parcel. `shift_s` is added to every time in it when it is opened.
 
     One agent numbers the parcels of one run 1, 2, 3, ...: who has seen a number has seen those
@@ -99,8 +99,8 @@ class Parcel:
     The tables are not frames yet: whoever has many parcels makes one frame of all that are alike.
     """
 
-    label: Label
-    tables: tuple[Columns, ...]
+    label: ParcelHeader
+    tables: tuple[PackedTable, ...]
     rest: Observation
 
     @property
@@ -121,11 +121,11 @@ class _News:
     health: dict[GpuId, Health] = field(default_factory=dict)
 
 
-_LABEL = TypeAdapter(Label)
+_LABEL = TypeAdapter(ParcelHeader)
 _NEWS = TypeAdapter(_News)
 
 
-def seal(label: Label, seen: Observation) -> bytes:
+def pack_parcel(label: ParcelHeader, seen: Observation) -> bytes:
     """Pack an observation; the label's figures about what is inside are filled in."""
     tables = [("frame", columns_of(table)) for table in seen.tables]
     if seen.other.height:
@@ -149,12 +149,12 @@ def seal(label: Label, seen: Observation) -> bytes:
     return _labelled(label) + packed
 
 
-def label_of(body: bytes) -> Label:
+def read_header(body: bytes) -> ParcelHeader:
     """Read the label without opening the parcel."""
     return _read(body)[0]
 
 
-def relabel(body: bytes, label: Label) -> bytes:
+def replace_header(body: bytes, label: ParcelHeader) -> bytes:
     """Return the parcel with another label; `parts` has to be as it was."""
     return _labelled(label) + body[_read(body)[1] :]
 
@@ -172,12 +172,12 @@ def open_parcel(body: bytes) -> Parcel:
     )
 
 
-def _labelled(label: Label) -> bytes:
+def _labelled(label: ParcelHeader) -> bytes:
     text = _LABEL.dump_json(label)
     return _START.pack(_KIND, _VERSION, len(text)) + text
 
 
-def _read(body: bytes) -> tuple[Label, int]:
+def _read(body: bytes) -> tuple[ParcelHeader, int]:
     if len(body) > MAX_PARCEL_BYTES:
         raise bad(f"it has {len(body)} bytes; {MAX_PARCEL_BYTES} are possible")
     if len(body) < _START.size or not body.startswith(_KIND):
@@ -196,7 +196,7 @@ def _read(body: bytes) -> tuple[Label, int]:
     return label, at
 
 
-def _check_label(label: Label) -> None:
+def _check_label(label: ParcelHeader) -> None:
     names = (label.agent, label.run, label.node)
     if not all(name.isprintable() and 0 < len(name) <= MAX_NAME_CHARS for name in names):
         raise bad(f"agent, run and node need names of 1 to {MAX_NAME_CHARS} characters")
@@ -211,7 +211,7 @@ def _check_label(label: Label) -> None:
         raise bad(f"its times are shifted by {label.shift_s} s")
 
 
-def _parts(label: Label, packed: memoryview) -> Iterator[tuple[str, memoryview]]:
+def _parts(label: ParcelHeader, packed: memoryview) -> Iterator[tuple[str, memoryview]]:
     inside = bytearray(sum(size for _, size in label.parts))
     if inside:
         try:
@@ -230,7 +230,7 @@ class _Contents:
     """Takes the parts of a parcel one by one."""
 
     def __init__(self) -> None:
-        self.tables: list[Columns] = []
+        self.tables: list[PackedTable] = []
         self._other: Frame | None = None
         self._lines: tuple[LogLine, ...] = ()
         self._news = _News()
@@ -293,7 +293,7 @@ def _told(fault: ValidationError) -> str:
     return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"[:300]
 
 
-def _checked(table: Columns) -> Columns:
+def _checked(table: PackedTable) -> PackedTable:
     """Return the table if each row has a time and an entity that can be kept."""
     if T_S not in table.numbers or ENTITY not in table.texts:
         raise bad(f"a table has no {T_S} or no {ENTITY}")
@@ -306,7 +306,7 @@ def _checked(table: Columns) -> Columns:
     return table
 
 
-def _shaped(table: Columns, schema: Mapping[str, pl.DataType | type[pl.DataType]]) -> Frame:
+def _shaped(table: PackedTable, schema: Mapping[str, pl.DataType | type[pl.DataType]]) -> Frame:
     texts = {name for name, kind in schema.items() if kind == pl.String}
     if set(table.texts) != texts or set(table.numbers) != set(schema) - texts:
         raise bad(f"a table has columns {', '.join(table.names)}, not {', '.join(schema)}"[:500])
@@ -341,7 +341,7 @@ def _lines(table: Frame) -> tuple[LogLine, ...]:
     )
 
 
-def _later(table: Columns, by_s: float) -> Columns:
+def _later(table: PackedTable, by_s: float) -> PackedTable:
     if not by_s:
         return table
     matrix = table.matrix.copy()

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 from steward.clients.kubernetes import (
     Api,
-    Change,
     KubeNode,
+    ObjectChange,
     Pod,
     Reflector,
-    Warned,
-    find_access,
+    WarningEvent,
+    find_credentials,
 )
 from steward.clients.kubernetes.objects import node_from, pod_from, warned_from
 from steward.errors import StewardError
@@ -22,7 +22,7 @@ from steward.model.cluster import Cluster, Gpu, GpuModel, Health, Node
 from steward.model.event import Availability, Event, Observation
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
 from steward.model.job import Job, JobShape, JobState, Tenant
-from steward.observe.job_book import JobBook, News, Sighting
+from steward.observe.job_book import JobBook, JobSighting, JobUpdates
 
 __all__ = ["Kubernetes"]
 
@@ -39,10 +39,10 @@ class _Watched:
 
     pods: Reflector[Pod]
     nodes: Reflector[KubeNode]
-    warnings: Reflector[Warned]
+    warnings: Reflector[WarningEvent]
 
     @property
-    def all(self) -> tuple[Reflector[Pod], Reflector[KubeNode], Reflector[Warned]]:
+    def all(self) -> tuple[Reflector[Pod], Reflector[KubeNode], Reflector[WarningEvent]]:
         return self.pods, self.nodes, self.warnings
 
 
@@ -122,7 +122,7 @@ class Kubernetes:
     # -- beginning -----------------------------------------------------------------------------
 
     def _found(self, *, timeout_s: float) -> Api | None:
-        access = find_access(self._kubeconfig, context=self._context)
+        access = find_credentials(self._kubeconfig, context=self._context)
         return Api(access, timeout_s=timeout_s) if access else None
 
     def _begin(self) -> _Watched | None:
@@ -163,8 +163,10 @@ class Kubernetes:
             health=health,
         )
 
-    def _fold_pods(self, changes: Sequence[Change[Pod]], t_s: float) -> tuple[News, list[Event]]:
-        sightings: list[Sighting] = []
+    def _fold_pods(
+        self, changes: Sequence[ObjectChange[Pod]], t_s: float
+    ) -> tuple[JobUpdates, list[Event]]:
+        sightings: list[JobSighting] = []
         gone: list[JobId] = []
         events: list[Event] = []
         for change in changes:
@@ -184,10 +186,10 @@ class Kubernetes:
         self._book.forget({JobId(f"pod:{uid}") for uid in self._pods})
         return _together(news, deleted), events
 
-    def _sighting(self, pod: Pod, t_s: float) -> Sighting:
+    def _sighting(self, pod: Pod, t_s: float) -> JobSighting:
         state = _PHASES.get(pod.phase, JobState.QUEUED)
         gpus = self._gpus(pod)
-        return Sighting(
+        return JobSighting(
             job=Job(
                 id=JobId(f"pod:{pod.uid}"),
                 tenant=TenantId(pod.namespace),
@@ -236,7 +238,9 @@ class Kubernetes:
             found.append(self._event(t_s, "job.unschedulable", subject, pod.message or pod.reason))
         return found
 
-    def _fold_warnings(self, changes: Sequence[Change[Warned]], t_s: float) -> list[Event]:
+    def _fold_warnings(
+        self, changes: Sequence[ObjectChange[WarningEvent]], t_s: float
+    ) -> list[Event]:
         found = []
         for change in changes:
             each = change.now
@@ -255,7 +259,7 @@ class Kubernetes:
     # -- nodes ---------------------------------------------------------------------------------
 
     def _fold_nodes(
-        self, changes: Sequence[Change[KubeNode]], t_s: float
+        self, changes: Sequence[ObjectChange[KubeNode]], t_s: float
     ) -> tuple[list[Event], dict[GpuId, Health]]:
         events: list[Event] = []
         health: dict[GpuId, Health] = {}
@@ -366,7 +370,7 @@ def _about(pod: Pod) -> dict[str, str]:
     return {name: value for name, value in said.items() if value}
 
 
-def _subject(warned: Warned) -> str:
+def _subject(warned: WarningEvent) -> str:
     return f"job:pod:{warned.about_uid}" if warned.kind == "Pod" else warned.name
 
 
@@ -378,8 +382,10 @@ def _condition(node: KubeNode | None) -> str:
     return "leaving" if node.cordoned else "up"
 
 
-def _together(a: News, b: News) -> News:
-    return News(jobs=(*a.jobs, *b.jobs), spans=(*a.spans, *b.spans), events=(*a.events, *b.events))
+def _together(a: JobUpdates, b: JobUpdates) -> JobUpdates:
+    return JobUpdates(
+        jobs=(*a.jobs, *b.jobs), spans=(*a.spans, *b.spans), events=(*a.events, *b.events)
+    )
 
 
 def _name(node: KubeNode) -> str:

@@ -18,7 +18,7 @@ from steward.model.event import Availability, Event, Observation
 from steward.model.frame import ENTITY, OTHER_SCHEMA, T_S, Frame, empty_frame, empty_other
 from steward.model.identity import JobId, NodeId
 from steward.model.span import Span
-from steward.observe.joining import Owners
+from steward.observe.process_owners import ProcessOwners
 
 __all__ = ["Marks"]
 
@@ -70,10 +70,12 @@ class Marks:
     name = "marks"
     vocabulary = "canonical"
 
-    def __init__(self, *, node: str = "", place: str = "", owners: Owners | None = None) -> None:
+    def __init__(
+        self, *, node: str = "", place: str = "", owners: ProcessOwners | None = None
+    ) -> None:
         self.node = NodeId(node or hostname())
         self._socket = MarksSocket(Path(place) if place else default_place())
-        self._owners = owners or Owners()
+        self._owners = owners or ProcessOwners()
         self._processes = ProcessTable()
         self._ranks: dict[int, _Rank] = {}
         self._open: dict[str, tuple[int, Span]] = {}  # phases, and who is in them

@@ -14,7 +14,7 @@ from steward.model.metrics import CANONICAL
 
 if TYPE_CHECKING:
     from steward.observe.receive import Readings
-    from steward.observe.receive.scraping import Asked, Target
+    from steward.observe.receive.scrape_targets import QueryTarget, ScrapeTarget
 
 __all__ = ["Prometheus"]
 
@@ -45,18 +45,18 @@ class Prometheus:
         plain_http: bool = False,
     ) -> None:
         self._silent: set[str] = set()
-        self._sources: tuple[Target | Asked, ...] = ()
+        self._sources: tuple[ScrapeTarget | QueryTarget, ...] = ()
         if not targets and not (server and queries):
             return
         # What decodes is compiled and takes memory: an agent that scrapes nothing goes without.
         from steward.clients.web import Endpoint  # noqa: PLC0415
-        from steward.observe.receive.scraping import Asked, Target  # noqa: PLC0415
+        from steward.observe.receive.scrape_targets import QueryTarget, ScrapeTarget  # noqa: PLC0415
 
         endpoint = partial(
             Endpoint, token=_token(token_file), ca=ca, timeout_s=timeout_s, plain_http=plain_http
         )
-        asked = (Asked(endpoint(url=server), queries),) if server and queries else ()
-        self._sources = (*(Target(each, endpoint) for each in targets), *asked)
+        asked = (QueryTarget(endpoint(url=server), queries),) if server and queries else ()
+        self._sources = (*(ScrapeTarget(each, endpoint) for each in targets), *asked)
 
     def available(self) -> Availability:
         if not self._sources:
@@ -80,8 +80,15 @@ class Prometheus:
         events = self._changes(zip(self._sources, answers, strict=True), t_s)
         return Observation(frames=seen.frames, other=seen.other, events=(*seen.events, *events))
 
+    def close(self) -> None:
+        """Close all connections."""
+        for source in self._sources:
+            source.close()
+
     def _changes(
-        self, answers: Iterable[tuple[Target | Asked, Readings | StewardError]], t_s: float
+        self,
+        answers: Iterable[tuple[ScrapeTarget | QueryTarget, Readings | StewardError]],
+        t_s: float,
     ) -> list[Event]:
         """Say who has fallen silent and who speaks again, once each."""
         events = []
@@ -97,7 +104,7 @@ class Prometheus:
         return events
 
 
-def _answer(source: Target | Asked, *, t_s: float) -> Readings | StewardError:
+def _answer(source: ScrapeTarget | QueryTarget, *, t_s: float) -> Readings | StewardError:
     try:
         return source.read(t_s)
     except StewardError as fault:

@@ -20,7 +20,7 @@ from steward.model.cluster import Cluster, Gpu, GpuModel, Health, Node
 from steward.model.event import Availability, Event, Observation
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
 from steward.model.job import Job, JobShape, JobState, Tenant
-from steward.observe.job_book import JobBook, News, Sighting
+from steward.observe.job_book import JobBook, JobSighting, JobUpdates
 
 __all__ = ["Slurm"]
 
@@ -122,6 +122,9 @@ class Slurm:
         self._due_s = t_s + max(self.every_s, 10 * (time.monotonic() - began_s))
         return seen
 
+    def close(self) -> None:
+        """Do nothing: each command has ended when its answer is read."""
+
     # -- an answer -----------------------------------------------------------------------------
 
     def _fold(self, answer: _Answer, t_s: float) -> Observation:
@@ -146,7 +149,7 @@ class Slurm:
             health=health,
         )
 
-    def _job_news(self, jobs: Sequence[SlurmJob], t_s: float, *, first: bool) -> list[News]:
+    def _job_news(self, jobs: Sequence[SlurmJob], t_s: float, *, first: bool) -> list[JobUpdates]:
         if first:
             past = self._accounted(self.lookback_s)
             listed = {job.id for job in jobs}
@@ -155,7 +158,7 @@ class Slurm:
         sightings = [self._sighting(job, t_s) for job in fresh]
         return [self._book.fold(t_s, sightings, silent=first)]
 
-    def _unseen_ends(self, jobs: Sequence[SlurmJob], t_s: float) -> list[News]:
+    def _unseen_ends(self, jobs: Sequence[SlurmJob], t_s: float) -> list[JobUpdates]:
         """Ask accounting how jobs ended that have left the queue between two looks."""
         listed = {job.id for job in jobs}
         gone = {id_ for id_ in self._book.going_on() if id_ not in listed}
@@ -177,11 +180,11 @@ class Slurm:
         except SlurmError:
             return []  # many sites have no accounting; what squeue tells is all there is
 
-    def _sighting(self, job: SlurmJob, t_s: float) -> Sighting:
+    def _sighting(self, job: SlurmJob, t_s: float) -> JobSighting:
         state = _state(job)
         before = self._jobs.get(job.id)
         restarts = before.restarts if before and job.restarts is None else job.restarts
-        return Sighting(
+        return JobSighting(
             job=Job(
                 id=JobId(job.id),
                 tenant=TenantId(job.account or job.user),
@@ -190,6 +193,7 @@ class Slurm:
                 user=job.user,
                 name=job.name,
                 priority=job.priority,
+                time_limit_s=job.limit_s,
                 state=state,
                 gpus=_gpus(job) if state is JobState.RUNNING else (),
                 start_s=job.start_s,

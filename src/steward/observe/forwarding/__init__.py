@@ -6,7 +6,7 @@ uses too. Does not: names and labels (`translate`), tries and pauses (`clients/s
 
 from __future__ import annotations
 
-from steward.observe.forwarding.forwarding import Forwarding
-from steward.observe.forwarding.target import Target, TargetStatus
+from steward.observe.forwarding.forwarder import Forwarder
+from steward.observe.forwarding.target import ForwardStatus, ForwardTarget
 
-__all__ = ["Forwarding", "Target", "TargetStatus"]
+__all__ = ["ForwardStatus", "ForwardTarget", "Forwarder"]

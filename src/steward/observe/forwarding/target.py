@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from steward.clients.web import Endpoint
 
-__all__ = ["Target", "TargetStatus"]
+__all__ = ["ForwardStatus", "ForwardTarget"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ForwardTarget:
     """Where to send to, how, and what: `metrics` are patterns as `gpu.*`; none means all."""
 
     name: str
@@ -22,7 +22,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TargetStatus:
+class ForwardStatus:
     """How sending to a target goes. What was dropped is counted by why it was.
 
     `full`: too much waited; `refused`: the receiver will not have it; `late`: not newer than what

@@ -1,7 +1,7 @@
 """Telemetry that others recorded, in their files, as a store folder of ours.
 
 Belongs here: formats of files, one file each, and what of them could not be used. Does not:
-sources that are read live (`observe/collectors`), or job traces (`observe/traces`).
+sources that are read live (`observe/collectors`), or job traces (`sim/traces`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,24 @@ from steward.errors import StewardError, unknown_name
 from steward.observe.importing.csv_files import Csv
 from steward.observe.importing.h200 import H200
 from steward.observe.importing.parquet_files import Parquet
-from steward.observe.importing.prometheus_files import Prometheus
+from steward.observe.importing.prometheus_files import PrometheusFiles
 from steward.observe.importing.reveal import Reveal
-from steward.observe.importing.source import Head, Importer, Source
-from steward.observe.importing.writing import Imported, Work, import_all
+from steward.observe.importing.source import FileHead, Importer, ImportSource
+from steward.observe.importing.writer import Imported, ImportTask, import_all
 
-__all__ = ["IMPORTERS", "Imported", "Source", "Work", "import_all", "importer_for", "work_for"]
+__all__ = [
+    "IMPORTERS",
+    "ImportSource",
+    "ImportTask",
+    "Imported",
+    "import_all",
+    "importer_for",
+    "task_for",
+]
 
 # The most particular first: that is the order in which a format is guessed.
 IMPORTERS: dict[str, Importer] = {
-    each.name: each for each in (Parquet(), H200(), Csv(), Prometheus(), Reveal())
+    each.name: each for each in (Parquet(), H200(), Csv(), PrometheusFiles(), Reveal())
 }
 
 
@@ -32,7 +40,7 @@ def importer_for(path: Path, name: str | None = None) -> Importer:
         if name not in IMPORTERS:
             raise unknown_name("format", name, IMPORTERS)
         return IMPORTERS[name]
-    head = Head.of(path)
+    head = FileHead.of(path)
     found = next((each for each in IMPORTERS.values() if each.recognises(head)), None)
     if found is None:
         begins = f"is no format that can be told from its beginning: {head.line[:120]}"
@@ -44,9 +52,9 @@ def importer_for(path: Path, name: str | None = None) -> Importer:
     return found
 
 
-def work_for(source: Source, name: str | None = None) -> Work:
+def task_for(source: ImportSource, name: str | None = None) -> ImportTask:
     """Say how a file is to be read. Without a node, its samples belong to what it is called."""
     importer = importer_for(source.path, name)
     stem = source.path.name.partition(".")[0]
     usual = importer.name if isinstance(importer, H200) else stem
-    return Work(importer=importer, source=replace(source, node=source.node or usual))
+    return ImportTask(importer=importer, source=replace(source, node=source.node or usual))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from steward.model.metric import Metric
 from steward.model.metrics import VOCABULARIES, aliases_from, metric
 
-__all__ = ["TRIED", "Column", "Words"]
+__all__ = ["TRIED", "ColumnNames", "ImportedColumn"]
 
 _ORDER = ("canonical", "dcgm", "node_exporter", "h200", "nvidia_smi", "otel", "nvml", "linux")
 TRIED = tuple(each for each in _ORDER if each in VOCABULARIES)
@@ -20,7 +20,7 @@ _DEVICE = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class ImportedColumn:
     """A column of a file: what it measures, if that is known, and of what."""
 
     name: str
@@ -30,14 +30,14 @@ class Column:
     vocabulary: str = ""
 
 
-class Words:
+class ColumnNames:
     """The vocabularies that are tried, in this order, and what the user said beforehand."""
 
     def __init__(self, vocabularies: Sequence[str], given: Mapping[str, tuple[str, float]]) -> None:
         self._tables = [(each, aliases_from(each)) for each in vocabularies]
         self._given = given
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> ImportedColumn:
         """Say what a column is."""
         found = self._look_up(name, name, device="")
         if found is not None:
@@ -50,17 +50,17 @@ class Words:
                 found = self._look_up(name, word, device=device)
                 if found is not None:
                     return found
-            return Column(name=name, device=device)
-        return Column(name=name)
+            return ImportedColumn(name=name, device=device)
+        return ImportedColumn(name=name)
 
-    def _look_up(self, name: str, word: str, *, device: str) -> Column | None:
+    def _look_up(self, name: str, word: str, *, device: str) -> ImportedColumn | None:
         if name in self._given or word in self._given:
             ours, scale = self._given.get(name) or self._given[word]
-            return Column(name=name, metric=metric(ours), scale=scale, device=device)
+            return ImportedColumn(name=name, metric=metric(ours), scale=scale, device=device)
         for vocabulary, table in self._tables:
             if word in table:
                 known, alias = table[word]
-                return Column(
+                return ImportedColumn(
                     name=name,
                     metric=known,
                     scale=alias.scale,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from steward.model.event import Observation
-from steward.observe.importing.columns import TRIED, Words
-from steward.observe.importing.moments import time_column
-from steward.observe.importing.shapes import Reader
-from steward.observe.importing.sheet import blocks, delimiter_of, fields_of
-from steward.observe.importing.source import Head, Source, Tally
+from steward.observe.importing.columns import TRIED, ColumnNames
+from steward.observe.importing.delimited_text import blocks, delimiter_of, fields_of
+from steward.observe.importing.source import FileHead, ImportCounts, ImportSource
+from steward.observe.importing.table_reader import TableReader
+from steward.observe.importing.times import time_column
 
 __all__ = ["Csv"]
 
@@ -21,12 +21,12 @@ class Csv:
 
     name: str = "csv"
 
-    def recognises(self, head: Head) -> bool:
+    def recognises(self, head: FileHead) -> bool:
         names = fields_of(head.line)
         return delimiter_of(head.line) != " " and time_column(names) is not None
 
-    def read(self, source: Source, tally: Tally) -> Iterator[Observation]:
-        words = Words(TRIED, source.columns)
-        reader = Reader(source=source, tally=tally, words=words)
+    def read(self, source: ImportSource, tally: ImportCounts) -> Iterator[Observation]:
+        words = ColumnNames(TRIED, source.columns)
+        reader = TableReader(source=source, tally=tally, words=words)
         for table in blocks(source, tally):
             yield from reader.observations(table)

@@ -17,11 +17,11 @@ import polars as pl
 from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.model.span import Span
-from steward.observe.importing.columns import Words
-from steward.observe.importing.moments import seconds
-from steward.observe.importing.shapes import Reader
-from steward.observe.importing.sheet import blocks, fields_of
-from steward.observe.importing.source import Head, Source, Tally, opened
+from steward.observe.importing.columns import ColumnNames
+from steward.observe.importing.delimited_text import blocks, fields_of
+from steward.observe.importing.source import FileHead, ImportCounts, ImportSource, opened
+from steward.observe.importing.table_reader import TableReader
+from steward.observe.importing.times import seconds
 
 __all__ = ["H200"]
 
@@ -44,12 +44,12 @@ class H200:
 
     name: str = "h200"
 
-    def recognises(self, head: Head) -> bool:
+    def recognises(self, head: FileHead) -> bool:
         return {"run", "t", "gpu_util", "sm_active"} <= {*fields_of(head.line)}
 
-    def read(self, source: Source, tally: Tally) -> Iterator[Observation]:
-        words = Words(("h200",), source.columns)
-        reader = Reader(source=source, tally=tally, words=words, ignored=("run",))
+    def read(self, source: ImportSource, tally: ImportCounts) -> Iterator[Observation]:
+        words = ColumnNames(("h200",), source.columns)
+        reader = TableReader(source=source, tally=tally, words=words, ignored=("run",))
         runs: dict[str, _Run] = {}
         for table in blocks(source, tally):
             _check(table, source)
@@ -63,7 +63,7 @@ class H200:
         yield Observation(spans=tuple(_spans(runs, source.node)))
 
 
-def _check(table: pl.DataFrame, source: Source) -> None:
+def _check(table: pl.DataFrame, source: ImportSource) -> None:
     missing = [name for name in ("run", "t") if name not in table.columns]
     if missing:
         raise StewardError(
@@ -81,7 +81,7 @@ def _extend(run: _Run, times: pl.Series) -> None:
         run.to_s = max(run.to_s, float(good.max()))  # type: ignore[arg-type]
 
 
-def _marks(source: Source, tally: Tally) -> Iterator[Mapping[str, object]]:
+def _marks(source: ImportSource, tally: ImportCounts) -> Iterator[Mapping[str, object]]:
     beside = source.beside or ((source.path.parent / _MARKS),)
     for path in beside:
         if path.exists():
@@ -90,7 +90,7 @@ def _marks(source: Source, tally: Tally) -> Iterator[Mapping[str, object]]:
             tally.note(f"no {path.name} beside {source.path.name}: phases are not known")
 
 
-def _read_marks(path: Path, tally: Tally) -> Iterator[Mapping[str, object]]:
+def _read_marks(path: Path, tally: ImportCounts) -> Iterator[Mapping[str, object]]:
     with opened(path) as stream:
         for number, line in enumerate(stream, start=1):
             try:

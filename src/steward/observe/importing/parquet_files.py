@@ -10,9 +10,9 @@ from polars.exceptions import PanicException, PolarsError
 
 from steward.errors import StewardError
 from steward.model.event import Observation
-from steward.observe.importing.columns import TRIED, Words
-from steward.observe.importing.shapes import Reader
-from steward.observe.importing.source import Head, Source, Tally
+from steward.observe.importing.columns import TRIED, ColumnNames
+from steward.observe.importing.source import FileHead, ImportCounts, ImportSource
+from steward.observe.importing.table_reader import TableReader
 
 __all__ = ["Parquet"]
 
@@ -25,12 +25,12 @@ class Parquet:
 
     name: str = "parquet"
 
-    def recognises(self, head: Head) -> bool:
+    def recognises(self, head: FileHead) -> bool:
         return head.is_parquet
 
-    def read(self, source: Source, tally: Tally) -> Iterator[Observation]:
-        words = Words(TRIED, source.columns)
-        reader = Reader(source=source, tally=tally, words=words)
+    def read(self, source: ImportSource, tally: ImportCounts) -> Iterator[Observation]:
+        words = ColumnNames(TRIED, source.columns)
+        reader = TableReader(source=source, tally=tally, words=words)
         size_bytes = source.path.stat().st_size
         try:
             rows = pl.scan_parquet(source.path, glob=False)

@@ -14,12 +14,12 @@ from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S
 from steward.model.label import PREFIX
-from steward.observe.importing.columns import TRIED, Words
-from steward.observe.importing.shapes import Reader
-from steward.observe.importing.source import Head, Source, Tally, opened
-from steward.observe.translate import place_series
+from steward.observe.importing.columns import TRIED, ColumnNames
+from steward.observe.importing.source import FileHead, ImportCounts, ImportSource, opened
+from steward.observe.importing.table_reader import TableReader
+from steward.observe.translate import map_series
 
-__all__ = ["Prometheus"]
+__all__ = ["PrometheusFiles"]
 
 _SAMPLE = re.compile(
     r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>(?:[^\"}]|\"(?:\\.|[^\"\\])*\")*)\})?"
@@ -36,12 +36,12 @@ Row = tuple[float, str, str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prometheus:
+class PrometheusFiles:
     """Samples by series; labels say whose they are, and those that tell more stay in the name."""
 
     name: str = "prometheus"
 
-    def recognises(self, head: Head) -> bool:
+    def recognises(self, head: FileHead) -> bool:
         text = head.begins.decode(errors="replace").lstrip()
         if text.startswith("{"):
             return '"resultType"' in text or '"data"' in text[:200]
@@ -50,9 +50,9 @@ class Prometheus:
         told = any(line.startswith(("# HELP ", "# TYPE ")) for line in lines)
         return bool(known) and (all(known) or (told and sum(known) * 2 > len(known)))
 
-    def read(self, source: Source, tally: Tally) -> Iterator[Observation]:
-        reader = Reader(source=source, tally=tally, words=Words(TRIED, source.columns))
-        is_json = Head.of(source.path).begins.lstrip().startswith(b"{")
+    def read(self, source: ImportSource, tally: ImportCounts) -> Iterator[Observation]:
+        reader = TableReader(source=source, tally=tally, words=ColumnNames(TRIED, source.columns))
+        is_json = FileHead.of(source.path).begins.lstrip().startswith(b"{")
         rows = _json_rows(source, tally) if is_json else _text_rows(source, tally)
         batch: list[Row] = []
         for row in rows:
@@ -74,7 +74,7 @@ def _is_sample(line: str) -> bool:
     return match is not None and _number(match["value"]) is not None
 
 
-def _text_rows(source: Source, tally: Tally) -> Iterator[Row]:
+def _text_rows(source: ImportSource, tally: ImportCounts) -> Iterator[Row]:
     places: dict[tuple[str, str], tuple[str, str]] = {}
     changed_s = source.path.stat().st_mtime
     with opened(source.path, source.progress) as stream:
@@ -103,7 +103,7 @@ def _text_rows(source: Source, tally: Tally) -> Iterator[Row]:
                 yield t_s, entity, metric, value
 
 
-def _json_rows(source: Source, tally: Tally) -> Iterator[Row]:
+def _json_rows(source: ImportSource, tally: ImportCounts) -> Iterator[Row]:
     for number, series in enumerate(_series(source), start=1):
         where = f"{source.path.name}, series {number}"
         try:
@@ -123,7 +123,7 @@ def _json_rows(source: Source, tally: Tally) -> Iterator[Row]:
                 yield t_s, entity, metric, value
 
 
-def _series(source: Source) -> list[Any]:
+def _series(source: ImportSource) -> list[Any]:
     with opened(source.path, source.progress) as stream:
         content = stream.read(_MAX_JSON_BYTES + 1)
     if len(content) > _MAX_JSON_BYTES:
@@ -149,7 +149,7 @@ def _series(source: Source) -> list[Any]:
 
 def _placed(name: str, labels: dict[str, str], node: str) -> tuple[str, str]:
     """Return the metric's name, with labels that are no place, and the entity."""
-    ours = place_series({"node": node, **labels, "__name__": name})
+    ours = map_series({"node": node, **labels, "__name__": name})
     if name.startswith(PREFIX) and ours.metric is not None:  # what steward itself exported
         return ours.name, ours.entity
     host = next((labels[key] for key in _NODES if labels.get(key)), node)

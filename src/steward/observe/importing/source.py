@@ -13,7 +13,7 @@ from typing import BinaryIO, Protocol, cast
 from steward.errors import StewardError
 from steward.model.event import Observation
 
-__all__ = ["Head", "Importer", "Source", "Tally", "opened"]
+__all__ = ["FileHead", "ImportCounts", "ImportSource", "Importer", "opened"]
 
 _EXAMPLES = 5
 _HEAD_BYTES = 65_536
@@ -21,7 +21,7 @@ _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 
 
 @dataclass(slots=True, kw_only=True)
-class Tally:
+class ImportCounts:
     """What was read of all files, and what of it could not be used."""
 
     rows: int = 0
@@ -53,7 +53,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ImportSource:
     """One file to import, and what the user said about it."""
 
     path: Path
@@ -64,14 +64,14 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class FileHead:
     """The beginning of a file, by which a format is told."""
 
     path: Path
     begins: bytes
 
     @classmethod
-    def of(cls, path: Path) -> Head:
+    def of(cls, path: Path) -> FileHead:
         """Look at a file."""
         with opened(path) as stream:
             return cls(path=path, begins=stream.read(_HEAD_BYTES))
@@ -94,11 +94,11 @@ class Importer(Protocol):
     @property
     def name(self) -> str: ...
 
-    def recognises(self, head: Head) -> bool:
+    def recognises(self, head: FileHead) -> bool:
         """Say whether a file looks like this format."""
         ...
 
-    def read(self, source: Source, tally: Tally) -> Iterator[Observation]:
+    def read(self, source: ImportSource, tally: ImportCounts) -> Iterator[Observation]:
         """Read a file in pieces, so that its size does not matter."""
         ...
 

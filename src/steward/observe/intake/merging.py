@@ -12,8 +12,8 @@ from steward.model.event import Event, Observation
 from steward.model.frame import Frame, empty_other
 from steward.model.identity import NodeId, TenantId
 from steward.model.job import Tenant
-from steward.observe.agent.packed import Columns, frame_of
 from steward.observe.agent.parcel import Parcel
+from steward.observe.agent.table_codec import PackedTable, frame_of
 from steward.observe.receive import Readings, observation_of
 
 __all__ = ["Merging", "Seen"]
@@ -25,7 +25,7 @@ class Merging:
     """Collects observations until they are taken. Remembers the cluster that all have told."""
 
     def __init__(self) -> None:
-        self._columns: dict[tuple[str, ...], list[Columns]] = {}
+        self._columns: dict[tuple[str, ...], list[PackedTable]] = {}
         self._frames: dict[tuple[str, ...], list[Frame]] = {}
         self._readings: list[Readings] = []
         self._rest: list[Observation] = []

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from steward.model.event import Event
-from steward.observe.agent.parcel import Label
+from steward.observe.agent.parcel import ParcelHeader
 
 __all__ = ["SILENT_AFTER_S", "AgentState", "Roster"]
 
@@ -46,7 +46,7 @@ class Roster:
         self._agents: OrderedDict[str, AgentState] = OrderedDict()
         self._nodes: OrderedDict[str, str] = OrderedDict()  # agent: what its node was called
 
-    def heard(self, label: Label, t_s: float) -> tuple[Event, ...]:
+    def heard(self, label: ParcelHeader, t_s: float) -> tuple[Event, ...]:
         """Take note of a parcel that was taken; return what is worth telling."""
         with self._lock:
             before = self._agents.pop(label.node, None)
@@ -86,7 +86,7 @@ class Roster:
             self._nodes.popitem(last=False)
 
 
-def _rate(before: AgentState | None, label: Label) -> float:
+def _rate(before: AgentState | None, label: ParcelHeader) -> float:
     """Return samples per second of the agent's own time, smoothed over a few parcels."""
     begin_s = label.from_s if before is None else before.newest_s - label.shift_s
     passed_s = label.to_s - begin_s

@@ -6,17 +6,17 @@ Does not: bytes (`clients/wire`), meaning of names (`observe/translate`), durabi
 
 from __future__ import annotations
 
-from steward.observe.receive.decoders import Decoders, Parcelled, parcelled, warm_up
-from steward.observe.receive.sorter import Sorter, SorterStats
+from steward.observe.receive.converter import ConverterStats, SampleConverter
+from steward.observe.receive.decoders import Decoders, PushedBody, pack_body, warm_up
 from steward.observe.receive.tables import Readings, observation_of
 
 __all__ = [
+    "ConverterStats",
     "Decoders",
-    "Parcelled",
+    "PushedBody",
     "Readings",
-    "Sorter",
-    "SorterStats",
+    "SampleConverter",
     "observation_of",
-    "parcelled",
+    "pack_body",
     "warm_up",
 ]

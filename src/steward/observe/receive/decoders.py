@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from steward.clients.wire.bounded import unpack
+from steward.clients.wire.compression import unpack
 from steward.clients.wire.otlp import (
-    Record,
-    Sent,
+    LogRecord,
+    OutgoingSeries,
     decode_logs,
     decode_metrics,
     encode_metrics,
@@ -22,15 +22,15 @@ from steward.clients.wire.otlp import (
 )
 from steward.clients.wire.otlp_scan import COUNT_OF, PER_SECOND, SUM_OF
 from steward.clients.wire.remote_write import decode_write, encode_write, labels_of_key
-from steward.clients.wire.samples import Limits
+from steward.clients.wire.samples import WireLimits
 from steward.errors import StewardError
 from steward.model.event import LogLine, Observation
-from steward.observe.receive.sorter import Sorter, SorterStats
+from steward.observe.receive.converter import ConverterStats, SampleConverter
 from steward.observe.receive.tables import Readings, observation_of
-from steward.observe.translate import Place, place_point, place_series
+from steward.observe.translate import SeriesMapping, map_point, map_series
 from steward.observe.translate.entities import node_name
 
-__all__ = ["Decoders", "Parcelled", "parcelled", "warm_up"]
+__all__ = ["Decoders", "PushedBody", "pack_body", "warm_up"]
 
 Decoder = Callable[[bytes], Observation | Readings]
 _ENCODINGS = ("identity", "gzip", "snappy")
@@ -38,7 +38,7 @@ _SUFFIX = {COUNT_OF: "/count", SUM_OF: "/sum"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parcelled:
+class PushedBody:
     """A body as it came, with what its headers and its connection said."""
 
     sender: str
@@ -47,17 +47,17 @@ class Parcelled:
     body: bytes
 
 
-def parcelled(given: Parcelled) -> bytes:
+def pack_body(given: PushedBody) -> bytes:
     """Return the bytes that are kept on disk and decoded."""
     sender = given.sender.encode()[:255]
     head = bytes((_ENCODINGS.index(given.encoding), given.json, len(sender)))
     return head + sender + given.body
 
 
-def _opened(data: bytes) -> Parcelled:
+def _opened(data: bytes) -> PushedBody:
     if len(data) < 3 or data[0] >= len(_ENCODINGS) or len(data) < 3 + data[2]:
         raise StewardError("is not what a receiver put down", where="parcel")
-    return Parcelled(
+    return PushedBody(
         encoding=_ENCODINGS[data[0]],
         json=bool(data[1]),
         sender=data[3 : 3 + data[2]].decode("utf-8", "replace"),
@@ -71,15 +71,17 @@ class Decoders:
     def __init__(
         self,
         *,
-        limits: Limits | None = None,
+        limits: WireLimits | None = None,
         max_series: int = 200_000,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._limits = limits or Limits()
-        self._write = Sorter(
+        self._limits = limits or WireLimits()
+        self._write = SampleConverter(
             _place_of_write, source="remote-write", max_series=max_series, now_s=now_s
         )
-        self._otlp = Sorter(self._place_of_point, source="otlp", max_series=max_series, now_s=now_s)
+        self._otlp = SampleConverter(
+            self._place_of_point, source="otlp", max_series=max_series, now_s=now_s
+        )
         self.by_kind: dict[str, Decoder] = {
             "remote-write": self.remote_write,
             "otlp-metrics": self.otlp_metrics,
@@ -87,7 +89,7 @@ class Decoders:
         }
 
     @property
-    def stats(self) -> dict[str, SorterStats]:
+    def stats(self) -> dict[str, ConverterStats]:
         """What came in by each way, and what of it was not kept."""
         return {"remote-write": self._write.stats, "otlp-metrics": self._otlp.stats}
 
@@ -109,38 +111,40 @@ class Decoders:
         records = decode_logs(self._plain(opened, logs=True), self._limits)
         return Observation(lines=tuple(_line(record) for record in records))
 
-    def _plain(self, opened: Parcelled, *, logs: bool) -> bytes:
+    def _plain(self, opened: PushedBody, *, logs: bool) -> bytes:
         body = unpack(opened.body, encoding=opened.encoding, most_bytes=self._limits.body_bytes)
         return from_json(body, logs=logs, limits=self._limits) if opened.json else body
 
-    def _place_of_point(self, key: bytes) -> Place:
+    def _place_of_point(self, key: bytes) -> SeriesMapping:
         point = point_of_key(key, self._limits)
         if not point.name:
             raise StewardError("a metric has no name", where="OTLP")
         name = point.name + _SUFFIX.get(point.kind, "")
         per_second = point.kind == PER_SECOND
-        return place_point(name, point.resource, point.attributes, per_second=per_second)
+        return map_point(name, point.resource, point.attributes, per_second=per_second)
 
 
 def warm_up() -> None:
     """Compile what decodes, or load it from disk: the first sender should not have to wait."""
     decoders = Decoders()
     body = encode_write([({"__name__": "node_load1"}, [0], [0.0])])
-    sent = Sent(name="host.load_1m", unit="1", attributes={}, counter=False, t_ns=[0], values=[0.0])
+    sent = OutgoingSeries(
+        name="host.load_1m", unit="1", attributes={}, counter=False, t_ns=[0], values=[0.0]
+    )
     metrics = encode_metrics({}, [sent])
     for decode, encoding, data in (
         (decoders.remote_write, "snappy", body),
         (decoders.otlp_metrics, "identity", metrics),
     ):
-        given = Parcelled(sender="", encoding=encoding, json=False, body=data)
-        observation_of([decode(parcelled(given))])
+        given = PushedBody(sender="", encoding=encoding, json=False, body=data)
+        observation_of([decode(pack_body(given))])
 
 
-def _place_of_write(key: bytes) -> Place:
-    return place_series(labels_of_key(key))
+def _place_of_write(key: bytes) -> SeriesMapping:
+    return map_series(labels_of_key(key))
 
 
-def _line(record: Record) -> LogLine:
+def _line(record: LogRecord) -> LogLine:
     resource, attributes = record.resource, record.attributes
     job = resource.get("job_id") or attributes.get("job_id")
     node = next((resource[n] for n in ("host.name", "k8s.node.name") if resource.get(n)), "unknown")

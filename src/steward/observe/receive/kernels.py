@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from steward.compiled import njit
 
-__all__ = ["ADDS", "BLANKS", "LATE", "PARTIAL", "REFUSED", "RISES", "pass_on", "rows_of"]
+__all__ = ["ADDS", "BLANKS", "LATE", "PARTIAL", "REFUSED", "RISES", "assign_rows", "fold_samples"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ def _blank(value: float) -> bool:
 
 
 @njit
-def pass_on(  # noqa: C901, PLR0913, PLR0917 - one walk; a call per sample would cost more
+def fold_samples(  # noqa: C901, PLR0913, PLR0917 - one walk; a call per sample would cost more
     known: Ints,
     series: Ints,
     t_ms: Ints,
@@ -121,7 +121,7 @@ def _added(  # noqa: C901 - compiled
 
 
 @njit
-def rows_of(t_ms: Ints, entity: Ints, slots: Ints, row: Ints) -> int:
+def assign_rows(t_ms: Ints, entity: Ints, slots: Ints, row: Ints) -> int:
     """Give each distinct pair of time and entity a row; return how many. `slots` is all -1."""
     mask, count = len(slots) - 1, 0
     first = np.empty(len(t_ms), np.int64)  # the sample that a row began with

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from steward.errors import StewardError
 from steward.model.event import Event, Observation
 from steward.model.frame import ENTITY, T_S, Frame, empty_other
-from steward.observe.receive.kernels import PENDING, rows_of
-from steward.observe.translate import Place
+from steward.observe.receive.kernels import PENDING, assign_rows
+from steward.observe.translate import SeriesMapping
 
-__all__ = ["Column", "Readings", "Targets", "observation_of"]
+__all__ = ["GrowingArray", "Readings", "Targets", "observation_of"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ def observation_of(readings: Sequence[Readings]) -> Observation:
     )
 
 
-class Column:
+class GrowingArray:
     """An array that grows. `array` is all of it, with room at its end."""
 
     def __init__(self, kind: type, *, width: int = 0) -> None:
@@ -80,17 +80,17 @@ class Targets:
     """What series lead to: a metric of an entity, each with a number."""
 
     def __init__(self) -> None:
-        self.parts = Column(np.int64, width=3 + 2 * PENDING)
-        self.sums = Column(np.float64, width=PENDING)
+        self.parts = GrowingArray(np.int64, width=3 + 2 * PENDING)
+        self.sums = GrowingArray(np.float64, width=PENDING)
         self._numbers: dict[tuple[str, str, bool], int] = {}
         self._entities = _Words()
         self._names = _Words()
         self._kinds = _Words()
-        self._entity = Column(np.int64)
-        self._name = Column(np.int64)
-        self._kind = Column(np.int64)
+        self._entity = GrowingArray(np.int64)
+        self._name = GrowingArray(np.int64)
+        self._kind = GrowingArray(np.int64)
 
-    def find(self, place: Place) -> int:
+    def find(self, place: SeriesMapping) -> int:
         key = (place.entity, place.name, place.metric is not None)
         number = self._numbers.get(key)
         if number is None:
@@ -138,7 +138,7 @@ class Targets:
         """Return the names that there are, the row of each reading, and how many rows."""
         row = np.empty(len(t_ms), np.int64)
         slots = np.full(1 << (2 * len(t_ms)).bit_length(), -1, np.int64)
-        count = int(rows_of(t_ms, self._entity.array[target], slots, row))
+        count = int(assign_rows(t_ms, self._entity.array[target], slots, row))
         return np.unique(self._name.array[target]), row, count
 
     def _long(self, t_ms: Ints, target: Ints, values: Floats) -> Frame:

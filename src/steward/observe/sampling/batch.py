@@ -18,7 +18,7 @@ from steward.model.layout import Layout
 from steward.model.metric import Alias, Metric, MetricKind
 from steward.model.metrics import aliases_from
 
-__all__ = ["Batch", "Words"]
+__all__ = ["Batch", "BatchTranslator"]
 
 Floats = NDArray[np.float64]
 Known = Mapping[str, tuple[Metric, Alias]]
@@ -66,7 +66,7 @@ class _Table:
     columns: Mapping[str, tuple[int, ...]]  # the first place with a value counts
 
 
-class Words:
+class BatchTranslator:
     """Turns batches of one vocabulary into tables; remembers the last reading of counters."""
 
     def __init__(self, vocabulary: str, *, gap_after_s: float = 120.0) -> None:

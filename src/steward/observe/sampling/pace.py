@@ -20,7 +20,7 @@ from steward.errors import StewardError
 from steward.model.event import Event
 from steward.model.frame import Frame
 from steward.model.layout import Layout
-from steward.observe.sampling.batch import Batch, Words
+from steward.observe.sampling.batch import Batch, BatchTranslator
 from steward.ports import Sampler
 
 __all__ = ["Pace", "PaceStats", "Track"]
@@ -65,7 +65,7 @@ class Track:
         self._lock = threading.Lock()  # of what waits to be fetched
         self._batches: deque[Batch] = deque()
         self._turn = threading.Lock()  # who holds it reads; nobody else does meanwhile
-        self._words = Words(sampler.vocabulary, gap_after_s=self.gap_after_s)
+        self._words = BatchTranslator(sampler.vocabulary, gap_after_s=self.gap_after_s)
         self._fetched_s: float | None = None  # the time of the last tick that was fetched
         self._unknown: frozenset[str] = frozenset()  # words that were told of
         self._layout = Layout(blocks=())

@@ -7,8 +7,8 @@ Belongs here: labels and attributes to entities and canonical names, and back. D
 from __future__ import annotations
 
 from steward.model.label import entity_of, exposed_name, labels_of
-from steward.observe.translate.opentelemetry import place_point
-from steward.observe.translate.place import Place
-from steward.observe.translate.prometheus import place_series
+from steward.observe.translate.mapping import SeriesMapping
+from steward.observe.translate.opentelemetry import map_point
+from steward.observe.translate.prometheus import map_series
 
-__all__ = ["Place", "entity_of", "exposed_name", "labels_of", "place_point", "place_series"]
+__all__ = ["SeriesMapping", "entity_of", "exposed_name", "labels_of", "map_point", "map_series"]

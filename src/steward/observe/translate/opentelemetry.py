@@ -9,11 +9,11 @@ from steward.model.label import entity_of
 from steward.model.metric import Metric, MetricKind
 from steward.model.metrics import CANONICAL, aliases_from
 from steward.observe.translate.entities import node_name, with_rest
+from steward.observe.translate.mapping import SeriesMapping, known_mapping
 from steward.observe.translate.names import rates_by_name
-from steward.observe.translate.place import Place, known_place
-from steward.observe.translate.prometheus import place_series
+from steward.observe.translate.prometheus import map_series
 
-__all__ = ["place_point"]
+__all__ = ["map_point"]
 
 _HOSTS = ("host.name", "k8s.node.name", "host.id", "service.instance.id", "service.name")
 _GPU_INDEX = ("gpu", "hw.gpu.index", "gpu.index", "index")
@@ -33,9 +33,9 @@ _PER_DEVICE = {
 NO_LABELS: frozenset[str] = frozenset()
 
 
-def place_point(
+def map_point(
     name: str, resource: Mapping[str, str], attributes: Mapping[str, str], *, per_second: bool
-) -> Place:
+) -> SeriesMapping:
     """Say what a point is. `per_second`: its counter was given as a change, and is a rate now."""
     node = _node(resource, attributes)
     place = _known(name, node, attributes)
@@ -43,10 +43,10 @@ def place_point(
         return replace(place, rises=False) if per_second else place
     if name.startswith(("DCGM_FI_", "steward_", "node_")):  # a collector that scrapes passes on
         labels = {"instance": node, **attributes, "__name__": name}
-        place = place_series(labels)
+        place = map_series(labels)
         return replace(place, rises=False) if per_second else place
     said = f"{name}/rate" if per_second else name
-    return Place(entity=with_rest(node, attributes, without=NO_LABELS), name=said)
+    return SeriesMapping(entity=with_rest(node, attributes, without=NO_LABELS), name=said)
 
 
 def _node(resource: Mapping[str, str], attributes: Mapping[str, str]) -> str:
@@ -57,7 +57,7 @@ def _node(resource: Mapping[str, str], attributes: Mapping[str, str]) -> str:
     return "unknown"
 
 
-def _known(name: str, node: str, attributes: Mapping[str, str]) -> Place | None:
+def _known(name: str, node: str, attributes: Mapping[str, str]) -> SeriesMapping | None:
     ours = aliases_from(CANONICAL).get(name)
     if ours is not None:
         return _placed(ours[0], node, attributes)
@@ -72,20 +72,20 @@ def _known(name: str, node: str, attributes: Mapping[str, str]) -> Place | None:
         return None
     if found[0].of == "gpu":
         entity = _gpu(node, attributes)
-        return known_place(entity, found, rates_by_name()) if entity else None
+        return known_mapping(entity, found, rates_by_name()) if entity else None
     if found[0].of != "node" or _is_loopback(name, attributes):
         return None
-    return known_place(node, found, rates_by_name(), adds=name in _PER_DEVICE)
+    return known_mapping(node, found, rates_by_name(), adds=name in _PER_DEVICE)
 
 
-def _placed(metric: Metric, node: str, attributes: Mapping[str, str]) -> Place:
+def _placed(metric: Metric, node: str, attributes: Mapping[str, str]) -> SeriesMapping:
     named = attributes if attributes.get("node") or attributes.get("job_id") else {
         **attributes, "node": node
     }  # fmt: skip
     entity = entity_of(named, of_job=metric.of in ("job", "share"))
     rises = metric.kind is MetricKind.COUNTER and bool(metric.rate)
     target = rates_by_name()[metric.rate] if rises else metric
-    return Place(entity=entity, name=target.name, metric=target, rises=rises)
+    return SeriesMapping(entity=entity, name=target.name, metric=target, rises=rises)
 
 
 def _gpu(node: str, attributes: Mapping[str, str]) -> str:

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.wire.otlp_out import Record, Sent
+from steward.clients.wire.otlp_encoder import LogRecord, OutgoingSeries
 from steward.model.event import LogLine
 from steward.model.label import labels_of
 from steward.model.metric import Alias, Metric, MetricKind
-from steward.observe.translate.outgoing import Series
+from steward.observe.translate.outgoing import MetricSeries
 
 __all__ = ["logged_as", "sent_as"]
 
 _SEVERITY = (23, 22, 21, 17, 13, 10, 9, 5)  # of syslog's levels: fatal, error, warn, info, debug
 
 
-def sent_as(series: Iterable[Series]) -> Iterator[Sent]:
+def sent_as(series: Iterable[MetricSeries]) -> Iterator[OutgoingSeries]:
     """Return series as OTLP has them: by the names of the semantic conventions where there are."""
     for each in series:
         metric, alias = each.metric, _convention(each.metric)
@@ -26,7 +26,7 @@ def sent_as(series: Iterable[Series]) -> Iterator[Sent]:
         if metric is not None and metric.of == "gpu":
             attributes |= {"hw.id": each.entity, "hw.type": "gpu"}
         values = each.values / alias.scale if alias else each.values
-        yield Sent(
+        yield OutgoingSeries(
             name=alias.name if alias else each.name,
             unit=metric.unit if metric else "",
             attributes=attributes,
@@ -42,12 +42,12 @@ def _convention(metric: Metric | None) -> Alias | None:
     return next((each for each in aliases if each.vocabulary == "otel"), None)
 
 
-def logged_as(lines: Iterable[LogLine]) -> Iterator[Record]:
+def logged_as(lines: Iterable[LogLine]) -> Iterator[LogRecord]:
     """Return lines as OTLP has them; what wrote a line is its service."""
     for each in lines:
         of_job = each.entity.startswith("job:")
         whose = {"job_id": each.entity[4:]} if of_job else {"host.name": each.entity}
-        yield Record(
+        yield LogRecord(
             t_ns=round(each.t_s * 1e6) * 1000,
             severity=_SEVERITY[min(max(each.level, 0), 7)],
             text=each.text,

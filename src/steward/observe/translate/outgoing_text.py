@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from steward.clients.wire.exposition import shown_labels
 from steward.model.label import exposed_name, labels_of
-from steward.observe.translate.outgoing import Series
+from steward.observe.translate.outgoing import MetricSeries
 
 __all__ = ["text_of"]
 
 
-def text_of(series: Iterable[Series]) -> Iterator[str]:
+def text_of(series: Iterable[MetricSeries]) -> Iterator[str]:
     """Return lines of OpenMetrics with their times, as `promtool` takes them for the past."""
     told = ""
     for each in series:

@@ -9,10 +9,10 @@ from steward.errors import StewardError
 from steward.model.label import PREFIX, by_exposed_name, entity_of
 from steward.model.metrics import aliases_from
 from steward.observe.translate.entities import node_name, with_rest
+from steward.observe.translate.mapping import SeriesMapping, known_mapping
 from steward.observe.translate.names import rates_by_name
-from steward.observe.translate.place import Place, known_place
 
-__all__ = ["place_series"]
+__all__ = ["map_series"]
 
 # In Kubernetes an exporter's own host name is its pod's: the labels that scraping adds come first.
 _NODE_LABELS = ("node", "kubernetes_node", "Hostname", "hostname", "nodename", "host", "instance")
@@ -28,7 +28,7 @@ _PER_DEVICE = {
 }
 
 
-def place_series(labels: Mapping[str, str]) -> Place:
+def map_series(labels: Mapping[str, str]) -> SeriesMapping:
     """Say what a series is; raises for one without a name."""
     name = labels.get("__name__", "")
     if not name:
@@ -45,7 +45,7 @@ def place_series(labels: Mapping[str, str]) -> Place:
     )
     if place is not None and place.entity:
         return place
-    return Place(entity=with_rest(node, labels, without=_ABOUT_SCRAPING), name=name)
+    return SeriesMapping(entity=with_rest(node, labels, without=_ABOUT_SCRAPING), name=name)
 
 
 def _node(labels: Mapping[str, str]) -> str:
@@ -55,16 +55,16 @@ def _node(labels: Mapping[str, str]) -> str:
     return "unknown"
 
 
-def _ours(name: str, labels: Mapping[str, str]) -> Place | None:
+def _ours(name: str, labels: Mapping[str, str]) -> SeriesMapping | None:
     metric = by_exposed_name().get(name)
     if metric is None:
         return None
     found = {**labels, "job_id": labels.get("job_id", "")}
     entity = entity_of(found, of_job=metric.of in ("job", "share"))
-    return Place(entity=entity, name=metric.name, metric=metric) if entity else None
+    return SeriesMapping(entity=entity, name=metric.name, metric=metric) if entity else None
 
 
-def _dcgm(name: str, labels: Mapping[str, str], node: str) -> Place | None:
+def _dcgm(name: str, labels: Mapping[str, str], node: str) -> SeriesMapping | None:
     found = aliases_from("dcgm").get(name)
     index = labels.get("gpu") or labels.get("device", "").removeprefix("nvidia")
     if not index.isdigit():
@@ -72,11 +72,11 @@ def _dcgm(name: str, labels: Mapping[str, str], node: str) -> Place | None:
     slice_ = labels.get("GPU_I_ID", "")
     entity = f"{node}/gpu{int(index)}" + (f"/mig{int(slice_)}" if slice_.isdigit() else "")
     if found is None:  # whose it is can be told, though not what
-        return Place(entity=entity, name=name, blanks=True)
-    return known_place(entity, found, rates_by_name())
+        return SeriesMapping(entity=entity, name=name, blanks=True)
+    return known_mapping(entity, found, rates_by_name())
 
 
-def _node_exporter(name: str, labels: Mapping[str, str], node: str) -> Place | None:
+def _node_exporter(name: str, labels: Mapping[str, str], node: str) -> SeriesMapping | None:
     apart = _TOLD_APART.get(name)
     word = f"{name}/{labels.get(apart, '')}" if apart else name
     found = aliases_from("node_exporter").get(word)
@@ -87,4 +87,4 @@ def _node_exporter(name: str, labels: Mapping[str, str], node: str) -> Place | N
         return None
     if kind == "net" and device == "lo":
         return None
-    return known_place(node, found, rates_by_name(), adds=bool(kind or apart))
+    return known_mapping(node, found, rates_by_name(), adds=bool(kind or apart))

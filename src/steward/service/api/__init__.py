@@ -13,34 +13,34 @@ from steward.service.api.health import health_routes
 from steward.service.api.journal import journal_routes
 from steward.service.api.lab import lab_routes
 from steward.service.api.metrics import metric_routes
-from steward.service.api.observed import gpu_routes, node_routes
 from steward.service.api.rules import rule_routes
 from steward.service.api.savings import savings_routes
-from steward.service.board import Board
+from steward.service.api.telemetry import gpu_routes, node_routes
 from steward.service.lab import LabRuns
+from steward.service.live_state import LiveState
 
 __all__ = ["PREFIX", "api_routes"]
 
 PREFIX = "/api/v1"
 
 
-def api_routes(board: Board, lab: LabRuns, intake: Intake | None = None) -> APIRouter:
+def api_routes(live_state: LiveState, lab: LabRuns, intake: Intake | None = None) -> APIRouter:
     """Return all routes that programs use; with an intake, agents may bring what they see."""
     routes = APIRouter()
     if intake is not None:
-        routes.include_router(agent_routes(intake, board.roster), prefix=PREFIX)
+        routes.include_router(agent_routes(intake, live_state.roster), prefix=PREFIX)
     for part in (
-        cluster_routes(board),
-        node_routes(board),
-        gpu_routes(board),
-        finding_routes(board),
-        rule_routes(board),
-        decision_routes(board),
-        savings_routes(board),
-        journal_routes(board),
+        cluster_routes(live_state),
+        node_routes(live_state),
+        gpu_routes(live_state),
+        finding_routes(live_state),
+        rule_routes(live_state),
+        decision_routes(live_state),
+        savings_routes(live_state),
+        journal_routes(live_state),
         lab_routes(lab),
     ):
         routes.include_router(part, prefix=PREFIX)
-    routes.include_router(health_routes(board))
-    routes.include_router(metric_routes(board))
+    routes.include_router(health_routes(live_state))
+    routes.include_router(metric_routes(live_state))
     return routes

@@ -12,11 +12,11 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from steward.errors import StewardError, TemporaryError
-from steward.observe.agent.belonging import ANY_NODE, check_belongs, check_times
-from steward.observe.agent.parcel import Label, Parcel, label_of
+from steward.observe.agent.authorisation import ANY_NODE, check_authorised, check_times
+from steward.observe.agent.parcel import Parcel, ParcelHeader, read_header
 from steward.observe.intake import Intake, Once, Roster
-from steward.service.access import User
 from steward.service.api.replies import Number, Reply, failures
+from steward.service.authentication import User
 from steward.service.failures import RefusedError
 from steward.store.tokens import Role
 
@@ -115,7 +115,7 @@ class _Desk:
     def take(self, user: User, body: bytes) -> bool:
         """Make a parcel durable; say whether it had been taken before."""
         try:
-            label = label_of(body)
+            label = read_header(body)
             _check_node(user, label)
             once = Once(stream=f"{user.name}/{label.agent}/{label.run}", number=label.sequence)
             check = self._check(user, label)
@@ -134,12 +134,12 @@ class _Desk:
                 self._intake.tell(event)
         return not new
 
-    def _check(self, user: User, label: Label) -> Callable[[object], None]:
+    def _check(self, user: User, label: ParcelHeader) -> Callable[[object], None]:
         def check(seen: object) -> None:
             if isinstance(seen, Parcel):
                 check_times(seen, self._now_s())
                 if user.node != ANY_NODE:
-                    check_belongs(seen, label.node)
+                    check_authorised(seen, label.node)
 
         return check
 
@@ -156,7 +156,7 @@ def _sender(request: Request) -> User:
     return user
 
 
-def _check_node(user: User, label: Label) -> None:
+def _check_node(user: User, label: ParcelHeader) -> None:
     if user.node not in ("", ANY_NODE, label.node):
         raise RefusedError(
             403,

@@ -10,8 +10,8 @@ from pydantic import Field
 from steward.model.cluster import Health
 from steward.model.decision import Autonomy
 from steward.service.api.replies import Number, Reply, failures
-from steward.service.board import Board
-from steward.service.snapshot import GpuState
+from steward.service.cluster_snapshot import GpuState
+from steward.service.live_state import LiveState
 
 __all__ = ["ClusterReply", "cluster_routes"]
 
@@ -101,7 +101,7 @@ class ClusterReply(Reply):
     status: StatusReply
 
 
-def cluster_routes(board: Board) -> APIRouter:
+def cluster_routes(live_state: LiveState) -> APIRouter:
     """Return the routes about the cluster as a whole."""
     routes = APIRouter(tags=["cluster"])
 
@@ -112,17 +112,17 @@ def cluster_routes(board: Board) -> APIRouter:
         ] = 500,
     ) -> ClusterReply:
         """Show what every GPU does now and for whom."""
-        picture = board.look()
-        shown = picture.snapshot
+        snapshot = live_state.refresh()
+        shown = snapshot.cluster
         return ClusterReply(
-            site=board.settings.site.name,
+            site=live_state.settings.site.name,
             t_s=shown.t_s,
-            simulated=board.simulated,
+            simulated=live_state.simulated,
             nodes=[NodeReply.model_validate(node) for node in shown.nodes],
             queue=[QueuedReply.model_validate(job) for job in shown.queue[:queue_limit]],
             queue_length=len(shown.queue),
             tenants=[TenantReply.model_validate(tenant) for tenant in shown.tenants],
-            status=StatusReply.model_validate(picture.status),
+            status=StatusReply.model_validate(snapshot.status),
         )
 
     return routes

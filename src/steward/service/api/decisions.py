@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from steward.model.decision import Choice, DecisionState
 from steward.model.frame import T_S, Frame
 from steward.model.identity import DecisionId
-from steward.service.access import User
 from steward.service.api.paging import Cursor, Limit, cursor_at, place_of
 from steward.service.api.replies import (
     ChoiceReply,
@@ -20,7 +19,8 @@ from steward.service.api.replies import (
     StoryReply,
     failures,
 )
-from steward.service.board import Board, Say
+from steward.service.authentication import User
+from steward.service.live_state import LiveState, Say
 from steward.store.explain import DecisionExplanation
 
 __all__ = ["decision_routes"]
@@ -72,7 +72,7 @@ class Note(BaseModel):
     note: str = Field("", max_length=2000, description="kept in the journal beside the choice")
 
 
-def decision_routes(board: Board) -> APIRouter:
+def decision_routes(live_state: LiveState) -> APIRouter:
     """Return the routes about decisions."""
     routes = APIRouter(tags=["decisions"])
 
@@ -85,22 +85,22 @@ def decision_routes(board: Board) -> APIRouter:
         ] = None,
     ) -> StoryPage:
         """List decisions, newest first."""
-        return _page(board, limit, before=place_of(cursor), states=frozenset(state or ()))
+        return _page(live_state, limit, before=place_of(cursor), states=frozenset(state or ()))
 
     @routes.get("/decisions/{decision}", responses=failures(404))
     def explanation(decision: Id) -> ExplanationReply:
         """Explain one decision: its story, its findings, its samples."""
-        return _explained(board.explain(DecisionId(decision)))
+        return _explained(live_state.explain(DecisionId(decision)))
 
-    _add_choices(routes, board)
+    _add_choices(routes, live_state)
     return routes
 
 
-def _add_choices(routes: APIRouter, board: Board) -> None:
+def _add_choices(routes: APIRouter, live_state: LiveState) -> None:
     def said(request: Request, decision: str, say: Say, note: Note | None) -> Choice:
         user: User = request.state.user
         text = note.note if note else ""
-        return board.choose(DecisionId(decision), say, user=user, note=text)
+        return live_state.choose(DecisionId(decision), say, user=user, note=text)
 
     replies = failures(404, 409)
 
@@ -121,12 +121,12 @@ def _add_choices(routes: APIRouter, board: Board) -> None:
 
 
 def _page(
-    board: Board, limit: int, *, before: int | None, states: frozenset[DecisionState]
+    live_state: LiveState, limit: int, *, before: int | None, states: frozenset[DecisionState]
 ) -> StoryPage:
     items: list[StoryItem] = []
     scanned = 0
     while scanned < MOST_SCANNED:
-        told = board.loop.journal.stories(before=before, limit=limit)
+        told = live_state.loop.journal.stories(before=before, limit=limit)
         scanned += len(told)
         for seq, story in told:
             before = seq

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from steward.model.finding import Finding
 from steward.model.identity import FindingId
-from steward.service.access import User
 from steward.service.api.paging import Cursor, Limit, cursor_at, place_of
 from steward.service.api.replies import (
     FindingReply,
@@ -19,7 +18,8 @@ from steward.service.api.replies import (
     StoryReply,
     failures,
 )
-from steward.service.board import Board
+from steward.service.authentication import User
+from steward.service.live_state import LiveState
 from steward.store.opinions import OpinionWord
 
 __all__ = ["finding_routes"]
@@ -67,17 +67,17 @@ class PatternList(Reply):
     items: list[PatternReply]
 
 
-def finding_routes(board: Board) -> APIRouter:
+def finding_routes(live_state: LiveState) -> APIRouter:
     """Return the routes about findings and patterns."""
     routes = APIRouter(tags=["findings"])
 
     @routes.get("/findings", responses=failures())
     def findings(limit: Limit = 50, cursor: Cursor = None) -> FindingPage:
         """List what was noticed, newest first."""
-        entries = board.loop.journal.read(
+        entries = live_state.loop.journal.read(
             kinds=("finding",), before=place_of(cursor), newest_first=True, limit=limit
         )
-        now = board.look().open_findings
+        now = live_state.refresh().open_findings
         items = [
             FindingItem(
                 **FindingReply.model_validate(entry.value).model_dump(),
@@ -93,27 +93,27 @@ def finding_routes(board: Board) -> APIRouter:
     @routes.get("/findings/{finding}", responses=failures(404))
     def story(finding: Id) -> FindingStoryReply:
         """Tell one finding's story: its evidence, what people said, what was decided."""
-        return FindingStoryReply.model_validate(board.finding(FindingId(finding)))
+        return FindingStoryReply.model_validate(live_state.finding(FindingId(finding)))
 
-    _add_opinions(routes, board)
+    _add_opinions(routes, live_state)
 
     @routes.get("/patterns", responses=failures())
     def patterns() -> PatternList:
         """List what is known to keep happening."""
-        found = board.look().patterns
+        found = live_state.refresh().patterns
         return PatternList(items=[PatternReply.model_validate(each) for each in found])
 
     return routes
 
 
-def _add_opinions(routes: APIRouter, board: Board) -> None:
+def _add_opinions(routes: APIRouter, live_state: LiveState) -> None:
     def said(
         request: Request, finding: str, word: OpinionWord, remark: Remark | None
     ) -> OpinionReply:
         user: User = request.state.user
         note = remark.note if remark else ""
         return OpinionReply.model_validate(
-            board.say(FindingId(finding), word, user=user, note=note)
+            live_state.say(FindingId(finding), word, user=user, note=note)
         )
 
     @routes.post("/findings/{finding}/confirm", status_code=202, responses=failures(404))

@@ -7,8 +7,8 @@ from typing import Literal
 from fastapi import APIRouter
 
 from steward.service.api.replies import Reply, failures
-from steward.service.board import Board
 from steward.service.failures import RefusedError
+from steward.service.live_state import LiveState
 
 __all__ = ["health_routes"]
 
@@ -26,14 +26,14 @@ class ReadyReply(Reply):
     turns: int
 
 
-def health_routes(board: Board) -> APIRouter:
+def health_routes(live_state: LiveState) -> APIRouter:
     """Return the two routes that supervisors ask. They need no token."""
     routes = APIRouter(tags=["health"])
 
     @routes.get("/healthz", responses=failures())
     def alive() -> AliveReply:
         """Say whether the loop is alive; if not, restart steward."""
-        if not board.alive():
+        if not live_state.alive():
             hint = "restart steward; its log says why the loop ended"
             raise RefusedError(503, "the loop has stopped", where="loop", hint=hint)
         return AliveReply()
@@ -41,10 +41,10 @@ def health_routes(board: Board) -> APIRouter:
     @routes.get("/readyz", responses=failures())
     def ready() -> ReadyReply:
         """Say whether the loop has turned lately and the journal can be written."""
-        reasons = board.unready()
+        reasons = live_state.unready()
         if reasons:
             hint = "GET /api/v1/cluster shows the loop's faults"
             raise RefusedError(503, "; ".join(reasons), where="loop", hint=hint)
-        return ReadyReply(turns=board.picture.status.turns)
+        return ReadyReply(turns=live_state.snapshot.status.turns)
 
     return routes

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from steward.service.api.paging import MOST_DIGITS, Cursor, Limit, cursor_at, place_of
 from steward.service.api.replies import RecordReply, Reply, failures
-from steward.service.board import Board
 from steward.service.failures import RefusedError
+from steward.service.live_state import LiveState
 from steward.store.journal import JournalEntry
 
 __all__ = ["journal_routes"]
@@ -64,7 +64,7 @@ class TurnReply(Reply):
     last_turn_s: float
 
 
-def journal_routes(board: Board) -> APIRouter:
+def journal_routes(live_state: LiveState) -> APIRouter:
     """Return the routes about the journal."""
     routes = APIRouter(tags=["journal"])
     place = _Places(MOST_STREAMS)
@@ -79,7 +79,7 @@ def journal_routes(board: Board) -> APIRouter:
     ) -> JournalPage:
         """Read the journal, oldest entries first."""
         after = place_of(cursor) or 0
-        entries = board.loop.journal.read(after=after, kinds=tuple(kind or ()), limit=limit)
+        entries = live_state.loop.journal.read(after=after, kinds=tuple(kind or ()), limit=limit)
         last = cursor_at(entries[-1].seq) if entries else cursor
         return JournalPage(items=[_reply(entry) for entry in entries], next_cursor=last)
 
@@ -96,7 +96,7 @@ def journal_routes(board: Board) -> APIRouter:
 
         A client that was cut off goes on where it was, by the usual `Last-Event-ID`.
         """
-        async for event in _follow(board, after):
+        async for event in _follow(live_state, after):
             yield event
 
     return routes
@@ -141,16 +141,16 @@ def _begin(
     return int(last_event_id)
 
 
-async def _follow(board: Board, after: int | None) -> AsyncIterator[ServerSentEvent]:
-    journal = board.loop.journal
+async def _follow(live_state: LiveState, after: int | None) -> AsyncIterator[ServerSentEvent]:
+    journal = live_state.loop.journal
     seq = after if after is not None else await asyncio.to_thread(journal.newest)
     turns = -1
-    while not board.closing.is_set():
+    while not live_state.closing.is_set():
         entries = await asyncio.to_thread(journal.read, after=seq, limit=AT_ONCE)
         for entry in entries:
             seq = entry.seq
             yield ServerSentEvent(event="entry", id=str(seq), data=_reply(entry))
-        status = board.loop.status
+        status = live_state.loop.status
         if status.turns != turns:
             turns = status.turns
             yield ServerSentEvent(event="turn", data=TurnReply.model_validate(status))

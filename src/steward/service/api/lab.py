@@ -9,12 +9,12 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from steward.service.access import User
 from steward.service.api.replies import ErrorRecord, Number, Reply, failures
+from steward.service.authentication import User
 from steward.service.failures import RefusedError
-from steward.service.lab.asked import check_names
-from steward.service.lab.request import asked_by, request_body
+from steward.service.lab.comparison_request import check_names
 from steward.service.lab.runs import LabRun, LabRuns, LabState
+from steward.service.lab.upload import request_body, uploaded_comparison
 
 __all__ = ["UPLOADS", "lab_routes"]
 
@@ -122,7 +122,7 @@ def _add_asking(routes: APIRouter, runs: LabRuns) -> None:
         """Compare policies on an uploaded trace, or on a made-up example. One at a time."""
         user = _operator(request)
         with runs.entering() as folder:
-            async with asked_by(request) as asked:
+            async with uploaded_comparison(request) as asked:
                 await asyncio.to_thread(check_names, asked.wanted)
                 file = await asyncio.to_thread(asked.save, folder)
             run = runs.begin(

@@ -13,43 +13,43 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from steward.observe.forwarding import TargetStatus
+from steward.observe.forwarding import ForwardStatus
 from steward.observe.intake import AgentState
 from steward.service.api.replies import failures
-from steward.service.board import Board, Picture
-from steward.service.snapshot import GpuState
-from steward.service.wire.exposing import expose, holders
+from steward.service.cluster_snapshot import GpuState
+from steward.service.live_state import LiveState, StateSnapshot
+from steward.service.wire.metrics_text import holders, metrics_text
 
-__all__ = ["BoardMetrics", "metric_routes"]
+__all__ = ["StateMetrics", "metric_routes"]
 
 HOUR_S = 3600.0  # Prometheus counts in base units
 JOULES_PER_KWH = 3.6e6
 END = b"# EOF\n"
 
 
-class BoardMetrics(Collector):
-    """Makes metric families out of the newest picture, when they are asked for."""
+class StateMetrics(Collector):
+    """Makes metric families out of the newest snapshot, when they are asked for."""
 
-    def __init__(self, board: Board, *, now_s: Callable[[], float] = time.time) -> None:
-        self._board = board
+    def __init__(self, live_state: LiveState, *, now_s: Callable[[], float] = time.time) -> None:
+        self._live_state = live_state
         self._now_s = now_s
 
     def collect(self) -> Iterator[Metric]:
-        picture = self._board.look()
-        yield from _loop(picture)
-        yield from _worth(picture)
-        yield from _gpus(picture)
-        yield from _agents(self._board.roster.all(), self._now_s())
-        forwarding = self._board.loop.forwarding
+        snapshot = self._live_state.refresh()
+        yield from _loop(snapshot)
+        yield from _worth(snapshot)
+        yield from _gpus(snapshot)
+        yield from _agents(self._live_state.roster.all(), self._now_s())
+        forwarding = self._live_state.loop.forwarding
         if forwarding is not None:
             yield from _forwarding(forwarding.status)
 
 
-def metric_routes(board: Board) -> APIRouter:
+def metric_routes(live_state: LiveState) -> APIRouter:
     """Return the route that Prometheus scrapes."""
     routes = APIRouter(tags=["health"])
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BoardMetrics(board))
+    registry.register(StateMetrics(live_state))
 
     @routes.get(
         "/metrics",
@@ -59,10 +59,10 @@ def metric_routes(board: Board) -> APIRouter:
     def metrics(request: Request) -> Response:
         """Give all metrics in Prometheus' text format, or as OpenMetrics if that is asked for."""
         wanted = "application/openmetrics-text" in request.headers.get("accept", "")
-        view = board.loop.view
-        shown = expose(
-            board.loop.latest,
-            since_s=view.t_s - board.settings.observe.stale_after_s,
+        view = live_state.loop.view
+        shown = metrics_text(
+            live_state.loop.latest,
+            since_s=view.t_s - live_state.settings.observe.stale_after_s,
             held=holders(view),
             openmetrics=wanted,
         )
@@ -76,11 +76,11 @@ def metric_routes(board: Board) -> APIRouter:
     return routes
 
 
-def _loop(picture: Picture) -> Iterator[Metric]:
-    status = picture.status
+def _loop(snapshot: StateSnapshot) -> Iterator[Metric]:
+    status = snapshot.status
     yield CounterMetricFamily("steward_turns", "Turns of the loop.", value=status.turns)
     yield CounterMetricFamily(
-        "steward_faults", "Faults that the loop got over.", value=picture.faults
+        "steward_faults", "Faults that the loop got over.", value=snapshot.faults
     )
     yield GaugeMetricFamily(
         "steward_turn_last_seconds", "Wall time of the last turn.", value=status.last_turn_s
@@ -100,7 +100,7 @@ def _loop(picture: Picture) -> Iterator[Metric]:
     )
 
 
-def _forwarding(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
+def _forwarding(targets: Sequence[ForwardStatus]) -> Iterator[Metric]:
     sent, dropped, waiting = {}, {}, {}
     for what in ("samples", "lines"):
         sent[what] = CounterMetricFamily(
@@ -123,14 +123,14 @@ def _forwarding(targets: Sequence[TargetStatus]) -> Iterator[Metric]:
     yield from (*sent.values(), *dropped.values(), *waiting.values())
 
 
-def _worth(picture: Picture) -> Iterator[Metric]:
+def _worth(snapshot: StateSnapshot) -> Iterator[Metric]:
     decisions = GaugeMetricFamily(
         "steward_decisions", "Decisions by their present state.", labels=["state"]
     )
-    for state, count in picture.states.items():
+    for state, count in snapshot.states.items():
         decisions.add_metric([state.value], count)
     yield decisions
-    savings = picture.savings
+    savings = snapshot.savings
     for name, unit, interval in (
         ("gpu_seconds", "GPU-seconds put to work", savings.gpu_hours.times(HOUR_S)),
         ("cost", f"money ({savings.assumptions.currency})", savings.cost),
@@ -145,8 +145,8 @@ def _worth(picture: Picture) -> Iterator[Metric]:
         yield family
 
 
-def _gpus(picture: Picture) -> Iterator[Metric]:
-    shown = picture.snapshot
+def _gpus(snapshot: StateSnapshot) -> Iterator[Metric]:
+    shown = snapshot.cluster
     yield GaugeMetricFamily("steward_queue_jobs", "Jobs that wait.", value=len(shown.queue))
     states = GaugeMetricFamily("steward_gpus", "GPUs by what they do now.", labels=["state"])
     for state in GpuState:

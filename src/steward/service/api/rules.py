@@ -18,8 +18,8 @@ from steward.service.api.replies import (
     TreatmentReply,
     failures,
 )
-from steward.service.board import Board
 from steward.service.failures import RefusedError
+from steward.service.live_state import LiveState
 from steward.service.rulebook import RuleRow
 
 __all__ = ["rule_routes"]
@@ -88,7 +88,7 @@ class RuleReply(RuleItem):
     newest: list[FindingReply]
 
 
-def rule_routes(board: Board) -> APIRouter:
+def rule_routes(live_state: LiveState) -> APIRouter:
     """Return the routes about rules."""
     routes = APIRouter(tags=["rules"])
 
@@ -101,7 +101,7 @@ def rule_routes(board: Board) -> APIRouter:
         """List rules with their statistics."""
         items = [
             _item(row)
-            for row in board.look().rules
+            for row in live_state.refresh().rules
             if (not state or row.standing.state in state)
             and (not pack or row.standing.pack == pack)
             and (not severity or _word(row) in severity)
@@ -111,13 +111,13 @@ def rule_routes(board: Board) -> APIRouter:
     @routes.get("/rules/{rule}", responses=failures(404))
     def rule(rule: Id) -> RuleReply:
         """Tell all about one rule."""
-        picture = board.look()
-        row = next((each for each in picture.rules if each.id == rule), None)
+        snapshot = live_state.refresh()
+        row = next((each for each in snapshot.rules if each.id == rule), None)
         if row is None:
-            there = [each.id for each in picture.rules]
+            there = [each.id for each in snapshot.rules]
             hint = did_you_mean(rule, there) or "GET /api/v1/rules lists them"
             raise RefusedError(404, f"there is no rule '{rule}'", where="path.rule", hint=hint)
-        found = [each for each in picture.findings if each.rule == rule][:SHOWN]
+        found = [each for each in snapshot.findings if each.rule == rule][:SHOWN]
         return _told(row, [FindingReply.model_validate(each) for each in found])
 
     return routes

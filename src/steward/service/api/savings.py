@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from steward.service.api.replies import IntervalReply, Number, Reply, failures
-from steward.service.board import Board
+from steward.service.live_state import LiveState
 
 __all__ = ["savings_routes"]
 
@@ -46,15 +46,15 @@ class SavingsReply(Reply):
     series: list[PointReply] = Field(description="GPU-hours over time, at most 512 points")
 
 
-def savings_routes(board: Board) -> APIRouter:
+def savings_routes(live_state: LiveState) -> APIRouter:
     """Return the route about savings."""
     routes = APIRouter(tags=["savings"])
 
     @routes.get("/savings", responses=failures())
     def savings() -> SavingsReply:
         """Say what was gained, each figure with its 95 % interval."""
-        picture = board.look()
-        sums = picture.savings
+        snapshot = live_state.refresh()
+        sums = snapshot.savings
         return SavingsReply(
             gpu_hours=IntervalReply.model_validate(sums.gpu_hours),
             cost=IntervalReply.model_validate(sums.cost),
@@ -63,8 +63,8 @@ def savings_routes(board: Board) -> APIRouter:
             outcomes=sums.outcomes,
             decisions=sums.decisions,
             assumptions=AssumptionsReply.model_validate(sums.assumptions),
-            simulated_truth_gpu_hours=picture.truth,
-            series=[PointReply.model_validate(point) for point in picture.curve],
+            simulated_truth_gpu_hours=snapshot.truth,
+            series=[PointReply.model_validate(point) for point in snapshot.curve],
         )
 
     return routes

@@ -6,7 +6,7 @@ Does not: any replay or figure (`steward.sim.lab`), and how it looks (`service/p
 
 from __future__ import annotations
 
-from steward.service.lab.asked import MOST_POLICIES, Wanted
+from steward.service.lab.comparison_request import MOST_POLICIES, ComparisonRequest
 from steward.service.lab.runs import LabRun, LabRuns, LabState
 
-__all__ = ["MOST_POLICIES", "LabRun", "LabRuns", "LabState", "Wanted"]
+__all__ = ["MOST_POLICIES", "ComparisonRequest", "LabRun", "LabRuns", "LabState"]

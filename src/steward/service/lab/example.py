@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from steward.model.trace import Trace, trace_of
-from steward.service.lab.asked import EXAMPLE, EXAMPLE_JOBS
+from steward.service.lab.comparison_request import EXAMPLE, EXAMPLE_JOBS
 from steward.sim.lab.generate import fit, generate
 
 __all__ = ["example_trace"]

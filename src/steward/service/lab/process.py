@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from steward.service.lab.told import Finished, Refused, Task
-from steward.service.lab.work import Tell, carry_out
+from steward.service.lab.messages import Finished, Refused, Task
+from steward.service.lab.worker import Tell, carry_out
 
 __all__ = ["in_process"]
 

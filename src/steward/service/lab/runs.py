@@ -18,8 +18,8 @@ from typing import Any
 
 from steward.errors import StewardError
 from steward.service.failures import RefusedError
-from steward.service.lab.asked import Wanted
-from steward.service.lab.told import Finished, Message, Refused, Task, Told
+from steward.service.lab.comparison_request import ComparisonRequest
+from steward.service.lab.messages import Finished, Message, Progress, Refused, Task
 
 __all__ = ["CarryOut", "LabRun", "LabRuns", "LabState"]
 
@@ -47,7 +47,7 @@ class LabRun:
 
     id: str
     trace: str  # as its owner called it
-    wanted: Wanted
+    wanted: ComparisonRequest
     by: str
     t_s: float  # when it was asked for
     state: LabState = LabState.RUNNING
@@ -116,7 +116,7 @@ class LabRuns:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def begin(
-        self, wanted: Wanted, *, folder: Path, trace: str, file: Path | None, by: str
+        self, wanted: ComparisonRequest, *, folder: Path, trace: str, file: Path | None, by: str
     ) -> LabRun:
         """Start a comparison in the folder that `entering` gave."""
         task = Task(wanted=wanted, folder=folder, name=trace, file=file)
@@ -238,7 +238,7 @@ class LabRuns:
             if kept.run.state is not LabState.RUNNING:
                 return
             match message:
-                case Told():
+                case Progress():
                     left_s, share = self._left_s(kept, message.share), message.share or 0.0
                     self._change(kept, doing=message.doing, share=share, left_s=left_s)
                 case Finished():

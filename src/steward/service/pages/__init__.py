@@ -1,4 +1,4 @@
-"""The dashboard. Belongs here: how things look. A page reads the board and writes choices."""
+"""The dashboard. Belongs here: how things look. A page reads the live state and writes choices."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from nicegui import app as nicegui_app
 from nicegui import ui
 
 from steward.model.identity import DecisionId, FindingId
-from steward.service.access import Access
-from steward.service.board import Board
+from steward.service.authentication import Authenticator
 from steward.service.lab import LabRuns
+from steward.service.live_state import LiveState
 from steward.service.pages.cluster import cluster_page
 from steward.service.pages.decisions import decision_page, decisions_page
 from steward.service.pages.findings import findings_page
 from steward.service.pages.frame import LOOK_COOKIE, LOOKS, Show, Visit, frame
 from steward.service.pages.lab import lab_page
-from steward.service.pages.observed import gpu_page, node_page, nodes_page
 from steward.service.pages.rules import finding_page, rule_page, rules_page
 from steward.service.pages.savings import savings_page
+from steward.service.pages.telemetry import gpu_page, node_page, nodes_page
 
 __all__ = ["add_pages"]
 
@@ -37,11 +37,11 @@ NOT_FOUND = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <p><a href="/">To the cluster</a></p></main></body></html>"""
 
 
-def add_pages(app: FastAPI, board: Board, access: Access, lab: LabRuns) -> None:
+def add_pages(app: FastAPI, live_state: LiveState, access: Authenticator, lab: LabRuns) -> None:
     """Add the dashboard to the service. Works once per process: the page framework is global."""
     ui.add_head_html(HEAD, shared=True)
     for page in _pages(lab):
-        _register(page, board, access)
+        _register(page, live_state, access)
     nicegui_app.add_exception_handler(404, _not_found)
     ui.run_with(
         app,
@@ -104,10 +104,10 @@ def _lab(lab: LabRuns, visit: Visit, request: Request) -> Show:
     return lab_page(visit, lab, chosen=request.query_params.get("run", ""))
 
 
-def _register(page: _Page, board: Board, access: Access) -> None:
+def _register(page: _Page, live_state: LiveState, access: Authenticator) -> None:
     def show(request: Request) -> None:
         frame(
-            _visit(request, board, access),
+            _visit(request, live_state, access),
             at=page.at,
             title=page.title,
             build=lambda visit: page.build(visit, request),
@@ -116,10 +116,10 @@ def _register(page: _Page, board: Board, access: Access) -> None:
     ui.page(page.path, title=page.title)(show)
 
 
-def _visit(request: Request, board: Board, access: Access) -> Visit:
+def _visit(request: Request, live_state: LiveState, access: Authenticator) -> Visit:
     look = request.cookies.get(LOOK_COOKIE, "auto")
     return Visit(
-        board=board,
+        live_state=live_state,
         access=access,
         user=request.state.user,
         look=look if look in LOOKS else "auto",

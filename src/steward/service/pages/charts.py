@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from steward.model.frame import T_S, Frame
-from steward.service.board import Picture, Use
+from steward.service.cluster_snapshot import GpuState
+from steward.service.live_state import GpuUsage, StateSnapshot
 from steward.service.pages.wording import GPU_WORDS
-from steward.service.snapshot import GpuState
 from steward.store.journal_summary import CurvePoint
 
 __all__ = [
@@ -51,9 +51,9 @@ def savings_chart() -> dict[str, Any]:
     return options
 
 
-def savings_series(picture: Picture) -> list[dict[str, Any]]:
+def savings_series(snapshot: StateSnapshot) -> list[dict[str, Any]]:
     """Return the measured line with its band, and in a demo the simulator's own line."""
-    curve = picture.curve
+    curve = snapshot.curve
     height = [[1000 * each.t_s, round(each.high - each.low, 3)] for each in curve]
     band: dict[str, Any] = {"type": "line", "stack": "band", "symbol": "none"}
     band["lineStyle"] = {"opacity": 0}
@@ -63,8 +63,8 @@ def savings_series(picture: Picture) -> list[dict[str, Any]]:
         {**band, "name": BAND, "data": height, "areaStyle": shade, "color": TEAL},
         _line(MEASURED, _points(curve, "mid"), color=TEAL),
     ]
-    if picture.truth_curve:
-        own = _line(TRUTH, _points(picture.truth_curve, "mid"), color=BLUE)
+    if snapshot.truth_curve:
+        own = _line(TRUTH, _points(snapshot.truth_curve, "mid"), color=BLUE)
         own["lineStyle"] = {"type": "dashed", "width": 2}
         series.append(own)
     return series
@@ -75,7 +75,7 @@ def use_chart() -> dict[str, Any]:
     return line_chart()
 
 
-def use_series(history: tuple[Use, ...]) -> list[dict[str, Any]]:
+def use_series(history: tuple[GpuUsage, ...]) -> list[dict[str, Any]]:
     """Return one layer per state, so that all layers together are the cluster."""
     return [
         {

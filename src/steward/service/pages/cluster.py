@@ -5,7 +5,8 @@ from __future__ import annotations
 from nicegui import ui
 
 from steward.model.decision import Autonomy
-from steward.service.board import Picture
+from steward.service.cluster_snapshot import GpuState
+from steward.service.live_state import StateSnapshot
 from steward.service.pages.charts import use_chart, use_series
 from steward.service.pages.drawings import faults, news, queue_table, tenant_bars
 from steward.service.pages.frame import Show, Visit, card
@@ -13,7 +14,6 @@ from steward.service.pages.heat_map import HeatMap
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Chart, Html
 from steward.service.pages.wording import amount, interval, plural
-from steward.service.snapshot import GpuState
 
 __all__ = ["cluster_page", "key_figures", "tile"]
 
@@ -44,16 +44,16 @@ def cluster_page(_visit: Visit) -> Show:
             with card("Queue"):
                 queue = Html()
 
-    def show(picture: Picture) -> None:
-        notice.show(faults(picture))
-        figures.show(key_figures(picture))
-        heat_map.show(picture.snapshot)
-        used.set_visibility(bool(picture.history))
-        key.show(_BAR_KEY if picture.snapshot.tenants else Markup(""))
-        chart.show(lambda: use_series(picture.history))
-        tenants.show(tenant_bars(picture.snapshot))
-        queue.show(queue_table(picture.snapshot))
-        newest.show(news(picture))
+    def show(snapshot: StateSnapshot) -> None:
+        notice.show(faults(snapshot))
+        figures.show(key_figures(snapshot))
+        heat_map.show(snapshot.cluster)
+        used.set_visibility(bool(snapshot.history))
+        key.show(_BAR_KEY if snapshot.cluster.tenants else Markup(""))
+        chart.show(lambda: use_series(snapshot.history))
+        tenants.show(tenant_bars(snapshot.cluster))
+        queue.show(queue_table(snapshot.cluster))
+        newest.show(news(snapshot))
 
     return show
 
@@ -66,9 +66,9 @@ _BAR_KEY = join(
 )
 
 
-def key_figures(picture: Picture) -> Markup:
+def key_figures(snapshot: StateSnapshot) -> Markup:
     """Show the few figures that say how things are."""
-    shown, status, saved = picture.snapshot, picture.status, picture.savings.gpu_hours
+    shown, status, saved = snapshot.cluster, snapshot.status, snapshot.savings.gpu_hours
     count = shown.states
     total = sum(count.values())
     in_use = count.get(GpuState.BUSY, 0) + count.get(GpuState.LENT, 0)
@@ -78,7 +78,7 @@ def key_figures(picture: Picture) -> Markup:
     return join(
         tile("GPUs busy", f"{in_use:,}", f"of {total:,}" + (f", {dark} dark" if dark else "")),
         tile("Held but idle", f"{count.get(GpuState.IDLE, 0):,}", "by jobs that rest", "waste"),
-        tile("Lent now", f"{count.get(GpuState.LENT, 0):,}", plural(_loans(picture), "loan")),
+        tile("Lent now", f"{count.get(GpuState.LENT, 0):,}", plural(_loans(snapshot), "loan")),
         tile("Waiting jobs", f"{len(shown.queue):,}", f"for {plural(asked, 'GPU')}"),
         tile("GPU-hours saved", amount(saved.mid), f"95 %: {interval(saved)}", "good"),
         tile("Autonomy", status.autonomy.value, AUTONOMY[status.autonomy]),
@@ -91,8 +91,8 @@ def key_figures(picture: Picture) -> Markup:
     )
 
 
-def _loans(picture: Picture) -> int:
-    return len({gpu.loan for gpu in picture.snapshot.gpus if gpu.loan})
+def _loans(snapshot: StateSnapshot) -> int:
+    return len({gpu.loan for gpu in snapshot.cluster.gpus if gpu.loan})
 
 
 def tile(name: str, value: str, beside: str, kind: str = "") -> Markup:

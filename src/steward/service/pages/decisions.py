@@ -14,7 +14,7 @@ from steward.model.actions import CallBack
 from steward.model.decision import DecisionState
 from steward.model.identity import DecisionId
 from steward.model.outcome import Story
-from steward.service.board import Picture, Say
+from steward.service.live_state import Say, StateSnapshot
 from steward.service.pages.drawings import empty, moment, state_chip
 from steward.service.pages.explanation import draw_explanation
 from steward.service.pages.frame import Show, Visit, card
@@ -75,17 +75,17 @@ class _List:
             self._more = ui.button("Show more", color=None, on_click=self._show_more)
             self._more.props("flat no-caps").classes("st-filter")
 
-    def show(self, picture: Picture) -> None:
+    def show(self, snapshot: StateSnapshot) -> None:
         """Bring the list up to date. What somebody reads stays, though newer ones come."""
-        wanted = [told for told in picture.stories if told.state in FILTERS[self._chosen]]
+        wanted = [told for told in snapshot.stories if told.state in FILTERS[self._chosen]]
         newest = {told.story.decision.id for told in wanted[: self._most]}
         kept = newest | self._opened
-        shown = [(told.story.decision.id, told) for told in picture.stories]
+        shown = [(told.story.decision.id, told) for told in snapshot.stories]
         self._rows.show([(id_, told) for id_, told in shown if id_ in kept])
         self._more.set_visibility(len(wanted) > self._most)
         self._nothing.show(Markup("") if len(self._rows) else _nothing(self._chosen))
         for name, button in self._filters.items():
-            count = sum(picture.states[each] for each in FILTERS[name])
+            count = sum(snapshot.states[each] for each in FILTERS[name])
             button.set_text(f"{name} {count:,}")
             set_prop(button, "aria-pressed", "true" if name == self._chosen else "false")
 
@@ -96,11 +96,11 @@ class _List:
     def _choose(self, name: str) -> None:
         self._chosen, self._most = name, AT_ONCE
         self._opened.clear()
-        self.show(self._visit.board.picture)
+        self.show(self._visit.live_state.snapshot)
 
     def _show_more(self) -> None:
         self._most += AT_ONCE
-        self.show(self._visit.board.picture)
+        self.show(self._visit.live_state.snapshot)
 
 
 def decision_page(visit: Visit, decision: DecisionId) -> Show:
@@ -110,11 +110,11 @@ def decision_page(visit: Visit, decision: DecisionId) -> Show:
         place = ui.element("div").classes("st-list")
         missing = Html()
     row: _Row | None = None
-    old = _from_journal(visit, decision)  # one that the board may have forgotten
+    old = _from_journal(visit, decision)  # one that is no longer in memory
 
-    def show(picture: Picture) -> None:
+    def show(snapshot: StateSnapshot) -> None:
         nonlocal row
-        told = _told(picture, decision) or old
+        told = _told(snapshot, decision) or old
         missing.show(_MISSING if told is None else Markup(""))
         if told is None:
             return
@@ -127,12 +127,12 @@ def decision_page(visit: Visit, decision: DecisionId) -> Show:
     return show
 
 
-def _told(picture: Picture, decision: DecisionId) -> TrackedStory | None:
-    return next((told for told in picture.stories if told.story.decision.id == decision), None)
+def _told(snapshot: StateSnapshot, decision: DecisionId) -> TrackedStory | None:
+    return next((told for told in snapshot.stories if told.story.decision.id == decision), None)
 
 
 def _from_journal(visit: Visit, decision: DecisionId) -> TrackedStory | None:
-    for seq, story in visit.board.loop.journal.stories(ids=(decision,), limit=1):
+    for seq, story in visit.live_state.loop.journal.stories(ids=(decision,), limit=1):
         return TrackedStory.of(story, seq=seq)
     return None
 
@@ -181,7 +181,7 @@ class _Row:
         """Bring the row up to date; what is open stays open."""
         self._told = told
         story = told.story
-        self._head.show(_line(story, self._visit.board.picture.snapshot.t_s))
+        self._head.show(_line(story, self._visit.live_state.snapshot.cluster.t_s))
         set_prop(self._head, "aria-expanded", "true" if self._opened else "false")
         set_prop(self._head, "aria-label", _spoken(story))
         self._offer(possible(story) if self._visit.user.may_decide else ())
@@ -200,10 +200,10 @@ class _Row:
 
     async def _explain(self) -> None:
         decision = self._told.story.decision.id
-        board = self._visit.board
+        live_state = self._visit.live_state
         try:
-            found = await asyncio.to_thread(board.explain, decision)
-            samples = await asyncio.to_thread(board.samples, found)
+            found = await asyncio.to_thread(live_state.explain, decision)
+            samples = await asyncio.to_thread(live_state.samples, found)
         except StewardError as fault:
             notice = _notice(fault)
             self._fill(lambda: Html(notice))
@@ -237,17 +237,17 @@ class _Row:
         if user is None:
             ui.navigate.to("/login")
             return
-        board, decision = self._visit.board, self._told.story.decision.id
+        live_state, decision = self._visit.live_state, self._told.story.decision.id
         client = ui.context.client  # the row itself may be gone when the answer is there
         try:
-            await asyncio.to_thread(board.choose, decision, say, user=user)
+            await asyncio.to_thread(live_state.choose, decision, say, user=user)
         except StewardError as fault:
             with client:
                 _toast(f"{fault.problem}. {fault.hint}", "negative")
             return
         with client:
             _toast(DONE[say], "positive")
-        told = _told(await asyncio.to_thread(board.look), decision)
+        told = _told(await asyncio.to_thread(live_state.refresh), decision)
         if told is not None and not self.element.is_deleted:
             self.show(told)
 

@@ -1,4 +1,4 @@
-"""Parts of pages as HTML: tables, bars and curves. Pure: the same picture, the same markup."""
+"""Parts of pages as HTML: tables, bars and curves. Pure: the same snapshot, the same markup."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from steward.model.decision import DecisionState
 from steward.model.finding import Finding
 from steward.model.outcome import Story
-from steward.service.board import Picture
+from steward.service.cluster_snapshot import ClusterSnapshot, QueuedJob, TenantRow
+from steward.service.live_state import StateSnapshot
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.wording import (
     SEVERITY_WORDS,
@@ -17,8 +18,7 @@ from steward.service.pages.wording import (
     gpu_hours,
     plural,
 )
-from steward.service.snapshot import QueuedJob, Snapshot, TenantRow
-from steward.service.sparks import Spark
+from steward.service.sparklines import Spark
 
 __all__ = [
     "empty",
@@ -63,7 +63,7 @@ def severity_chip(finding: Finding) -> Markup:
 # -- the cluster page --------------------------------------------------------------------------
 
 
-def queue_table(shown: Snapshot) -> Markup:
+def queue_table(shown: ClusterSnapshot) -> Markup:
     """List who waits longest."""
     if not shown.queue:
         return empty("Nobody waits", "Jobs that ask for GPUs and cannot have them yet stand here.")
@@ -90,7 +90,7 @@ def _queue_row(job: QueuedJob, colours: dict[str, int]) -> Markup:
     )
 
 
-def tenant_bars(shown: Snapshot) -> Markup:
+def tenant_bars(shown: ClusterSnapshot) -> Markup:
     """Draw what each tenant has against what it is due."""
     if not shown.tenants:
         return empty("No tenants", "Tenants stand in the configuration: [tenants.NAME].")
@@ -142,15 +142,15 @@ def _tenant_bar(tenant: TenantRow, most: float, colour: int) -> Markup:
     return tag("div", tag("div", name, figures, class_="st-split"), bar, class_="st-tenant")
 
 
-def news(picture: Picture) -> Markup:
+def news(snapshot: StateSnapshot) -> Markup:
     """List the newest decisions in one line each."""
-    if not picture.stories:
+    if not snapshot.stories:
         return empty(
             "No decisions yet",
             "When GPUs are held but idle for a while and somebody waits, steward decides here.",
         )
-    now_s = picture.snapshot.t_s
-    return join(*(_news_line(told.story, now_s) for told in picture.stories[:SHOWN_NEWS]))
+    now_s = snapshot.cluster.t_s
+    return join(*(_news_line(told.story, now_s) for told in snapshot.stories[:SHOWN_NEWS]))
 
 
 def _news_line(story: Story, now_s: float) -> Markup:
@@ -166,9 +166,9 @@ def _news_line(story: Story, now_s: float) -> Markup:
     )
 
 
-def faults(picture: Picture) -> Markup:
+def faults(snapshot: StateSnapshot) -> Markup:
     """Show the newest fault of the loop, if it is one of the last turn."""
-    status = picture.status
+    status = snapshot.status
     fresh = [fault for fault in status.faults if fault.t_s >= status.t_s]
     if not fresh:
         return Markup("")

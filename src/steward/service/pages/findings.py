@@ -9,13 +9,13 @@ from nicegui.element import Element
 
 from steward.model.finding import Finding, Pattern
 from steward.model.identity import FindingId
-from steward.service.board import Picture
+from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty, moment, severity_chip, sparkline
 from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows
 from steward.service.pages.wording import about, evidence_text, gpus_text, quoted_text, share
-from steward.service.sparks import Spark
+from steward.service.sparklines import Spark
 
 __all__ = ["findings_page", "pattern_list"]
 
@@ -36,15 +36,20 @@ def findings_page(visit: Visit) -> Show:
         with ui.element("div").classes("st-list") as parent:
             rows: Rows[FindingId, Markup] = Rows(parent, _make)
 
-    def show(picture: Picture) -> None:
-        patterns_card.set_visibility(bool(picture.patterns))
-        patterns.show(pattern_list(picture.patterns))
-        newest = picture.findings[:SHOWN]
+    def show(snapshot: StateSnapshot) -> None:
+        patterns_card.set_visibility(bool(snapshot.patterns))
+        patterns.show(pattern_list(snapshot.patterns))
+        newest = snapshot.findings[:SHOWN]
         nothing.show(Markup("") if newest else NOTHING)
-        decided = _decided(picture)
+        decided = _decided(snapshot)
         rows.show(
             [
-                (each.id, _row(each, picture, visit.board.sparks[each.id], decided.get(each.id)))
+                (
+                    each.id,
+                    _row(
+                        each, snapshot, visit.live_state.sparklines[each.id], decided.get(each.id)
+                    ),
+                )
                 for each in newest
             ]
         )
@@ -57,17 +62,17 @@ def _make(markup: Markup) -> tuple[Element, Callable[[Markup], None]]:
     return row, row.show
 
 
-def _decided(picture: Picture) -> dict[FindingId, str]:
+def _decided(snapshot: StateSnapshot) -> dict[FindingId, str]:
     return {
         finding: told.story.decision.id
-        for told in reversed(picture.stories)
+        for told in reversed(snapshot.stories)
         for finding in told.story.decision.findings
     }
 
 
-def _row(finding: Finding, picture: Picture, spark: Spark, decision: str | None) -> Markup:
-    now_s = picture.snapshot.t_s
-    holds = finding.id in picture.open_findings
+def _row(finding: Finding, snapshot: StateSnapshot, spark: Spark, decision: str | None) -> Markup:
+    now_s = snapshot.cluster.t_s
+    holds = finding.id in snapshot.open_findings
     says = evidence_text(finding) or quoted_text(finding)
     whose = " · ".join(
         part

@@ -10,8 +10,8 @@ from nicegui.element import Element
 
 from steward import __version__
 from steward.model.decision import DecisionState
-from steward.service.access import Access, User
-from steward.service.board import Board, Picture
+from steward.service.authentication import Authenticator, User
+from steward.service.live_state import LiveState, StateSnapshot
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html
 from steward.service.pages.wording import clock
@@ -32,15 +32,15 @@ PAGES = (
     ("/lab", "Lab", "science"),
 )
 
-Show = Callable[[Picture], None]
+Show = Callable[[StateSnapshot], None]
 
 
 @dataclass(slots=True, kw_only=True)
 class Visit:
     """One open page: who looks at it, and what it looks at."""
 
-    board: Board
-    access: Access
+    live_state: LiveState
+    access: Authenticator
     user: User
     look: str = "auto"
 
@@ -69,15 +69,15 @@ def frame(visit: Visit, *, at: str, title: str, build: Callable[[Visit], Show]) 
         if visit.current_user() is None:
             ui.navigate.to("/login")
             return
-        picture = visit.board.picture
-        live.show(_live(visit.board))
-        if picture.version != seen:
-            seen = picture.version
-            waiting = _waiting(picture)
+        snapshot = visit.live_state.snapshot
+        live.show(_live(visit.live_state))
+        if snapshot.version != seen:
+            seen = snapshot.version
+            waiting = _waiting(snapshot)
             badge.show(waiting)
             tabs_badge.show(waiting)
-            foot.show(_foot(visit.board, picture))
-            show(picture)
+            foot.show(_foot(visit.live_state, snapshot))
+            show(snapshot)
 
     tick()
     ui.timer(TICK_S, tick)
@@ -101,8 +101,8 @@ def _navigation(at: str, classes: str) -> Html:
     return badge
 
 
-def _waiting(picture: Picture) -> Markup:
-    count = picture.states[DecisionState.WAITING]
+def _waiting(snapshot: StateSnapshot) -> Markup:
+    count = snapshot.states[DecisionState.WAITING]
     if not count:
         return Markup("")
     return tag("span", str(count), class_="st-badge", aria_label=f"{count} wait for approval")
@@ -139,20 +139,22 @@ def _whoami(visit: Visit) -> None:
                 Html(tag("button", "Log out", type="submit", class_="st-plain-button"), tag="span")
 
 
-def _live(board: Board) -> Markup:
-    well = board.alive() and not board.silent
+def _live(live_state: LiveState) -> Markup:
+    well = live_state.alive() and not live_state.silent
     word = "live" if well else "stalled"
     return join(tag("i", class_=f"st-pulse st-{word}"), word)
 
 
-def _foot(board: Board, picture: Picture) -> Markup:
-    faster = f", {board.speed:g}\N{MULTIPLICATION SIGN} faster" if board.speed != 1 else ""
-    kind = f" (simulated{faster})" if board.simulated else ""
+def _foot(live_state: LiveState, snapshot: StateSnapshot) -> Markup:
+    faster = (
+        f", {live_state.speed:g}\N{MULTIPLICATION SIGN} faster" if live_state.speed != 1 else ""
+    )
+    kind = f" (simulated{faster})" if live_state.simulated else ""
     parts = (
         f"steward {__version__}",
-        board.settings.site.name,
-        f"{clock(picture.snapshot.t_s)} UTC{kind}",
-        f"turn {picture.status.turns:,}",
+        live_state.settings.site.name,
+        f"{clock(snapshot.cluster.t_s)} UTC{kind}",
+        f"turn {snapshot.status.turns:,}",
     )
     return join(*(tag("span", part) for part in parts))
 

@@ -15,11 +15,11 @@ from nicegui import ui
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
+from steward.service.cluster_snapshot import ClusterSnapshot, GpuRow, GpuState, NodeRow
 from steward.service.pages.drawings import empty
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
 from steward.service.pages.wording import GPU_MARKS, GPU_WORDS, duration, share
-from steward.service.snapshot import GpuRow, GpuState, NodeRow, Snapshot
 
 __all__ = ["HeatMap", "cells_of", "gpu_detail", "legend"]
 
@@ -97,7 +97,7 @@ class HeatMap:
             self._detail = Html(classes="st-detail").props('role=status aria-live="polite"')
         self._colour(by_owner=False)
 
-    def show(self, shown: Snapshot) -> None:
+    def show(self, shown: ClusterSnapshot) -> None:
         """Bring the map up to date."""
         self._now_s = shown.t_s
         self._nodes = {node.id: node for node in shown.nodes}

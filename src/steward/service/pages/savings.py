@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steward.model.outcome import Assumptions, Interval
-from steward.service.board import Picture
+from steward.service.live_state import StateSnapshot
 from steward.service.pages.charts import savings_chart, savings_series
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card
@@ -30,21 +30,21 @@ def savings_page(_visit: Visit) -> Show:
     with card("What this rests on"):
         table = Html()
 
-    def show(picture: Picture) -> None:
-        figures.show(saved_figures(picture))
-        truth.show(_truth(picture))
-        table.show(assumption_table(picture.savings.assumptions))
-        nothing.show(Markup("") if picture.curve else NOTHING)
-        chart.element.set_visibility(bool(picture.curve))
-        if picture.curve:
-            chart.show(lambda: savings_series(picture))
+    def show(snapshot: StateSnapshot) -> None:
+        figures.show(saved_figures(snapshot))
+        truth.show(_truth(snapshot))
+        table.show(assumption_table(snapshot.savings.assumptions))
+        nothing.show(Markup("") if snapshot.curve else NOTHING)
+        chart.element.set_visibility(bool(snapshot.curve))
+        if snapshot.curve:
+            chart.show(lambda: savings_series(snapshot))
 
     return show
 
 
-def saved_figures(picture: Picture) -> Markup:
+def saved_figures(snapshot: StateSnapshot) -> Markup:
     """Show the four figures with their intervals."""
-    saved = picture.savings
+    saved = snapshot.savings
     return join(
         _figure("GPU-hours", saved.gpu_hours, "GPU-h"),
         _figure("Money", saved.cost, saved.assumptions.currency),
@@ -63,16 +63,16 @@ def _figure(name: str, figure: Interval, unit: str) -> Markup:
     )
 
 
-def _truth(picture: Picture) -> Markup:
-    saved = picture.savings
+def _truth(snapshot: StateSnapshot) -> Markup:
+    saved = snapshot.savings
     measured = (
         f"Measured from {plural(saved.outcomes, 'outcome')} of "
         f"{plural(saved.decisions, 'decision')}."
     )
-    if picture.truth is None:
+    if snapshot.truth is None:
         return tag("p", measured, class_="st-quiet")
-    exact = f" The simulator's own account is {amount(picture.truth)} GPU-h"
-    off = _off(saved.gpu_hours.mid, picture.truth)
+    exact = f" The simulator's own account is {amount(snapshot.truth)} GPU-h"
+    off = _off(saved.gpu_hours.mid, snapshot.truth)
     return tag("p", measured, exact, off, ".", class_="st-quiet")
 
 

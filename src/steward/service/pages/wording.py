@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from steward.model.decision import DecisionState
 from steward.model.finding import Finding, Severity
 from steward.model.outcome import HOUR_S, Interval
-from steward.service.snapshot import GpuState
+from steward.service.cluster_snapshot import GpuState
 
 __all__ = [
     "GPU_MARKS",

@@ -4,17 +4,17 @@ const GAP = 255;
 
 export default {
   template: `
-    <div class="st-weave">
-      <div class="st-weave-map">
-        <span class="st-weave-y"><i>{{ top }}</i><i>0</i></span>
-        <div class="st-weave-box">
+    <div class="st-rhythm">
+      <div class="st-rhythm-map">
+        <span class="st-rhythm-y"><i>{{ top }}</i><i>0</i></span>
+        <div class="st-rhythm-box">
           <canvas ref="canvas" tabindex="0" role="img" :aria-label="label" @pointerdown="begin" @pointermove="move"
             @pointerup="end" @pointercancel="drag = null" @pointerleave="told = ''" @keydown="key"></canvas>
-          <i class="st-weave-picked" v-if="shown" :style="shown"></i>
+          <i class="st-rhythm-picked" v-if="shown" :style="shown"></i>
         </div>
       </div>
-      <div class="st-weave-x"><i v-for="each in marks">{{ each }}</i></div>
-      <div class="st-weave-told">{{ told }}</div>
+      <div class="st-rhythm-x"><i v-for="each in marks">{{ each }}</i></div>
+      <div class="st-rhythm-told">{{ told }}</div>
     </div>`,
   props: { cells: String, columns: Number, rows: Number, from_s: Number, column_s: Number, row_s: Number,
            low: Number, high: Number, unit: String, label: String, picked: Array },

@@ -6,15 +6,15 @@ Does not: what the bytes mean (`observe/receive`) or where they are kept (the in
 
 from __future__ import annotations
 
-from steward.service.wire.exposing import Exposed, expose
-from steward.service.wire.reception import Reception, Taken, take
+from steward.service.wire.metrics_text import MetricsText, metrics_text
+from steward.service.wire.pushed import PushReceiver, PushResult, accept_pushed
 from steward.service.wire.routes import wire_routes
 
 __all__ = [
-    "Exposed",
-    "Reception",
-    "Taken",
-    "expose",
-    "take",
+    "MetricsText",
+    "PushReceiver",
+    "PushResult",
+    "accept_pushed",
+    "metrics_text",
     "wire_routes",
 ]

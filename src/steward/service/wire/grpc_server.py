@@ -14,9 +14,9 @@ from starlette.datastructures import Headers
 
 from steward.clients.otlp import LOGS_METHOD, METRICS_METHOD
 from steward.errors import StewardError, TemporaryError
-from steward.observe.receive import Parcelled
-from steward.service.access import Access
-from steward.service.wire.reception import Reception, check_may_send, take
+from steward.observe.receive import PushedBody
+from steward.service.authentication import Authenticator
+from steward.service.wire.pushed import PushReceiver, accept_pushed, check_may_send
 
 __all__ = ["OtlpServer"]
 
@@ -29,8 +29,8 @@ class OtlpServer:
 
     def __init__(
         self,
-        reception: Reception,
-        access: Access,
+        reception: PushReceiver,
+        access: Authenticator,
         *,
         host: str = "127.0.0.1",
         port: int = 4317,
@@ -72,7 +72,7 @@ class OtlpServer:
 
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
-    def __init__(self, reception: Reception, access: Access) -> None:
+    def __init__(self, reception: PushReceiver, access: Authenticator) -> None:
         self._reception = reception
         self._access = access
 
@@ -85,10 +85,10 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no ty
     def _taking(self, kind: str) -> Callable[[bytes, grpc.ServicerContext], bytes]:
         def answer(body: bytes, context: grpc.ServicerContext) -> bytes:
             try:
-                given = Parcelled(
+                given = PushedBody(
                     sender=self._sender(context), encoding="identity", json=False, body=body
                 )
-                taken = take(self._reception, kind, given)
+                taken = accept_pushed(self._reception, kind, given)
             except TemporaryError as fault:
                 context.abort(grpc.StatusCode.UNAVAILABLE, str(fault))
             except StewardError as fault:

@@ -15,10 +15,10 @@ from starlette.concurrency import run_in_threadpool
 
 from steward.clients.wire.remote_write import field
 from steward.errors import StewardError, TemporaryError
-from steward.observe.receive import Parcelled
-from steward.service.door import PUSHED
+from steward.observe.receive import PushedBody
+from steward.service.access_middleware import PUSHED
 from steward.service.failures import RefusedError
-from steward.service.wire.reception import Reception, Taken, check_may_send, take
+from steward.service.wire.pushed import PushReceiver, PushResult, accept_pushed, check_may_send
 
 __all__ = ["wire_routes"]
 
@@ -27,7 +27,7 @@ PROTOBUF, JSON = "application/x-protobuf", "application/json"
 WAIT_S = 5
 
 
-def wire_routes(reception: Reception) -> APIRouter:
+def wire_routes(reception: PushReceiver) -> APIRouter:
     """Return the routes that other monitoring systems push to."""
     routes = APIRouter(include_in_schema=False)
 
@@ -36,7 +36,7 @@ def wire_routes(reception: Reception) -> APIRouter:
         _check_write(request.headers)
         given = await _given(request, encoding="snappy")
         try:
-            taken = await run_in_threadpool(take, reception, "remote-write", given)
+            taken = await run_in_threadpool(accept_pushed, reception, "remote-write", given)
         except TemporaryError as fault:
             return _later(str(fault).encode(), "text/plain")
         except RefusedError:
@@ -72,14 +72,14 @@ def _check_write(headers: Mapping[str, str]) -> None:
         )
 
 
-async def _given(request: Request, *, encoding: str, json: bool = False) -> Parcelled:
+async def _given(request: Request, *, encoding: str, json: bool = False) -> PushedBody:
     sender = check_may_send(getattr(request.state, "user", None))
     host = request.client.host if request.client else ""
     body = await request.body()
-    return Parcelled(sender=f"{sender} {host}", encoding=encoding, json=json, body=body)
+    return PushedBody(sender=f"{sender} {host}", encoding=encoding, json=json, body=body)
 
 
-async def _otlp(request: Request, reception: Reception, kind: str) -> Response:
+async def _otlp(request: Request, reception: PushReceiver, kind: str) -> Response:
     media = request.headers.get("content-type", PROTOBUF).partition(";")[0].strip()
     packed = request.headers.get("content-encoding", "identity").strip().lower()
     if media not in (PROTOBUF, JSON) or packed not in ("identity", "gzip"):
@@ -91,7 +91,7 @@ async def _otlp(request: Request, reception: Reception, kind: str) -> Response:
         )
     given = await _given(request, encoding=packed, json=media == JSON)
     try:
-        taken = await run_in_threadpool(take, reception, kind, given)
+        taken = await run_in_threadpool(accept_pushed, reception, kind, given)
     except TemporaryError as fault:
         return _later(_status(str(fault), media), media)
     except RefusedError:
@@ -112,7 +112,7 @@ def _status(message: str, media: str) -> bytes:
     return field(0x12, message.encode())
 
 
-def _answer(kind: str, taken: Taken, media: str) -> bytes:
+def _answer(kind: str, taken: PushResult, media: str) -> bytes:
     if kind == "otlp-logs":
         said: ExportLogsServiceResponse | ExportMetricsServiceResponse = ExportLogsServiceResponse()
     else:

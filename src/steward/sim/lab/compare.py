@@ -13,11 +13,11 @@ from steward.model.trace import RowFault, Trace
 from steward.sim.lab.intervals import Difference, difference, drawn, interval
 from steward.sim.lab.judge.measures import FIGURES
 from steward.sim.lab.settings import LabSettings
-from steward.sim.lab.trials import Base, Cache, Failed, Judged, Trial, run_trials, runnable
+from steward.sim.lab.trials import Cache, Failed, Judged, StudyInput, Trial, run_trials, runnable
 from steward.sim.lab.trials.variants import span_s
-from steward.sim.lab.trials.workers import Told
+from steward.sim.lab.trials.workers import OnDone
 
-__all__ = ["Comparison", "Plan", "compare", "compared", "fitting", "trials_of"]
+__all__ = ["Comparison", "ComparisonPlan", "compare", "compared", "fitting", "trials_of"]
 
 COMPARED = (
     *("jct_mean_s", "jct_p50_s", "jct_p99_s", "wait_mean_s", "wait_p99_s", "makespan_s"),
@@ -26,7 +26,7 @@ COMPARED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ComparisonPlan:
     """How a comparison is carried out. Every seed runs on every window of the trace."""
 
     seeds: tuple[int, ...] = (0,)
@@ -41,9 +41,9 @@ class Plan:
 class Comparison:
     """What came out. Figures are means over runs; pictures are of the first run."""
 
-    base: Base
+    base: StudyInput
     settings: LabSettings
-    plan: Plan
+    plan: ComparisonPlan
     baseline: str
     judged: dict[str, tuple[Judged, ...]]  # per policy, its runs
     failed: tuple[Failed, ...]
@@ -86,18 +86,18 @@ class Comparison:
 
 
 def compare(
-    base: Base,
+    base: StudyInput,
     policies: Sequence[str],
     settings: LabSettings,
-    plan: Plan | None = None,
+    plan: ComparisonPlan | None = None,
     *,
-    done: Told = lambda _i, _trial: None,
+    done: OnDone = lambda _i, _trial: None,
 ) -> Comparison:
     """Run every policy on the same jobs and machines, and judge and compare what came out.
 
     A policy that cannot run on this trace is in `failed`, and the others are compared.
     """
-    plan = plan or Plan()
+    plan = plan or ComparisonPlan()
     base, left_out = fitting(base)
     found = run_trials(
         base,
@@ -113,7 +113,7 @@ def compare(
 def trials_of(
     policies: Sequence[str],
     settings: LabSettings,
-    plan: Plan,
+    plan: ComparisonPlan,
     *,
     load: float = 1.0,
     gpus: int = 0,
@@ -134,10 +134,10 @@ def trials_of(
 
 
 def compared(
-    base: Base,
+    base: StudyInput,
     policies: Sequence[str],
     settings: LabSettings,
-    plan: Plan,
+    plan: ComparisonPlan,
     *,
     found: Sequence[Judged | Failed],
     left_out: tuple[RowFault, ...],
@@ -165,7 +165,7 @@ def compared(
     )
 
 
-def fitting(base: Base) -> tuple[Base, tuple[RowFault, ...]]:
+def fitting(base: StudyInput) -> tuple[StudyInput, tuple[RowFault, ...]]:
     """Leave out, for all policies alike, what no machine could ever run."""
     trace, faults = runnable(base.trace, base.machines)
     if not len(trace):
@@ -254,7 +254,7 @@ def _trace_record(trace: Trace, faults: Sequence[RowFault]) -> dict[str, Any]:
     }
 
 
-def _cluster_record(base: Base) -> dict[str, Any]:
+def _cluster_record(base: StudyInput) -> dict[str, Any]:
     machines = base.machines
     types = {
         name: int(machines.gpus[machines.up & (machines.type == code)].sum())
@@ -270,7 +270,7 @@ def _cluster_record(base: Base) -> dict[str, Any]:
     }
 
 
-def _settings_record(settings: LabSettings, plan: Plan) -> dict[str, Any]:
+def _settings_record(settings: LabSettings, plan: ComparisonPlan) -> dict[str, Any]:
     record = _fields(settings)
     del record["seed"]
     return {

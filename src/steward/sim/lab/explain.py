@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from steward.errors import StewardError, did_you_mean
 from steward.model.replay import Replay
 from steward.model.trace import Trace
-from steward.sim.lab.judge.tape import horizon, quotas, ready_s
-from steward.sim.lab.report.words import count, number, percent, span
-from steward.sim.lab.room import Room, room_between
+from steward.sim.lab.free_capacity import FreeCapacity, capacity_between
+from steward.sim.lab.judge.timeline_events import horizon, quotas, ready_s
+from steward.sim.lab.report.formatting import count, number, percent, span
 
-__all__ = ["Explanation", "Holder", "Wait", "row_of", "why_waited"]
+__all__ = ["Holder", "Wait", "WaitExplanation", "row_of", "why_waited"]
 
 Floats = NDArray[np.float64]
 MOST = 5  # holders that are named
@@ -58,7 +58,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class WaitExplanation:
     """The whole answer, in words and as a record."""
 
     job: str
@@ -109,12 +109,12 @@ def row_of(trace: Trace, job: str) -> int:
     return int(rows[0])
 
 
-def why_waited(replay: Replay, job: int) -> Explanation:
+def why_waited(replay: Replay, job: int) -> WaitExplanation:
     """Explain every wait of a job (a row of the trace)."""
     trace = replay.trace
     ready = float(ready_s(replay)[job])
     tenant = int(trace.tenant[job])
-    return Explanation(
+    return WaitExplanation(
         job=str(trace.job_id[job]),
         policy=replay.policy,
         tenant=trace.tenants[tenant] if tenant >= 0 else "",
@@ -149,7 +149,7 @@ def _gaps(replay: Replay, job: int, ready: float) -> Iterator[tuple[float, float
 def _wait(replay: Replay, job: int, from_s: float, to_s: float, after: str) -> Wait:
     trace = replay.trace
     asked, tenant = float(trace.gpus[job]), int(trace.tenant[job])
-    room = room_between(replay, from_s, to_s, tenant=tenant)
+    room = capacity_between(replay, from_s, to_s, tenant=tenant)
     quota = float(quotas(replay)[tenant])
     enough = room.free_gpus >= asked - 1e-6
     together = room.free_together >= asked - 1e-6
@@ -175,7 +175,7 @@ def _wait(replay: Replay, job: int, from_s: float, to_s: float, after: str) -> W
     )
 
 
-def _gpu_h(room: Room, jobs: int) -> Floats:
+def _gpu_h(room: FreeCapacity, jobs: int) -> Floats:
     return np.bincount(room.job, room.gpu_s, minlength=jobs).astype(np.float64) / 3600.0
 
 
@@ -210,7 +210,7 @@ def _jobs(trace: Trace, gpu_h: Floats, which: NDArray[np.bool_]) -> tuple[Holder
 # -- words -------------------------------------------------------------------------------------
 
 
-def _fate(told: Explanation) -> str:
+def _fate(told: WaitExplanation) -> str:
     waited = sum(wait.length_s for wait in told.waits)
     if told.gpus > told.cluster_gpus:
         return f"it can never run: the cluster has {told.cluster_gpus} GPUs"
@@ -223,7 +223,7 @@ def _fate(told: Explanation) -> str:
     return f"it ended after {span(total)}; {span(waited)} of that ({share}) it waited"
 
 
-def _told(told: Explanation, wait: Wait) -> Iterator[str]:
+def _told(told: WaitExplanation, wait: Wait) -> Iterator[str]:
     yield (
         f"from {span(wait.from_s)} to {span(wait.to_s)} it waited {span(wait.length_s)} "
         f"after {_AFTER[wait.after]}, behind {count(wait.queued_before, 'job')} in the queue"
@@ -253,7 +253,7 @@ _AFTER = {
 }
 
 
-def _quota(told: Explanation, wait: Wait) -> str:
+def _quota(told: WaitExplanation, wait: Wait) -> str:
     whose = f"tenant {told.tenant}" if told.tenant else "its tenant"
     held = (
         f"{whose} held {number(wait.tenant_held_gpus)} of {number(told.quota_gpus)} guaranteed GPUs"

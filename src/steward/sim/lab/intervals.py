@@ -19,7 +19,7 @@ from steward.model.replay import Replay
 from steward.sim.lab.judge.job_times import JobTimes, added_up
 from steward.sim.lab.judge.measures import Measures
 
-__all__ = ["DRAWS", "Difference", "Sample", "difference", "drawn", "interval", "sample_of"]
+__all__ = ["DRAWS", "Difference", "JobSample", "difference", "drawn", "interval", "sample_of"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -42,7 +42,7 @@ class Ladder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sample:
+class JobSample:
     """One replay by blocks of its jobs and of its time: all that the draws need."""
 
     jobs: Counts  # per block
@@ -68,7 +68,7 @@ class Difference:
     p: float
 
 
-def sample_of(replay: Replay, times: JobTimes, measures: Measures) -> Sample:
+def sample_of(replay: Replay, times: JobTimes, measures: Measures) -> JobSample:
     """Cut a replay into blocks. The same trace is always cut alike, whatever the policy."""
     block = blocks_of(len(replay.trace))
     many = int(block[-1]) + 1 if len(block) else 1
@@ -86,7 +86,7 @@ def sample_of(replay: Replay, times: JobTimes, measures: Measures) -> Sample:
     }
     last_end_s = np.full(many, -np.inf)
     np.maximum.at(last_end_s, block, np.where(done, replay.end_s, -np.inf))
-    return Sample(
+    return JobSample(
         jobs=np.bincount(block, minlength=many),
         finished=np.bincount(block[done], minlength=many),
         last_end_s=last_end_s,
@@ -104,7 +104,9 @@ def blocks_of(jobs: int) -> Counts:
     return np.arange(jobs) * many // max(jobs, 1)
 
 
-def drawn(runs: Sequence[Mapping[str, Sample]], *, seed: int = 0) -> dict[str, dict[str, Floats]]:
+def drawn(
+    runs: Sequence[Mapping[str, JobSample]], *, seed: int = 0
+) -> dict[str, dict[str, Floats]]:
     """Return the figures of every policy under the same draws: policy -> figure -> values.
 
     `runs` are seeds, windows or clusters, each with a sample per policy. A figure is the mean over
@@ -151,7 +153,9 @@ def difference(policy: Floats, baseline: Floats, *, figure: float, other: float)
     )
 
 
-def _one_run(run: Mapping[str, Sample], dice: np.random.Generator) -> dict[str, dict[str, Floats]]:
+def _one_run(
+    run: Mapping[str, JobSample], dice: np.random.Generator
+) -> dict[str, dict[str, Floats]]:
     """Draw blocks once, for all policies of a run alike."""
     first = next(iter(run.values()))
     blocks = len(first.jobs)
@@ -161,7 +165,7 @@ def _one_run(run: Mapping[str, Sample], dice: np.random.Generator) -> dict[str, 
     return {policy: _figures(sample, weights, spans) for policy, sample in run.items()}
 
 
-def _figures(sample: Sample, weights: Floats, spans: Floats) -> dict[str, Floats]:
+def _figures(sample: JobSample, weights: Floats, spans: Floats) -> dict[str, Floats]:
     finished = weights @ sample.finished
     jobs = weights @ sample.jobs
     found = {name: _part(weights @ sample.sums[name], finished) for name in MEANS}

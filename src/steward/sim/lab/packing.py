@@ -16,24 +16,24 @@ from numpy.typing import NDArray
 from steward.compiled import njit
 from steward.decide.placement import (
     PLACEMENTS,
+    Demand,
     Guide,
-    NodeState,
+    NodeOccupancy,
     Placement,
-    Ties,
+    TieBreak,
     Typical,
-    Want,
     place_unscored,
     take,
 )
 from steward.decide.placement.columns import (
-    Wants,
+    Demands,
+    demands_of,
     free_nodes,
     shapes_of,
     typical_of,
-    wants_of,
 )
-from steward.decide.placement.remembered import Memory, empty_memory, place_remembered
-from steward.decide.placement.scores import fragment, spot_of
+from steward.decide.placement.score_cache import ScoreCache, empty_score_cache, place_cached
+from steward.decide.placement.scores import fragment, scored_node
 from steward.errors import StewardError
 from steward.model.machines import Machines
 from steward.model.trace import Trace
@@ -50,12 +50,12 @@ Ints = NDArray[np.int64]
 class Rounding:
     """How scores become choices: rounded down to multiples of `unit` (0: not), then by `ties`."""
 
-    ties: Ties = Ties.NAME
+    ties: TieBreak = TieBreak.NAME
     unit: float = 1.0
 
 
 AS_PUBLISHED = Rounding()
-OURS = Rounding(ties=Ties.LEAST_FREE_GPUS)
+OURS = Rounding(ties=TieBreak.LEAST_FREE_GPUS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,13 +100,13 @@ def pack(
     kind = _kind(placement)
     begun = time.process_time()
     dice = np.random.default_rng(seed)
-    wants = wants_of(pods, machines)
+    wants = demands_of(pods, machines)
     order = _arrivals(wants, machines, load, dice)
     nodes = _shuffled(free_nodes(machines, sizes=kind == Placement.GPU_CLUSTERING), dice)
     rounding = rounding or (OURS if kind == Placement.FGD else AS_PUBLISHED)
     guide = Guide(typical_of(wants), int(rounding.ties), rounding.unit, np.zeros(1))
     shape, first = shapes_of(wants)
-    memory = empty_memory(len(first), len(machines))
+    memory = empty_score_cache(len(first), len(machines))
     filling = _Filling(order, dice.random(len(order)), shape)
     rows = _fill(int(kind), nodes, wants, guide, memory, filling)
     return _summary(rows, machines, placement, seed=seed, load=load, begun=begun)
@@ -122,7 +122,7 @@ def _kind(placement: str) -> Placement:
     return PLACEMENTS[placement]
 
 
-def _arrivals(wants: Wants, machines: Machines, load: float, dice: np.random.Generator) -> Ints:
+def _arrivals(wants: Demands, machines: Machines, load: float, dice: np.random.Generator) -> Ints:
     """Return rows of jobs: all of them mixed, then drawn ones until the load is reached."""
     asked = wants.gpus * 1000 + wants.milli
     target = load * 1000.0 * machines.total_gpus
@@ -142,9 +142,9 @@ def _arrivals(wants: Wants, machines: Machines, load: float, dice: np.random.Gen
     return np.concatenate([order, extra[np.cumsum(asked[extra]) <= missing]])
 
 
-def _shuffled(nodes: NodeState, dice: np.random.Generator) -> NodeState:
+def _shuffled(nodes: NodeOccupancy, dice: np.random.Generator) -> NodeOccupancy:
     order = dice.permutation(len(nodes.gpus))
-    return NodeState._make(np.ascontiguousarray(column[order]) for column in nodes)
+    return NodeOccupancy._make(np.ascontiguousarray(column[order]) for column in nodes)
 
 
 class _Filling(NamedTuple):
@@ -157,7 +157,12 @@ class _Filling(NamedTuple):
 
 @njit
 def _fill(
-    kind: int, nodes: NodeState, wants: Wants, guide: Guide, memory: Memory, filling: _Filling
+    kind: int,
+    nodes: NodeOccupancy,
+    wants: Demands,
+    guide: Guide,
+    memory: ScoreCache,
+    filling: _Filling,
 ) -> Floats:
     """Place all arrivals. One row each: thousandths arrived, used, fragmented; whether placed."""
     n = len(nodes.gpus)
@@ -169,7 +174,7 @@ def _fill(
     arrived, used, fragmented, widest = 0, 0, lost.sum(), nodes.gpus.max()
     for i in range(len(filling.order)):
         row = filling.order[i]
-        want = Want(
+        want = Demand(
             wants.gpus[row],
             wants.milli[row],
             wants.cpus[row],
@@ -178,7 +183,7 @@ def _fill(
         )
         guide.draw[0] = filling.draws[i]
         if kind >= Placement.FGD and want.gpus <= widest:
-            node, gpu = place_remembered(kind, nodes, want, guide, memory, filling.shape[row])
+            node, gpu = place_cached(kind, nodes, want, guide, memory, filling.shape[row])
             out_node[0], out_gpus[0] = node, -gpu - 1 if want.milli > 0 else want.gpus
             held = 1 if node >= 0 else 0
         else:
@@ -198,8 +203,8 @@ def _fill(
 
 
 @njit
-def _lost(nodes: NodeState, node: int, typical: Typical) -> float:
-    return fragment(spot_of(nodes, node), nodes.cpus_free[node], typical)
+def _lost(nodes: NodeOccupancy, node: int, typical: Typical) -> float:
+    return fragment(scored_node(nodes, node), nodes.cpus_free[node], typical)
 
 
 def _summary(

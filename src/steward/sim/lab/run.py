@@ -8,10 +8,10 @@ from inspect import cleandoc
 from typing import Any
 
 from steward.decide.placement import PLACEMENTS
+from steward.decide.scheduling.colocation import COLOCATION_POLICIES
 from steward.decide.scheduling.elastic import ELASTIC_POLICIES
 from steward.decide.scheduling.ordered import ORDERED
-from steward.decide.scheduling.shared import SHARED
-from steward.decide.scheduling.sharing import SHARING_POLICIES
+from steward.decide.scheduling.tenant_sharing import SHARED
 from steward.decide.scheduling.time_shares import TIME_SHARE_POLICIES
 from steward.errors import StewardError, unknown_name
 from steward.model.machines import Machines
@@ -34,7 +34,7 @@ __all__ = [
 FAMILIES: dict[str, Mapping[str, type[Any]]] = {
     "one order": ORDERED,
     "tenants": SHARED,
-    "shared GPUs": SHARING_POLICIES,
+    "shared GPUs": COLOCATION_POLICIES,
     "time shares": TIME_SHARE_POLICIES,
     "elastic": ELASTIC_POLICIES,
 }
@@ -149,7 +149,7 @@ def _checked(option: str, value: object, default: object) -> object:
 
 
 def _throughputs(settings: LabSettings) -> Any:  # noqa: ANN401 - a table or None
-    from steward.observe.traces.throughputs import read_throughputs  # noqa: PLC0415 - heavy
+    from steward.sim.traces.throughputs import read_throughputs  # noqa: PLC0415 - heavy
 
     folder = settings.profiles
     there = folder is not None and (folder / "throughputs_solo.csv.gz").exists()
@@ -157,9 +157,9 @@ def _throughputs(settings: LabSettings) -> Any:  # noqa: ANN401 - a table or Non
 
 
 def _in_pairs(trace: Trace, machines: Machines, policy: Any, settings: LabSettings) -> Replay:  # noqa: ANN401
-    from steward.sim.lab.pairs import replay_pairs  # noqa: PLC0415 - heavy
+    from steward.sim.lab.colocation import replay_colocation  # noqa: PLC0415 - heavy
 
-    return replay_pairs(trace, machines, policy, settings, throughputs=_throughputs(settings))
+    return replay_colocation(trace, machines, policy, settings, throughputs=_throughputs(settings))
 
 
 def _by_time_shares(trace: Trace, machines: Machines, policy: Any, settings: LabSettings) -> Replay:  # noqa: ANN401
@@ -177,8 +177,8 @@ def _by_time_shares(trace: Trace, machines: Machines, policy: Any, settings: Lab
 
 
 def _elastic(trace: Trace, machines: Machines, policy: Any, settings: LabSettings) -> Replay:  # noqa: ANN401
-    from steward.observe.traces.profiles import read_profiles  # noqa: PLC0415 - heavy
     from steward.sim.lab.elastic import replay_elastic  # noqa: PLC0415 - heavy
+    from steward.sim.traces.profiles import read_profiles  # noqa: PLC0415 - heavy
 
     if settings.profiles is None or not (settings.profiles / "profile_placements.csv.gz").exists():
         raise StewardError(

@@ -12,13 +12,13 @@ from itertools import product
 from typing import Any
 
 from steward.errors import StewardError, unknown_name
-from steward.sim.lab.compare import Comparison, Plan, compared, fitting, trials_of
+from steward.sim.lab.compare import Comparison, ComparisonPlan, compared, fitting, trials_of
 from steward.sim.lab.settings import LabSettings
-from steward.sim.lab.trials import Base, run_trials
+from steward.sim.lab.trials import StudyInput, run_trials
 from steward.sim.lab.trials.variants import resized
-from steward.sim.lab.trials.workers import Told
+from steward.sim.lab.trials.workers import OnDone
 
-__all__ = ["VARIED", "Point", "Sweep", "sweep"]
+__all__ = ["VARIED", "Sweep", "SweepPoint", "sweep"]
 
 OPTION = "option."  # `option.NAME` varies an option of the policies: ablations
 _SETTINGS = ("placement", "checkpoint_s", "saves_every_s", "forecast_error")
@@ -27,7 +27,7 @@ Value = float | int | str | bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Point:
+class SweepPoint:
     """One point of the grid and what came out there."""
 
     varied: dict[str, Value]
@@ -38,7 +38,7 @@ class Point:
 class Sweep:
     """What came out at every point."""
 
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
 
     def as_record(self) -> dict[str, Any]:
         """Return all of it as JSON knows it; the trace and the plan stand there once."""
@@ -62,13 +62,13 @@ class Sweep:
 
 
 def sweep(
-    base: Base,
+    base: StudyInput,
     policies: Sequence[str],
     settings: LabSettings,
-    plan: Plan,
+    plan: ComparisonPlan,
     *,
     vary: Mapping[str, Sequence[Value]],
-    done: Told = lambda _i, _trial: None,
+    done: OnDone = lambda _i, _trial: None,
 ) -> Sweep:
     """Compare the policies at every combination of the values of `vary`."""
     check(vary)
@@ -94,7 +94,7 @@ def sweep(
         here, left_out = fitting(world)
         part = found[i * each : (i + 1) * each]
         comparison = compared(here, policies, changed, plan, found=part, left_out=left_out)
-        points.append(Point(varied=varied, comparison=comparison))
+        points.append(SweepPoint(varied=varied, comparison=comparison))
     return Sweep(points=tuple(points))
 
 
@@ -116,8 +116,8 @@ def check(vary: Mapping[str, Sequence[Value]]) -> None:
 
 
 def _world(
-    base: Base, settings: LabSettings, varied: Mapping[str, Value]
-) -> tuple[Base, LabSettings]:
+    base: StudyInput, settings: LabSettings, varied: Mapping[str, Value]
+) -> tuple[StudyInput, LabSettings]:
     known = {each.name for each in fields(LabSettings)}
     changes: dict[str, Any] = {name: v for name, v in varied.items() if name in known}
     options = {k.removeprefix(OPTION): v for k, v in varied.items() if k.startswith(OPTION)}

@@ -18,8 +18,8 @@ from steward.clients.steward_server import StewardServer
 from steward.clock import WallClock
 from steward.model.event import Observation
 from steward.observe.agent import shipping as module
-from steward.observe.agent.buffer import Buffer
-from steward.observe.agent.shipping import Sender, Shipping
+from steward.observe.agent.buffer import ParcelBuffer
+from steward.observe.agent.shipper import AgentIdentity, Shipper
 from steward.store.spool import Spool
 
 T0 = float(os.environ["T0"])  # samples that are too old would be removed as such
@@ -28,8 +28,8 @@ T0 = float(os.environ["T0"])  # samples that are too old would be removed as suc
 def main(folder: str, url: str, run: str) -> None:
     module.FIRST_WAIT_S, module.LONGEST_WAIT_S, module.IDLE_S = 0.02, 0.1, 0.01
     spool = Spool(Path(folder), max_bytes=2**26, segment_bytes=20_000)
-    sender = Sender(agent="a", run=f"run-{run}", node="n1")
-    shipping = Shipping(Buffer(spool), StewardServer(url), sender=sender)
+    sender = AgentIdentity(agent="a", run=f"run-{run}", node="n1")
+    shipping = Shipper(ParcelBuffer(spool), StewardServer(url), sender=sender)
     stop = threading.Event()
     thread = threading.Thread(target=shipping.run, args=(stop, WallClock()))
     thread.start()

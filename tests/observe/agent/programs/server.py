@@ -9,7 +9,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from steward.observe.agent.parcel import label_of
+from steward.observe.agent.parcel import read_header
 from steward.observe.intake import Intake, Once
 from steward.store.recording import Recording
 
@@ -30,7 +30,7 @@ def main(folder: str, port: str) -> None:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            label = label_of(body)
+            label = read_header(body)
             once = Once(stream=f"{label.agent}/{label.run}", number=label.sequence)
             intake.accept("parcel", body, once=once)
             self._answer()

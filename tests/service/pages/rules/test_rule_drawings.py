@@ -216,16 +216,16 @@ def house(make_house: MakeHouse) -> House:
 def test_a_headline_says_what_when_whose_and_by_which_rule(house: House) -> None:
     treated = replace(FOUND, treatment=Treatment(action="tell", advice=HOSTILE))
     story = FindingStory(finding=treated, hits=5)
-    picture = replace(house.board.picture, open_findings=frozenset({FOUND.id}))
+    snapshot = replace(house.live_state.snapshot, open_findings=frozenset({FOUND.id}))
 
-    told = headline(story, picture, RULE)
+    told = headline(story, snapshot, RULE)
 
     assert "5 matches" in told
     assert "holds now" in told
     assert 'href="/rules/R-0001"' in told
     assert "do this" in told
     assert HOSTILE not in told
-    plain = headline(FindingStory(finding=finding(), hits=1), house.board.picture, None)
+    plain = headline(FindingStory(finding=finding(), hits=1), house.live_state.snapshot, None)
     assert "<code>gpu-idle-while-allocated</code>" in plain
 
 

@@ -17,9 +17,9 @@ import pytest
 from steward.model.machines import machines_of
 from steward.model.replay import Replay
 from steward.model.trace import Trace
-from steward.observe.traces import read_trace
 from steward.sim.lab.run import replay
 from steward.sim.lab.settings import LabSettings
+from steward.sim.traces import read_trace
 
 DATA = Path(os.environ.get("STEWARD_DATA", Path(__file__).resolve().parents[5] / "shared" / "data"))
 TRACES = DATA / "traces"

@@ -5,7 +5,7 @@ the engine's) and no reading of profiles.
 """
 
 from steward.decide.scheduling.elastic.elastic_tiresias import ElasticTiresias
-from steward.decide.scheduling.elastic.moment import ElasticPolicy
+from steward.decide.scheduling.elastic.interface import ElasticPolicy
 from steward.decide.scheduling.elastic.optimus import Optimus
 from steward.decide.scheduling.elastic.pollux import Pollux
 from steward.decide.scheduling.elastic.sia import Sia

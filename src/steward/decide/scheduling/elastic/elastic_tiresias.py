@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from steward.decide.scheduling.elastic.moment import Choice, Moment, Needs, fill_freest
+from steward.decide.scheduling.elastic.interface import (
+    ElasticChoice,
+    ElasticView,
+    Needs,
+    fill_freest,
+)
 
 __all__ = ["ElasticTiresias"]
 
@@ -22,7 +27,7 @@ class ElasticTiresias:
     needs: Needs = "size"
     fixed_batch: bool = True
 
-    def decide(self, moment: Moment) -> Choice:
+    def decide(self, moment: ElasticView) -> ElasticChoice:
         """Keep who still fits where they are; fill the freest nodes with the others."""
         jobs = {job.row: job for job in moment.jobs}
         demoted = [row for row in cast("tuple[int, ...]", moment.memory or ()) if row in jobs]
@@ -42,4 +47,4 @@ class ElasticTiresias:
         kept = {row: jobs[row].placement for row in running if jobs[row].placement}
         wanted = [(row, jobs[row].replicas) for row in running if row not in kept]
         placements = fill_freest(wanted, kept, moment.node_gpus)
-        return Choice(placements=placements, memory=tuple(demoted))
+        return ElasticChoice(placements=placements, memory=tuple(demoted))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from steward.decide.scheduling.elastic.moment import (
-    Choice,
+from steward.decide.scheduling.elastic.interface import (
+    ElasticChoice,
     ElasticJob,
-    Moment,
+    ElasticView,
     Needs,
     fill_freest,
 )
@@ -28,7 +28,7 @@ class Optimus:
     needs: Needs = "step times"
     fixed_batch: bool = True
 
-    def decide(self, moment: Moment) -> Choice:
+    def decide(self, moment: ElasticView) -> ElasticChoice:
         """Keep jobs whose size does not change; place the others, smallest first."""
         sizes = _sizes(moment)
         kept = {
@@ -38,10 +38,10 @@ class Optimus:
         }
         wanted = [(row, size) for row, size in sizes.items() if size > 0 and row not in kept]
         wanted.sort(key=lambda item: item[1])
-        return Choice(placements=fill_freest(wanted, kept, moment.node_gpus))
+        return ElasticChoice(placements=fill_freest(wanted, kept, moment.node_gpus))
 
 
-def _sizes(moment: Moment) -> dict[int, int]:
+def _sizes(moment: ElasticView) -> dict[int, int]:
     """Hand out GPUs one by one; ties go to the job that came first."""
     free = moment.total_gpus
     sizes: dict[int, int] = {}

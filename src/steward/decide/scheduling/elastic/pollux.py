@@ -13,9 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.scheduling.elastic.keep_places import keep_places, packing_sizes
-from steward.decide.scheduling.elastic.moment import Choice, ElasticJob, Moment, Needs
-from steward.decide.scheduling.elastic.one_each import Option, cheapest
+from steward.decide.scheduling.elastic.assignment import AllocationOption, cheapest
+from steward.decide.scheduling.elastic.interface import (
+    ElasticChoice,
+    ElasticJob,
+    ElasticView,
+    Needs,
+)
+from steward.decide.scheduling.elastic.stable_placement import keep_places, packing_sizes
 from steward.model.goodput import goodputs
 
 __all__ = ["Pollux"]
@@ -37,7 +42,7 @@ class Pollux:
     needs: Needs = "goodput"
     fixed_batch: bool = False
 
-    def decide(self, moment: Moment) -> Choice:
+    def decide(self, moment: ElasticView) -> ElasticChoice:
         """Choose sizes; jobs that keep theirs keep their nodes if they can."""
         sizes, whole = packing_sizes(moment.node_gpus)
         options = [
@@ -48,12 +53,12 @@ class Pollux:
         chosen = [options[place] for place in cheapest(options, [moment.total_gpus])]
         wanted = [(moment.jobs[option.job], option.gpus) for option in chosen]
         nodes = range(len(moment.node_gpus))
-        return Choice(placements=keep_places(wanted, nodes, moment.node_gpus))
+        return ElasticChoice(placements=keep_places(wanted, nodes, moment.node_gpus))
 
 
 def _options(
-    job: ElasticJob, place: int, *, moment: Moment, sizes: list[int], whole: int
-) -> list[Option]:
+    job: ElasticJob, place: int, *, moment: ElasticView, sizes: list[int], whole: int
+) -> list[AllocationOption]:
     """Return the sizes worth choosing, each with the inverse of its speedup as the cost."""
     mine = np.array([size for size in sizes if size <= job.max_replicas], np.float64)
     fair = float(np.ceil(moment.total_gpus / len(moment.jobs)))
@@ -63,12 +68,12 @@ def _options(
     factors = np.where(mine == len(job.placement), 1.0, factor)
     worth = _speedups(job, mine, whole=whole, fair=fair) * nodes_per_gpu * factors
     costs = 1.0 / (worth + _FLOOR) - 1.0 / _FLOOR
-    found: list[Option] = []
+    found: list[AllocationOption] = []
     least = 0.0
     for size, cost in zip(mine.astype(int).tolist(), costs.tolist(), strict=True):
         if cost < least:
             least = cost
-            found.append(Option(place, 0, size, cost))
+            found.append(AllocationOption(place, 0, size, cost))
     return found
 
 

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.scheduling.elastic.keep_places import keep_places, packing_sizes
-from steward.decide.scheduling.elastic.moment import (
-    Choice,
+from steward.decide.scheduling.elastic.assignment import AllocationOption, cheapest
+from steward.decide.scheduling.elastic.interface import (
+    ElasticChoice,
     ElasticJob,
-    Moment,
+    ElasticView,
     Needs,
     Placement,
 )
-from steward.decide.scheduling.elastic.one_each import Option, cheapest
+from steward.decide.scheduling.elastic.stable_placement import keep_places, packing_sizes
 from steward.model.goodput import goodputs
 
 __all__ = ["Sia"]
@@ -52,7 +52,7 @@ class Sia:
     needs: Needs = "goodput"
     fixed_batch: bool = False
 
-    def decide(self, moment: Moment) -> Choice:
+    def decide(self, moment: ElasticView) -> ElasticChoice:
         """Solve the program; jobs that keep their configuration keep their nodes if they can."""
         choices = _configurations(moment)
         options = [
@@ -69,17 +69,17 @@ class Sia:
             nodes = [node for node, own in enumerate(moment.node_type) if own == kind]
             mine = [(moment.jobs[o.job], o.gpus) for o in chosen if o.type == kind]
             placements |= keep_places(mine, nodes, moment.node_gpus)
-        return Choice(placements=placements)
+        return ElasticChoice(placements=placements)
 
     def _options(
-        self, job: ElasticJob, place: int, *, choices: _Choices, moment: Moment
-    ) -> list[Option]:
+        self, job: ElasticJob, place: int, *, choices: _Choices, moment: ElasticView
+    ) -> list[AllocationOption]:
         """Return what is worth choosing for one job."""
         present = None
         if job.placement:
             present = _Configuration(moment.node_type[job.placement[0]], len(job.placement))
             if job.restarting:
-                return [Option(place, *present, cost=-self.idle_cost, must=True)]
+                return [AllocationOption(place, *present, cost=-self.idle_cost, must=True)]
         values = _values(job, choices)
         worth = values / values[values > 0].min(initial=np.inf)
         if present is not None and job.age_s >= job.restart_s:
@@ -93,19 +93,19 @@ class Sia:
 
 def _worth_choosing(
     place: int, configurations: list[_Configuration], costs: list[float]
-) -> list[Option]:
+) -> list[AllocationOption]:
     """Leave out what costs as much as fewer GPUs of the same type, or as none."""
-    kept: list[Option] = []
+    kept: list[AllocationOption] = []
     least: dict[int, float] = {}
     for configuration, cost in zip(configurations, costs, strict=True):
         kind = configuration.type
         if cost < least.get(kind, 0.0):
             least[kind] = cost
-            kept.append(Option(place, *configuration, cost=cost))
+            kept.append(AllocationOption(place, *configuration, cost=cost))
     return kept
 
 
-def _configurations(moment: Moment) -> _Choices:
+def _configurations(moment: ElasticView) -> _Choices:
     """Return 1, 2, 4, … GPUs inside a node, then whole nodes, for each type."""
     found: list[_Configuration] = []
     wholes: list[int] = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from steward.decide.scheduling.kernels.ordered import TieOrder
 from steward.decide.scheduling.live import decide_by_rank
-from steward.decide.scheduling.passes.ordered import Ties
 from steward.decide.scheduling.ranking import Law, Ranking
 from steward.model.decision import Decision
 from steward.model.view import ClusterView
@@ -23,7 +23,7 @@ class Las:
     @property
     def ranking(self) -> Ranking:
         return Ranking(
-            law=Law.LEVEL, preempts=True, ties=Ties.RUNNING, thresholds=self.thresholds_s
+            law=Law.LEVEL, preempts=True, ties=TieOrder.RUNNING, thresholds=self.thresholds_s
         )
 
     def decide(self, view: ClusterView) -> tuple[Decision, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from steward.decide.scheduling.kernels.ordered import Walk
 from steward.decide.scheduling.live import decide_by_rank
-from steward.decide.scheduling.passes.ordered import Walk
 from steward.decide.scheduling.ranking import Law, Ranking
 from steward.model.decision import Decision
 from steward.model.view import ClusterView

@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.scheduling.time_shares.isolated import isolated_rates, isolated_shares
-from steward.decide.scheduling.time_shares.problem import Memory, TimeShareProblem, TimeShares
-from steward.decide.scheduling.time_shares.programs.central import (
+from steward.decide.scheduling.time_shares.interior_point import (
     ShareProgram,
     solve_centrally,
 )
+from steward.decide.scheduling.time_shares.isolated import isolated_rates, isolated_shares
+from steward.decide.scheduling.time_shares.problem import PolicyNotes, TimeShareProblem, TimeShares
 
 __all__ = ["FinishTimeFairness"]
 
@@ -48,7 +48,7 @@ class FinishTimeFairness:
         return TimeShares(jobs=shares, pairs=pairs, memory=memory)
 
 
-def remember_isolated(problem: TimeShareProblem, rate: Floats) -> Memory:
+def remember_isolated(problem: TimeShareProblem, rate: Floats) -> PolicyNotes:
     """Add the time that the steps since the last decision would have taken alone."""
     last = problem.memory
     known = ~np.isnan(last.steps_left)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.scheduling.time_shares.problem import TimeShareProblem, TimeShares
-from steward.decide.scheduling.time_shares.programs.central import (
+from steward.decide.scheduling.time_shares.interior_point import (
     CentralOptimum,
     ShareProgram,
     solve_centrally,
 )
-from steward.decide.scheduling.time_shares.programs.packing import best_level
+from steward.decide.scheduling.time_shares.packing_programs import best_level
+from steward.decide.scheduling.time_shares.problem import TimeShareProblem, TimeShares
 
 __all__ = ["MaxMin"]
 

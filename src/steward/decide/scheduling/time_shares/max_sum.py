@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steward.decide.scheduling.time_shares.problem import TimeShareProblem, TimeShares
-from steward.decide.scheduling.time_shares.programs.central import (
+from steward.decide.scheduling.time_shares.interior_point import (
     ShareProgram,
     solve_centrally,
 )
-from steward.decide.scheduling.time_shares.programs.packing import best_sum
+from steward.decide.scheduling.time_shares.packing_programs import best_sum
+from steward.decide.scheduling.time_shares.problem import TimeShareProblem, TimeShares
 
 __all__ = ["MaxSum"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from steward.decide.scheduling.time_shares.packing_programs import best_sum
 from steward.decide.scheduling.time_shares.problem import TimeShareProblem, TimeShares
-from steward.decide.scheduling.time_shares.programs.packing import best_sum
 
 __all__ = ["MinCost"]
 

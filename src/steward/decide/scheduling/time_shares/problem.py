@@ -8,14 +8,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Memory", "TimeSharePolicy", "TimeShareProblem", "TimeShares", "fresh_memory"]
+__all__ = ["PolicyNotes", "TimeSharePolicy", "TimeShareProblem", "TimeShares", "fresh_notes"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Memory:
+class PolicyNotes:
     """What a policy noted about each job when it was last asked: pure policies keep nothing."""
 
     partner: Ints  # row of the job it shares GPUs with; -1: none
@@ -29,12 +29,12 @@ class Memory:
     fair_end_s: Floats  # forecast of its end under equal shares; NaN: none yet
     fair_mean_s: Floats  # mean of these forecasts over time
 
-    def rows(self, keep: Ints) -> Memory:
+    def rows(self, keep: Ints) -> PolicyNotes:
         """Return the memory of these jobs, in this order; -1 is a job that is new.
 
         A partner who is not among them is forgotten.
         """
-        fresh = fresh_memory(len(keep))
+        fresh = fresh_notes(len(keep))
         columns = {}
         for name in _NUMBERS:
             column = getattr(fresh, name)
@@ -60,9 +60,9 @@ _NUMBERS = (
 )
 
 
-def fresh_memory(jobs: int) -> Memory:
+def fresh_notes(jobs: int) -> PolicyNotes:
     """Return the memory of jobs that were never seen."""
-    return Memory(
+    return PolicyNotes(
         partner=np.full(jobs, -1, np.int64),
         held_type=np.full(jobs, -1, np.int64),
         lease_until_s=np.zeros(jobs),
@@ -96,7 +96,7 @@ class TimeShareProblem:
     capacity: Floats  # GPUs of each type
     price_per_gpu_h: Floats
     draws: Floats  # random numbers in [0, 1): dice are data here
-    memory: Memory
+    memory: PolicyNotes
 
     def __len__(self) -> int:
         return len(self.gpus)
@@ -118,7 +118,7 @@ class TimeShares:
 
     jobs: Floats  # (jobs, types)
     pairs: Floats  # (pairs, types)
-    memory: Memory
+    memory: PolicyNotes
     plan: Ints | None = field(default=None)
     rank: Floats | None = field(default=None)  # who gets GPUs that a plan leaves idle: high first
 

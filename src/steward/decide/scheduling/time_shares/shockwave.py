@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from steward.decide.scheduling.time_shares.problem import Memory, TimeShareProblem, TimeShares
+from steward.decide.scheduling.time_shares.problem import PolicyNotes, TimeShareProblem, TimeShares
 
 __all__ = ["Shockwave"]
 
@@ -68,7 +68,7 @@ class Shockwave:
 
     def _fair_end(
         self, problem: TimeShareProblem, left_s: Floats, waiting: float
-    ) -> tuple[Floats, Memory]:
+    ) -> tuple[Floats, PolicyNotes]:
         """Return when each job would end under equal shares: mostly the mean of all forecasts."""
         last = problem.memory
         total_s = left_s * problem.steps_total / problem.steps_left

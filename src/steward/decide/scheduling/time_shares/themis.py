@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from steward.decide.scheduling.time_shares.finish_time_fairness import remember_isolated
-from steward.decide.scheduling.time_shares.problem import Memory, TimeShareProblem, TimeShares
+from steward.decide.scheduling.time_shares.problem import PolicyNotes, TimeShareProblem, TimeShares
 
 __all__ = ["Themis"]
 
@@ -88,7 +88,7 @@ class Themis:
         won[bidders[chosen // types]] = chosen % types
         return won
 
-    def _planned(self, problem: TimeShareProblem, memory: Memory, ratio: Floats) -> TimeShares:
+    def _planned(self, problem: TimeShareProblem, memory: PolicyNotes, ratio: Floats) -> TimeShares:
         """Return the leases as a plan of rounds."""
         rounds = max(1, round(self.lease_s / problem.round_s))
         left = np.ceil((memory.lease_until_s - problem.t_s) / problem.round_s - 1e-6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from steward.service.lab.asked import (
+from steward.service.lab.comparison_request import (
     DEFAULT_POLICIES,
     EXAMPLE_JOBS,
     MOST_GPUS,

@@ -8,11 +8,11 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from steward.errors import StewardError
-from steward.service.board import Picture
 from steward.service.lab import LabRun, LabRuns, LabState
-from steward.service.lab.asked import offered
+from steward.service.lab.comparison_request import offered
+from steward.service.live_state import StateSnapshot
 from steward.service.pages.frame import Show, Visit, card
-from steward.service.pages.lab.drawings import NOTHING, headline, outcome, past_runs, progress
+from steward.service.pages.lab.elements import NOTHING, headline, outcome, past_runs, progress
 from steward.service.pages.lab.form import lab_form
 from steward.service.pages.markup import Markup, tag
 from steward.service.pages.rows import Html
@@ -37,7 +37,7 @@ def lab_page(visit: Visit, runs: LabRuns, *, chosen: str = "") -> Show:
     ui.timer(TICK_S, page.tick)
     page.tick()
 
-    def show(_picture: Picture) -> None:
+    def show(_picture: StateSnapshot) -> None:
         """Nothing on this page comes from the loop."""
 
     return show
@@ -87,7 +87,7 @@ class _Lab:
 
     async def _fill_form(self) -> None:
         offer = await asyncio.to_thread(offered)  # the first time, that imports the engines
-        most_bytes = self._visit.board.settings.service.upload_limit_bytes
+        most_bytes = self._visit.live_state.settings.service.upload_limit_bytes
         if not self._form.is_deleted:
             self._form.show(lab_form(offer, most_bytes=most_bytes))
 

@@ -11,7 +11,7 @@ from steward.model.rules.words import waits_for
 from steward.service.pages.cluster import tile
 from steward.service.pages.drawings import moment, severity_chip
 from steward.service.pages.markup import Markup, join, prose, tag
-from steward.service.pages.observed.nodes import meter
+from steward.service.pages.telemetry.nodes import meter
 from steward.service.pages.wording import about, plural, share
 from steward.service.rulebook import RuleRow
 

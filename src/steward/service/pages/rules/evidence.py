@@ -10,12 +10,12 @@ import numpy as np
 from steward.model.finding import Evidence, Finding, Quote
 from steward.model.rules import Rule
 from steward.service.highlight import matched_spans
-from steward.service.observed import Series, read_series
 from steward.service.pages.charts import GREY
 from steward.service.pages.markup import Markup, join, tag
-from steward.service.pages.observed.figures import figure, title, unit_for
-from steward.service.pages.observed.panels import Panel, options
+from steward.service.pages.telemetry.figures import figure, title, unit_for
+from steward.service.pages.telemetry.panels import Panel, options
 from steward.service.pages.wording import clock
+from steward.service.telemetry import Series, read_series
 from steward.store.telemetry import Telemetry
 
 __all__ = ["Drawn", "evidence_charts", "quote_table"]

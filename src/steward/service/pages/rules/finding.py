@@ -12,7 +12,7 @@ from steward.model.finding import Finding, Opinion
 from steward.model.identity import FindingId
 from steward.model.outcome import Story
 from steward.model.rules import Rule
-from steward.service.board import Picture
+from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty, moment, severity_chip, state_chip
 from steward.service.pages.explanation import timeline
 from steward.service.pages.frame import Show, Visit, card
@@ -67,44 +67,44 @@ class _Page:
                 for word in WORDS:
                     self._button(word)
 
-    def show(self, picture: Picture) -> None:
+    def show(self, snapshot: StateSnapshot) -> None:
         """Read again what came of it; pages find the newest in the journal."""
-        if picture.version != self._version:
-            self._version = picture.version
+        if snapshot.version != self._version:
+            self._version = snapshot.version
             ui.timer(0, self._refresh, once=True)
 
     async def _refresh(self) -> None:
-        board = self._visit.board
+        live_state = self._visit.live_state
         try:
-            story = await asyncio.to_thread(board.finding, self._id)
+            story = await asyncio.to_thread(live_state.finding, self._id)
         except StewardError:
             self._missing.show(MISSING)
             return
         rule = self._rule(story.finding)
-        self._fill(story, board.picture, rule)
+        self._fill(story, live_state.snapshot, rule)
         finding = story.finding
-        if self._drawn is None or board.picture.snapshot.t_s < finding.t_s + 900:
+        if self._drawn is None or live_state.snapshot.cluster.t_s < finding.t_s + 900:
             self._drawn = finding.id
             await self._draw(finding)
 
     def _rule(self, finding: Finding) -> Rule | None:
-        rows = self._visit.board.picture.rules
+        rows = self._visit.live_state.snapshot.rules
         found = (row.standing.rule for row in rows if row.id == finding.rule)
         return next(found, None)
 
-    def _fill(self, story: FindingStory, picture: Picture, rule: Rule | None) -> None:
+    def _fill(self, story: FindingStory, snapshot: StateSnapshot, rule: Rule | None) -> None:
         finding = story.finding
         self._card.set_visibility(True)
         self._decided_card.set_visibility(True)
-        self._head.show(headline(story, picture, rule))
-        self._opinions.show(said_of(story.opinions, picture.snapshot.t_s))
+        self._head.show(headline(story, snapshot, rule))
+        self._opinions.show(said_of(story.opinions, snapshot.cluster.t_s))
         self._lines_card.set_visibility(bool(finding.quotes))
         self._lines.show(quote_table(finding.quotes, rule))
         told = [_story(each) for each in story.stories]
         self._decided.show(join(*told) if told else UNDECIDED)
 
     async def _draw(self, finding: Finding) -> None:
-        telemetry = self._visit.board.loop.telemetry
+        telemetry = self._visit.live_state.loop.telemetry
         try:
             drawn: Drawn = await asyncio.to_thread(evidence_charts, telemetry, finding)
         except StewardError:
@@ -130,7 +130,7 @@ class _Page:
             return
         client = ui.context.client
         try:
-            await asyncio.to_thread(self._visit.board.say, self._id, word, user=user)
+            await asyncio.to_thread(self._visit.live_state.say, self._id, word, user=user)
         except StewardError as fault:
             with client:
                 _toast(f"{fault.problem}. {fault.hint}", "negative")
@@ -140,10 +140,10 @@ class _Page:
         await self._refresh()
 
 
-def headline(story: FindingStory, picture: Picture, rule: Rule | None) -> Markup:
+def headline(story: FindingStory, snapshot: StateSnapshot, rule: Rule | None) -> Markup:
     """Say what was found, when, of whom, and by which rule."""
-    finding, now_s = story.finding, picture.snapshot.t_s
-    holds = finding.id in picture.open_findings
+    finding, now_s = story.finding, snapshot.cluster.t_s
+    holds = finding.id in snapshot.open_findings
     facts = (
         gpus_text(finding.gpus) or finding.subject,
         f"job {finding.job}" if finding.job else "",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from nicegui import ui
 from nicegui.element import Element
 
-from steward.clients.questions import Questions
+from steward.clients.query_worker import QueryWorker
 from steward.model.rules import RuleState
-from steward.service.board import Picture
+from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.markup import Markup, join, tag
@@ -64,7 +64,7 @@ class _List:
         with card("Rules"):
             self._changed = Html()
             self._asked = Html()
-            packs = sorted({row.standing.pack for row in visit.board.picture.rules} - {""})
+            packs = sorted({row.standing.pack for row in visit.live_state.snapshot.rules} - {""})
             self._filters("shown", SHOWN, "Which rules")
             self._filters("pack", (ALL, *packs), "Of which pack")
             self._filters("severity", SEVERITIES, "How severe")
@@ -77,24 +77,24 @@ class _List:
                 Html(tag("tr", heads), tag="thead")
                 self._rows: Rows[str, Markup] = Rows(ui.element("tbody"), _make)
 
-    def show(self, picture: Picture) -> None:
+    def show(self, snapshot: StateSnapshot) -> None:
         """Bring the table up to date."""
-        self._changed.show(changed_note(picture.changed_rules))
-        self._asked.show(asked_note(self._visit.board.loop.questions))
+        self._changed.show(changed_note(snapshot.changed_rules))
+        self._asked.show(asked_note(self._visit.live_state.loop.questions))
         chosen = self._chosen
         wanted = kept(
-            picture.rules,
+            snapshot.rules,
             shown=chosen["shown"],
             pack=chosen["pack"],
             severity=chosen["severity"],
         )
-        now_s = picture.snapshot.t_s
+        now_s = snapshot.cluster.t_s
         self._rows.show(
             [(f"{row.id} {row.standing.place}", rule_row(row, now_s)) for row in wanted]
         )
         self._nothing.show(Markup("") if wanted else NOTHING)
         for (kind, name), button in self._buttons.items():
-            count = len(kept(picture.rules, **{kind: name}))
+            count = len(kept(snapshot.rules, **{kind: name}))
             button.set_text(f"{name} {count:,}")
             set_prop(button, "aria-pressed", "true" if chosen[kind] == name else "false")
 
@@ -108,7 +108,7 @@ class _List:
     def _choosing(self, kind: str, name: str) -> Callable[[], None]:
         def choose() -> None:
             self._chosen[kind] = name
-            self.show(self._visit.board.picture)
+            self.show(self._visit.live_state.snapshot)
 
         return choose
 
@@ -126,7 +126,7 @@ def changed_note(files: Sequence[str]) -> Markup:
     return tag("p", text, *named, *see, then, class_="st-hint st-above", role="status")
 
 
-def asked_note(questions: Questions | None) -> Markup:
+def asked_note(questions: QueryWorker | None) -> Markup:
     """Say which Prometheus is asked as well, and what is wrong with it."""
     if questions is None:
         return Markup("")

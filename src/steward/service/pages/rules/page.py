@@ -7,7 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
-from steward.service.board import Picture
+from steward.service.live_state import StateSnapshot
 from steward.service.pages.charts import HUES, line_chart
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card
@@ -26,7 +26,7 @@ NOTHING = empty("Nothing found yet", "What this rule finds is listed here with i
 
 def rule_page(visit: Visit, rule: str) -> Show:
     """Build the page and return what keeps it up to date."""
-    del visit  # all of it is in the picture
+    del visit  # all of it is in the snapshot
     Html(tag("a", "← All rules", href="/rules", class_="st-back"))
     missing = Html()
     head = Html()
@@ -39,8 +39,8 @@ def rule_page(visit: Visit, rule: str) -> Show:
         with ui.element("div"), card("Findings") as findings_card:
             findings = Html()
 
-    def show(picture: Picture) -> None:
-        row = next((each for each in picture.rules if each.id == rule), None)
+    def show(snapshot: StateSnapshot) -> None:
+        row = next((each for each in snapshot.rules if each.id == rule), None)
         missing.show(MISSING if row is None else Markup(""))
         for each in (meaning_card, findings_card):
             each.set_visibility(row is not None)
@@ -53,9 +53,9 @@ def rule_page(visit: Visit, rule: str) -> Show:
         head.show(join(title, state_chips(row), tag("p", facts, class_="st-quiet")))
         tiles.show(rule_tiles(row))
         words.show(meaning(row))
-        chart.show(lambda: hits_series(row.stats.history, picture.snapshot.t_s))
-        mine = [each for each in picture.findings if each.rule == rule][:SHOWN]
-        findings.show(found_list(mine, picture.snapshot.t_s) if mine else NOTHING)
+        chart.show(lambda: hits_series(row.stats.history, snapshot.cluster.t_s))
+        mine = [each for each in snapshot.findings if each.rule == rule][:SHOWN]
+        findings.show(found_list(mine, snapshot.cluster.t_s) if mine else NOTHING)
 
     return show
 

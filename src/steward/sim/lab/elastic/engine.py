@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from steward.decide.scheduling.elastic.moment import (
-    Choice,
+from steward.decide.scheduling.elastic.interface import (
+    ElasticChoice,
     ElasticJob,
     ElasticPolicy,
-    Moment,
+    ElasticView,
     Placement,
 )
 from steward.errors import StewardError
@@ -25,7 +25,7 @@ from steward.model.goodput import alone_s
 from steward.model.machines import Machines
 from steward.model.replay import Replay
 from steward.model.trace import Trace
-from steward.sim.lab.elastic.record import Record
+from steward.sim.lab.elastic.record import ElasticRecord
 from steward.sim.lab.elastic.running import RunningJob
 
 __all__ = ["replay_elastic"]
@@ -75,7 +75,7 @@ class _World:
     jobs: dict[int, RunningJob] = field(default_factory=dict)
     active: dict[int, RunningJob] = field(default_factory=dict)
     strange: list[int] = field(default_factory=list)
-    record: Record = field(default_factory=lambda: Record(work_s={}))
+    record: ElasticRecord = field(default_factory=lambda: ElasticRecord(work_s={}))
     memory: object = None
     decisions: int = 0
     tables: dict[tuple[str, float], tuple[float, ...]] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class _World:
                 self._move(job, (), now)
         if not self.active:
             return
-        moment = Moment(
+        moment = ElasticView(
             jobs=tuple(self._seen(job, now) for job in self.active.values()),
             node_gpus=gpus,
             node_type=tuple(self.machines.type.tolist()),
@@ -184,7 +184,7 @@ class _World:
         self.memory = choice.memory
         self._carry_out(choice, now)
 
-    def _carry_out(self, choice: Choice, now: float) -> None:
+    def _carry_out(self, choice: ElasticChoice, now: float) -> None:
         for row, job in self.active.items():
             placement = choice.placements.get(row, ())
             if placement != job.placement:

@@ -11,11 +11,11 @@ from steward.model.replay import Replay, Segments
 from steward.model.trace import Trace
 from steward.sim.lab.elastic.running import RunningJob
 
-__all__ = ["Record"]
+__all__ = ["ElasticRecord"]
 
 
 @dataclass(slots=True, kw_only=True)
-class Record:
+class ElasticRecord:
     """Collects spans while the engine runs. Speed in a span is its mean, restarts included."""
 
     work_s: dict[int, float]  # alone at the size asked for, by job

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from steward.decide.scheduling.elastic.moment import Placement
+from steward.decide.scheduling.elastic.interface import Placement
 from steward.model.application import ApplicationProfile, BatchSplit
 from steward.model.goodput import GoodputModel, StepModel, best_split, fit_steps
 

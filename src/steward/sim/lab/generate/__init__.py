@@ -4,10 +4,10 @@ Belongs here: whatever makes up jobs. All of it is labelled `synthetic`, and `do
 which parts follow a real trace and which follow an assumption.
 """
 
+from steward.sim.lab.generate.csv_file import write_csv
 from steward.sim.lab.generate.fit import TraceModel, fit, model_from
-from steward.sim.lab.generate.make import Made, generate, make
+from steward.sim.lab.generate.synthesis import Made, generate, make
 from steward.sim.lab.generate.tenants import fair_quota, tenants_scenario
-from steward.sim.lab.generate.write import write_csv
 
 __all__ = [
     "Made",

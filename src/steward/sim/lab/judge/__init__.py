@@ -6,7 +6,7 @@ policies, or drawing.
 
 from __future__ import annotations
 
-from steward.sim.lab.judge.judging import judge
+from steward.sim.lab.judge.judgement import judge
 from steward.sim.lab.judge.measures import FIGURES, Measures, TenantMeasures, Timeline
 
 __all__ = ["FIGURES", "Measures", "TenantMeasures", "Timeline", "judge"]

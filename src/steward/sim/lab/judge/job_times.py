@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.model.replay import Replay
-from steward.sim.lab.judge.tape import horizon
+from steward.sim.lab.judge.timeline_events import horizon
 
 __all__ = ["JobTimes", "added_up", "job_times", "ratio"]
 

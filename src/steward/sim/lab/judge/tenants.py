@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.model.replay import Replay
+from steward.sim.lab.judge.integrals import Integrals
 from steward.sim.lab.judge.job_times import JobTimes, added_up, ratio
 from steward.sim.lab.judge.measures import TenantMeasures
-from steward.sim.lab.judge.tape import Tape, horizon, ready_s
-from steward.sim.lab.judge.walk import Walked
+from steward.sim.lab.judge.timeline_events import EventTape, horizon, ready_s
 
 __all__ = ["tenant_measures"]
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 def tenant_measures(
-    replay: Replay, tape: Tape, times: JobTimes, walked: Walked
+    replay: Replay, tape: EventTape, times: JobTimes, walked: Integrals
 ) -> tuple[TenantMeasures, ...]:
     """Return a row per tenant; jobs that name none come last, if there are any."""
     from_s, to_s = horizon(replay)

@@ -9,7 +9,7 @@ from math import ceil, floor, log10
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.sim.lab.report.words import span
+from steward.sim.lab.report.formatting import span
 
 __all__ = ["Axis", "axis_of", "time_ticks"]
 

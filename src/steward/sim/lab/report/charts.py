@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from steward.sim.lab.judge.measures import Timeline
 from steward.sim.lab.report.axis import Axis, axis_of, time_ticks
+from steward.sim.lab.report.formatting import number
 from steward.sim.lab.report.svg import area, line, picture, stairs, text, words, x_axis, y_axis
-from steward.sim.lab.report.words import number
 
-__all__ = ["COLOURS", "WIDTH", "Series", "distribution", "legend", "queue_panel", "ranking"]
+__all__ = ["COLOURS", "WIDTH", "ChartSeries", "distribution", "legend", "queue_panel", "ranking"]
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ CHAR_PX = 7.6  # of 12 px text, on the wide side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Series:
+class ChartSeries:
     """A curve with its name; colour -1 is one of the many behind."""
 
     name: str
@@ -64,7 +64,7 @@ def ranking(
     return picture(parts, width=width, height=bottom + 24, title=title)
 
 
-def distribution(series: Sequence[Series], *, title: str) -> str:
+def distribution(series: Sequence[ChartSeries], *, title: str) -> str:
     """Draw which share of jobs took no longer than a time; times are logarithmic."""
     width, height, left, bottom = WIDTH, 320.0, 48.0, 292.0
     times = np.concatenate([np.maximum(each.x, 1.0) for each in series] or [np.ones(1)])

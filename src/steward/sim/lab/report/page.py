@@ -12,12 +12,12 @@ from steward import __version__
 from steward.errors import StewardError
 from steward.sim.lab.compare import Comparison
 from steward.sim.lab.report import charts
+from steward.sim.lab.report.formatting import count, number, percent, span
 from steward.sim.lab.report.order import COLOURED, highlighted, ranked
 from steward.sim.lab.report.sections import fairness, gantts, over_time
 from steward.sim.lab.report.style import STYLE
 from steward.sim.lab.report.svg import words
 from steward.sim.lab.report.tables import all_figures, main_table, plain_table, say
-from steward.sim.lab.report.words import count, number, percent, span
 from steward.store.atomic import whole_file
 
 __all__ = ["page", "write_report"]
@@ -133,7 +133,7 @@ def _distributions(comparison: Comparison, order: list[str]) -> Iterator[str]:
             values = getattr(comparison.judged[name][0].picture, which)
             colour = coloured.index(name) if name in coloured else -1
             shares = np.linspace(0, 1, max(len(values), 1))[: len(values)]
-            series.append(charts.Series(name=name, x=values, y=shares, colour=colour))
+            series.append(charts.ChartSeries(name=name, x=values, y=shares, colour=colour))
         yield f"<h3>{title}: share of jobs that took no longer</h3>"
         yield from charts.legend(names, behind=len(order) - len(coloured))
         yield '<div class="scroll">'

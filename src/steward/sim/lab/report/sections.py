@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from steward.sim.lab.compare import Comparison
 from steward.sim.lab.judge.measures import TenantMeasures
 from steward.sim.lab.report import charts
+from steward.sim.lab.report.formatting import count, number, percent, span
 from steward.sim.lab.report.gantt import SEVERAL, draw, tenants_by_colour
 from steward.sim.lab.report.order import COLOURED, highlighted
 from steward.sim.lab.report.svg import picture, text, words
 from steward.sim.lab.report.tables import plain_table, say
-from steward.sim.lab.report.words import count, number, percent, span
 
 __all__ = ["fairness", "gantts", "over_time"]
 

@@ -8,8 +8,8 @@ from math import isfinite, isnan
 
 from steward.sim.lab.compare import Comparison
 from steward.sim.lab.judge.measures import FIGURES, LOWER_IS_BETTER
+from steward.sim.lab.report.formatting import between, number, percent, span
 from steward.sim.lab.report.svg import words
-from steward.sim.lab.report.words import between, number, percent, span
 
 __all__ = ["all_figures", "best", "main_table", "plain_table", "say"]
 

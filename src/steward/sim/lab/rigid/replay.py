@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from steward.decide.placement import PLACEMENTS, Placement
-from steward.decide.placement.columns import free_nodes, typical_of, wants_of
-from steward.decide.placement.scores import Guide, Ties
+from steward.decide.placement.columns import demands_of, free_nodes, typical_of
+from steward.decide.placement.scores import Guide, TieBreak
 from steward.decide.scheduling.classes import class_weights
 from steward.decide.scheduling.goals import preference
-from steward.decide.scheduling.passes.book import Book, empty_book
+from steward.decide.scheduling.kernels.queue_state import QueueState, empty_queue_state
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 from steward.errors import StewardError
 from steward.learn.boosting import BoostedDurations
@@ -24,7 +24,13 @@ from steward.model.replay import Replay, Segments
 from steward.model.trace import Trace, trace_of
 from steward.sim.lab.rigid.engine import Pause, advance
 from steward.sim.lab.rigid.heap import empty_heap
-from steward.sim.lab.rigid.world import Rules, Tally, World, empty_spans, grown
+from steward.sim.lab.rigid.replay_state import (
+    Counter,
+    PolicyParameters,
+    ReplayState,
+    empty_spans,
+    grown,
+)
 from steward.sim.lab.settings import LabSettings
 
 __all__ = ["replay_rigid", "warm_up"]
@@ -49,33 +55,33 @@ def replay_rigid(
     trees = BoostedDurations(trace) if ranking.rolling < 1.0 else None
     began = time.process_time()
     quota = settings.quota_of(trace, machines)
-    world = _world(trace, _pools(machines), ranking, settings, quota)
-    rules = _rules(ranking)
+    state = _replay_state(trace, _pools(machines), ranking, settings, quota)
+    policy = _parameters(ranking)
     turns = _TURNS if trees is None else _TURNS_BETWEEN_LESSONS
-    while (pause := Pause(advance(world, rules, turns))) != Pause.FINISHED:
+    while (pause := Pause(advance(state, policy, turns))) != Pause.FINISHED:
         if trees is not None:
-            _teach(trees, world)
+            _teach(trees, state)
         if pause == Pause.ROOM:
-            world = world._replace(
-                spans=grown(world.spans, 2 * len(world.spans.job) + 1024),
-                heap=grown(world.heap, 2 * len(world.heap.time_s) + 4096),
+            state = state._replace(
+                spans=grown(state.spans, 2 * len(state.spans.job) + 1024),
+                heap=grown(state.heap, 2 * len(state.heap.time_s) + 4096),
             )
         elif progress is not None:
-            progress(world.tally[Tally.FINISHED] / max(len(trace), 1))
+            progress(state.counters[Counter.FINISHED] / max(len(trace), 1))
     cpu_s = time.process_time() - began
-    left = int(np.isnan(world.end_s).sum())
+    left = int(np.isnan(state.end_s).sum())
     within = ranking.sharing is Sharing.STATIC
     why = "they ask for more than their tenant's quota" if within else "they fit nowhere"
     notes = (f"{left} jobs never ran to their end: {why}",) if left else ()
-    return replace(_record(world, trace, machines, quota, name), cpu_s=cpu_s, notes=notes)
+    return replace(_record(state, trace, machines, quota, name), cpu_s=cpu_s, notes=notes)
 
 
-def _teach(trees: BoostedDurations, world: World) -> None:
+def _teach(trees: BoostedDurations, state: ReplayState) -> None:
     """Let trees learn from the jobs that have ended, and speak about those that are to come."""
-    ended = np.flatnonzero(~np.isnan(world.end_s))
+    ended = np.flatnonzero(~np.isnan(state.end_s))
     if trees.learns(ended):
-        coming = np.arange(world.tally[Tally.NEXT], len(world.end_s))
-        world.boosted_s[coming] = trees.learn(ended, coming) * (world.book.need[coming] / MILLI)
+        coming = np.arange(state.counters[Counter.NEXT], len(state.end_s))
+        state.boosted_s[coming] = trees.learn(ended, coming) * (state.queue.need[coming] / MILLI)
 
 
 @functools.cache
@@ -83,7 +89,9 @@ def warm_up() -> None:
     """Compile, or load what was compiled, before any clock runs. Once per process."""
     trace = trace_of("one job", submit_s=[0.0], duration_s=[1.0], gpus=[1.0])
     one = Ranking(law=Law.ARRIVAL)
-    advance(_world(trace, machines_of(1), one, LabSettings(), np.ones(1)), _rules(one), 10)
+    advance(
+        _replay_state(trace, machines_of(1), one, LabSettings(), np.ones(1)), _parameters(one), 10
+    )
 
 
 def _pools(machines: Machines) -> Machines:
@@ -97,8 +105,8 @@ def _pools(machines: Machines) -> Machines:
     return pools
 
 
-def _rules(ranking: Ranking) -> Rules:
-    return Rules(
+def _parameters(ranking: Ranking) -> PolicyParameters:
+    return PolicyParameters(
         law=int(ranking.law),
         walk=int(ranking.walk),
         ties=int(ranking.ties),
@@ -118,17 +126,17 @@ def _rules(ranking: Ranking) -> Rules:
     )
 
 
-def _world(
+def _replay_state(
     trace: Trace,
     machines: Machines,
     ranking: Ranking,
     settings: LabSettings,
     quota: np.ndarray,
-) -> World:
+) -> ReplayState:
     n, ints = len(trace), np.int64
     placement = PLACEMENTS[settings.placement]
-    book = _book(trace, machines, ranking, settings, quota)
-    most = len(book.running)
+    queue = _queue_state(trace, machines, ranking, settings, quota)
+    most = len(queue.running)
     spread = 1 if placement == Placement.COUNT else len(machines)
     parent, leaf = similar(trace)
     if not ranking.similar:
@@ -137,8 +145,8 @@ def _world(
     change_s, change_node, change_milli, change_warning_s = _changes(machines)
     price = np.where(np.isnan(trace.checkpoint_s), settings.checkpoint_s, trace.checkpoint_s)
     fraction = (trace.gpus > 0) & (trace.gpus < 1)
-    return World(
-        book=book,
+    return ReplayState(
+        queue=queue,
         heap=empty_heap(8 * most + 4096),
         spans=empty_spans(2 * n + most + 1024),
         experience=blank_experience(parent, strength=ranking.strength, memory=ranking.memory),
@@ -159,7 +167,7 @@ def _world(
         dependents=dependents,
         dependents_from=dependents_from,
         needs=needs,
-        state=np.zeros(n, np.int8),
+        job_state=np.zeros(n, np.int8),
         work_s=trace.duration_s.copy(),
         attained_s=np.zeros(n),
         forgiven_s=np.zeros(n),
@@ -197,22 +205,22 @@ def _world(
         freed=np.zeros(most, ints),
         moved=np.zeros(most, ints),
         now_s=np.zeros(3),
-        tally=np.zeros(len(Tally), ints),
+        counters=np.zeros(len(Counter), ints),
     )
 
 
-def _book(
+def _queue_state(
     trace: Trace,
     machines: Machines,
     ranking: Ranking,
     settings: LabSettings,
     quota: np.ndarray,
-) -> Book:
+) -> QueueState:
     tenants = len(trace.tenants) + 1
     tenant = np.where(trace.tenant < 0, tenants - 1, trace.tenant)
     one_queue = ranking.sharing == Sharing.ONE_QUEUE
-    queue = np.zeros(len(trace), np.int64) if one_queue else tenant
-    queues = np.bincount(queue, minlength=1 if one_queue else tenants)
+    queue_of = np.zeros(len(trace), np.int64) if one_queue else tenant
+    queues = np.bincount(queue_of, minlength=1 if one_queue else tenants)
     capacity = np.bincount(
         machines.type, machines.gpus * machines.up * MILLI, minlength=len(machines.types)
     ).astype(np.int64)
@@ -220,27 +228,27 @@ def _book(
     smallest = float(trace.gpus[trace.gpus > 0].min()) if (trace.gpus > 0).any() else 1.0
     without_gpu = int((trace.gpus == 0).sum())
     most = min(len(trace), int(ever / min(smallest, 1.0)) + without_gpu) + 1
-    book = empty_book(
+    queue = empty_queue_state(
         jobs=len(trace),
         queues=queues,
         tenants=tenants,
         types=len(machines.types),
         most_running=2 * most,
     )
-    book.need[:] = np.round(trace.gpus * MILLI).astype(np.int64)
-    book.grain[0] = max(np.gcd.reduce(book.need), 1)
-    book.types[:] = wants_of(trace, machines).type_mask
-    book.tenant[:], book.queue[:] = tenant, queue
-    book.limit_s[:] = _limits(trace)
-    book.free[:], book.capacity[:] = capacity, capacity
-    book.prefer[:] = preference(
+    queue.need[:] = np.round(trace.gpus * MILLI).astype(np.int64)
+    queue.grain[0] = max(np.gcd.reduce(queue.need), 1)
+    queue.types[:] = demands_of(trace, machines).type_mask
+    queue.tenant[:], queue.queue_of[:] = tenant, queue_of
+    queue.limit_s[:] = _limits(trace)
+    queue.free[:], queue.capacity[:] = capacity, capacity
+    queue.prefer[:] = preference(
         ranking.goal, machines, _one_of_each(machines), _speeds(machines, settings)
     )
     entitled = settings.entitlement_of(trace, machines)
     lends = ranking.sharing == Sharing.COMMONS
-    book.quota[:] = np.floor((quota if lends else entitled) * MILLI + 1e-6)
-    book.weight[:] = np.maximum(entitled, 1e-9)
-    return book
+    queue.quota[:] = np.floor((quota if lends else entitled) * MILLI + 1e-6)
+    queue.weight[:] = np.maximum(entitled, 1e-9)
+    return queue
 
 
 def _speeds(pools: Machines, settings: LabSettings) -> np.ndarray:
@@ -318,17 +326,17 @@ def _guide(trace: Trace, machines: Machines, placement: Placement, settings: Lab
     """Return what scored placements look at: the shapes of jobs that are to be expected."""
     shapes = trace if placement == Placement.FGD else trace.rows(np.arange(min(len(trace), 1)))
     draw = np.random.default_rng(settings.seed).random(1)
-    return Guide(typical_of(wants_of(shapes, machines)), int(Ties.LEAST_FREE_GPUS), 1.0, draw)
+    return Guide(typical_of(demands_of(shapes, machines)), int(TieBreak.LEAST_FREE_GPUS), 1.0, draw)
 
 
 def _record(
-    world: World,
+    state: ReplayState,
     trace: Trace,
     machines: Machines,
     quota: np.ndarray,
     name: str,
 ) -> Replay:
-    spans = world.spans
+    spans = state.spans
     k = int(spans.n[0])
     segments = Segments(
         job=spans.job[:k],
@@ -344,11 +352,11 @@ def _record(
         trace=trace,
         machines=machines,
         quota=quota,
-        start_s=world.first_s,
-        end_s=world.end_s,
-        preemptions=world.stops,
-        lost_s=world.lost_s,
+        start_s=state.first_s,
+        end_s=state.end_s,
+        preemptions=state.stops,
+        lost_s=state.lost_s,
         segments=segments,
         cpu_s=0.0,
-        decisions=int(world.tally[Tally.PASSES]),
+        decisions=int(state.counters[Counter.PASSES]),
     )

@@ -13,12 +13,12 @@ from steward.model.machines import Machines
 from steward.model.replay import Replay
 from steward.model.throughput import ThroughputTable
 from steward.model.trace import Trace
-from steward.sim.lab.time_shares.asking import Asking
-from steward.sim.lab.time_shares.choosing import choose, follow
-from steward.sim.lab.time_shares.coming import Coming
+from steward.sim.lab.time_shares.accounts import ShareAccounts
+from steward.sim.lab.time_shares.arrivals import ArrivalQueue
+from steward.sim.lab.time_shares.job_rates import JobRates, job_rates_of
 from steward.sim.lab.time_shares.leases import Leases
-from steward.sim.lab.time_shares.ledger import Ledger
-from steward.sim.lab.time_shares.workload import Workload, workload_of
+from steward.sim.lab.time_shares.policy_calls import PolicyCalls
+from steward.sim.lab.time_shares.rounds import choose, follow
 
 __all__ = ["replay_time_shares"]
 
@@ -42,7 +42,7 @@ def replay_time_shares(
     goes on after a pause, or elsewhere, first spends its `checkpoint_s`, if the trace has one.
     """
     cpu_s = time.process_time()
-    work = workload_of(trace, machines, throughputs)
+    work = job_rates_of(trace, machines, throughputs)
     run = _Run(trace=trace, policy=policy, work=work, machines=machines, round_s=round_s, seed=seed)
     while run.turn():
         pass
@@ -55,16 +55,16 @@ class _Run:
 
     trace: Trace
     policy: TimeSharePolicy
-    work: Workload
+    work: JobRates
     machines: Machines
     round_s: float
     seed: int
     now_s: float = 0.0
     stuck: bool = False  # nothing could run, although shares are fresh
-    coming: Coming = field(init=False)
-    ledger: Ledger = field(init=False)
+    coming: ArrivalQueue = field(init=False)
+    ledger: ShareAccounts = field(init=False)
     leases: Leases = field(init=False)
-    asking: Asking = field(init=False)
+    asking: PolicyCalls = field(init=False)
     left: Floats = field(init=False)  # steps
     restore_s: Floats = field(init=False)
     owed_s: Floats = field(init=False)  # to restore what was saved
@@ -79,14 +79,14 @@ class _Run:
         self.owed_s, self.lost_s = np.zeros(jobs), np.zeros(jobs)
         self.first_s, self.end_s = np.full(jobs, np.nan), np.full(jobs, np.nan)
         self.leases = Leases(self.machines, self.trace.gpus)
-        self.coming = Coming(self.trace, self.machines, self.work)
-        self.ledger = Ledger(
+        self.coming = ArrivalQueue(self.trace, self.machines, self.work)
+        self.ledger = ShareAccounts(
             work=self.work,
             gpus=self.trace.gpus,
             round_s=self.round_s,
             packed=self.policy.packed,
         )
-        self.asking = Asking(
+        self.asking = PolicyCalls(
             trace=self.trace,
             policy=self.policy,
             work=self.work,

@@ -7,17 +7,25 @@ Does not: what a policy does, or what the figures mean.
 from __future__ import annotations
 
 from steward.sim.lab.trials.cache import Cache, default_folder
-from steward.sim.lab.trials.trial import Base, Failed, Judged, Picture, Run, Trial, run_trial
+from steward.sim.lab.trials.trial import (
+    Failed,
+    Judged,
+    ReplayCharts,
+    Run,
+    StudyInput,
+    Trial,
+    run_trial,
+)
 from steward.sim.lab.trials.variants import natural_gpus, runnable
 from steward.sim.lab.trials.workers import run_trials
 
 __all__ = [
-    "Base",
     "Cache",
     "Failed",
     "Judged",
-    "Picture",
+    "ReplayCharts",
     "Run",
+    "StudyInput",
     "Trial",
     "default_folder",
     "natural_gpus",

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import steward
-from steward.sim.lab.trials.packed import DamagedError, pack, unpack
-from steward.sim.lab.trials.trial import Base, Failed, Judged, Trial
+from steward.sim.lab.trials.codec import DamagedError, pack, unpack
+from steward.sim.lab.trials.trial import Failed, Judged, StudyInput, Trial
 
 __all__ = ["Cache", "base_digest", "code_digest", "default_folder", "digest_of"]
 
@@ -58,7 +58,7 @@ class Cache:
         return self.folder / key[:2] / f"{key}.trial"
 
 
-def base_digest(base: Base) -> str:
+def base_digest(base: StudyInput) -> str:
     """Return a name for what all trials of a study share."""
     whose = "" if base.run is None else getattr(base.run, "__qualname__", repr(type(base.run)))
     trace = replace(base.trace, origin="", faults=())  # where it lies changes nothing

@@ -12,14 +12,14 @@ from steward.errors import StewardError
 from steward.model.machines import Machines
 from steward.model.replay import Replay
 from steward.model.trace import Trace
-from steward.sim.lab.intervals import Sample, sample_of
+from steward.sim.lab.intervals import JobSample, sample_of
 from steward.sim.lab.judge.job_times import JobTimes
-from steward.sim.lab.judge.judging import judged_jobs
+from steward.sim.lab.judge.judgement import judged_jobs
 from steward.sim.lab.judge.measures import Measures
 from steward.sim.lab.settings import LabSettings
 from steward.sim.lab.trials.variants import resized, runnable, window, with_load
 
-__all__ = ["Base", "Failed", "Gantt", "Judged", "Picture", "Run", "Trial", "run_trial"]
+__all__ = ["Failed", "Gantt", "Judged", "ReplayCharts", "Run", "StudyInput", "Trial", "run_trial"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,7 +31,7 @@ DRAWN_SPANS = 1500  # more cannot be seen, and make a page heavy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Base:
+class StudyInput:
     """What all trials of a study start from."""
 
     trace: Trace
@@ -79,7 +79,7 @@ class Gantt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Picture:
+class ReplayCharts:
     """What a page draws of a trial: distributions at equal steps of the share of jobs."""
 
     jct_s: Floats
@@ -93,8 +93,8 @@ class Judged:
 
     policy: str
     measures: Measures
-    sample: Sample
-    picture: Picture
+    sample: JobSample
+    picture: ReplayCharts
     notes: tuple[str, ...]
     gpus: int
 
@@ -108,7 +108,7 @@ class Failed:
     hint: str
 
 
-def run_trial(base: Base, trial: Trial) -> Judged | Failed:
+def run_trial(base: StudyInput, trial: Trial) -> Judged | Failed:
     """Make the variant, replay it and judge what came out. Deterministic but for `cpu_s`."""
     try:
         return _judged(base, trial)
@@ -116,7 +116,7 @@ def run_trial(base: Base, trial: Trial) -> Judged | Failed:
         return Failed(policy=trial.policy, problem=str(fault), hint=fault.hint)
 
 
-def _judged(base: Base, trial: Trial) -> Judged:
+def _judged(base: StudyInput, trial: Trial) -> Judged:
     machines = resized(base.machines, trial.gpus) if trial.gpus else base.machines
     trace, _ = runnable(_variant(base.trace, trial), machines)
     run = base.run or _own_run()
@@ -144,10 +144,10 @@ def _variant(trace: Trace, trial: Trial) -> Trace:
     return with_load(part, trial.load)
 
 
-def _picture(replay: Replay, times: JobTimes) -> Picture:
+def _picture(replay: Replay, times: JobTimes) -> ReplayCharts:
     shares = np.linspace(0, 1, CURVE_POINTS)
     jct_s, wait_s = (each[~np.isnan(each)] for each in (times.jct_s, times.wait_s))
-    return Picture(
+    return ReplayCharts(
         jct_s=np.quantile(jct_s, shares) if len(jct_s) else np.empty(0),
         wait_s=np.quantile(wait_s, shares) if len(wait_s) else np.empty(0),
         gantt=_gantt(replay),

@@ -11,25 +11,25 @@ from typing import Any
 
 from steward.errors import StewardError
 from steward.sim.lab.trials.cache import Cache, base_digest
-from steward.sim.lab.trials.trial import Base, Failed, Judged, Trial, run_trial
+from steward.sim.lab.trials.trial import Failed, Judged, StudyInput, Trial, run_trial
 
 __all__ = ["cores", "run_trials"]
 
 Result = Judged | Failed
-Told = Callable[[int, Trial], None]
+OnDone = Callable[[int, Trial], None]
 
 ANSWERS_WITHIN_S = 20.0  # a Dask scheduler that is there; one may be starting at this moment
-_base: Base | None = None  # in a worker process: sent once, not with every trial
+_base: StudyInput | None = None  # in a worker process: sent once, not with every trial
 
 
 def run_trials(
-    base: Base,
+    base: StudyInput,
     trials: Sequence[Trial],
     *,
     workers: int = 1,
     scheduler: str = "",
     cache: Cache | None = None,
-    done: Told = lambda _i, _trial: None,
+    done: OnDone = lambda _i, _trial: None,
 ) -> tuple[Result, ...]:
     """Run trials and return what came out of each, in their order.
 
@@ -58,7 +58,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _keys(base: Base, trials: Sequence[Trial], cache: Cache | None) -> list[str]:
+def _keys(base: StudyInput, trials: Sequence[Trial], cache: Cache | None) -> list[str]:
     if cache is None:
         return []
     shared = base_digest(base)
@@ -66,7 +66,7 @@ def _keys(base: Base, trials: Sequence[Trial], cache: Cache | None) -> list[str]
 
 
 def _run(
-    base: Base, trials: Sequence[Trial], left: Sequence[int], workers: int, scheduler: str
+    base: StudyInput, trials: Sequence[Trial], left: Sequence[int], workers: int, scheduler: str
 ) -> Iterator[tuple[int, Result]]:
     if scheduler:
         yield from _on_dask(base, trials, left, workers, scheduler)
@@ -81,7 +81,7 @@ def _run(
 
 
 def _on_cores(
-    base: Base, trials: Sequence[Trial], left: Sequence[int], workers: int
+    base: StudyInput, trials: Sequence[Trial], left: Sequence[int], workers: int
 ) -> Iterator[tuple[int, Result]]:
     pool = ProcessPoolExecutor(
         max_workers=min(workers, len(left)),
@@ -97,7 +97,7 @@ def _on_cores(
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(base: Base) -> None:
+def _begin(base: StudyInput) -> None:
     global _base  # noqa: PLW0603 - a worker process belongs to one study
     _base = base
 
@@ -111,7 +111,7 @@ def _next(trial: Trial) -> Result:
 
 
 def _on_dask(
-    base: Base, trials: Sequence[Trial], left: Sequence[int], workers: int, scheduler: str
+    base: StudyInput, trials: Sequence[Trial], left: Sequence[int], workers: int, scheduler: str
 ) -> Iterator[tuple[int, Result]]:
     with _client(scheduler, workers) as (client, as_they_come):
         shared = client.scatter(base, broadcast=True)

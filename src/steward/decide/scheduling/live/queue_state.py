@@ -1,0 +1,230 @@
+"""A view as the passes see it: a queue of jobs, and what is free where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.decide.placement.state import NodeOccupancy
+from steward.decide.scheduling.kernels.driver import JobLocations
+from steward.decide.scheduling.kernels.ordered import TieOrder
+from steward.decide.scheduling.kernels.queue_state import QueueState, empty_queue_state
+from steward.decide.scheduling.live.ranks import Ranks
+from steward.decide.scheduling.ranking import Ranking, Sharing
+from steward.model.cluster import Health
+from steward.model.forecast import RUN_LEFT_S, USED_GPU_S, About
+from steward.model.view import HEALTH_CODES, QUEUED, RUNNING, ClusterView
+
+__all__ = ["LiveQueueState", "live_queue_state"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+MILLI = 1000  # the queue counts thousandths of GPUs
+_USABLE = (HEALTH_CODES[Health.GOOD], HEALTH_CODES[Health.WORN])
+_LONG_S = 10 * 365 * 86_400.0  # a limit for jobs of which nothing is known
+_FIRST = -1.0  # the key of running jobs that must go on
+_SHIELDED = 0.0  # and of those whose stops would cost too much; a guarantee may still need them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LiveQueueState:
+    """Rows of the queue are jobs by arrival; `jobs` says where each is in the view."""
+
+    jobs: Ints
+    queue: QueueState
+    places: JobLocations
+    place: Ints  # by GPU of the view: its row of `places.nodes`
+    free: Bools  # by GPU of the view: can be had now
+
+
+def live_queue_state(ranking: Ranking, view: ClusterView, ranks: Ranks) -> LiveQueueState:
+    """Return who waits and who runs, in their order, and what is free.
+
+    Left out: jobs about which something is decided already, those that ask for no GPU, and those
+    that only borrow. GPUs that are broken, unknown, lent or spoken for are not there.
+    """
+    gpus, jobs = view.gpus, view.jobs
+    usable = np.isin(gpus.health, _USABLE) & ~gpus.reserved & (gpus.borrower < 0)
+    free = usable & (gpus.owner < 0)
+    holds = np.bincount(gpus.owner[gpus.owner >= 0], minlength=len(jobs))
+    tied = np.bincount(gpus.owner[(gpus.owner >= 0) & ~usable], minlength=len(jobs)) > 0
+    runs = (jobs.state == RUNNING) & (holds > 0)
+    waits = (jobs.state == QUEUED) & ~jobs.reserved & (jobs.gpus > 0)
+    may_stop = runs & jobs.checkpointable & ~jobs.reserved & ~tied
+    rows = _by_arrival(view)
+    rows = rows[(runs | waits)[rows]]
+    place, places = _places(view, rows, usable=usable, may_stop=may_stop)
+    queue = _blank(ranking, view, rows, waits=waits[rows])
+    _describe_jobs(queue, view, rows, holds)
+    _rank(queue, ranking, view, rows, ranks, may_stop=may_stop[rows])
+    _line_up(queue, ranking, view, rows, ranks)
+    _list_running(queue, ranking, rows, ranks, may_stop=may_stop[rows])
+    _describe_cluster(queue, ranking, view, free)
+    return LiveQueueState(jobs=rows, queue=queue, places=places, place=place, free=free)
+
+
+def _by_arrival(view: ClusterView) -> Ints:
+    """Return the rows of jobs by submission; among equals, in the order they were heard of."""
+    row_of = {id_: row for row, id_ in enumerate(view.jobs.ids.tolist())}
+    heard = np.fromiter((row_of[id_] for id_ in view.details), np.int64, len(row_of))
+    order: Ints = heard[np.argsort(view.jobs.submit_s[heard], kind="stable")]
+    return order
+
+
+def _places(
+    view: ClusterView, rows: Ints, *, usable: Bools, may_stop: Bools
+) -> tuple[Ints, JobLocations]:
+    """Return each GPU's place, and all places: one for each model on each node."""
+    gpus = view.gpus
+    models = max(len(view.models), 1)
+    codes, place = np.unique(gpus.node * models + gpus.model, return_inverse=True)
+    place, n = place.reshape(-1), len(codes)
+    nowhere = np.zeros(n, np.int64)
+    nodes = NodeOccupancy(
+        free=np.bincount(place[usable & (gpus.owner < 0)], minlength=n),
+        gpus=np.bincount(place[usable], minlength=n),
+        milli=np.zeros((n, 0), np.int64),
+        cpus_free=np.full(n, np.inf),  # the engine that carries a start out looks at its hosts
+        memory_free=np.full(n, np.inf),
+        type=codes % models,
+        rack=nowhere,
+        switch=nowhere,
+        cluster=nowhere,
+        up=np.ones(n, np.bool_),
+        mig=nowhere,
+    )
+    row_of = np.full(len(view.jobs) + 1, -1, np.int64)
+    row_of[rows] = np.arange(len(rows))
+    held = np.flatnonzero(row_of[gpus.owner] >= 0)
+    spots, counts = np.unique(row_of[gpus.owner[held]] * n + place[held], return_counts=True)
+    return place, JobLocations(
+        nodes=nodes,
+        first=np.searchsorted(spots, np.arange(len(rows) + 1) * n),
+        node=spots % max(n, 1),
+        gpus=counts.astype(np.int64),
+        may_stop=may_stop[rows],
+        to_node=np.zeros(n, np.int64),
+        to_gpus=np.zeros(n, np.int64),
+    )
+
+
+def _blank(ranking: Ranking, view: ClusterView, rows: Ints, *, waits: Bools) -> QueueState:
+    """Make a queue with room for these jobs, and say whose they are and who waits."""
+    tenants = len(view.tenants) + 1  # the last is for jobs of nobody who is known
+    tenant = view.jobs.tenant[rows]
+    tenant = np.where(tenant < 0, tenants - 1, tenant)
+    one_queue = ranking.sharing is Sharing.ONE_QUEUE
+    queue_of = np.zeros(len(rows), np.int64) if one_queue else tenant
+    queues = np.bincount(queue_of[waits], minlength=1 if one_queue else tenants)
+    queue = empty_queue_state(
+        jobs=len(rows),
+        queues=queues,
+        tenants=tenants,
+        types=max(len(view.models), 1),
+        most_running=2 * len(rows) + 1,
+    )
+    queue.tenant[:], queue.queue_of[:], queue.length[:] = tenant, queue_of, queues
+    queue.runs[:] = ~waits
+    return queue
+
+
+def _describe_jobs(queue: QueueState, view: ClusterView, rows: Ints, holds: Ints) -> None:
+    jobs, gpus = view.jobs, view.gpus
+    runs = queue.runs == 1
+    queue.need[:] = np.where(runs, holds[rows], jobs.gpus[rows]) * MILLI
+    queue.grain[0] = MILLI
+    queue.types[:] = jobs.model_mask[rows]
+    for code in range(len(view.models)):
+        most_bytes = gpus.memory_bytes[gpus.model == code].max()
+        queue.types[jobs.gpu_memory_bytes[rows] > most_bytes] &= ~(1 << code)
+    held = np.flatnonzero(gpus.owner >= 0)[::-1]  # so that a job's first GPU is written last
+    kind = np.full(len(jobs), -1, np.int64)
+    kind[gpus.owner[held]] = gpus.model[held]
+    queue.held_type[:] = np.where(runs, kind[rows], -1)
+    queue.since_s[:] = np.where(runs, np.nan_to_num(jobs.start_s[rows]), jobs.submit_s[rows])
+    left = view.forecast(About.JOBS, RUN_LEFT_S)
+    if left is None:
+        queue.limit_s[:] = _LONG_S
+    else:
+        ran_s = np.where(runs, view.t_s - queue.since_s, 0.0)
+        queue.limit_s[:] = np.nan_to_num(left.high[rows], nan=_LONG_S) + ran_s
+    queue.late[:] = ~runs & (jobs.submit_s[rows] >= view.t_s)
+
+
+def _rank(
+    queue: QueueState,
+    ranking: Ranking,
+    view: ClusterView,
+    rows: Ints,
+    ranks: Ranks,
+    *,
+    may_stop: Bools,
+) -> None:
+    """Write keys: who runs is ahead by the policy's lead, who must go on is before everybody."""
+    jobs, runs = view.jobs, queue.runs == 1
+    cost_s = (jobs.save_s[rows] + jobs.restore_s[rows]) * (jobs.stops[rows] + 1)
+    with np.errstate(invalid="ignore"):  # no bound times no time
+        shielded = cost_s > ranking.patience * ranks.attained_s[rows]
+    ahead = np.where(shielded, _SHIELDED, ranks.key[rows] / ranking.lead)
+    queue.key[:] = np.where(runs, np.where(may_stop, ahead, _FIRST), ranks.key[rows])
+    queue.late[ranks.falls[rows]] = 1
+
+
+def _line_up(
+    queue: QueueState, ranking: Ranking, view: ClusterView, rows: Ints, ranks: Ranks
+) -> None:
+    """Say who goes first among equals, and put those that wait into their queues by rank.
+
+    Who was stopped goes first, the last to be stopped before all, unless running itself brought
+    it to its rank, or the policy lets who was there go first. The others go as they came.
+    """
+    stopped = view.jobs.stops[rows] > 0
+    queued_s = view.jobs.queued_s[rows]
+    front = stopped & ~ranks.fell[rows] & (ranking.ties is TieOrder.RUNNING)
+    came = np.where(front, -queued_s, queued_s)
+    # Of those stopped at once: who had run first, or where the youngest is stopped first, last.
+    ran_from = ranks.since_s[rows] * (-1.0 if ranking.sharing is Sharing.BORROW else 1.0)
+    ran_from = np.where(stopped & (queue.runs == 0), ran_from, 0.0)
+    line = np.lexsort((ran_from, stopped, came, ~front))
+    queue.seq[line] = np.arange(len(rows))
+    waits = np.flatnonzero(queue.runs == 0)
+    order = np.lexsort((queue.seq[waits], queue.key[waits], queue.queue_of[waits]))
+    queue.waiting[:] = waits[order]
+
+
+def _list_running(
+    queue: QueueState, ranking: Ranking, rows: Ints, ranks: Ranks, *, may_stop: Bools
+) -> None:
+    """List who runs, by rank, and then in the order in which they came to it.
+
+    Where tenants borrow, the list is of those that may be stopped.
+    """
+    runs = np.flatnonzero((queue.runs == 1) & (may_stop | (ranking.sharing is not Sharing.BORROW)))
+    at = rows[runs]
+    order = np.lexsort((queue.seq[runs], ranks.falls[at], ranks.since_s[at], queue.key[runs]))
+    queue.running[: len(runs)] = runs[order]
+    queue.running_n[0] = len(runs)
+
+
+def _describe_cluster(queue: QueueState, ranking: Ranking, view: ClusterView, free: Bools) -> None:
+    """Count by model and by tenant. What nobody is guaranteed is for jobs of no tenant."""
+    runs, tenants = queue.runs == 1, len(view.tenants)
+    types = len(queue.free)
+    queue.free[:] = np.bincount(view.gpus.model[free], minlength=types) * MILLI
+    queue.capacity[:] = queue.free + np.bincount(
+        queue.held_type[runs], queue.need[runs], minlength=types
+    ).astype(np.int64)
+    queue.held[:] = np.bincount(queue.tenant[runs], queue.need[runs], minlength=tenants + 1)
+    queue.quota[:-1] = view.tenants.guaranteed * MILLI
+    queue.quota[-1] = max(int(queue.capacity.sum() - queue.quota[:-1].sum()), 0)
+    queue.weight[:-1] = view.tenants.weight
+    queue.use[:] = (
+        queue.held / MILLI * ranking.half_life_s / np.log(2.0)
+    )  # as if it had always been so
+    used = view.forecast(About.TENANTS, USED_GPU_S)
+    if used is not None:
+        queue.use[:-1] = used.mid

@@ -1,6 +1,0 @@
-"""The compiled inner part of rank-based scheduling: which jobs should run now?
-
-A pass looks at a `Book` (who waits and who runs, in order, and what is free) and writes two lists:
-jobs to start and jobs to stop. The lab's engine and the live loop call the same passes. Belongs
-here: choosing. Does not: where a job goes (`decide/placement`) and when to look (the engine).
-"""

@@ -1,0 +1,46 @@
+"""What an agent has told and is still true: a server that starts anew knows none of it."""
+
+from __future__ import annotations
+
+from steward.model.cluster import Cluster, Health
+from steward.model.event import Observation
+from steward.model.identity import GpuId, JobId
+from steward.model.job import Job, Tenant
+from steward.model.span import Span
+
+__all__ = ["CurrentState"]
+
+
+class CurrentState:
+    """The machine's hardware, its health, and the jobs and spans that have not ended."""
+
+    def __init__(self) -> None:
+        self._cluster: Cluster | None = None
+        self._tenants: tuple[Tenant, ...] | None = None
+        self._health: dict[GpuId, Health] = {}
+        self._jobs: dict[JobId, Job] = {}
+        self._spans: dict[str, Span] = {}
+
+    def follow(self, seen: Observation) -> None:
+        """Take in what is told now."""
+        self._cluster = seen.cluster or self._cluster
+        self._tenants = seen.tenants or self._tenants
+        self._health.update(seen.health)
+        for job in seen.jobs:
+            self._jobs[job.id] = job
+            if job.state.ended:
+                del self._jobs[job.id]
+        for span in seen.spans:
+            self._spans[span.id] = span
+            if span.to_s is not None:
+                del self._spans[span.id]
+
+    def all(self) -> Observation:
+        """Return all of it, to be told again."""
+        return Observation(
+            cluster=self._cluster,
+            tenants=self._tenants,
+            health=dict(self._health),
+            jobs=tuple(self._jobs.values()),
+            spans=tuple(self._spans.values()),
+        )

@@ -1,0 +1,207 @@
+"""Gives recorded telemetry away: to other monitoring systems, or into files that others read."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import translate
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from steward.clients.delivery import DeliveryStats, QueuedSender
+from steward.clients.web import Endpoint
+from steward.errors import TemporaryError
+from steward.model.frame import ENTITY, T_S, Frame
+from steward.observe.forwarding.transport import SENT_FORMATS, open_transport, parts
+from steward.observe.translate.outgoing import series_of
+from steward.observe.translate.outgoing_text import text_of
+from steward.store.telemetry import Telemetry
+
+__all__ = [
+    "FILE_FORMATS",
+    "SENT_FORMATS",
+    "ExportSelection",
+    "export_file",
+    "export_sent",
+    "frames",
+]
+
+FILE_FORMATS = ("prometheus", "csv", "parquet", "json-lines")
+WINDOW_S = 300  # series are sent together for so long: receivers do not take what is too old
+HOUR_S = 3600
+PATIENCE_S = 60.0  # somebody waits at a terminal
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSelection:
+    """What to give away. Entities may be patterns, as `n01/*`; nothing named means all."""
+
+    entities: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    from_s: float = 0.0
+    to_s: float = 1e12
+
+
+def frames(
+    telemetry: Telemetry, choice: ExportSelection, *, window_s: int = HOUR_S
+) -> Iterator[Frame]:
+    """Read what was chosen, oldest first, so much at a time that it fits into memory."""
+    wanted = re.compile("|".join(translate(each) for each in choice.entities) or ".*")
+    for hour in telemetry.table.partitions.between(choice.from_s, choice.to_s):
+        for start_s in range(hour * HOUR_S, (hour + 1) * HOUR_S, window_s):
+            end_s = min(start_s + window_s - 1e-6, choice.to_s)
+            frame = telemetry.read(
+                metrics=choice.metrics or None, from_s=max(start_s, choice.from_s), to_s=end_s
+            )
+            if choice.entities:
+                known = [e for e in frame[ENTITY].unique() if wanted.fullmatch(e)]
+                frame = frame.filter(pl.col(ENTITY).is_in(known))
+            if frame.height:
+                yield frame
+
+
+# -- to other systems --------------------------------------------------------------------------
+
+
+def export_sent(
+    telemetry: Telemetry,
+    choice: ExportSelection,
+    *,
+    endpoint: Endpoint,
+    format_: str,
+    progress: Progress = lambda _samples: None,
+    trouble: Callable[[str], None] = lambda _said: None,
+) -> DeliveryStats:
+    """Send what was chosen; returns what became of it. Waits for a receiver that asks for that.
+
+    `trouble` hears the first fault that may pass. A receiver that stays away for a minute gets
+    nothing more: what comes after would be given up in the same way.
+    """
+    way = open_transport(format_, endpoint)
+    sender = QueuedSender(_telling(way.send, trouble), most_waiting=8, patience_s=PATIENCE_S)
+    stats = DeliveryStats()
+    try:
+        for part in chain.from_iterable(
+            parts(series_of(frame)) for frame in frames(telemetry, choice, window_s=WINDOW_S)
+        ):
+            if sender.stats.given_up:
+                break
+            count = sum(len(each.values) for each in part)
+            sender.offer(way.encode(part), count, wait=True)
+            progress(count)
+    finally:
+        stats = sender.close(within_s=0.0 if sender.stats.given_up else PATIENCE_S)
+        way.close()
+    return stats
+
+
+def _telling(
+    send: Callable[[bytes], object], trouble: Callable[[str], None]
+) -> Callable[[bytes], None]:
+    """Return a way to send that says once why it has to try again."""
+    told = False
+
+    def once(body: bytes) -> None:
+        nonlocal told
+        try:
+            send(body)
+        except TemporaryError as fault:
+            if not told:
+                trouble(f"{fault}; trying again for {PATIENCE_S:.0f} s")
+            told = True
+            raise
+
+    return once
+
+
+# -- into files --------------------------------------------------------------------------------
+
+
+def export_file(
+    telemetry: Telemetry,
+    choice: ExportSelection,
+    *,
+    out: IO[bytes],
+    format_: str,
+    progress: Progress = lambda _samples: None,
+) -> int:
+    """Write what was chosen; returns how many samples that was."""
+    if format_ == "parquet":
+        return _parquet(telemetry, choice, out, progress)
+    if format_ == "prometheus":
+        return _text(telemetry, choice, out, progress)
+    total, first = 0, True
+    for frame in frames(telemetry, choice):
+        long = _long(frame)
+        if format_ == "csv":
+            out.write(long.write_csv(include_header=first).encode())
+            first = False
+        else:
+            out.writelines(_json_lines(frame))
+        total += long.height
+        progress(long.height)
+    return total
+
+
+def _long(frame: Frame) -> Frame:
+    long = frame.unpivot(index=[T_S, ENTITY], variable_name="metric", value_name="value")
+    return long.drop_nulls("value").sort(T_S, ENTITY, "metric")
+
+
+def _json_lines(frame: Frame) -> Iterator[bytes]:
+    for row in frame.sort(T_S, ENTITY).iter_rows(named=True):
+        known = {name: value for name, value in row.items() if value is not None}
+        yield json.dumps(known, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(telemetry: Telemetry, choice: ExportSelection, out: IO[bytes], progress: Progress) -> int:
+    """Write metric by metric, since OpenMetrics wants all that belongs to one name together."""
+    names = choice.metrics or _names(telemetry, choice)
+    total = 0
+    for name in names:
+        one = ExportSelection(
+            entities=choice.entities, metrics=(name,), from_s=choice.from_s, to_s=choice.to_s
+        )
+        parts = list(frames(telemetry, one))
+        if parts:
+            series = list(series_of(pl.concat(parts, how="diagonal").sort(ENTITY, T_S)))
+            out.writelines(line.encode() for line in text_of(series))
+            count = sum(len(each.values) for each in series)
+            total += count
+            progress(count)
+    out.write(b"# EOF\n")
+    return total
+
+
+def _names(telemetry: Telemetry, choice: ExportSelection) -> list[str]:
+    found: set[str] = set()
+    for frame in frames(telemetry, choice):
+        found |= set(frame.columns)
+    return sorted(found - {T_S, ENTITY})
+
+
+def _parquet(
+    telemetry: Telemetry, choice: ExportSelection, out: IO[bytes], progress: Progress
+) -> int:
+    """Write one file through pieces on disk, so that it may be larger than memory."""
+    total = 0
+    with tempfile.TemporaryDirectory(prefix="steward-export-") as folder:
+        pieces = []
+        for number, frame in enumerate(frames(telemetry, choice)):
+            pieces.append(Path(folder) / f"{number}.parquet")
+            frame.write_parquet(pieces[-1])
+            samples = frame.width * frame.height - sum(frame.null_count().row(0)) - 2 * frame.height
+            total += samples
+            progress(samples)
+        lazy = [pl.scan_parquet(piece) for piece in pieces]
+        whole = pl.concat(lazy, how="diagonal") if lazy else pl.LazyFrame()
+        whole.collect(engine="streaming").write_parquet(out)
+    return total

@@ -1,0 +1,40 @@
+"""Where a foreign series belongs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steward.model.metric import Alias, Metric, MetricKind
+
+__all__ = ["SeriesMapping", "known_mapping"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesMapping:
+    """One series, as we see it. Without a `metric` it is kept under its own `name`."""
+
+    entity: str
+    name: str
+    metric: Metric | None = None
+    scale: float = 1.0
+    rises: bool = False  # a counter: its growth per second is what `metric` means
+    adds: bool = False  # one of several series that make up the entity's figure together
+    blanks: bool = False  # DCGM's huge numbers mean "no value"
+
+
+def known_mapping(
+    entity: str, found: tuple[Metric, Alias], rates: dict[str, Metric], *, adds: bool = False
+) -> SeriesMapping:
+    """Return the place of a metric that we know; counters are kept as their rates."""
+    metric, alias = found
+    rises = metric.kind is MetricKind.COUNTER and bool(metric.rate)
+    target = rates[metric.rate] if rises else metric
+    return SeriesMapping(
+        entity=entity,
+        name=target.name,
+        metric=target,
+        scale=alias.scale,
+        rises=rises,
+        adds=adds,
+        blanks=alias.vocabulary == "dcgm",
+    )

@@ -1,0 +1,247 @@
+"""What every request and every page reads: one snapshot per turn, made once, shared by all.
+
+Reading is all that happens here. What people say goes into the journal, and the loop picks it up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from steward.config.settings import Settings
+from steward.errors import StewardError
+from steward.learn.rules import RuleBook
+from steward.loop import Loop, LoopStatus
+from steward.model.decision import Choice, DecisionState
+from steward.model.finding import Finding, Opinion, Pattern
+from steward.model.frame import Frame
+from steward.model.identity import DecisionId, FindingId
+from steward.model.outcome import Savings, Story
+from steward.model.view import ClusterView
+from steward.observe.intake import Roster
+from steward.service.authentication import User
+from steward.service.cluster_snapshot import ClusterSnapshot, GpuState, cluster_snapshot
+from steward.service.failures import RefusedError
+from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
+from steward.service.sparklines import Sparklines, samples_around
+from steward.service.telemetry import LatestValues
+from steward.store.choices import choose, possible
+from steward.store.explain import DecisionExplanation, FindingStory, explain, story_of_finding
+from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary, TrackedStory
+from steward.store.opinions import OpinionWord, say
+
+__all__ = ["GpuUsage", "LiveState", "Say", "StateSnapshot"]
+
+Say = Literal["approve", "reject", "undo"]
+SILENT_AFTER_S = 30.0
+MOST_SERIES, SAMPLES = 8, 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUsage:
+    """What the GPUs were used for at one time."""
+
+    t_s: float
+    states: Mapping[GpuState, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSnapshot:
+    """All there is to show. A larger `version` is newer."""
+
+    version: int
+    cluster: ClusterSnapshot
+    status: LoopStatus
+    faults: int  # since the service started
+    patterns: tuple[Pattern, ...]
+    findings: tuple[Finding, ...]  # newest first
+    open_findings: frozenset[FindingId]  # those that hold at this moment
+    stories: tuple[TrackedStory, ...]  # newest first
+    states: Mapping[DecisionState, int]
+    savings: Savings
+    curve: tuple[CurvePoint, ...]
+    truth: float | None  # the simulator's own GPU-hours
+    truth_curve: tuple[CurvePoint, ...]
+    history: tuple[GpuUsage, ...]  # oldest first
+    rules: tuple[RuleRow, ...] = ()
+    changed_rules: tuple[str, ...] = ()  # files that are not as they were when steward began
+
+
+class LiveState:
+    """Looks at the loop and the journal, and remembers the newest snapshot."""
+
+    def __init__(
+        self,
+        loop: Loop[ClusterView],
+        settings: Settings,
+        *,
+        truth: Callable[[], float] | None = None,
+        speed: float = 1.0,
+        alive: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.loop = loop
+        self.settings = settings
+        self.simulated = truth is not None
+        self.speed = speed
+        self.alive = alive
+        self.closing = threading.Event()
+        self.sparklines = Sparklines(loop.telemetry)
+        self.roster = Roster()
+        self.latest = LatestValues(loop, stale_after_s=settings.observe.stale_after_s)
+        self._truth = truth
+        self._truth_curve: DownsampledCurve[CurvePoint] = DownsampledCurve()
+        self._history: DownsampledCurve[GpuUsage] = DownsampledCurve(160)
+        self._rule_files = RuleFiles(settings)
+        self._rule_book = RuleBook()
+        self._summary = JournalSummary(
+            loop.journal, settings.savings.assumptions, on_value=self._rule_book.take
+        )
+        self._lock = threading.Lock()
+        self._turned_s = time.monotonic()
+        self._faults = 0
+        self.snapshot = self._draw(loop.status, version=0)
+
+    def refresh(self) -> StateSnapshot:
+        """Return the snapshot as of now; cheap when nothing happened since the last time."""
+        with self._lock:
+            news = self._summary.catch_up()
+            status = self.loop.status
+            before = self.snapshot
+            if status.turns != before.status.turns:
+                self._turned_s = time.monotonic()
+                self._faults += _new_faults(before.status, status)
+            if news or status is not before.status:
+                self.snapshot = self._draw(status, version=before.version + 1)
+            return self.snapshot
+
+    def story(self, decision: DecisionId) -> Story:
+        """Return a decision with all that came of it; 404 when there is none of that id."""
+        journal = self.loop.journal
+        for _, story in journal.stories(ids=(decision,), limit=1):
+            return story
+        try:
+            return journal.story(decision)  # says which ids are near
+        except StewardError as fault:
+            raise RefusedError(404, fault.problem, where="journal", hint=fault.hint) from fault
+
+    def explain(self, decision: DecisionId) -> DecisionExplanation:
+        """Go back from a decision to its samples."""
+        self.story(decision)
+        return explain(self.loop.journal, self.loop.telemetry, decision)
+
+    def samples(self, found: DecisionExplanation) -> dict[str, dict[str, Frame]]:
+        """Return what a decision's evidence did before and after, by metric and entity."""
+        decision = found.story.decision
+        until_s = decision.t_s + decision.check_after_s
+        series: dict[str, dict[str, Frame]] = {}
+        for piece in (piece for finding in found.findings for piece in finding.evidence):
+            of_metric = series.setdefault(piece.metric, {})
+            if piece.entity not in of_metric and len(of_metric) < MOST_SERIES:
+                of_metric[piece.entity] = samples_around(
+                    self.loop.telemetry, piece, points=SAMPLES, until_s=until_s
+                )
+        return series
+
+    def choose(self, decision: DecisionId, say: Say, *, user: User, note: str = "") -> Choice:
+        """Write down what a person said. Refuses who may not, and what makes no sense now."""
+        if not user.may_decide:
+            raise RefusedError(
+                403,
+                f"{user.name} is a viewer and may not {say} decisions",
+                where=f"decision {decision}",
+                hint="ask somebody with an operator token",
+            )
+        self.story(decision)
+        t_s = self.loop.view.t_s
+        try:
+            return choose(self.loop.journal, decision, say, user=user.name, t_s=t_s, note=note)
+        except StewardError as fault:
+            if say in possible(self.story(decision)):
+                raise  # it could be said, so it could not be written
+            raise RefusedError(409, fault.problem, where=fault.where, hint=fault.hint) from fault
+
+    def finding(self, finding: FindingId) -> FindingStory:
+        """Return a finding with all that came of it; 404 when there is none of that id."""
+        try:
+            return story_of_finding(self.loop.journal, finding)
+        except StewardError as fault:
+            raise RefusedError(404, fault.problem, where="journal", hint=fault.hint) from fault
+
+    def say(self, finding: FindingId, word: OpinionWord, *, user: User, note: str = "") -> Opinion:
+        """Write down what a person thinks of a finding. Refuses who may not."""
+        if not user.may_decide:
+            raise RefusedError(
+                403,
+                f"{user.name} is a viewer and may not {word} findings",
+                where=f"finding {finding}",
+                hint="ask somebody with an operator token",
+            )
+        self.finding(finding)
+        t_s = self.loop.view.t_s
+        return say(self.loop.journal, finding, word, user=user.name, t_s=t_s, note=note)
+
+    @property
+    def silent_s(self) -> float:
+        """How long the loop has not turned, by this machine's clock."""
+        return time.monotonic() - self._turned_s
+
+    @property
+    def silent(self) -> bool:
+        """Whether that is longer than can be explained."""
+        return self.silent_s > max(SILENT_AFTER_S, 3 * self.settings.loop.every_s)
+
+    def unready(self) -> list[str]:
+        """Say why the service should not be relied on now; nothing when it can be."""
+        status = self.refresh().status
+        reasons = []
+        if not self.alive():
+            reasons.append("the loop has stopped")
+        if status.turns == 0:
+            reasons.append("the loop has not made its first turn yet")
+        elif self.silent:
+            reasons.append(f"the loop has not turned for {self.silent_s:.0f} s")
+        reasons += [
+            f"the journal cannot be written: {fault.problem}"
+            for fault in status.faults
+            if fault.where == "journal" and fault.t_s >= status.t_s
+        ]
+        return reasons
+
+    def _draw(self, status: LoopStatus, *, version: int) -> StateSnapshot:
+        view, summary = self.loop.view, self._summary
+        cluster = cluster_snapshot(view)
+        if cluster.states:
+            self._history.add(GpuUsage(t_s=view.t_s, states=cluster.states))
+        savings = summary.savings_with(self.loop.unsettled)
+        if savings.outcomes:
+            summary.note(view.t_s, savings)
+        truth = self._truth() if self._truth else None
+        if truth is not None:
+            self._truth_curve.add(CurvePoint(t_s=view.t_s, low=truth, mid=truth, high=truth))
+        return StateSnapshot(
+            version=version,
+            cluster=cluster,
+            status=status,
+            faults=self._faults,
+            patterns=self.loop.patterns,
+            findings=tuple(summary.findings()),
+            open_findings=frozenset(finding.id for finding in view.findings),
+            stories=tuple(summary.stories()),
+            states=MappingProxyType(summary.states),
+            savings=savings,
+            curve=summary.curve.points,
+            truth=truth,
+            truth_curve=self._truth_curve.points,
+            history=self._history.points,
+            rules=rule_rows(self.loop.rules, self._rule_book.stats(view.t_s)),
+            changed_rules=self._rule_files.changed(),
+        )
+
+
+def _new_faults(before: LoopStatus, now: LoopStatus) -> int:
+    known = {id(fault) for fault in before.faults}
+    return sum(id(fault) not in known for fault in now.faults)

@@ -46,7 +46,6 @@ def _decision(number: int) -> Decision:
         forecasts=(),
         expects=Expectation(low=600.0, mid=1800.0, high=2400.0),
         check_after_s=600.0,
-        undo=None,
         tenant=TenantId("bio"),
     )
 

@@ -119,7 +119,7 @@ class Stage:
             owner=of.action.owner,
             borrower=of.action.borrower,
         )
-        return decision(name, action=back, undo=None)
+        return decision(name, action=back)
 
 
 @pytest.fixture

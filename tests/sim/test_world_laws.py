@@ -81,7 +81,7 @@ class Player:
         gpus = tuple(self.world._engine.cluster.ids[row] for row in loan.gpus)
         self.made += 1
         action = CallBack(loan=loan.id, gpus=gpus, owner=loan.owner.id, borrower=loan.borrower.id)
-        return decision(f"d-{self.made}", action=action, undo=None)
+        return decision(f"d-{self.made}", action=action)
 
 
 def check_seats(world: World) -> None:

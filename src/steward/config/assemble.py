@@ -24,7 +24,7 @@ from steward.inspection.series.prometheus_fallback import MOST_SERIES, metrics_b
 from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
-from steward.loop import Loop, Stages
+from steward.loop import Loop
 from steward.model.actions import Action
 from steward.model.event import Observation
 from steward.model.identity import TenantId
@@ -38,6 +38,7 @@ from steward.observe.receive import Decoders
 from steward.observe.watch import Watch
 from steward.ports import Actuator, Collector, Recogniser
 from steward.registry import resolve
+from steward.stages import Stages
 from steward.store.journal import open_journal
 from steward.store.learned import LearnedStates
 from steward.store.recording import Recording

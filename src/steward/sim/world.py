@@ -90,9 +90,6 @@ class World:
                 draining=news.draining,
             )
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def _move_to(self, t_s: float) -> None:
         every_s = self.scenario.sample_every_s
         while (self._instant + 1) * every_s <= t_s:

@@ -21,9 +21,9 @@ _SECONDS = count(start=0, step=100)
 
 
 @contextmanager
-def probing(*sets: str, places: int = 256) -> Iterator[Ebpf]:
+def probing(*sets: str, max_groups: int = 256) -> Iterator[Ebpf]:
     """Run probe sets. Time jumps at each look, so that who came is seen at once."""
-    probes = Ebpf(node="n1", sets=sets, places=places, now_s=lambda: float(next(_SECONDS)))
+    probes = Ebpf(node="n1", sets=sets, max_groups=max_groups, now_s=lambda: float(next(_SECONDS)))
     try:
         probes.layout()
         assert probes.available().status == "ok", probes.available()
@@ -361,7 +361,7 @@ def test_jobs_that_come_and_go_leave_the_total_of_the_node_growing() -> None:
 
 
 def test_more_groups_than_places_are_counted_and_told() -> None:
-    with probing("faults", places=2) as probes, job_group() as one, job_group() as other:
+    with probing("faults", max_groups=2) as probes, job_group() as one, job_group() as other:
         loads = [Load("def work(): bytearray(1 << 24)", group=group) for _, group in (one, other)]
         try:
             before = read(probes)

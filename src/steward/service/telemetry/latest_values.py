@@ -54,6 +54,7 @@ class CollectorState:
     missed: int | None
     failed: int | None
     fault: str
+    missing: str = ""  # why it has nothing to read here
 
 
 class LatestValues:
@@ -88,7 +89,7 @@ class LatestValues:
     def collectors(self) -> tuple[CollectorState, ...]:
         """Say how this steward's own collectors are doing."""
         watch, status = self._loop.stages.watch, self._loop.status
-        pace = watch.pace
+        pace, missing = watch.pace, watch.missing
         faults = {f.where: f.problem for f in status.faults if f.t_s >= status.t_s}
         return tuple(
             CollectorState(
@@ -97,6 +98,7 @@ class LatestValues:
                 missed=pace[name].missed if name in pace else None,
                 failed=pace[name].failed if name in pace else None,
                 fault=faults.get(f"collector {name}", ""),
+                missing=missing.get(name, ""),
             )
             for name in watch.names
         )

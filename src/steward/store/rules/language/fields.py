@@ -276,6 +276,11 @@ _TERM = _shape(
         doc="How often it must happen. Not at what must not happen, nor at a node.",
         default="1",
     ),
+    _text(
+        "distinct",
+        "The name of an extract: of lines that give one value within the window only the first"
+        " counts. For `count` in a node with `correlations`. Other tools ignore it.",
+    ),
     FieldSpec(
         name="extract",
         kind=FieldKind.MANY,

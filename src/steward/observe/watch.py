@@ -138,6 +138,7 @@ class Watch:
             cluster=_united(tuple(self._clusters.values())) if fresh and self._clusters else None,
             tenants=self._all_tenants() if told else None,
             health={gpu: health for each in seen for gpu, health in each.health.items()},
+            draining={node: now for each in seen for node, now in each.draining.items()},
         )
 
     def _all_tenants(self) -> tuple[Tenant, ...]:

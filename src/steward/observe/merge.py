@@ -27,6 +27,7 @@ def merge_observations(seen: Sequence[Observation], *, events: Sequence[Event] =
         cluster=next((each.cluster for each in reversed(seen) if each.cluster is not None), None),
         tenants=next((each.tenants for each in reversed(seen) if each.tenants is not None), None),
         health={gpu: health for each in seen for gpu, health in each.health.items()},
+        draining={node: now for each in seen for node, now in each.draining.items()},
     )
 
 

@@ -58,6 +58,7 @@ def test_everything_in_a_parcel_arrives(intake: Intake) -> None:
     assert seen.spans == expected.spans
     assert seen.jobs == expected.jobs
     assert seen.health == expected.health
+    assert seen.draining == expected.draining
     assert seen.other.equals(expected.other)
     assert seen.cluster is not None
     assert seen.cluster.nodes == expected.cluster.nodes  # type: ignore[union-attr]

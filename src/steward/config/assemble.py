@@ -65,7 +65,7 @@ def assemble(
     forwarding = Forwarder(targets) if targets else None
     if intake is not None:
         intake.decoders.update(Decoders().by_kind)
-    standings = read_standings(settings.rules, store.path)
+    standings = read_standings(settings.rules, store.path, detectors=settings.decide.detectors)
     questions = _questions(settings.rules) if collectors is None and running(standings) else None
     stages = Stages(
         watch=Watch(

@@ -82,6 +82,11 @@ class Watch:
         return {name: track.stats for name, track in self._pace.tracks.items()}
 
     @property
+    def missing(self) -> Mapping[str, str]:
+        """Why collectors that have nothing to read have none, by their names."""
+        return {post.name: post.missing for post in self._posts if post.missing}
+
+    @property
     def columns(self) -> int:
         """How many numbers all samplers read at a tick, known or not."""
         return sum(track.columns for track in self._pace.tracks.values())
@@ -133,6 +138,7 @@ class Watch:
             cluster=_united(tuple(self._clusters.values())) if fresh and self._clusters else None,
             tenants=self._all_tenants() if told else None,
             health={gpu: health for each in seen for gpu, health in each.health.items()},
+            draining={node: now for each in seen for node, now in each.draining.items()},
         )
 
     def _all_tenants(self) -> tuple[Tenant, ...]:
@@ -163,6 +169,7 @@ class _Post:
         self._asked: queue.SimpleQueue[float | None] = queue.SimpleQueue()  # None: the end
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
         self.positions: Any = None  # how far a stream was read, in answers that were fetched
+        self.missing = ""  # why there is nothing to read, as its last event said
         self._busy = False
         self._hangs = False
         threading.Thread(target=self._work, name=f"collect-{self.name}", daemon=True).start()
@@ -180,6 +187,8 @@ class _Post:
         self._busy = self._hangs = False
         if got.positions is not None:
             self.positions = got.positions
+        if got.seen is not None:
+            self.missing = _missing(got.seen, self.missing)
         return ([got.seen] if got.seen is not None else []), got.fault
 
     def resume(self, positions: Any) -> None:  # noqa: ANN401 - each collector has its own shape
@@ -247,6 +256,15 @@ class _Post:
             return Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)
         problem = f"{type(fault).__name__}: {fault}"
         return Fault(t_s=t_s, where=where, problem=problem, hint="its other samples are kept")
+
+
+def _missing(seen: Observation, before: str) -> str:
+    """Return why a source is missing: it says so once, and has brought nothing since."""
+    said = [event.text for event in seen.events if event.kind == "collector.missing"]
+    if said:
+        return said[-1]
+    brought = any((seen.jobs, seen.lines, seen.spans, seen.cluster, seen.health, seen.other.height))
+    return "" if brought or any(table.height for table in seen.tables) else before
 
 
 def _quietly(close: Callable[[], None]) -> None:

@@ -9,10 +9,12 @@ from typing import Generic, TypeVar
 
 from scipy.special import betaincinv
 
-from steward.model.decision import Choice, Decision, Lend, Tell
+from steward.model.actions import Tell
+from steward.model.decision import Choice, Decision
 from steward.model.finding import Finding, Opinion, Recurrence
 from steward.model.outcome import Outcome
 from steward.model.rules import RuleStats
+from steward.model.yardstick import PUT_TO_WORK, RUN
 
 __all__ = ["KINDS", "RuleBook", "rule_stats"]
 
@@ -86,7 +88,7 @@ class RuleBook:
         decided = _Decided(
             rules=rules,
             advises=isinstance(decision.action, Tell),
-            is_loan=isinstance(decision.action, Lend),
+            in_gpu_time=decision.action.yardstick in (PUT_TO_WORK, RUN),
         )
         if not self._decided.add(decision.id, decided):
             for rule in rules:
@@ -99,7 +101,7 @@ class _Decided:
 
     rules: tuple[str, ...] = ()
     advises: bool = False  # it only says something
-    is_loan: bool = False  # it is judged by the GPU time put to work, as the breaker does
+    in_gpu_time: bool = False  # it is judged by GPU time, whatever else its rule promised
 
 
 class _Remembered(Generic[V]):
@@ -146,8 +148,8 @@ class _Account:
     def hear(self, value: Choice | Outcome, decided: _Decided) -> None:
         """Add what came of a decision that this rule led to."""
         if isinstance(value, Outcome):
-            share = _kept_share(value, decided)
-            if share is None:
+            share = value.kept_share
+            if share is None or (decided.in_gpu_time and value.effect is not None):
                 return
             if decided.advises and share < KEPT_SHARE:
                 self.unheeded += 1
@@ -193,15 +195,3 @@ class _Account:
             key.startswith(f"{kind} ") and was_good == good
             for key, (_, was_good) in self.judged.items()
         )
-
-
-def _kept_share(outcome: Outcome, decided: _Decided) -> float | None:
-    """Return how much of its promise a decision kept; None where this outcome does not say.
-
-    A loan is judged by the GPU time it put to work, whatever else its rule promised about it: the
-    rule, the loan and the breaker must not differ about the same thing.
-    """
-    if outcome.effect is not None:
-        met = None if decided.is_loan else outcome.effect.met
-        return None if met is None else float(met)
-    return outcome.gained.mid / outcome.expected if outcome.expected > 0 else None

@@ -32,4 +32,5 @@ def joined(seen: Observation, *more: Observation, events: Sequence[Event]) -> Ob
         cluster=seen.cluster or next((each.cluster for each in more if each.cluster), None),
         tenants=seen.tenants or next((each.tenants for each in more if each.tenants), None),
         health={gpu: now for each in (*more, seen) for gpu, now in each.health.items()},
+        draining={node: now for each in (*more, seen) for node, now in each.draining.items()},
     )

@@ -69,6 +69,7 @@ class Merging:
             cluster=cluster,
             tenants=self._with_tenants(rest),
             health={gpu: health for each in rest for gpu, health in each.health.items()},
+            draining={node: now for each in rest for node, now in each.draining.items()},
         )
 
     def _with_tenants(self, told: Sequence[Observation]) -> tuple[Tenant, ...] | None:

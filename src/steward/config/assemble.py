@@ -27,6 +27,7 @@ from steward.learn.patterns import MINERS
 from steward.loop import Loop
 from steward.model.actions import Action
 from steward.model.event import Observation
+from steward.model.frame import Frame
 from steward.model.identity import TenantId
 from steward.model.moment import Moment
 from steward.model.rules import RuleStanding
@@ -63,12 +64,10 @@ def assemble(
     recording = _recording(store)
     meter = RecordedMeter(recording.telemetry)
     guard = Guard(limits(settings, speed=getattr(clock, "speed", 1.0)), meter)
-    intake = Intake(settings.store.path / "intake") if collectors is None else None
+    intake = _intake(settings, recording) if collectors is None else None
     targets = targets_of(settings) if collectors is None else ()  # made-up samples stay here
     forwarding = Forwarder(targets) if targets else None
-    if intake is not None:
-        intake.decoders.update(Decoders().by_kind)
-    standings = read_standings(settings.rules, store.path)
+    standings = read_standings(settings.rules, store.path, detectors=settings.decide.detectors)
     questions = _questions(settings.rules) if collectors is None and running(standings) else None
     stages = Stages(
         watch=Watch(
@@ -122,6 +121,15 @@ def _questions(settings: RulesSettings) -> QueryWorker | None:
     if not settings.prometheus:
         return None
     return QueryWorker(PrometheusServer(endpoint_of(settings), most_series=MOST_SERIES))
+
+
+def _intake(settings: Settings, recording: Recording) -> Intake:
+    def stored(metrics: Sequence[str], from_s: float, to_s: float) -> Frame:
+        return recording.telemetry.read(metrics=metrics, from_s=from_s, to_s=to_s)
+
+    intake = Intake(settings.store.path / "intake", read_stored=stored)
+    intake.decoders.update(Decoders().by_kind)
+    return intake
 
 
 def _recording(store: StoreSettings) -> Recording:

@@ -25,7 +25,10 @@ class WriteBuffer:
     def add(self, frame: Frame) -> None:
         """Take rows in."""
         names = {*self._schema.names}
-        columns = (*self._schema.names, *sorted(name for name in frame.columns if name not in names))
+        columns = (
+            *self._schema.names,
+            *sorted(name for name in frame.columns if name not in names),
+        )
         pieces = self._sets.setdefault(columns, [])
         pieces.append(frame.select(columns))
         self.rows += frame.height

@@ -15,6 +15,7 @@ import duckdb
 import polars as pl
 
 from steward.model.span import Span
+from steward.store.database import connect_read_only
 from steward.store.files.damage import Note, intact
 from steward.store.files.events import read_events
 from steward.store.files.logs import LOGS
@@ -180,7 +181,7 @@ class Tables:
         if not journal.exists():
             return []
         try:
-            with closing(sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)) as database:
+            with closing(connect_read_only(journal)) as database:
                 rows = database.execute("SELECT body FROM entries WHERE kind = 'event'").fetchall()
             return [json.loads(body) for (body,) in rows]
         except (sqlite3.Error, ValueError) as fault:

@@ -75,6 +75,7 @@ class Recording:
             table.compactor.also_trusted = (self.telemetry.table.compactor,)
         self._flush_every_s = flush_every_s
         self._flushed_s: float | None = None
+        self._reported: frozenset[str] = frozenset()
 
     def stay_small(self, let_go: Callable[[], None] = lambda: None) -> None:
         """Merge little at a time, into more files: for those who run beside others' work.
@@ -123,6 +124,15 @@ class Recording:
         events = () if self._events is None else (self._events.table,)
         parts = (self.telemetry, self.other.table, self.logs, self.spans.table, *events)
         return tuple(text for part in parts for text in part.damage())
+
+    def new_damage(self) -> tuple[str, ...]:
+        """Return which files were set aside since this was asked last."""
+        notes = [
+            text for table in (self.telemetry.table, *self._sparse_tables()) for text in table.notes
+        ]
+        new = tuple(text for text in notes if text not in self._reported)
+        self._reported = frozenset(notes)
+        return new
 
     def close(self) -> None:
         """Flush, and let another process go on with this folder."""

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NOT_CLAIMS = {"run_all", "report", "crash_trials", "observe_h200"}  # the last needs a GPU
+NOT_CLAIMS = {"run_all", "report", "crash_trials", "demo_process", "observe_h200"}  # the last needs a GPU
 
 
 def main() -> None:

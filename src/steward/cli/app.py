@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from steward import __version__
 from steward.cli import config, decisions, doctor, findings, lab, observe, report, rules, token, up
 from steward.cli.options import Json
-from steward.cli.output import print_error, print_json
+from steward.cli.output import CommandGroup, print_error, print_json
 from steward.errors import StewardError
 
 __all__ = ["Edge", "app"]
@@ -32,7 +31,7 @@ _HINTS = {
 }
 
 
-class Edge(TyperGroup):
+class Edge(CommandGroup):
     """The root group. A mistake ends here as `error:` and `hint:`, never as a traceback."""
 
     def main(  # type: ignore[override]  # the others are typer's own and reach it through **rest

@@ -17,12 +17,21 @@ from steward.cli.options import (
     now_s,
     open_store,
 )
-from steward.cli.output import print_json, print_lines, print_note, print_table, print_warnings
+from steward.cli.output import (
+    CommandGroup,
+    print_json,
+    print_lines,
+    print_note,
+    print_table,
+    print_warnings,
+)
 
 __all__ = ["STATES", "app"]
 
 app = typer.Typer(
-    help="List and explain decisions; approve, reject or undo them.", rich_markup_mode=None
+    cls=CommandGroup,
+    help="List and explain decisions; approve, reject or undo them.",
+    rich_markup_mode=None,
 )
 
 STATES = (

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from steward.cli.options import Config, Data, Json, Limit, Store, login_name, now_s, open_store
-from steward.cli.output import print_json, print_lines, print_note, print_table
+from steward.cli.output import CommandGroup, print_json, print_lines, print_note, print_table
 
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=CommandGroup,
     help="List what was noticed; confirm or dismiss it.",
     rich_markup_mode=None,
 )

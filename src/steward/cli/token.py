@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 from steward.cli.options import Config, Data, Json, read_settings
-from steward.cli.output import print_json, print_lines, print_note, print_table
+from steward.cli.output import CommandGroup, print_json, print_lines, print_note, print_table
 from steward.cli.words import moment
 from steward.errors import StewardError, unknown_name
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Make, list and revoke access tokens.", rich_markup_mode=None)
+app = typer.Typer(
+    cls=CommandGroup, help="Make, list and revoke access tokens.", rich_markup_mode=None
+)
 
 ROLES = ("viewer", "operator", "agent")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
+SOURCE = TESTS.parent / "src"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ def running(
         [sys.executable, TESTS / "service" / "tiny_service.py", folder, host, autonomy],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": f"{TESTS}:{SOURCE}"},
     )
     assert program.stdout is not None
     try:

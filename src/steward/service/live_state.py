@@ -76,6 +76,7 @@ class StateSnapshot:
     truth: float | None  # the simulator's own GPU-hours
     truth_curve: tuple[CurvePoint, ...]
     history: tuple[GpuUsage, ...]  # oldest first
+    approvals: tuple[tuple[StandingApproval, int], ...] = ()  # in force, with GPUs left of each
     rules: tuple[RuleRow, ...] = ()
     changed_rules: tuple[str, ...] = ()  # files that are not as they were when steward began
 
@@ -282,6 +283,7 @@ class LiveState:
             truth=truth,
             truth_curve=self._truth_curve.points,
             history=self._history.points,
+            approvals=tuple(self.loop.stages.desk.guard.approvals(view.t_s)),
             rules=rule_rows(self.loop.rules, self._rule_book.stats(view.t_s)),
             changed_rules=self._rule_files.changed(),
         )

@@ -23,6 +23,7 @@ from steward.store.journal import Journal, JournalEntry, Record
 __all__ = ["CurvePoint", "DownsampledCurve", "JournalSummary", "TrackedStory"]
 
 _READ_AT_ONCE = 1000
+_CARRIED_OUT = ("done", "partly")
 _CLOSED = frozenset(
     {
         DecisionState.DONE,
@@ -165,8 +166,9 @@ class JournalSummary:
 
     def _count(self, story: Story, value: Verdict | Choice | Receipt | Outcome) -> None:
         """Count a decision when its first receipt says that it was carried out."""
-        done = isinstance(value, Receipt) and value.result in ("done", "partly")
-        if done and not any(each.result in ("done", "partly") for each in story.receipts):
+        if not isinstance(value, Receipt) or value.result not in _CARRIED_OUT:
+            return
+        if not any(each.result in _CARRIED_OUT for each in story.receipts):
             action = story.decision.action
             self.carried_out[action.type] += 1
             self.lent_gpus += len(value.gpus) if isinstance(action, Lend) else 0

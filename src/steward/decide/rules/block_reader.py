@@ -66,6 +66,7 @@ class BlockReader:
             clock_ns = np.maximum(np.maximum.accumulate(t_ns), state.clock_ns)
             self._counts.late += int(np.count_nonzero(t_ns < clock_ns))
             self._counts.too_long += prefiltered.found.too_long
+            self._counts.suppressed += prefiltered.found.suppressed
             if prefiltered.route is not None:
                 self._match_alone(prefiltered.route, prefiltered, clock_ns)
                 for leaf, candidates in self._candidates(prefiltered.route, prefiltered).items():

@@ -29,12 +29,15 @@ class Episode:
     finding: Finding
     last_s: float  # of its last match, or when it was last seen to hold
     conditions: frozenset[Key]  # expressions and entities that have to hold for it to go on
+    hits: int = 1
     again: int = 0  # matches that the journal has not heard of
     told_s: float = 0.0
     holds: bool = True  # at this moment; lines are believed until the pause is over
 
     def look(self, holding: Holding, now_s: float) -> None:
-        """See whether the conditions that it rests on still hold."""
+        """Update the number of matches, and whether the conditions that it rests on still hold."""
+        if self.hits != self.finding.hits:
+            self.finding = replace(self.finding, hits=self.hits)
         if not self.conditions:
             return
         self.holds = all(
@@ -64,6 +67,7 @@ class Episodes:
         self.open[key] = Episode(
             finding=finding,
             last_s=finding.t_s,
+            hits=finding.hits,
             conditions=_conditions(key, hit),
             told_s=finding.t_s,
         )
@@ -73,7 +77,7 @@ class Episodes:
         """Count one more match."""
         episode = self.open[key]
         episode.again += 1
-        episode.finding = replace(episode.finding, hits=episode.finding.hits + 1)
+        episode.hits += 1
         episode.last_s = now_s
         episode.conditions = _conditions(key, hit)
         episode.holds = True

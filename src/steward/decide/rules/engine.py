@@ -63,6 +63,7 @@ class RuleEngine:
         self._expected_ns: dict[str, int] = {}
         self._newest_ns = -NEVER
         self._key_index = KeyIndex()
+        self._series.share(self._key_index)
 
     def fresh(self) -> RuleEngine:
         """Return an engine for the same rules that has seen nothing; patterns are shared."""

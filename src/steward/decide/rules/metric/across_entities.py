@@ -94,6 +94,7 @@ class AcrossEntities:
                 wanted=self._buffer.wanted,
                 columns_kept=self._buffer.columns_kept,
                 times=part,
+                found=self._buffer.found_at(b"", part),
             )
             try:
                 found = evaluate(self._expression, look)

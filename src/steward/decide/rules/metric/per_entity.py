@@ -73,6 +73,7 @@ class PerEntity:
                 wanted=self._buffer.wanted,
                 columns_kept=self._buffer.columns_kept,
                 points=points,
+                found=self._buffer.found_at(points.off.tobytes(), points.t),
             )
             yield EvaluatedPoints(points=points, values=evaluate(self._expression, look).values[0])
         self.due_ns = self._silences.next_ns(clock_ns)

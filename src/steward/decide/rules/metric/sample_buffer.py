@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from steward.decide.rules.metric.column_samples import ColumnSamples
 from steward.decide.rules.metric.kernels import NEVER_NS, Floats, Longs, Points, SeriesSamples
 from steward.decide.rules.metric.layout import lay_out
-from steward.decide.rules.metric.lookups import PHASE_COLUMN, SelectorColumn
+from steward.decide.rules.metric.lookups import PHASE_COLUMN, FoundRows, SelectorColumn
 from steward.decide.rules.metric.series_index import SeriesIndex
 from steward.decide.rules.metric.sorted_frame import KeyIndex, SortedFrame
 from steward.decide.rules.promql.evaluator import LOOKBACK_NS
@@ -26,6 +26,7 @@ _KEPT_SHARE = 0.9  # of the most series, after some had to be forgotten
 _AWAY_NS = 3600 * 10**9  # agents that were cut off send what they kept: it goes on from there
 _SWEEP_NS = 120 * 10**9  # how often series that ended are looked for
 _NEVER = np.iinfo(np.int64).min
+_MOST_POINTS = 100_000  # at which what was looked up is kept for other terms
 _NO_VALUES = np.zeros(0)
 
 
@@ -69,9 +70,11 @@ class SampleBuffer:
         self.present: frozenset[str] = frozenset()  # columns of the last frame that are kept
         self.late: dict[str, int] = {}  # of the last frame, by column
         self._terms: list[TermSamples] = []
+        self._users_of: dict[str, list[TermSamples]] = {}  # by column
         self._rows: SortedFrame | None = None  # the last frame
         self._numbers = np.zeros(0, np.int64)  # of series, by key of the last frame
         self._points: dict[tuple[str, ...], Points] = {}  # of the last frame, by columns
+        self._found: dict[tuple[bytes, bytes], FoundRows] = {}  # since the last frame
         self._clock_ns = -NEVER_NS
         self._swept_ns = -NEVER_NS
         self._own = np.zeros(0, np.int64)  # by number in `_key_index`; -1: not known yet
@@ -80,6 +83,7 @@ class SampleBuffer:
     def join(self, term: TermSamples) -> None:
         """Keep what a term needs from now on."""
         self._terms.append(term)
+        self._users_of.clear()
         for name in term.columns:
             self._column(name)
 
@@ -90,7 +94,9 @@ class SampleBuffer:
         return kept
 
     def _users(self, name: str) -> list[TermSamples]:
-        return [each for each in self._terms if each.uses(name)]
+        if name not in self._users_of:
+            self._users_of[name] = [each for each in self._terms if each.uses(name)]
+        return self._users_of[name]
 
     def add(self, rows: SortedFrame) -> None:
         """Store a frame, unless it was stored for another term."""
@@ -98,7 +104,7 @@ class SampleBuffer:
             return
         self._forget()
         self._clock_ns = max(self._clock_ns, rows.clock_ns)
-        self._rows, self._points, self.late = rows, {}, {}
+        self._rows, self._points, self._found, self.late = rows, {}, {}, {}
         self.present = frozenset(name for name in rows.metrics if self._users(name))
         if not self.present:
             return
@@ -119,6 +125,12 @@ class SampleBuffer:
             laid = self._laid_out(rows, _any_there(rows, names), _NO_VALUES)
             found = self._points[names] = Points(laid.off, laid.t)
         return found
+
+    def found_at(self, offsets: bytes, times: Longs) -> FoundRows:
+        """Return what terms have looked up at these times since the last frame, to add to it."""
+        if len(times) > _MOST_POINTS:
+            return {}
+        return self._found.setdefault((offsets, times.tobytes()), {})
 
     def nodes(self, names: Iterable[str], since_ns: int) -> frozenset[str]:
         """Return the nodes of which there was a sample of some of these columns since then."""
@@ -234,6 +246,10 @@ class TermSamples:
     def columns_kept(self) -> Mapping[str, ColumnSamples]:
         """The samples of the buffer, by column."""
         return self._buffer.columns_kept
+
+    def found_at(self, offsets: bytes, times: Longs) -> FoundRows:
+        """Return what terms have looked up at these times since the last frame, to add to it."""
+        return self._buffer.found_at(offsets, times)
 
     def add(self, rows: SortedFrame) -> Points:
         """Store a frame; return the times of rows that have something for this term."""

@@ -14,9 +14,9 @@ from steward.clients.logs.containers import origin_of
 from steward.clients.logs.rotation import COMPRESSED, name_before
 from steward.errors import StewardError
 from steward.model.rules import Stream
-from steward.observe.logs.opening import UTF_16
+from steward.observe.logs.sources import UTF_16
 
-__all__ = ["LOG_NAMES", "Found", "stream_of", "streams_of"]
+__all__ = ["LOG_NAMES", "StreamListing", "stream_of", "streams_of"]
 
 # What logs are called, in folders; a file that is named is read whatever it is called.
 LOG_NAMES = (
@@ -25,23 +25,19 @@ LOG_NAMES = (
 )  # fmt: skip
 _SLURM_JOB = re.compile(r"slurm-(\d+)(?:_\d+)?\.(?:out|err)$")
 _RANK = re.compile(r"(?:^|[/_.-])rank[_-]?(\d+)(?=[/_.-]|$)")
-_HOST = re.compile(
-    r"^(?:<\d+>)?(?:\d )?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
-    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*) ([A-Za-z0-9][\w.-]*) [\w./@()-]+(?:\[\d+\])?: "
-)
 _LOOK_BYTES = 8192
 _JUNK_SHARE = 0.05  # of bytes that no text has; of bytes drawn by lot, a tenth are such
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StreamListing:
     """The streams below some paths, and what was left out, with the reason."""
 
     streams: tuple[tuple[Stream, tuple[Path, ...]], ...]
     skipped: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def streams_of(paths: Sequence[Path], sources: Mapping[str, str] | None = None) -> Found:
+def streams_of(paths: Sequence[Path], sources: Mapping[str, str] | None = None) -> StreamListing:
     """Find the logs that paths name: files as they are, folders with all that is in them.
 
     `sources` says what rules call files whose path fits a pattern (`*/slurmctld.log*`). A file and
@@ -60,11 +56,14 @@ def streams_of(paths: Sequence[Path], sources: Mapping[str, str] | None = None) 
     for file in files:
         groups.setdefault(_now(file, files), []).append(file)
     streams = tuple((stream_of(now, sources), tuple(group)) for now, group in groups.items())
-    return Found(streams=streams, skipped=skipped)
+    return StreamListing(streams=streams, skipped=skipped)
 
 
 def stream_of(path: Path, sources: Mapping[str, str] | None = None) -> Stream:
-    """Say what a file's entries share, as far as its path and its first line tell."""
+    """Return what a file's entries share, as far as its path tells.
+
+    Their hosts are not shared: each line of syslog names its own.
+    """
     text = str(path)
     attributes: dict[str, str] = {}
     entity = ""
@@ -78,10 +77,6 @@ def stream_of(path: Path, sources: Mapping[str, str] | None = None) -> Stream:
         attributes["job"] = job[1]
     if rank := _RANK.search(path.name):
         attributes["rank"] = rank[1]
-    host = _host(path)
-    if host:
-        attributes["host"] = host
-        entity = entity or host
     source = next(
         (name for pattern, name in (sources or {}).items() if fnmatch.fnmatch(text, pattern)), ""
     )
@@ -132,16 +127,3 @@ def _why_not(path: Path) -> str:
 def _is_junk(head: bytes) -> bool:
     controls = bytes(octet for octet in range(32) if octet not in b"\t\n\r\x0b\x0c\x1b")
     return len(head) - len(head.translate(None, controls)) > _JUNK_SHARE * len(head)
-
-
-def _host(path: Path) -> str:
-    """Return the machine that syslog names in the first line; what a pipe says is said once."""
-    if not path.is_file():
-        return ""
-    try:
-        with path.open("rb") as file:
-            first = file.readline(4096)
-    except OSError:
-        return ""
-    found = _HOST.match(first.decode("utf-8", "replace"))
-    return found[1] if found else ""

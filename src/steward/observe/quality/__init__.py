@@ -17,24 +17,25 @@ from steward.errors import StewardError
 from steward.model.frame import ENTITY
 from steward.observe.quality.checks import judge
 from steward.observe.quality.clocks import clock_flaws
+from steward.observe.quality.column_statistics import figures, load, merged
 from steward.observe.quality.counters import counter_flaws
-from steward.observe.quality.figures import figures, load, merged
-from steward.observe.quality.flaw import Flaw, Report, Severity
-from steward.observe.quality.still import WORKS_SHARE, hanging
-from steward.observe.quality.times import Times, gap_flaws
-from steward.store.files.json_lines import read_json_lines
+from steward.observe.quality.flaw import Flaw, FlawSeverity, QualityReport
+from steward.observe.quality.stuck import WORKS_SHARE, hanging
+from steward.observe.quality.times import SampleTimes, gap_flaws
+from steward.store.files.damage import BROKEN, intact, panics_as_errors
+from steward.store.files.events import read_events
 from steward.store.files.kinds import kind_of
 from steward.store.files.other import OTHER
-from steward.store.files.parquet import BROKEN, Partitions, TableSchema, columns_of, live_files
+from steward.store.files.parquet import Partitions, TableSchema, columns_of, live_files
 from steward.store.files.spans import read_spans
 
-__all__ = ["Flaw", "Report", "Severity", "assess"]
+__all__ = ["Flaw", "FlawSeverity", "QualityReport", "assess"]
 
 _SHAPE = TableSchema()
 _KIND = "\0kind"
 
 
-def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None) -> Report:
+def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None) -> QualityReport:
     """Judge all telemetry of a store folder."""
     notes: list[str] = []
     if folder.exists() and not folder.is_dir():
@@ -50,17 +51,18 @@ def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None
         )
     families = _families(files)
     try:
-        flaws = [*counter_flaws(others), *clock_flaws(folder, files)]
-        for family in families:
-            flaws += _family_flaws(folder, family, progress)
-        rows, entities, from_s, to_s = _extent(files)
+        with panics_as_errors():
+            flaws = [*counter_flaws(others), *clock_flaws(folder, files)]
+            for family in families:
+                flaws += _family_flaws(folder, family, progress)
+            rows, entities, from_s, to_s = _extent(files)
     except BROKEN as fault:
         raise StewardError(
             f"a file is broken: {' '.join(str(fault).split())[:300]}",
             where=str(folder),
             hint="remove it (the error names it), or find it with `steward observe query`",
         ) from fault
-    return Report(
+    return QualityReport(
         flaws=tuple(
             sorted(_with_kinds(flaws), key=lambda f: (-f.severity, f.kind, f.metric, f.entity))
         ),
@@ -107,13 +109,13 @@ def _family_flaws(
         for (kind,), group in table.partition_by(_KIND, as_dict=True).items():
             found = judge(metric, str(kind), group, active=active)
             yield from (replace(flaw, of=str(kind)) for flaw in found)
-    times = Times()
+    times = SampleTimes()
     for hour, alike in groupby(files, key=lambda file: file.parent):
         progress(f"times in {hour.name}")
         times.add(list(alike))
     ignored: list[str] = []
-    events = [*read_json_lines(folder / "events.jsonl", ignored.append)]
-    spans = read_spans(folder / "spans.jsonl", ignored.append)
+    events = read_events(folder, ignored.append).to_dicts()
+    spans = read_spans(folder, ignored.append)
     yield from gap_flaws(times, events, spans, columns)
 
 
@@ -135,7 +137,8 @@ def _active(tables: Mapping[str, pl.DataFrame]) -> set[str]:
 def _files(root: Path, shape: TableSchema, notes: list[str]) -> list[Path]:
     parts = Partitions(root)
     folders = [parts.folder(part) for part in parts.between(0.0, float("inf"))]
-    return [file for each in folders for file in live_files(each, shape, notes.append)]
+    listed = [file for each in folders for file in live_files(each, shape, notes.append)]
+    return intact(listed, notes.append)
 
 
 def _extent(files: Sequence[Path]) -> tuple[int, int, float | None, float | None]:

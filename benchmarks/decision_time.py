@@ -84,6 +84,9 @@ class Site:
             health={gpu.id: Health.GOOD for gpu in cluster.gpus},
         )
 
+    def close(self) -> None:
+        """Hold nothing open."""
+
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
         """Start or stop a job at once."""
         match decision.action:

@@ -52,6 +52,9 @@ class Timed:
         self.seconds = time.perf_counter() - began_s
         return seen
 
+    def close(self) -> None:
+        """Hold nothing open."""
+
 
 def measure(gpus: int, jobs: int, turns: int) -> dict[str, Any]:
     """Turn a site of this size and return its latencies."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from report import bar, finish, progress, quick
 from steward.clients.bpf.syscalls import Bpf
-from steward.clients.cgroups import Cgroups
+from steward.clients.cgroups import CgroupReader
 from steward.observe.collectors.ebpf import Ebpf
 
 _JOBS = 20
@@ -110,7 +110,7 @@ def _programs(trips: int) -> dict[str, dict[str, float]]:
 @contextmanager
 def _jobs(count: int) -> Iterator[None]:
     """Make groups like Slurm's, each with a process that wakes up often."""
-    cgroups = Cgroups()
+    cgroups = CgroupReader()
     top = cgroups.hierarchies()[cgroups.hierarchy()] / "slurm-benchmark"
     groups = [top / f"job_{9000 + number}" / "step_0" for number in range(count)]
     children = []

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from report import bar, finish, progress, quick
-from steward.clients.logs.log_files import FileFollower
+from steward.clients.logs.follower import FileFollower
 from steward.observe.collectors.logs.log_files import LogFiles
 
 NOW_S = 1_794_752_357.0

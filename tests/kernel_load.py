@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from patience import until
-from steward.clients.cgroups import Cgroups
+from steward.clients.cgroups import CgroupReader
 from steward.observe.collectors.ebpf import Ebpf
 
 _NUMBERS = count(os.getpid() * 100)
@@ -23,7 +23,7 @@ _NUMBERS = count(os.getpid() * 100)
 @contextmanager
 def job_group() -> Iterator[tuple[str, Path]]:
     """Make a control group that looks like one of Slurm's, in the hierarchy that tells jobs."""
-    cgroups = Cgroups()
+    cgroups = CgroupReader()
     job = str(next(_NUMBERS))
     top = cgroups.hierarchies()[cgroups.hierarchy()] / "slurm"
     step = top / "uid_0" / f"job_{job}" / "step_0"

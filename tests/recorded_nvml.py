@@ -65,6 +65,7 @@ class RecordedNvml:
         self.gpus = gpus
         self.values: list[dict[str, int]] = [dict(REST) for _ in range(gpus)]
         self.uuids = [f"GPU-{index}" for index in range(gpus)]
+        self.bus_ids: list[str] = []  # by index where they are not those of the indices
         self.refuses: dict[str, int] = {}
         self.lost: set[int] = set()
         self.lost_code = pynvml.NVML_ERROR_GPU_IS_LOST
@@ -143,7 +144,8 @@ class RecordedNvml:
         answer._obj.value = pynvml.NVML_DEVICE_ARCH_HOPPER
 
     def do_DeviceGetPciInfo_v3(self, handle: Any, answer: Any) -> None:  # noqa: N802
-        answer._obj.bus_id = bus_id(self._of(handle)).encode()
+        index = self._of(handle)
+        answer._obj.bus_id = (self.bus_ids[index] if self.bus_ids else bus_id(index)).encode()
 
     def do_DeviceGetPowerManagementDefaultLimit(self, handle: Any, answer: Any) -> None:  # noqa: N802
         answer._obj.value = 700_000

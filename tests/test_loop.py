@@ -461,6 +461,8 @@ def test_the_last_ticks_are_kept_when_the_loop_ends(tmp_path: Path, clock: Manua
         def collect(self, t_s: float) -> Observation:
             return Observation()
 
+        def close(self) -> None: ...
+
         def layout(self) -> Layout:
             return self.what
 

@@ -48,6 +48,8 @@ class TalkingWorld(TinyWorld):
         line = LogLine(t_s=t_s, entity="n1", source="kernel", text="it fell off")
         return replace(super().collect(t_s), lines=(line,))
 
+    def close(self) -> None: ...
+
 
 def ruled(folder: Path, world: TinyWorld, clock: ManualClock, *rules: Rule, **limits: Any) -> Loop:
     loop = tiny_loop(folder, world, clock)

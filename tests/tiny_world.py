@@ -68,6 +68,8 @@ class TinyWorld:
             tenants=tenants() if first else None,
         )
 
+    def close(self) -> None: ...
+
     def _rows(self) -> dict[str, Any]:
         lent = bool(self.jobs["j2"].gpus)
         rows: dict[str, Any] = {

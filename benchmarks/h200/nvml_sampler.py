@@ -127,7 +127,7 @@ def main() -> None:
     if options.record:
         module = tape = tape_module().Tape(module)
     if options.eager:  # for what is compared, not for what it costs
-        meters: Any = importlib.import_module("steward.clients.nvml.meters")
+        meters: Any = importlib.import_module("steward.clients.nvml.readers")
         meters.STEADY_S = meters.RARE_S = meters.SELDOM_S = 0.0
     driver = nvml.Driver(module)
     driver.count()

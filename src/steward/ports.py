@@ -52,6 +52,10 @@ class Collector(Protocol):
         """Return what is new at `t_s`. May raise; a fault here never stops the others."""
         ...
 
+    def close(self) -> None:
+        """Release files, sockets, processes and threads. Called last; twice does no harm."""
+        ...
+
 
 @runtime_checkable
 class Sampler(Collector, Protocol):

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from steward.clients.kubernetes import Access
+from steward.clients.kubernetes import Credentials
 
 PATHS = {"pods": "Pod", "nodes": "Node", "events": "Event"}
 
@@ -36,8 +36,8 @@ class KubeDouble:
         self.asked: list[str] = []
         self.address = ""
 
-    def access(self, bearer: str = "right") -> Access:
-        return Access(server=self.address, token=bearer)
+    def access(self, bearer: str = "right") -> Credentials:
+        return Credentials(server=self.address, token=bearer)
 
     def refuse(self) -> None:
         """Accept nobody any more, as when a token has run out."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.clients.cgroups import UNIFIED, Cgroups, job_of
+from steward.clients.cgroups import UNIFIED, CgroupReader, job_of
 
 UID = "0f5c9d4e-7d2b-4b8f-9a51-3c1f2a6d7e80"
 HEX = "3f4c" * 16
@@ -81,7 +81,7 @@ def v1(root: Path, jobs: dict[str, list[str]]) -> Path:
 
 def test_of_several_hierarchies_the_one_with_most_jobs_counts(tmp_path: Path) -> None:
     paths = ["slurm/uid_0/job_1/step_0", "slurm/uid_0/job_2"]
-    groups = Cgroups(v1(tmp_path, {"freezer": paths, "memory": ["slurm/uid_0/job_1"]}))
+    groups = CgroupReader(v1(tmp_path, {"freezer": paths, "memory": ["slurm/uid_0/job_1"]}))
 
     assert groups.hierarchy() == "freezer"
     assert groups.paths() == {
@@ -92,12 +92,12 @@ def test_of_several_hierarchies_the_one_with_most_jobs_counts(tmp_path: Path) ->
 
 
 def test_without_any_job_the_hierarchy_is_the_one_that_engines_like_best(tmp_path: Path) -> None:
-    assert Cgroups(v1(tmp_path, {})).hierarchy() == "memory"
-    assert Cgroups(tmp_path / "nothing").hierarchy() == UNIFIED
+    assert CgroupReader(v1(tmp_path, {})).hierarchy() == "memory"
+    assert CgroupReader(tmp_path / "nothing").hierarchy() == UNIFIED
 
 
 def test_controllers_that_are_mounted_together_are_one_hierarchy(tmp_path: Path) -> None:
-    known = Cgroups(v1(tmp_path, {})).hierarchies()
+    known = CgroupReader(v1(tmp_path, {})).hierarchies()
 
     assert set(known) == {"cpu", "cpuacct", "memory", "freezer", UNIFIED}
     assert known["cpuacct"] == tmp_path / "cpu,cpuacct"
@@ -108,7 +108,7 @@ def test_ids_are_the_inodes_of_the_folders(tmp_path: Path) -> None:
     job = tmp_path / "system.slice/slurmstepd.scope/job_4/step_batch"
     job.mkdir(parents=True)
     (tmp_path / "cgroup.controllers").touch()
-    groups = Cgroups(tmp_path)
+    groups = CgroupReader(tmp_path)
 
     ids = groups.ids()
 
@@ -128,7 +128,7 @@ def test_a_process_is_where_its_job_is(tmp_path: Path) -> None:
     (tmp_path / "8/cgroup").write_text("3:cpuset:/\n2:memory:/a/b\nrubbish\n0::/user.slice\n")
     (tmp_path / "9").mkdir()
     (tmp_path / "9/cgroup").write_text("0::/docker/" + HEX + " (deleted)\n")
-    groups = Cgroups(tmp_path / "none", tmp_path)
+    groups = CgroupReader(tmp_path / "none", tmp_path)
 
     assert groups.of_pid(7) == "/slurm/uid_0/job_12/step_0"
     assert groups.of_pid(8) == "/a/b"
@@ -137,10 +137,10 @@ def test_a_process_is_where_its_job_is(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_control_groups_has_no_jobs(tmp_path: Path) -> None:
-    groups = Cgroups(tmp_path / "nothing", tmp_path)
+    groups = CgroupReader(tmp_path / "nothing", tmp_path)
 
     assert (groups.paths(), groups.ids(), dict(groups.hierarchies())) == ({}, {}, {})
 
 
 def test_this_process_is_somewhere() -> None:
-    assert Cgroups().of_pid(os.getpid()).startswith("/")
+    assert CgroupReader().of_pid(os.getpid()).startswith("/")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import ssl
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beds.kubernetes import node, pod
-from steward.clients.kubernetes.access import find_access
+from steward.clients.kubernetes.api import Api, GoneError, KubernetesError
+from steward.clients.kubernetes.credentials import find_credentials
 from steward.clients.kubernetes.objects import node_from, pod_from, quantity, warned_from
+from steward.clients.kubernetes.reflector import Reflector
 from steward.errors import StewardError
 
 PAGE: dict[str, Any] = {
@@ -33,7 +37,7 @@ def kubeconfig(folder: Path, **changes: Any) -> str:
 
 
 def test_a_kubeconfig_tells_server_and_token(tmp_path: Path) -> None:
-    access = find_access(kubeconfig(tmp_path))
+    access = find_credentials(kubeconfig(tmp_path))
 
     assert access is not None
     assert (access.server, access.bearer()) == ("https://k8s:6443", "abc")
@@ -47,7 +51,7 @@ def test_certificates_may_be_inside_or_beside_the_file(tmp_path: Path) -> None:
     user = {"client-certificate": "crt", "client-key-data": inside}
     cluster = {"server": "https://k8s", "certificate-authority": "crt"}
 
-    access = find_access(
+    access = find_credentials(
         kubeconfig(
             tmp_path,
             users=[{"name": "u", "user": user}],
@@ -63,7 +67,7 @@ def test_certificates_may_be_inside_or_beside_the_file(tmp_path: Path) -> None:
 def test_a_token_file_is_read_each_time(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("one\n")
     file = kubeconfig(tmp_path, users=[{"name": "u", "user": {"tokenFile": "token"}}])
-    access = find_access(file)
+    access = find_credentials(file)
     assert access is not None
     first = access.bearer()
     (tmp_path / "token").write_text("two\n")
@@ -76,7 +80,8 @@ def test_a_token_file_is_read_each_time(tmp_path: Path) -> None:
     [
         ({"current-context": "there"}, "there is no context 'there'; known: here"),
         ({"clusters": []}, "has no server"),
-        ({"users": [{"name": "u", "user": {"exec": {"command": "aws"}}}]}, "from a plugin"),
+        ({"users": [{"name": "u", "user": {"auth-provider": {}}}]}, "auth-provider"),
+        ({"users": [{"name": "u", "user": {"exec": {"args": []}}}]}, "has no command"),
         (
             {"users": [{"name": "u", "user": {"client-certificate-data": "%%%"}}]},
             "client-certificate cannot be read",
@@ -88,9 +93,157 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(
     tmp_path: Path, changes: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(StewardError, match=problem) as caught:
-        find_access(kubeconfig(tmp_path, **changes))
+        find_credentials(kubeconfig(tmp_path, **changes))
 
     assert str(tmp_path) in str(caught.value)
+
+
+TOKEN = {"token": "abc"}
+
+
+def plugin(folder: Path, body: str, **entry: Any) -> str:
+    """Return a kubeconfig whose token comes from a program that runs `body`."""
+    program = folder / "print-token"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    user = {"exec": {"command": str(program), **entry}}
+    return kubeconfig(folder, users=[{"name": "u", "user": user}])
+
+
+def credential(status: dict[str, str]) -> str:
+    return json.dumps({"kind": "ExecCredential", "status": status})
+
+
+def test_an_exec_plugin_gives_the_token_and_is_run_again_when_that_has_expired(
+    tmp_path: Path,
+) -> None:
+    answer = credential({"token": "$N", "expirationTimestamp": "2020-01-01T00:00:00Z"})
+    body = f"echo >> {tmp_path}/runs; N=$(wc -l < {tmp_path}/runs)\ncat <<END\n{answer}\nEND"
+    access = find_credentials(plugin(tmp_path, body))
+    assert access is not None
+
+    assert [access.bearer(), access.bearer()] == ["1", "2"]
+
+
+def test_an_exec_plugins_token_is_kept_until_the_server_refuses_it(tmp_path: Path) -> None:
+    body = f"echo >> {tmp_path}/runs\necho '{credential(TOKEN)}'"
+    access = find_credentials(plugin(tmp_path, body))
+    assert access is not None
+    assert access.plugin is not None
+
+    tokens = [access.bearer(), access.bearer()]
+    access.plugin.forget()
+    tokens.append(access.bearer())
+
+    assert tokens == ["abc"] * 3
+    assert (tmp_path / "runs").read_text() == "\n\n"
+
+
+def test_an_exec_plugin_is_told_what_kubectl_would_tell_it(tmp_path: Path) -> None:
+    body = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "$1 $A" > {tmp_path}/given\n'
+    body += f"echo '{credential(TOKEN)}'"
+    entry = {"args": ["first"], "env": [{"name": "A", "value": "b"}], "provideClusterInfo": True}
+    access = find_credentials(plugin(tmp_path, body, **entry))
+    assert access is not None
+
+    access.bearer()
+
+    told = json.loads((tmp_path / "info").read_text())
+    assert told["spec"] == {"interactive": False, "cluster": {"server": "https://k8s:6443/"}}
+    assert (tmp_path / "given").read_text() == "first b\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("echo no such profile >&2; exit 3", "ended with 3: no such profile"),
+        ("echo hello", "printed no ExecCredential"),
+        ("echo '{\"status\": {}}'", "neither a token nor a certificate"),
+    ],
+)
+def test_an_exec_plugin_that_fails_says_why(tmp_path: Path, body: str, problem: str) -> None:
+    access = find_credentials(plugin(tmp_path, body, installHint="install it"))
+    assert access is not None
+
+    with pytest.raises(StewardError, match=problem) as caught:
+        access.bearer()
+
+    assert caught.value.hint == "install it"
+
+
+def test_an_exec_plugin_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
+    user = {"exec": {"command": "no-such-plugin", "installHint": "see example.org"}}
+    access = find_credentials(kubeconfig(tmp_path, users=[{"name": "u", "user": user}]))
+    assert access is not None
+
+    with pytest.raises(StewardError, match="there is no no-such-plugin") as caught:
+        access.bearer()
+
+    assert caught.value.hint == "see example.org"
+
+
+def test_an_exec_plugin_that_asks_a_person_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StewardError, match="asks a person"):
+        find_credentials(plugin(tmp_path, "true", interactiveMode="Always"))
+
+
+class Watches:
+    """An API whose watches end as the test says; each takes no time unless it says so."""
+
+    def __init__(self, *ends: Exception | float) -> None:
+        self.ends = list(ends)
+        self.now_s = 0.0
+        self.pauses: list[float] = []
+        self.lists = 0
+        self.reflector: Reflector[Any] = Reflector(
+            cast("Api", self),
+            "/api/v1/pods",
+            make=pod_from,
+            clock=lambda: self.now_s,
+            pause=self.pauses.append,
+        )
+
+    def list(self, _path: str) -> tuple[list[dict[str, Any]], str]:
+        self.lists += 1
+        return [], "7"
+
+    def watch(self, _path: str, _version: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        end = self.ends.pop(0)
+        if not self.ends:
+            self.reflector.stop()
+        if isinstance(end, Exception):
+            raise end
+        self.now_s += end
+        return iter(())
+
+
+@pytest.mark.parametrize(
+    "end",
+    [0.0, GoneError("too old"), KubernetesError("no"), StewardError("no")],
+    ids=["closed at once", "410", "refused", "unreachable"],
+)
+def test_watches_that_fail_or_end_at_once_are_tried_again_ever_more_rarely(
+    end: Exception | float,
+) -> None:
+    watches = Watches(*[end] * 10)
+
+    watches.reflector._run()
+
+    assert len(watches.pauses) == 10
+    for earlier, later in itertools.pairwise(watches.pauses[:6]):
+        assert later > earlier * 0.9
+    assert watches.pauses[0] <= 0.5
+    assert max(watches.pauses) > 10.0
+    assert all(15.0 <= pause <= 30.0 for pause in watches.pauses[7:])
+
+
+def test_a_watch_that_has_lasted_is_opened_again_at_once() -> None:
+    watches = Watches(0.0, 0.0, 0.0, 240.0, 240.0, 0.0)
+
+    watches.reflector._run()
+
+    assert len(watches.pauses) == 4
+    assert watches.pauses[-1] <= 0.5  # the count begins anew
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "\xff\xfe"])
@@ -98,7 +251,7 @@ def test_a_file_that_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> N
     (tmp_path / "config").write_text(text, encoding="latin-1")
 
     with pytest.raises(StewardError):
-        find_access(str(tmp_path / "config"))
+        find_credentials(str(tmp_path / "config"))
 
 
 def test_a_pod_is_read_with_its_requests_and_its_owner() -> None:

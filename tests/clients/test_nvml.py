@@ -29,18 +29,18 @@ from recorded_nvml import (
 )
 from steward.clients.nvml import (
     SWITCH,
+    DeviceReader,
+    DeviceReaders,
     Driver,
     DriverMissingError,
     GpuLostError,
-    Meter,
-    Meters,
     structs,
 )
-from steward.clients.nvml.fields import Field, Fields
+from steward.clients.nvml.fields import FieldQuery, FieldReader
 from steward.clients.nvml.library import Library
 
 
-def read(meter: Meter, now_s: float = 0.0, times: int = 1) -> dict[str, float]:
+def read(meter: DeviceReader, now_s: float = 0.0, times: int = 1) -> dict[str, float]:
     row = np.full(len(meter.words), -1.0)
     for _ in range(times):
         meter.read(row, now_s)
@@ -82,7 +82,7 @@ def test_a_reading_has_the_drivers_units() -> None:
 def test_structs_are_as_large_as_those_of_nvidia() -> None:
     same = {
         structs.Utilization: pynvml.c_nvmlUtilization_t,
-        structs.Memory: pynvml.c_nvmlMemory_t,
+        structs.MemoryV1: pynvml.c_nvmlMemory_t,
         structs.MemoryV2: pynvml.c_nvmlMemory_v2_t,
         structs.FieldValue: pynvml.c_nvmlFieldValue_t,
         structs.Temperature: pynvml.c_nvmlTemperature_v1_t,
@@ -245,7 +245,7 @@ def test_a_lost_gpu_is_an_error_of_its_own_and_the_others_answer(code: int) -> N
 def test_a_lost_gpu_is_left_alone_and_its_part_of_the_row_is_unknown() -> None:
     library = RecordedNvml()
     driver = Driver(library)
-    meters = Meters([*driver.meters(0), *driver.meters(1)])
+    meters = DeviceReaders([*driver.meters(0), *driver.meters(1)])
     row = np.zeros(meters.width)
     library.lost = {0}
     meters.read(row, 0.0)
@@ -410,7 +410,7 @@ def test_what_keeps_the_processor_busy_is_asked_seldom_and_is_a_mean() -> None:
 def test_gpus_take_turns_at_what_is_rare() -> None:
     library = RecordedNvml(4)
     driver = Driver(library)
-    meters = Meters([driver.meters(index)[0] for index in range(4)])
+    meters = DeviceReaders([driver.meters(index)[0] for index in range(4)])
     row = np.zeros(meters.width)
     meters.read(row, 0.0)
     most = 0
@@ -474,12 +474,12 @@ def test_samples_are_given_back() -> None:
 # -- fields ------------------------------------------------------------------------------------
 
 
-def fields(library: RecordedNvml, *wanted: Field) -> Fields:
+def fields(library: RecordedNvml, *wanted: FieldQuery) -> FieldReader:
     opened = Library(library)
-    return Fields(opened, opened.handle(0), wanted)
+    return FieldReader(opened, opened.handle(0), wanted)
 
 
-def one(part: Fields, now_s: float) -> float:
+def one(part: FieldReader, now_s: float) -> float:
     row = np.zeros(1)
     part.read(row, now_s)
     return float(row[0])
@@ -500,7 +500,7 @@ def test_a_share_of_throttled_time_comes_from_a_counter() -> None:
 def test_a_counter_that_was_reset_is_unknown_for_a_period() -> None:
     library = RecordedNvml(1)
     library.fields[1, 0] = (ULONGLONG, 100)
-    part = fields(library, Field(word="a", choices=(((1, 0),),), per_s=True))
+    part = fields(library, FieldQuery(word="a", choices=(((1, 0),),), per_s=True))
 
     seen = []
     for now_s, value in ((0.0, 100), (1.0, 150), (2.0, 10), (3.0, 30)):
@@ -516,7 +516,7 @@ def test_only_the_bytes_of_its_type_count(value: int) -> None:
     library = RecordedNvml(1)
     library.fields[1, 0] = (1, value)  # the recording leaves rubbish above
 
-    assert one(fields(library, Field(word="a", choices=(((1, 0),),))), 0.0) == value
+    assert one(fields(library, FieldQuery(word="a", choices=(((1, 0),),))), 0.0) == value
 
 
 @pytest.mark.parametrize(
@@ -527,7 +527,7 @@ def test_fields_have_seven_types(kind: int, raw: int, value: float) -> None:
     library = RecordedNvml(1)
     library.fields[1, 0] = (kind, raw)
 
-    assert one(fields(library, Field(word="a", choices=(((1, 0),),))), 0.0) == value
+    assert one(fields(library, FieldQuery(word="a", choices=(((1, 0),),))), 0.0) == value
 
 
 def test_errors_of_all_links_are_added_and_a_silent_link_does_not_hide_the_others() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fake_slurm import FakeSlurm
 from steward.clients.slurm import SlurmCommands, SlurmError, SlurmJob, SlurmMissingError
-from steward.clients.slurm.entries import read_entries
 from steward.clients.slurm.jobs import job_from_json
-from steward.clients.slurm.words import gres, hosts, number
+from steward.clients.slurm.json_stream import read_entries
+from steward.clients.slurm.syntax import gres, hosts, number
 from steward.errors import StewardError
 
 

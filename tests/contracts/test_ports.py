@@ -195,6 +195,17 @@ def test_a_sampler_fills_its_layout_in_words_that_are_known(name: str) -> None:
     assert sampler.layout() is layout
 
 
+@pytest.mark.parametrize("name", ALL_COLLECTORS)
+def test_a_collector_can_be_closed_twice_used_or_not(name: str) -> None:
+    unused, used = ALL_COLLECTORS[name](), ALL_COLLECTORS[name]()
+    if used.available().status != "missing":
+        used.collect(1_000_000.0)
+
+    for collector in (unused, used):
+        collector.close()
+        collector.close()
+
+
 # -- estimators ------------------------------------------------------------------------------------
 
 

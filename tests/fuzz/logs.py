@@ -7,7 +7,7 @@ import io
 
 from steward.errors import StewardError
 from steward.model.rules import LogBlock, Mode, Stream
-from steward.observe.logs import Reading, Tally, read_blocks
+from steward.observe.logs import ReadCounts, Reading, read_blocks
 
 STREAM = Stream(name="fuzz")
 SUFFIXES = (".log", ".gz", ".zst")
@@ -61,7 +61,7 @@ def one_case(data: bytes) -> None:
         held_bytes=8192,
         window_ns=(head[0] >> 1) * 10**8,
     )
-    tally = Tally()
+    tally = ReadCounts()
     try:
         blocks = list(
             read_blocks(io.BytesIO(data), mode=mode, stream=STREAM, tally=tally, reading=reading)

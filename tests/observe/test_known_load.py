@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steward.clients.cgroups import UNIFIED, Cgroups, job_of
+from steward.clients.cgroups import UNIFIED, CgroupReader, job_of
 from steward.clients.host import HostSource
 from steward.clients.linux.jobs import JobGroups
 from steward.clients.perf import SOFTWARE, PerfCounters, online
@@ -68,7 +68,7 @@ class Load:
 @pytest.fixture
 def group() -> Iterator[dict[str, Path]]:
     """Make a job's control group, named like Slurm's, in each hierarchy."""
-    hierarchies = Cgroups().hierarchies()
+    hierarchies = CgroupReader().hierarchies()
     wanted = [name for name in (*CONTROLLERS, UNIFIED) if name in hierarchies]
     folders = {name: hierarchies[name] / GROUP for name in wanted}
     if set(folders) == {UNIFIED}:  # v2 has to be told what to count
@@ -141,7 +141,7 @@ def test_what_a_job_used_is_what_it_says(group: dict[str, Path], tmp_path: Path)
         if "cpuacct" in group
         else grown("cgroup.cpu.stat.usage_usec") * 1e-6
     )
-    assert job_of(Cgroups().of_pid(os.getpid())) is None
+    assert job_of(CgroupReader().of_pid(os.getpid())) is None
     assert cpu_s == pytest.approx(done["cpu_s"], rel=WITHIN)
     assert done["took_s"] > done["cpu_s"] + 0.3  # it slept, and that is not processor time
     assert grown("cgroup.memory.current") == pytest.approx(pages * 4096, rel=WITHIN)

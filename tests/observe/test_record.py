@@ -32,6 +32,8 @@ class Eye:
             raise RuntimeError("sensor gone")
         return Observation(frame=samples(t_s, {"n1/gpu0": gpu_row(0.5), "n1/gpu1": gpu_row(None)}))
 
+    def close(self) -> None: ...
+
 
 def test_a_recording_ends_in_time_and_keeps_every_look() -> None:
     eye, kept = Eye(), list[Observation]()

@@ -33,6 +33,8 @@ class Eye:
     def collect(self, t_s: float) -> Observation:
         return self.see(t_s)
 
+    def close(self) -> None: ...
+
 
 def entities(seen: Observation) -> list[str]:
     return [entity for table in seen.tables for entity in table["entity"].to_list()]

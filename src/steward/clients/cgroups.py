@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from steward.model.identity import JobId
 
-__all__ = ["UNIFIED", "Cgroups", "job_of"]
+__all__ = ["UNIFIED", "CgroupReader", "job_of"]
 
 UNIFIED = ""  # cgroup v2 has one hierarchy and no name for it
 
@@ -57,7 +57,7 @@ def _name(prefix: str, word: str) -> str:
     return _ESCAPED.sub(lambda code: chr(int(code.group(1), 16)), word)
 
 
-class Cgroups:
+class CgroupReader:
     """The control groups of this machine. `root` and `proc` stand in for the real ones in tests."""
 
     def __init__(self, root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> None:

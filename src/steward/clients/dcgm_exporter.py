@@ -64,6 +64,12 @@ class DcgmExporter:
                 f"its answer is no Prometheus text: {fault}", where=self.url, hint=_HINT
             ) from fault
 
+    def close(self) -> None:
+        """Close the connection; the next reading opens another."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
     def _text(self) -> str:
         if self._client is None and self._transport is None and self.host in LOOPBACK:
             self._knock()

@@ -20,9 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.clients.linux.disks import Disks
-from steward.clients.linux.files import UNREADABLE, AbsentError, Held, Keyed, Reader, width_of
-from steward.clients.linux.memory import Load, Memory, Paging, Pressure
-from steward.clients.linux.mounts import FileSystems, Mounts, Patience
+from steward.clients.linux.files import (
+    UNREADABLE,
+    AbsentError,
+    CachedReader,
+    HostReader,
+    KeyedFile,
+    width_of,
+)
+from steward.clients.linux.memory import Load, MemoryReader, Paging, Pressure
+from steward.clients.linux.mounts import BoundedStatvfs, FileSystems, Mounts
 from steward.clients.linux.network import Network, Protocols
 from steward.clients.linux.ports import Ports
 from steward.clients.linux.processors import Cores, Processors
@@ -32,7 +39,7 @@ from steward.model.layout import Block
 
 __all__ = ["HostSource", "hostname"]
 
-Make = Callable[[], Reader]
+Make = Callable[[], HostReader]
 
 _SEARCH_EVERY_S = 10.0  # for hardware that was plugged in
 
@@ -47,7 +54,7 @@ class _Part:
     """One reader, if there is something for it to read."""
 
     make: Make
-    reader: Reader | None = None
+    reader: HostReader | None = None
     why: str = ""  # why there is none
     absent: bool = False  # the machine has nothing of the kind
     width: int = 0
@@ -55,7 +62,7 @@ class _Part:
     def renew(self) -> bool:
         """Make the reader anew, unless it would give the same; say whether anything is other."""
         try:
-            new: Reader | None = self.make()
+            new: HostReader | None = self.make()
             self.why = ""
         except UNREADABLE as fault:
             new, self.why = None, _told(fault)
@@ -118,6 +125,14 @@ class HostSource:
                 numbers += part.read()
             into[:] = np.array(numbers)[self._order]
 
+    def close(self) -> None:
+        """Drop all readers, which closes their files; `blocks` makes them again."""
+        with self._lock:
+            for part in self._parts.values():
+                part.reader, part.width = None, 0
+            self._blocks, self._order = (), np.empty(0, dtype=np.intp)
+            self._searched_s = -np.inf
+
     def hidden(self) -> dict[str, str]:
         """Return what the machine has and does not tell, and why."""
         self.blocks()
@@ -142,7 +157,7 @@ class HostSource:
     def memory_bytes(self) -> int:
         """Return how much memory there is, 0 where nobody says."""
         try:
-            (kib,) = Keyed(self._proc / "meminfo", [b"MemTotal:"]).numbers()
+            (kib,) = KeyedFile(self._proc / "meminfo", [b"MemTotal:"]).numbers()
         except UNREADABLE:
             return 0
         return 0 if math.isnan(kib) else int(kib) * 1024
@@ -166,26 +181,26 @@ class HostSource:
 
 
 def _makers(proc: Path, sys: Path, *, cores: bool, clock: Callable[[], float]) -> dict[str, Make]:
-    patience = Patience()
+    patience = BoundedStatvfs()
     made: dict[str, Make] = {
         "processors": partial(Processors, proc),
-        "memory": partial(Memory, proc),
+        "memory": partial(MemoryReader, proc),
         "paging": partial(Paging, proc),
         "load": partial(Load, proc),
         "pressure": partial(Pressure, proc),
         "disks": partial(Disks, proc, sys),
         "network": partial(Network, proc, sys),
-        "protocols": lambda: Held(Protocols(proc), every_s=1.0, clock=clock),
+        "protocols": lambda: CachedReader(Protocols(proc), every_s=1.0, clock=clock),
         "energy": partial(Energy, sys),
-        "InfiniBand": lambda: Held(Ports(sys), every_s=1.0, clock=clock),
-        "mounts": lambda: Held(Mounts(proc, sys), every_s=1.0, clock=clock),
+        "InfiniBand": lambda: CachedReader(Ports(sys), every_s=1.0, clock=clock),
+        "mounts": lambda: CachedReader(Mounts(proc, sys), every_s=1.0, clock=clock),
         "file systems": lambda: FileSystems(proc, patience, clock=clock),
-        "sockets": lambda: Held(Sockets(sys), every_s=5.0, clock=clock),
-        "temperatures": lambda: Held(Temperatures(sys), every_s=5.0, clock=clock),
-        "memory errors": lambda: Held(Errors(sys), every_s=10.0, clock=clock),
+        "sockets": lambda: CachedReader(Sockets(sys), every_s=5.0, clock=clock),
+        "temperatures": lambda: CachedReader(Temperatures(sys), every_s=5.0, clock=clock),
+        "memory errors": lambda: CachedReader(Errors(sys), every_s=10.0, clock=clock),
     }
     if cores:
-        made["cores"] = lambda: Held(Cores(proc), every_s=1.0, clock=clock)
+        made["cores"] = lambda: CachedReader(Cores(proc), every_s=1.0, clock=clock)
     return made
 
 

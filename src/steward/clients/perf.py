@@ -20,7 +20,7 @@ from typing import Protocol
 
 from steward.errors import StewardError
 
-__all__ = ["EVENTS", "HARDWARE", "SOFTWARE", "Kernel", "PerfCounters", "PerfSyscalls", "online"]
+__all__ = ["EVENTS", "HARDWARE", "SOFTWARE", "PerfCounters", "PerfKernel", "PerfSyscalls", "online"]
 
 HARDWARE = (
     "cycles",
@@ -54,7 +54,7 @@ _BY_CGROUP = 1 << 2
 _CLOSE_ON_EXEC = 1 << 3
 
 
-class Kernel(Protocol):
+class PerfKernel(Protocol):
     """What is needed of the kernel; tests play one back."""
 
     def open(self, attr: bytes, *, who: int, cpu: int, leader: int, flags: int) -> int: ...
@@ -119,7 +119,7 @@ class PerfCounters:
         events: Sequence[str],
         cpus: Sequence[int],
         *,
-        kernel: Kernel | None = None,
+        kernel: PerfKernel | None = None,
         cgroup: Path | None = None,
     ) -> None:
         self._kernel = kernel or PerfSyscalls()

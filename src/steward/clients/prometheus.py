@@ -28,6 +28,10 @@ class Exporter:
         self._limits = limits or WireLimits()
         self._client = open_client(endpoint, owner=self)
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
     def scrape(self, t_s: float) -> WireSamples:
         """Return all that the exporter shows; samples without a time are of `t_s`."""
         answer = read_up_to(
@@ -58,6 +62,10 @@ class PrometheusServer:
         self.url = endpoint.url.rstrip("/")
         self._most_series = most_series
         self._client = open_client(endpoint, owner=self)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
 
     def version(self) -> str:
         """Return the server's version; raises if it is not a Prometheus."""

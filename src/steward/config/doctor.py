@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steward.clients.nvml import Driver, DriverMissingError
+from steward.clients.nvml import DriverMissingError, shared_registry
 from steward.config.forward import targets_of
 from steward.config.plugs import KINDS, PlugKind, chosen, wrong_plugs
 from steward.config.read import Draft
@@ -241,7 +241,7 @@ def _plug(kind: PlugKind, name: str, settings: Settings) -> Check:
 
 
 def _nvidia() -> Check:
-    driver = Driver()
+    driver = shared_registry().driver  # NVML is initialised once in a process
     try:
         reason = f"{driver.version()}, {driver.count()} GPUs"
     except DriverMissingError as fault:

@@ -13,7 +13,7 @@ from steward.errors import StewardError
 from steward.inspection.example_tests import judge
 from steward.inspection.folders import rule_folders
 from steward.model.rules import Mode
-from steward.observe.logs.opening import pieces
+from steward.observe.logs.sources import pieces
 
 __all__ = ["Draft", "ExampleLog", "draft"]
 

@@ -26,8 +26,8 @@ from steward.model.event import Event
 from steward.model.frame import T_S, Frame
 from steward.model.rules import Hit, LogBlock, Mode, Stream
 from steward.observe.importing.source import ImportCounts as TelemetryTally
-from steward.observe.logs import Reading, Tally, read_blocks
-from steward.observe.logs.opening import Source
+from steward.observe.logs import ReadCounts, Reading, read_blocks
+from steward.observe.logs.sources import Source
 
 __all__ = [
     "Feed",
@@ -56,7 +56,7 @@ class LogFeed:
     stream: Stream
     sources: tuple[Source, ...]
     reading: Reading = field(default_factory=Reading)
-    tally: Tally = field(default_factory=Tally)
+    tally: ReadCounts = field(default_factory=ReadCounts)
 
     @property
     def name(self) -> str:

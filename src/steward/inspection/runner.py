@@ -13,7 +13,7 @@ from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.inspection.feeds import Feed, Given, LogFeed, TelemetryFeed, feed
 from steward.inspection.report import Gathering, RunReport, StreamReport
 from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
-from steward.observe.logs import Following, Tally
+from steward.observe.logs import Following, ReadCounts
 
 __all__ = ["Listeners", "follow_rules", "run_rules"]
 
@@ -123,7 +123,7 @@ def _note_clock(block: LogBlock, behind_ns: dict[str, int]) -> None:
 def _report(  # noqa: PLR0913 - what a report is made of
     engine: RuleEngine,
     gathering: Gathering,
-    logs: Sequence[tuple[Stream, Tally]],
+    logs: Sequence[tuple[Stream, ReadCounts]],
     *,
     rules: int,
     seconds: float,
@@ -159,7 +159,7 @@ def _of_series(engine: RuleEngine) -> dict[str, int]:
     }
 
 
-def _stream(stream: Stream, tally: Tally) -> StreamReport:
+def _stream(stream: Stream, tally: ReadCounts) -> StreamReport:
     return StreamReport(
         stream=stream.name,
         source=stream.source,

@@ -95,6 +95,7 @@ class Job:
     name: str = ""
     priority: int = 0
     deadline_s: float | None = None  # when it should be done
+    time_limit_s: float | None = None  # run time after which its engine ends it; None: unknown
     state: JobState = JobState.QUEUED
     gpus: tuple[GpuId, ...] = ()
     start_s: float | None = None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import polars as pl
 
-from steward.clients.cgroups import Cgroups, job_of
+from steward.clients.cgroups import CgroupReader, job_of
 from steward.clients.processes import Process, ProcessTable
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.identity import JobId
@@ -32,9 +32,9 @@ class ProcessOwners:
     """Says whose a process is. Local jobs are told by the table of processes that was seen last."""
 
     def __init__(
-        self, *, cgroups: Cgroups | None = None, table: ProcessTable | None = None
+        self, *, cgroups: CgroupReader | None = None, table: ProcessTable | None = None
     ) -> None:
-        self._cgroups = cgroups or Cgroups()
+        self._cgroups = cgroups or CgroupReader()
         self._table = table or ProcessTable()
 
     def scheduled(self, pid: int) -> JobId | None:

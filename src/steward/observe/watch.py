@@ -190,10 +190,9 @@ class _Post:
         """Let go of the source, unless somebody is still reading from it: that might not end."""
         self._asked.put(None)
         asked = self._busy and self._answers.empty()
-        close = getattr(self._collector, "close", None)
-        if asked or (self._track is not None and self._track.is_reading) or not callable(close):
+        if asked or (self._track is not None and self._track.is_reading):
             return
-        closing = threading.Thread(target=_quietly, args=(close,), daemon=True)
+        closing = threading.Thread(target=_quietly, args=(self._collector.close,), daemon=True)
         closing.start()
         closing.join(timeout=CLOSE_S)
 

@@ -55,6 +55,9 @@ class World:
 
     # -- collector -----------------------------------------------------------------------------
 
+    def close(self) -> None:
+        """Do nothing: a simulated cluster holds no resources."""
+
     def collect(self, t_s: float) -> Observation:
         """Move on to `t_s` and return what is new. An earlier time changes and returns nothing."""
         with self._lock:

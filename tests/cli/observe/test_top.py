@@ -187,6 +187,8 @@ class Two:
     def collect(self, t_s: float) -> Observation:
         raise NotImplementedError(t_s)
 
+    def close(self) -> None: ...
+
 
 def test_only_what_is_shown_is_taken_from_a_sampler() -> None:
     narrow = Narrow(Two())

@@ -16,7 +16,7 @@ import fake_machine as fake
 from patience import LONG_S, until
 from steward.clients.host import HostSource
 from steward.clients.linux.files import AbsentError
-from steward.clients.linux.mounts import FileSystems, Mount, Patience, mounted
+from steward.clients.linux.mounts import BoundedStatvfs, FileSystems, Mount, mounted
 
 # Written by hand after proc(5); only the lines of /proc and / were recorded. Disks, a bind mount, a
 # pod's /etc/hosts, images, containers, two Btrfs subvolumes, a ZFS pool, NFS and what is below.
@@ -72,8 +72,8 @@ class Disk:
         kept = 5 * 2**30 // block
         return os.statvfs_result((65536, block, blocks, free, free - kept, 1000, 500, 500, 0, 255))
 
-    def systems(self, proc: Path, patience: Patience | None = None) -> FileSystems:
-        return FileSystems(proc, patience or Patience(self.ask), clock=self.clock)
+    def systems(self, proc: Path, patience: BoundedStatvfs | None = None) -> FileSystems:
+        return FileSystems(proc, patience or BoundedStatvfs(self.ask), clock=self.clock)
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_old_figures_are_not_shown_for_a_server_that_hangs_later(
 def test_a_mount_that_comes_gives_a_hanging_one_no_second_thread(
     tmp_path: Path, disk: Disk, hung: threading.Event
 ) -> None:
-    patience = Patience(disk.ask)
+    patience = BoundedStatvfs(disk.ask)
     by_entity(disk.systems(shown(tmp_path, ROOT, NFS), patience))
     disk.now_s = 100.0
 
@@ -298,7 +298,7 @@ def test_in_a_container_it_is_the_first_process_that_sees_the_mounts(
 
 
 def test_the_file_system_that_this_runs_on_agrees_with_the_kernel() -> None:
-    systems = FileSystems(Path("/proc"), Patience())
+    systems = FileSystems(Path("/proc"), BoundedStatvfs())
 
     seen = by_entity(systems)
 
@@ -337,10 +337,10 @@ def test_bytes_that_are_written_are_bytes_that_are_used(tmp_path: Path, kind: st
     with real_mount(kind, tmp_path) as point:
         proc = fake.proc(tmp_path / "proc")
         shown(proc, ROOT, ROOT.replace("254:0 / /", f"259:9 / {point}"))
-        before = FileSystems(proc, Patience()).read()[4:]
+        before = FileSystems(proc, BoundedStatvfs()).read()[4:]
         (point / "file").write_bytes(os.urandom(written))
         os.sync()
-        after = FileSystems(proc, Patience()).read()[4:]
+        after = FileSystems(proc, BoundedStatvfs()).read()[4:]
         blocks = HostSource(proc=proc, sys=tmp_path / "sys").blocks()
 
     assert f"/fs:{point}" in {block.entity for block in blocks}

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patience import LONG_S, until
-from steward.clients.logs.journald import Journal, JournalEntry, parse
+from steward.clients.logs.journald import JournalctlFollower, JournalEntry, parse
 from steward.errors import StewardError
 
 RECORDED = Path(__file__).parents[2] / "data" / "journald-252" / "entries.jsonl"
@@ -113,15 +113,15 @@ def test_no_fields_break_it(fields: dict[str, object]) -> None:
 # -- following, with a program that stands in for journalctl ---------------------------------------
 
 
-def program(folder: Path, script: str) -> Journal:
+def program(folder: Path, script: str) -> JournalctlFollower:
     """Return a journal whose journalctl is a shell script; `$*` are its arguments."""
     file = folder / "journalctl"
     file.write_text(f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
-    return Journal(program=str(file), arguments=("--quiet",))
+    return JournalctlFollower(program=str(file), arguments=("--quiet",))
 
 
-def looked(journal: Journal, *, until: int) -> list[str]:
+def looked(journal: JournalctlFollower, *, until: int) -> list[str]:
     """Look until so many entries have come, or waiting makes no sense."""
     texts: list[str] = []
     end_s = time.monotonic() + LONG_S
@@ -195,7 +195,10 @@ def test_a_look_takes_no_more_than_it_may(tmp_path: Path) -> None:
 
 
 def test_no_journalctl_is_said() -> None:
-    assert Journal(program="no-such-journalctl").missing() == "there is no no-such-journalctl"
+    assert (
+        JournalctlFollower(program="no-such-journalctl").missing()
+        == "there is no no-such-journalctl"
+    )
 
 
 # -- a real journald -------------------------------------------------------------------------------
@@ -236,7 +239,7 @@ def send(namespace: str, *fields: bytes) -> None:
 
 @pytest.mark.real
 def test_a_real_journal_is_followed_through_a_restart_of_ours(namespace: str) -> None:
-    journal = Journal(arguments=(f"--namespace={namespace}",))
+    journal = JournalctlFollower(arguments=(f"--namespace={namespace}",))
     send(namespace, b"MESSAGE=before we came", b"PRIORITY=6")
     until(lambda: b"before we came" in said_by_journalctl(namespace))
     assert looked(journal, until=0) == []
@@ -248,7 +251,7 @@ def test_a_real_journal_is_followed_through_a_restart_of_ours(namespace: str) ->
     first = looked(journal, until=2)
     journal.close()
     send(namespace, b"MESSAGE=while we were away", b"PRIORITY=6")
-    again = Journal(arguments=(f"--namespace={namespace}",))
+    again = JournalctlFollower(arguments=(f"--namespace={namespace}",))
     again.resume(journal.positions())
     second = looked(again, until=1)
     again.close()

@@ -175,6 +175,8 @@ def test_an_agent_goes_on_in_streams_where_it_was(tmp_path: Path) -> None:
             self.at += 1
             return super().collect(t_s)
 
+        def close(self) -> None: ...
+
         def positions(self) -> dict[str, int]:
             return {"at": self.at}
 

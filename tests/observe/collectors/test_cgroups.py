@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fake_machine as fake
-from steward.clients.cgroups import Cgroups as ControlGroups
+from steward.clients.cgroups import CgroupReader
 from steward.clients.linux.jobs import JobGroups
 from steward.model.metrics import aliases_from
 from steward.observe.collectors.cgroups import Cgroups
@@ -24,7 +24,7 @@ class Site:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.now_s = 100.0
-        groups = JobGroups(ControlGroups(root), clock=lambda: self.now_s)
+        groups = JobGroups(CgroupReader(root), clock=lambda: self.now_s)
         self.collector = Cgroups(node="n1", jobs=groups)
 
     def read(self, after_s: float = 0.0) -> dict[str, dict[str, float]]:

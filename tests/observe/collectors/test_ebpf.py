@@ -8,13 +8,13 @@ import pytest
 
 from made_up_kernel import MadeUpKernel, small_kernel
 from steward.clients.bpf.support import obstacle
-from steward.clients.cgroups import Cgroups
+from steward.clients.cgroups import CgroupReader
 from steward.errors import StewardError
 from steward.model.metrics import aliases_from
 from steward.observe.collectors.ebpf import DEFAULT_SETS, Ebpf
 
 
-class MadeUpGroups(Cgroups):
+class MadeUpGroups(CgroupReader):
     """Control groups by id, in the v2 hierarchy unless it says another."""
 
     def __init__(self, groups: dict[int, str], hierarchy: str = "") -> None:

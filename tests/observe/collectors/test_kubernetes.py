@@ -12,7 +12,7 @@ import pytest
 
 from beds.kubernetes import KubeDouble, kube_double, node, pod
 from patience import until
-from steward.clients.kubernetes import Access, Api
+from steward.clients.kubernetes import Api, Credentials
 from steward.errors import StewardError
 from steward.model.cluster import Health
 from steward.model.event import Event, Observation
@@ -314,7 +314,7 @@ def test_looking_never_waits_for_the_server() -> None:
     with socket.socket() as deaf:  # accepts, and never answers
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
-        access = Access(server=f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        access = Credentials(server=f"http://127.0.0.1:{deaf.getsockname()[1]}")
         collector = Kubernetes(api=Api(access, timeout_s=1.0))
         began_s = time.monotonic()
         for t_s in range(100):

@@ -12,7 +12,7 @@ import pynvml
 import pytest
 
 from recorded_nvml import MIB, TRAINING, RecordedNvml, bus_id, process, sample
-from steward.clients.nvml import Driver
+from steward.clients.nvml import Driver, GpuRegistry, shared_registry
 from steward.errors import StewardError
 from steward.model.cluster import Health
 from steward.model.event import Observation
@@ -20,6 +20,8 @@ from steward.model.frame import Frame, check_frame
 from steward.model.identity import JobId
 from steward.model.metrics import aliases_from
 from steward.observe.collectors.nvml import JobOfPid, Nvml
+from steward.observe.collectors.processes import Processes
+from steward.observe.lines import EntityResolver, matched
 from steward.observe.normalise import Normaliser
 from steward.ports import Sampler
 
@@ -38,7 +40,7 @@ def collector(
     library: RecordedNvml, *, clock: Hand | None = None, job_of_pid: JobOfPid | None = None
 ) -> Nvml:
     driver = Driver(library, plugged=Path("/nowhere"), clock=clock or Hand())
-    return Nvml(node="n1", driver=driver, job_of_pid=job_of_pid)
+    return Nvml(node="n1", registry=GpuRegistry(driver), job_of_pid=job_of_pid)
 
 
 def rows(seen: Observation) -> dict[str, dict[str, float | None]]:
@@ -275,7 +277,7 @@ def test_a_gpu_that_dies_while_it_is_looked_at_first_does_not_hide_the_others() 
 def test_a_gpu_that_is_plugged_in_gets_rows(tmp_path: Path) -> None:
     library = RecordedNvml(1)
     (tmp_path / bus_id(0)).touch()
-    nvml = Nvml(node="n1", driver=Driver(library, plugged=tmp_path))
+    nvml = Nvml(node="n1", registry=GpuRegistry(Driver(library, plugged=tmp_path)))
     layout = nvml.layout()
     nvml.collect(5.0)
     (tmp_path / bus_id(1)).touch()
@@ -288,6 +290,106 @@ def test_a_gpu_that_is_plugged_in_gets_rows(tmp_path: Path) -> None:
     assert [gpu.id for gpu in seen.cluster.gpus] == ["n1/gpu0", "n1/gpu1"]
     assert nvml.layout() is not layout
     assert set(tick(nvml)) == {"n1/gpu0", "n1/gpu1"}
+
+
+class CountingNvml(RecordedNvml):
+    """Counts users as NVML does: GPUs are enumerated by the first one after the last has left."""
+
+    def __init__(self, gpus: int) -> None:
+        super().__init__(gpus)
+        self.users = 0
+        self.plugged = gpus
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        super().nvmlInit()
+        if not self.users:
+            self.gpus = self.plugged
+            self.values = self.values[:1] * self.gpus
+            self.uuids = [f"GPU-{index}" for index in range(self.gpus)]
+        self.users += 1
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        super().nvmlShutdown()
+        self.users -= 1
+
+
+def test_a_gpu_that_is_plugged_in_is_found_while_two_collectors_use_the_driver(
+    tmp_path: Path,
+) -> None:
+    library = CountingNvml(1)
+    (tmp_path / bus_id(0)).touch()
+    registry = GpuRegistry(Driver(library, plugged=tmp_path))
+    nvml, processes = Nvml(node="n1", registry=registry), Processes(node="n1", registry=registry)
+    for each in (nvml, processes):
+        each.available()
+        each.collect(5.0)
+    (tmp_path / bus_id(1)).touch()
+    library.plugged = 2
+
+    nvml.collect(6.0)
+    processes.collect(6.0)
+
+    assert set(tick(nvml)) == {"n1/gpu0", "n1/gpu1"}
+
+
+def test_collectors_of_one_process_share_the_driver_and_shut_it_down_together() -> None:
+    library = CountingNvml(1)
+    registry = GpuRegistry(Driver(library, plugged=Path("/nowhere")))
+    nvml, processes = Nvml(node="n1", registry=registry), Processes(node="n1", registry=registry)
+    nvml.collect(5.0)
+    processes.collect(5.0)
+
+    processes.close()
+    processes.close()
+    still = library.users
+    nvml.close()
+    nvml.close()
+
+    assert (still, library.users) == (1, 0)
+    assert Nvml()._registry is Processes()._registry is shared_registry()
+
+
+def test_an_error_names_the_same_gpu_everywhere_after_another_one_was_removed() -> None:
+    library, clock = RecordedNvml(3), Hand()
+    registry = GpuRegistry(Driver(library, plugged=Path("/nowhere"), clock=clock))
+    nvml = Nvml(node="n1", registry=registry)
+    nvml.collect(5.0)
+    tick(nvml)
+    library.lost = {1}
+    tick(nvml)
+    nvml.collect(6.0)
+    # Started again, NVML counts the other two and calls the last one GPU 1.
+    library.lost, library.gpus = set(), 2
+    library.uuids, library.bus_ids = ["GPU-0", "GPU-2"], [bus_id(0), bus_id(2)]
+    library.queued = [(1, 79)]
+    library.processes = {1: [process(10, 1)]}
+    clock.now_s = 31.0
+    (kernel_line,) = [matched(f"NVRM: Xid (PCI:{bus_id(2)[4:-2]}): 79, pid=10, gone")]
+    assert kernel_line is not None
+
+    events = nvml.collect(37.0).events
+    holders = registry.pids()
+    by_the_kernel = EntityResolver("n1", gpu_at=registry.number_at).of(kernel_line)
+
+    assert [(event.kind, event.subject) for event in events] == [("gpu.xid", "n1/gpu2")]
+    assert holders == {0: (), 2: (10,)}
+    assert by_the_kernel == "n1/gpu2"
+    assert registry.number_at(bus_id(1)) == 1  # also of the one that is gone
+
+
+def test_without_nvml_gpus_are_numbered_by_the_kernels_list_and_keep_their_numbers(
+    tmp_path: Path,
+) -> None:
+    library = RecordedNvml(3)
+    library.refuses["nvmlInit"] = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
+    for index in (0, 1, 2):
+        (tmp_path / bus_id(index)).touch()
+    registry = GpuRegistry(Driver(library, plugged=tmp_path))
+    before = registry.number_at(bus_id(2))
+    (tmp_path / bus_id(0)).unlink()
+
+    assert before == registry.number_at(bus_id(2)) == 2
+    assert registry.number_at(bus_id(7)) is None
 
 
 def test_gpus_keep_their_numbers_when_one_is_gone_after_a_restart() -> None:
@@ -352,7 +454,7 @@ def test_a_tick_during_a_restart_is_a_gap_not_a_wait() -> None:
     held, done = threading.Event(), threading.Event()
 
     def restart() -> None:
-        with nvml._fleet._lock:
+        with nvml._registry._lock:
             held.set()
             done.wait(60)
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from recorded_nvml import ReplayedNvml
-from steward.clients.nvml import Driver
+from steward.clients.nvml import Driver, GpuRegistry
 from steward.model.event import Observation
 from steward.model.frame import Frame
 from steward.model.metrics import aliases_from
@@ -27,7 +27,7 @@ class Recorded:
     def __init__(self) -> None:
         self.now_s = 0.0
         driver = Driver(ReplayedNvml(TAPE), plugged=Path("/nowhere"), clock=lambda: self.now_s)
-        self.nvml = Nvml(node="n1", driver=driver, job_of_pid=lambda _pid: None)
+        self.nvml = Nvml(node="n1", registry=GpuRegistry(driver), job_of_pid=lambda _pid: None)
         self.layout = self.nvml.layout()
         rows = []
         for tick in range(TICKS):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from steward.errors import StewardError
 from steward.model.rules import LogBlock, Mode, Stream
-from steward.observe.logs import Reading, Tally, read_blocks, stamp
+from steward.observe.logs import ReadCounts, Reading, read_blocks, stamp
 
 STREAM = Stream(name="test")
 NOW_S = 1_750_000_000.0
@@ -33,7 +33,7 @@ def rows(blocks: list[LogBlock]) -> list[Row]:
 
 
 def entries(
-    data: bytes, mode: Mode = Mode.STRICT, tally: Tally | None = None, **options: object
+    data: bytes, mode: Mode = Mode.STRICT, tally: ReadCounts | None = None, **options: object
 ) -> list[Row]:
     reading = Reading(now_s=NOW_S, **{"window_ns": 0, **options})  # type: ignore[arg-type]
     source = io.BytesIO(data)
@@ -62,7 +62,7 @@ def test_lines_without_a_time_belong_to_the_one_before_with_line_ends_between() 
 
 
 def test_preq_joins_them_with_nothing_between_and_drops_what_comes_before() -> None:
-    tally = Tally()
+    tally = ReadCounts()
     data = b"junk\nmore\n" + at(1, "foo") + b"bar\nbaz\n" + at(2)
 
     seen = entries(data, Mode.PREQ, tally)
@@ -73,7 +73,7 @@ def test_preq_joins_them_with_nothing_between_and_drops_what_comes_before() -> N
 
 @pytest.mark.parametrize("before", [b"header\n", b"\n", b"a\nb\nc\n"])
 def test_preq_knows_a_format_by_a_last_line_that_has_no_end(before: bytes) -> None:
-    tally = Tally()
+    tally = ReadCounts()
 
     seen = entries(before + at(1)[:-1], Mode.PREQ, tally)
 
@@ -82,7 +82,7 @@ def test_preq_knows_a_format_by_a_last_line_that_has_no_end(before: bytes) -> No
 
 
 def test_strict_knows_a_format_by_a_last_line_that_has_no_end() -> None:
-    tally = Tally()
+    tally = ReadCounts()
 
     seen = entries(b"a long header of this file without any time\n" + at(1)[:-1], tally=tally)
 
@@ -96,7 +96,7 @@ def test_empty_lines_that_come_first_are_no_entry() -> None:
 
 def test_in_preq_a_broken_line_without_a_time_is_dropped_and_strict_keeps_it() -> None:
     data = at(1, "a") + b"\xff\xfe\n" + b"ok\n"
-    tally = Tally()
+    tally = ReadCounts()
 
     assert texts(data, Mode.PREQ) == [at(1, "aok")[:-1]]
     assert b"\xff\xfe" in b"".join(row[2] for row in entries(data, tally=tally))
@@ -149,7 +149,7 @@ def test_a_few_lines_that_all_begin_differently_are_one_message(mode: Mode) -> N
 
 
 def test_lines_of_a_file_without_any_time_have_their_number_as_time() -> None:
-    tally = Tally()
+    tally = ReadCounts()
 
     seen = entries(b"one\ntwo\n\nthree\n", tally=tally)
 
@@ -174,7 +174,7 @@ def test_times_that_begin_late_in_a_file_are_found() -> None:
 
 
 def test_a_file_may_have_several_formats() -> None:
-    tally = Tally()
+    tally = ReadCounts()
     lines = [
         at(1),
         b"W0601 00:00:02.000000 9 t.py:1] y\n",
@@ -189,7 +189,7 @@ def test_a_file_may_have_several_formats() -> None:
 
 
 def test_an_entry_of_too_many_lines_is_cut_and_counted() -> None:
-    tally = Tally()
+    tally = ReadCounts()
     data = at(1) + b" x\n" * 25 + at(2) * 40
 
     seen = entries(data, tally=tally, entry_lines=10)
@@ -235,7 +235,7 @@ def test_entries_are_the_same_wherever_the_bytes_are_cut(
     data = at(0) * 60 + b"".join(lines)
     data = data if end else data[:-1]
     reading = Reading(now_s=NOW_S, longest_bytes=120, window_ns=0, entry_lines=4, entry_bytes=300)
-    one, many = Tally(), Tally()
+    one, many = ReadCounts(), ReadCounts()
 
     whole = list(
         read_blocks(io.BytesIO(data), mode=mode, stream=STREAM, tally=one, reading=reading)
@@ -271,7 +271,7 @@ def test_packed_logs_are_unpacked_also_when_several_follow_each_other(
     file.write_bytes(packed)
     source = io.BytesIO(packed) if piped else file
     reading = Reading(now_s=NOW_S, block_bytes=10_000)
-    tally = Tally()
+    tally = ReadCounts()
 
     seen = rows(list(read_blocks(source, stream=STREAM, tally=tally, reading=reading)))
 
@@ -283,7 +283,7 @@ def test_packed_logs_are_unpacked_also_when_several_follow_each_other(
 def test_a_packed_log_that_is_cut_gives_what_it_has_and_says_so(kind: str) -> None:
     data = b"".join(at(i % 3000, os.urandom(20).hex()) for i in range(6_000))
     packed = PACKERS[kind](data)
-    tally = Tally()
+    tally = ReadCounts()
 
     seen = entries(packed[: len(packed) // 2], tally=tally)
 
@@ -299,7 +299,7 @@ def test_where_nothing_can_be_unpacked_it_is_said_and_nobody_waits(
         raise OSError("no /proc here")
 
     monkeypatch.setattr(cramjam, "File", refuse)
-    tally = Tally()
+    tally = ReadCounts()
 
     assert entries(PACKERS["zst"](at(1)), tally=tally) == []
     (note,) = tally.notes
@@ -308,7 +308,7 @@ def test_where_nothing_can_be_unpacked_it_is_said_and_nobody_waits(
 
 @pytest.mark.parametrize("head", [b"PK\x03\x04", b"\x04\x22\x4d\x18"])
 def test_a_packing_that_is_not_known_is_said_and_not_read_as_lines(head: bytes) -> None:
-    tally = Tally()
+    tally = ReadCounts()
 
     assert entries(head + b"\x00rest\n", tally=tally) == []
     assert "unpack it first" in tally.notes[0]
@@ -319,7 +319,7 @@ def test_a_bomb_costs_time_and_no_memory(kind: str) -> None:
     packed = PACKERS[kind](b"0" * (100 * MIB))
     assert len(packed) < 200_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    tally = Tally()
+    tally = ReadCounts()
 
     seen = entries(packed, tally=tally)
 
@@ -340,7 +340,7 @@ class Endless(io.RawIOBase):
 
 
 def test_a_line_of_100_mb_is_cut_in_strict_mode_and_ends_the_file_in_preq() -> None:
-    strict, preq = Tally(), Tally()
+    strict, preq = ReadCounts(), ReadCounts()
 
     long = list(read_blocks(Endless(), stream=STREAM, tally=strict))  # type: ignore[arg-type]
     ended = list(read_blocks(Endless(), mode=Mode.PREQ, stream=STREAM, tally=preq))  # type: ignore[arg-type]
@@ -352,7 +352,7 @@ def test_a_line_of_100_mb_is_cut_in_strict_mode_and_ends_the_file_in_preq() -> N
 
 
 def test_nul_bytes_and_broken_utf8_are_kept_and_counted() -> None:
-    tally = Tally()
+    tally = ReadCounts()
     data = at(1, "a\0b") + at(2)[:-1] + b"\xc3\x28\n" + at(3, "é")
 
     seen = entries(data, tally=tally)
@@ -412,7 +412,7 @@ def test_a_pipe_that_stays_open_gives_lines_as_they_come() -> None:
 
 def test_a_pattern_of_its_own_is_all_that_is_tried() -> None:
     own = stamp(r"^<<(.*?)>>", "epochseconds")
-    tally = Tally()
+    tally = ReadCounts()
 
     seen = entries(b"<<5>> a\n  b\n" + at(1) + b"<<7>> c\n", tally=tally, stamp=own)
 
@@ -428,7 +428,7 @@ def test_a_pattern_of_its_own_is_all_that_is_tried() -> None:
 
 def test_entries_are_put_in_order_within_the_window_and_ties_keep_theirs() -> None:
     data = at(3, "a") + at(1, "b") + at(3, "c") + at(2, "d") + at(10, "e")
-    tally = Tally()
+    tally = ReadCounts()
 
     seen = entries(data, tally=tally, window_ns=5 * 10**9)
 
@@ -438,7 +438,7 @@ def test_entries_are_put_in_order_within_the_window_and_ties_keep_theirs() -> No
 
 def test_without_a_window_nothing_is_moved_and_all_is_counted() -> None:
     data = at(3, "a") + at(1, "b") + at(2, "c")
-    tally = Tally()
+    tally = ReadCounts()
 
     assert [row[2][-1:] for row in entries(data, tally=tally)] == [b"a", b"b", b"c"]
     assert (tally.backwards, tally.late) == (2, 2)
@@ -454,7 +454,7 @@ def test_order_is_that_of_a_stable_sort_as_far_as_the_window_reaches(
     seconds: list[int], window_s: int, block: int
 ) -> None:
     data = b"".join(at(second, str(i)) for i, second in enumerate(seconds))
-    tally = Tally()
+    tally = ReadCounts()
 
     seen = entries(data, tally=tally, window_ns=window_s * 10**9, block_bytes=block)
 
@@ -468,7 +468,7 @@ def test_order_is_that_of_a_stable_sort_as_far_as_the_window_reaches(
 
 def test_what_is_held_is_bounded_and_the_oldest_go_early() -> None:
     data = b"".join(at(i % 4, "x" * 1000) for i in range(2000))
-    tally = Tally()
+    tally = ReadCounts()
 
     seen = entries(data, tally=tally, window_ns=10**12, held_bytes=100_000, block_bytes=20_000)
 
@@ -479,7 +479,7 @@ def test_rotated_files_are_one_stream_in_the_order_of_their_first_times(tmp_path
     (tmp_path / "app.log").write_bytes(at(30) + at(40))
     (tmp_path / "app.log.1").write_bytes(at(10) + at(20))
     (tmp_path / "app.log.2.gz").write_bytes(gzip.compress(at(1) + at(2)))
-    tally = Tally()
+    tally = ReadCounts()
     files = [tmp_path / name for name in ("app.log", "app.log.1", "app.log.2.gz")]
 
     seen = rows(list(read_blocks(files, stream=STREAM, tally=tally)))

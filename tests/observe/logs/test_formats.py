@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from observe.logs.slow_times import slow_time
 from steward.errors import StewardError
-from steward.observe.logs.formats import NO_TIME, PREQ, STRICT, Format, Times, Years, stamp
+from steward.observe.logs.formats import NO_TIME, PREQ, STRICT, Format, LineTimes, Years, stamp
 from steward.observe.logs.formats.template import Template, compiled
 
 NOW_S = 1_750_000_000.0  # 2025-06-15
@@ -93,7 +93,7 @@ def read(formats: tuple[Format, ...] | tuple[Template, ...], *lines: bytes) -> l
     buffer = np.frombuffer(b"\n".join(lines) + b"\n", np.uint8)
     lengths = np.array([len(line) for line in lines], np.int64)
     start = np.concatenate([[0], np.cumsum(lengths + 1)[:-1]]).astype(np.int64)
-    times = Times.read((buffer, start, start + lengths), templates, Years(now_s=NOW_S))
+    times = LineTimes.read((buffer, start, start + lengths), templates, Years(now_s=NOW_S))
     return [None if t == NO_TIME else int(t) for t in times.t_ns]
 
 
@@ -128,7 +128,7 @@ def test_seconds_since_the_machine_started_count_from_then() -> None:
     buffer = np.frombuffer(b"[  123.456789] NVRM: Xid", np.uint8)
     one = (buffer, np.zeros(1, np.int64), np.array([len(buffer)], np.int64))
 
-    at_boot = Times.read(one, [dmesg.template], Years(now_s=NOW_S, boot_ns=JUNE_1))
+    at_boot = LineTimes.read(one, [dmesg.template], Years(now_s=NOW_S, boot_ns=JUNE_1))
 
     assert at_boot.t_ns.tolist() == [JUNE_1 + 123_456_789_000]
 

@@ -17,7 +17,7 @@ from steward.errors import StewardError
 from steward.model.event import Event, Observation
 from steward.model.frame import OTHER_SCHEMA, Frame
 from steward.observe.importing import ImportSource, import_all, task_for
-from steward.observe.quality import Flaw, Report, Severity, assess
+from steward.observe.quality import Flaw, FlawSeverity, QualityReport, assess
 from steward.store.recording import Recording
 
 DATA = Path(os.environ.get("STEWARD_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
@@ -52,7 +52,7 @@ def clean(seed: int, *, seconds: int = 600, nodes: int = 3) -> Frame:
     return pl.concat(frames)
 
 
-def judged(folder: Path, frame: Frame, **seen: object) -> Report:
+def judged(folder: Path, frame: Frame, **seen: object) -> QualityReport:
     with closing(Recording(folder, keep_days=1e6)) as recording:
         recording.keep(Observation(frame=frame, **seen))  # type: ignore[arg-type]
         recording.settle()
@@ -108,7 +108,7 @@ def test_a_fault_that_is_put_in_is_found(
     assert {node for _, node in found} == {"n1"}
 
 
-def one(report: Report, kind: str) -> Flaw:
+def one(report: QualityReport, kind: str) -> Flaw:
     (flaw,) = [each for each in report.flaws if each.kind == kind]
     return flaw
 
@@ -122,7 +122,7 @@ def test_a_gap_is_told_with_its_cause(tmp_path: Path) -> None:
 
     gap = one(report, "gap")
     assert "gpu.lost: fell off the bus" in gap.meaning
-    assert gap.severity is Severity.INFO  # somebody knows why
+    assert gap.severity is FlawSeverity.INFO  # somebody knows why
     assert gap.evidence["longest_s"] == pytest.approx(202.0)
 
 
@@ -151,7 +151,7 @@ def test_what_rounding_makes_negative_is_no_reset(tmp_path: Path) -> None:
 def test_a_stuck_sensor_is_told_with_when_and_at_what(tmp_path: Path) -> None:
     flaw = one(judged(tmp_path, FAULTS["stuck"](clean(2))), "stuck")
 
-    assert (flaw.metric, flaw.entity, flaw.severity) == (WATTS, "n1/gpu0", Severity.WARNING)
+    assert (flaw.metric, flaw.entity, flaw.severity) == (WATTS, "n1/gpu0", FlawSeverity.WARNING)
     assert (flaw.evidence["from_s"], flaw.evidence["to_s"]) == (T0 + 200, T0 + 400)
     assert flaw.evidence["value"] == 321.5
 
@@ -186,7 +186,7 @@ def test_a_latency_without_a_value_means_that_nothing_happened(tmp_path: Path) -
 
     flaw = one(judged(tmp_path, quiet), "no-events")
 
-    assert (flaw.metric, flaw.severity) == ("kernel.run_queue.wait.p99_seconds", Severity.INFO)
+    assert (flaw.metric, flaw.severity) == ("kernel.run_queue.wait.p99_seconds", FlawSeverity.INFO)
     assert (flaw.entity, flaw.of) == ("*", "node")
 
 
@@ -233,4 +233,4 @@ def test_what_is_true_of_the_h200_recording(tmp_path: Path) -> None:
     updates = {f.metric: f.evidence["update_s"] for f in report.flaws if f.kind == "slow-update"}
     assert updates[BUSY] == pytest.approx(0.2, abs=0.05)
     assert updates["host.load_1m"] == pytest.approx(5.0, abs=0.3)
-    assert [flaw for flaw in report.flaws if flaw.severity >= Severity.WARNING] == []
+    assert [flaw for flaw in report.flaws if flaw.severity >= FlawSeverity.WARNING] == []

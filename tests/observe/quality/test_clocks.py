@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from steward.model.event import Observation
 from steward.model.frame import Frame
-from steward.observe.quality import Flaw, Severity, assess
+from steward.observe.quality import Flaw, FlawSeverity, assess
 from steward.store.recording import Recording
 
 T0 = 1_700_000_000.0
@@ -93,7 +93,7 @@ def test_a_clock_that_is_off_is_named_with_how_far(tmp_path: Path) -> None:
     (flaw,) = found(kept(tmp_path, frames))
 
     assert (flaw.kind, flaw.entity, flaw.metric) == ("clock-off", "n1", OFFSET)
-    assert flaw.severity is Severity.WARNING
+    assert flaw.severity is FlawSeverity.WARNING
     assert "2 s ahead of the server's, in 60 of 60 values" in flaw.meaning
     assert flaw.evidence["worst_s"] == pytest.approx(-2.0, abs=0.05)
 
@@ -172,7 +172,7 @@ def test_sources_that_are_out_of_step_are_told_without_a_guess_why(
 
     (flaw,) = found(kept(tmp_path_factory.mktemp("step"), frames))
 
-    assert (flaw.kind, flaw.entity, flaw.severity) == ("out-of-step", "n1", Severity.INFO)
+    assert (flaw.kind, flaw.entity, flaw.severity) == ("out-of-step", "n1", FlawSeverity.INFO)
     nearest = shift_s if shift_s <= 0.5 else shift_s - 1.0
     assert abs(flaw.evidence["off_s"]) == pytest.approx(abs(nearest), abs=0.01)  # type: ignore[arg-type]
     assert "rows cannot tell which" in flaw.hint

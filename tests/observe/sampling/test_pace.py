@@ -37,6 +37,8 @@ class Meter:
     def collect(self, t_s: float) -> Observation:
         return Observation()
 
+    def close(self) -> None: ...
+
     def layout(self) -> Layout:
         return self.what
 
@@ -413,6 +415,8 @@ def test_a_look_that_fails_does_not_take_the_samples_with_it() -> None:
     class Torn(Meter):
         def collect(self, t_s: float) -> Observation:
             raise RuntimeError("the list of processes is gone")
+
+        def close(self) -> None: ...
 
     watch = Watch([Torn(lambda: [50.0, 2.0])], sample_every_s=0.05)
 

@@ -35,7 +35,7 @@ def quality(
 
     Exits 1 when something at or above --at-least is found.
     """
-    from steward.observe.quality import Severity, assess
+    from steward.observe.quality import FlawSeverity, assess
 
     with _progress() as progress:
         report = assess(folder, progress=progress)
@@ -60,7 +60,7 @@ def quality(
             f"in {report.files} files were looked at"
         )
         print_warnings(report.notes)
-    bad = any(flaw.severity >= Severity[at_least.upper()] for flaw in report.flaws)
+    bad = any(flaw.severity >= FlawSeverity[at_least.upper()] for flaw in report.flaws)
     raise typer.Exit(1 if bad else 0)
 
 

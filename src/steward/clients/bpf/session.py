@@ -15,7 +15,7 @@ from steward.clients.bpf.probes import Probes
 from steward.clients.bpf.programs.shared import DISK, ProbeSet
 from steward.clients.bpf.readings import Readings
 from steward.clients.bpf.syscalls import Kernel
-from steward.clients.cgroups import Cgroups, job_of
+from steward.clients.cgroups import CgroupReader, job_of
 
 __all__ = ["Session"]
 
@@ -42,7 +42,7 @@ class Session:
         types: Btf,
         sets: tuple[ProbeSet, ...],
         *,
-        cgroups: Cgroups,
+        cgroups: CgroupReader,
         places: int,
         blocks: Path = Path("/sys/block"),
     ) -> None:

@@ -6,19 +6,19 @@ Kubernetes' words. Does not: what they mean; `observe/collectors/kubernetes.py` 
 
 from __future__ import annotations
 
-from steward.clients.kubernetes.access import Access, find_access
 from steward.clients.kubernetes.api import Api, KubernetesError
-from steward.clients.kubernetes.objects import KubeNode, Pod, Warned
-from steward.clients.kubernetes.reflector import Change, Reflector
+from steward.clients.kubernetes.credentials import Credentials, find_credentials
+from steward.clients.kubernetes.objects import KubeNode, Pod, WarningEvent
+from steward.clients.kubernetes.reflector import ObjectChange, Reflector
 
 __all__ = [
-    "Access",
     "Api",
-    "Change",
+    "Credentials",
     "KubeNode",
     "KubernetesError",
+    "ObjectChange",
     "Pod",
     "Reflector",
-    "Warned",
-    "find_access",
+    "WarningEvent",
+    "find_credentials",
 ]

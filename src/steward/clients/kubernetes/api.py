@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from steward.clients.kubernetes.access import Access
+from steward.clients.kubernetes.credentials import Credentials
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class GoneError(KubernetesError):
 class Api:
     """One API server. A connection is made when it is first asked."""
 
-    def __init__(self, access: Access, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, access: Credentials, *, timeout_s: float = 10.0) -> None:
         self.access = access
         self._timeout_s = timeout_s
         self._client: httpx.Client | None = None
@@ -77,7 +77,7 @@ class Api:
             ) as answer:
                 if answer.status_code != 200:
                     answer.read()
-                    raise _refused(answer.status_code, _status(answer), path)
+                    raise self._refused(answer, path)
                 yield OPEN, {}
                 for line in _lines(answer):
                     yield _change(line, path)
@@ -98,7 +98,7 @@ class Api:
         except httpx.HTTPError as fault:
             raise _unreachable(fault, self.access.server) from fault
         if answer.status_code != 200:
-            raise _refused(answer.status_code, _status(answer), path)
+            raise self._refused(answer, path)
         try:
             page = answer.json()
         except ValueError as fault:
@@ -106,6 +106,13 @@ class Api:
         if not isinstance(page, dict):
             raise KubernetesError(f"{path}: the answer is not an object", where="kubernetes")
         return page
+
+    def _refused(self, answer: httpx.Response, path: str) -> KubernetesError:
+        """Return the error of an answer; a credential that was refused is made anew next time."""
+        if answer.status_code == 401 and self.access.plugin is not None:
+            self.access.plugin.forget()
+            self.close()  # the certificate belongs to the connection
+        return _refused(answer.status_code, _status(answer), path)
 
     def _open(self) -> httpx.Client:
         import httpx  # noqa: PLC0415 - 7 MB that most agents need not load

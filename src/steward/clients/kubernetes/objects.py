@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-__all__ = ["KubeNode", "Pod", "Warned", "node_from", "pod_from", "quantity", "warned_from"]
+__all__ = ["KubeNode", "Pod", "WarningEvent", "node_from", "pod_from", "quantity", "warned_from"]
 
 WHOLE_GPUS = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 _SLICES = ("nvidia.com/mig-", "nvidia.com/gpu.shared")
@@ -65,7 +65,7 @@ class KubeNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warned:
+class WarningEvent:
     """A warning that Kubernetes gave about something. It counts repeats instead of repeating."""
 
     uid: str
@@ -146,14 +146,14 @@ def node_from(raw: Mapping[str, Any]) -> KubeNode | None:
     )
 
 
-def warned_from(raw: Mapping[str, Any]) -> Warned | None:
+def warned_from(raw: Mapping[str, Any]) -> WarningEvent | None:
     """Read an event of the kind Warning; None for all others."""
     meta, about = _map(raw, "metadata"), _map(raw, "involvedObject")
     if raw.get("type") != "Warning" or not meta.get("uid"):
         return None
     times = (raw.get("lastTimestamp"), raw.get("eventTime"), meta.get("creationTimestamp"))
     series = _map(raw, "series")
-    return Warned(
+    return WarningEvent(
         uid=str(meta["uid"]),
         t_s=next((t_s for t_s in map(_time, times) if t_s is not None), None),
         reason=str(raw.get("reason") or "Unknown"),

@@ -1,7 +1,7 @@
-"""Keeps one kind of object up to date in a thread of its own: list once, then watch.
+"""Keeps one kind of object up to date in a background thread: list once, then watch.
 
-Nobody ever waits for the thread: `changes` returns what it knows by now. An object that changed
-ten times since is there once, as it is last.
+`changes` never waits for the thread: it returns what is known by now. An object that changed ten
+times since is there once, as it is last.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from steward.clients.kubernetes.api import OPEN, Api, GoneError
 from steward.errors import StewardError
 
-__all__ = ["Change", "Reflector"]
+__all__ = ["ObjectChange", "Reflector"]
 
 LEAST_WAIT_S, MOST_WAIT_S = 0.5, 30.0
+LASTING_S = 10.0  # a watch that ends sooner has failed, whatever its status: servers allow minutes
 
 
 class _Known(Protocol):
@@ -30,7 +31,7 @@ T = TypeVar("T", bound=_Known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change(Generic[T]):
+class ObjectChange(Generic[T]):
     """What happened to an object: as it is now, or as it was last when it is `gone`."""
 
     uid: str
@@ -41,7 +42,15 @@ class Change(Generic[T]):
 class Reflector(Generic[T]):
     """One kind of object. `make` reads an object; those it makes nothing of are left out."""
 
-    def __init__(self, api: Api, path: str, *, make: Callable[[dict[str, Any]], T | None]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        *,
+        make: Callable[[dict[str, Any]], T | None],
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
         self.path = path
         self.problem: StewardError | None = None
         self.heard_s: float | None = None  # by the monotonic clock, when all was well last
@@ -51,9 +60,11 @@ class Reflector(Generic[T]):
         self._make = make
         self._lock = threading.Lock()
         self._there: set[str] = set()
-        self._changed: dict[str, Change[T]] = {}
+        self._changed: dict[str, ObjectChange[T]] = {}
         self._version = ""
         self._stop = threading.Event()
+        self._clock = clock
+        self._pause = pause or self._stop.wait
         self._thread: threading.Thread | None = None
 
     @property
@@ -68,7 +79,7 @@ class Reflector(Generic[T]):
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
 
-    def changes(self) -> list[Change[T]]:
+    def changes(self) -> list[ObjectChange[T]]:
         """Return what is new."""
         with self._lock:
             changed, self._changed = self._changed, {}
@@ -81,17 +92,22 @@ class Reflector(Generic[T]):
             self._thread.join(timeout=0.5)
 
     def _run(self) -> None:
+        """List and watch until stopped; pause ever longer while watches fail or end at once."""
         wait_s = LEAST_WAIT_S
         while not self._stop.is_set():
+            began_s, failed = self._clock(), True
             try:
                 self._follow()
-                wait_s = LEAST_WAIT_S
+                failed = False
             except GoneError:
                 self._version = ""  # it was away for too long: list again
             except Exception as fault:  # noqa: BLE001 - a thread that dies would go unnoticed
                 self.problem = _as_problem(fault)
+            lasted = self._clock() - began_s >= LASTING_S
+            wait_s = LEAST_WAIT_S if lasted else wait_s
+            if failed or not lasted:
                 # Many watchers must not all come back in the same moment.
-                self._stop.wait(wait_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+                self._pause(wait_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
                 wait_s = min(MOST_WAIT_S, wait_s * 2)
 
     def _follow(self) -> None:
@@ -118,9 +134,9 @@ class Reflector(Generic[T]):
         made = {each.uid: each for each in map(self._tried, items) if each is not None}
         with self._lock:
             for uid in self._there - set(made):
-                self._changed[uid] = Change(uid=uid, now=None, gone=True)
+                self._changed[uid] = ObjectChange(uid=uid, now=None, gone=True)
             for uid, each in made.items():
-                self._changed[uid] = Change(uid=uid, now=each)
+                self._changed[uid] = ObjectChange(uid=uid, now=each)
             self._there = set(made)
             self.lists += 1
 
@@ -133,7 +149,7 @@ class Reflector(Generic[T]):
         with self._lock:
             gone = kind == "DELETED"
             self._there.discard(made.uid) if gone else self._there.add(made.uid)
-            self._changed[made.uid] = Change(uid=made.uid, now=made, gone=gone)
+            self._changed[made.uid] = ObjectChange(uid=made.uid, now=made, gone=gone)
 
     def _tried(self, raw: dict[str, Any]) -> T | None:
         try:

@@ -15,10 +15,10 @@ from steward.model.layout import Block
 __all__ = [
     "UNREADABLE",
     "AbsentError",
-    "Held",
-    "Keyed",
+    "CachedReader",
+    "HostReader",
+    "KeyedFile",
     "OpenFile",
-    "Reader",
     "folders_in",
     "number_in",
     "numbers_of",
@@ -76,7 +76,7 @@ class OpenFile:
             raise OSError(fault.errno, fault.strerror, str(self.path)) from fault
 
 
-class Reader(Protocol):
+class HostReader(Protocol):
     """One part of a machine. `blocks` name devices as paths below the node, "" for itself.
 
     `changed` says that devices came or went: make a new reader then. `read` returns a value for
@@ -93,7 +93,7 @@ class Reader(Protocol):
     def read(self) -> list[float]: ...
 
 
-class Keyed:
+class KeyedFile:
     """A file with words and numbers in turn, of which some are wanted: /proc/vmstat, meminfo.
 
     `words` are those of the file; one that it does not have is unknown. Where each stands is
@@ -128,7 +128,7 @@ class Keyed:
         self._places = [at[word] + 1 if word in at else -1 for word in self._words]
 
 
-class Held:
+class CachedReader:
     """A reader that is asked seldom: its last values are given until it is time to ask again.
 
     What its names call `…/s` are counters there, and become rates between two askings here. One
@@ -136,7 +136,7 @@ class Held:
     """
 
     def __init__(
-        self, reader: Reader, *, every_s: float, clock: Callable[[], float] = time.monotonic
+        self, reader: HostReader, *, every_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._reader = reader
         self._every_s = every_s

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steward.clients.cgroups import UNIFIED
-from steward.clients.linux.files import UNREADABLE, Keyed, OpenFile
+from steward.clients.linux.files import UNREADABLE, KeyedFile, OpenFile
 from steward.clients.linux.memory import pressure_totals
 from steward.model.layout import Block
 
@@ -34,7 +34,7 @@ class _Source:
 
 
 def _keyed(*words: str) -> Numbers:
-    return lambda path: Keyed(path, [word.encode() for word in words]).numbers
+    return lambda path: KeyedFile(path, [word.encode() for word in words]).numbers
 
 
 def _single(path: Path) -> Callable[[], list[float]]:
@@ -52,7 +52,7 @@ def _resident(*words: str) -> Numbers:
     """Open memory.stat; what is resident is memory without a file, and files that are mapped."""
 
     def opened(path: Path) -> Callable[[], list[float]]:
-        file = Keyed(path, [word.encode() for word in words])
+        file = KeyedFile(path, [word.encode() for word in words])
 
         def read() -> list[float]:
             anon, file_bytes, mapped, *rest = file.numbers()

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from steward.clients.cgroups import Cgroups
-from steward.clients.linux.files import Held, Reader
+from steward.clients.cgroups import CgroupReader
+from steward.clients.linux.files import CachedReader, HostReader
 from steward.clients.linux.groups import often, seldom
 from steward.model.identity import JobId
 
@@ -23,9 +23,9 @@ class JobGroups:
     """All jobs that have control groups now, and what those count."""
 
     def __init__(
-        self, groups: Cgroups | None = None, *, clock: Callable[[], float] = time.monotonic
+        self, groups: CgroupReader | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.groups = groups or Cgroups()
+        self.groups = groups or CgroupReader()
         self._clock = clock
         self._known: dict[JobId, tuple[str, ...]] = {}
         self._readers: dict[JobId, _JobReader] = {}
@@ -46,6 +46,11 @@ class JobGroups:
         """Read all jobs once, in their order; a job that has just ended is NaN."""
         return [value for reader in self._readers.values() for value in reader.read()]
 
+    def close(self) -> None:
+        """Drop all readers, which closes their files; the next call of `names` finds them again."""
+        self._readers, self._known, self._names = {}, {}, {}
+        self._search_s = -math.inf
+
     def _search(self) -> None:
         found = self.groups.roots()
         if found == self._known:
@@ -65,9 +70,12 @@ class _JobReader:
     """One job. Where it has several groups, their numbers are added up."""
 
     def __init__(self, groups: Sequence[Mapping[str, Path]], *, clock: Callable[[], float]) -> None:
-        readers: list[Reader] = []
+        readers: list[HostReader] = []
         for folders in groups:
-            readers += [often(folders), Held(seldom(folders), every_s=_SELDOM_S, clock=clock)]
+            readers += [
+                often(folders),
+                CachedReader(seldom(folders), every_s=_SELDOM_S, clock=clock),
+            ]
         self._readers = readers
         each = [[name for block in reader.blocks for name in block.names] for reader in readers]
         self.names = tuple(dict.fromkeys(name for names in each for name in names))

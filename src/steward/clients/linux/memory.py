@@ -7,10 +7,10 @@ import math
 import os
 from pathlib import Path
 
-from steward.clients.linux.files import UNREADABLE, Keyed, OpenFile
+from steward.clients.linux.files import UNREADABLE, KeyedFile, OpenFile
 from steward.model.layout import Block
 
-__all__ = ["Load", "Memory", "Paging", "Pressure", "pressure_totals"]
+__all__ = ["Load", "MemoryReader", "Paging", "Pressure", "pressure_totals"]
 
 _MEMORY = (
     "MemTotal",
@@ -54,13 +54,13 @@ _PRESSURE = (
 )
 
 
-class Memory:
+class MemoryReader:
     """What memory is used for: /proc/meminfo."""
 
     changed = False
 
     def __init__(self, proc: Path) -> None:
-        self._file = Keyed(proc / "meminfo", [f"{word}:".encode() for word in _MEMORY])
+        self._file = KeyedFile(proc / "meminfo", [f"{word}:".encode() for word in _MEMORY])
         names = [f"meminfo.{word}" for word in _MEMORY if word != "SwapFree"]
         self.blocks = (Block(entity="", names=(*names, "meminfo.swap_used", "meminfo.used")),)
         self._file.numbers()
@@ -82,7 +82,7 @@ class Paging:
     def __init__(self, proc: Path) -> None:
         reclaim = [f"pg{what}_{who}" for what in ("steal", "scan") for who in _RECLAIM]
         words = [word.encode() for word in (*_COUNTS, *reclaim)]
-        self._file = Keyed(proc / "vmstat", words)
+        self._file = KeyedFile(proc / "vmstat", words)
         names = [f"vmstat.{word}" for word in (*_COUNTS, "pgsteal", "pgscan")]
         self.blocks = (Block(entity="", names=tuple(names)),)
         self._file.numbers()

@@ -6,7 +6,7 @@ import math
 import re
 from pathlib import Path
 
-from steward.clients.linux.files import UNREADABLE, AbsentError, Keyed, folders_in
+from steward.clients.linux.files import UNREADABLE, AbsentError, KeyedFile, folders_in
 from steward.model.layout import Block
 
 __all__ = ["Sockets"]
@@ -30,7 +30,7 @@ class Sockets:
         if not folders:
             raise AbsentError("nothing in /sys/devices/system/node")
         self._files = [
-            Keyed(folder / file, words)
+            KeyedFile(folder / file, words)
             for folder in folders
             for file, words in (
                 ("meminfo", [f"{word}:".encode() for word in _MEMORY]),

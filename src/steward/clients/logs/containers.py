@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steward.clients.logs.followed import CUT_MARK
-from steward.clients.logs.log_files import FileFollower, FileLines, Note
+from steward.clients.logs.followed_file import CUT_MARK
+from steward.clients.logs.follower import FileFollower, FileLines, ReadProblem
 from steward.clients.logs.stamps import iso_s
 
 __all__ = ["PATTERNS", "ContainerFiles", "ContainerLine", "Origin", "origin_of"]
@@ -89,7 +89,7 @@ class ContainerFiles:
         """Return how many files are followed now."""
         return self._files.followed()
 
-    def taken_notes(self) -> list[Note]:
+    def taken_notes(self) -> list[ReadProblem]:
         """Return what was noted since this was last asked."""
         return self._files.taken_notes()
 

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from steward.errors import StewardError
 
-__all__ = ["Journal", "JournalEntry", "parse"]
+__all__ = ["JournalEntry", "JournalctlFollower", "parse"]
 
 _FIELDS = (
     "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_COMM,_PID,_SYSTEMD_UNIT,_SYSTEMD_CGROUP,_TRANSPORT,"
@@ -87,7 +87,7 @@ def _number(value: object, otherwise: int) -> int:
     return int(text) if text.isdecimal() else otherwise
 
 
-class Journal:
+class JournalctlFollower:
     """The journal from now on, or after a cursor. `arguments` choose another journal or filter it.
 
     `unreadable` counts entries that were not understood or too long.

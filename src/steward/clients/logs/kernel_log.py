@@ -158,6 +158,10 @@ class KernelBuffer:
         self._looked_s = t_s if len(records) < at_most else float("-inf")
         return self._joined(timed)
 
+    def close(self) -> None:
+        """Close the device; a later look goes on after the last record."""
+        self.device.close()
+
     def _read(self) -> bytes | None:
         while True:
             try:

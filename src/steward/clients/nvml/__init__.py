@@ -8,24 +8,25 @@ leaves no time to build an object per value. nvidia-ml-py finds the library and 
 
 from steward.clients.nvml.devices import SWITCH, Device, Slice
 from steward.clients.nvml.driver import Driver
-from steward.clients.nvml.fleet import Fleet, Plan
 from steward.clients.nvml.library import DriverMissingError, GpuLostError, Library
-from steward.clients.nvml.meters import Meter, Meters
 from steward.clients.nvml.processes import DriverProcess
+from steward.clients.nvml.readers import DeviceReader, DeviceReaders
+from steward.clients.nvml.registry import GpuRegistry, SamplingPlan, shared_registry
 from steward.clients.nvml.xids import Xid
 
 __all__ = [
     "SWITCH",
     "Device",
+    "DeviceReader",
+    "DeviceReaders",
     "Driver",
     "DriverMissingError",
     "DriverProcess",
-    "Fleet",
     "GpuLostError",
+    "GpuRegistry",
     "Library",
-    "Meter",
-    "Meters",
-    "Plan",
+    "SamplingPlan",
     "Slice",
     "Xid",
+    "shared_registry",
 ]

@@ -6,9 +6,9 @@ from ctypes import Array, byref, c_char, c_uint32, c_void_p, create_string_buffe
 from dataclasses import dataclass
 
 from steward.clients.nvml.library import LOST, Library, lost
-from steward.clients.nvml.structs import MEMORY_V2, GpmSupport, Memory, MemoryV2, PciAddress
+from steward.clients.nvml.structs import MEMORY_V2, GpmSupport, MemoryV1, MemoryV2, PciAddress
 
-__all__ = ["SWITCH", "Device", "Slice", "describe", "link_count", "slices"]
+__all__ = ["SWITCH", "Device", "Slice", "describe", "link_count", "short_bus_id", "slices"]
 
 SWITCH = "switch"  # the far end of a link to an NVSwitch
 GENERATIONS = {
@@ -48,6 +48,16 @@ class Slice:
 
     gpu: int
     id: int
+
+
+def short_bus_id(bus_id: str) -> str:
+    """Return a bus id as the driver's messages have it: domain, bus and device, no function.
+
+    >>> short_bus_id("00000000:3B:00.0"), short_bus_id("0000:3b:00")
+    ('0000:3b:00', '0000:3b:00')
+    """
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{domain[-4:]}:{rest.partition('.')[0]}"
 
 
 def describe(library: Library, index: int) -> Device:
@@ -114,7 +124,7 @@ def _memory_bytes(library: Library, handle: c_void_p) -> int:
     second = MemoryV2(version=MEMORY_V2)
     if not library.ask("nvmlDeviceGetMemoryInfo_v2", handle, byref(second)):
         return int(second.total)
-    first = Memory()
+    first = MemoryV1()
     library.ask("nvmlDeviceGetMemoryInfo", handle, byref(first))
     return int(first.total)
 

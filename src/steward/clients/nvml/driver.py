@@ -13,8 +13,8 @@ from pathlib import Path
 
 from steward.clients.nvml.devices import Device, Slice, describe, slices
 from steward.clients.nvml.library import GpuLostError, Library, Module
-from steward.clients.nvml.meters import Meter
-from steward.clients.nvml.processes import DriverProcess, Processes
+from steward.clients.nvml.processes import DriverProcess, GpuProcesses, running_pids
+from steward.clients.nvml.readers import DeviceReader
 from steward.clients.nvml.xids import Xid, XidQueue
 
 __all__ = ["Driver"]
@@ -33,7 +33,7 @@ class Driver:
         self.clock = clock
         self.library = Library(module)
         self._plugged = plugged
-        self._processes: dict[int, Processes] = {}
+        self._processes: dict[int, GpuProcesses] = {}
         self._xids: XidQueue | None = None
 
     def count(self) -> int:
@@ -57,8 +57,11 @@ class Driver:
         except OSError:  # not Linux, or a container that does not see it
             return ()
 
-    def restart(self) -> None:
-        """Start NVML again, to see GPUs that have come. Every meter is void afterwards."""
+    def close(self) -> None:
+        """Shut NVML down; the next call starts it again and finds GPUs that have come.
+
+        Every reader that was made before is void afterwards.
+        """
         if self._xids is not None:
             self._xids.close()
             self._xids = None
@@ -73,20 +76,24 @@ class Driver:
         """Return the GPU instances of a GPU in MIG mode, by id."""
         return tuple(sorted(slices(self.library, index), key=lambda each: each.id))
 
-    def meters(self, index: int) -> tuple[Meter, ...]:
+    def meters(self, index: int) -> tuple[DeviceReader, ...]:
         """Return what reads a GPU and its slices, or raise `GpuLostError`."""
-        whole = Meter(self.library, self.library.handle(index), of=index)
+        whole = DeviceReader(self.library, self.library.handle(index), of=index)
         parts = slices(self.library, index)
         return whole, *(
-            Meter(self.library, parts[each], of=each)
+            DeviceReader(self.library, parts[each], of=each)
             for each in sorted(parts, key=lambda each: each.id)
         )
 
     def processes(self, index: int) -> tuple[DriverProcess, ...]:
         """Return the processes on one GPU, by pid, with their use since the last time."""
         if index not in self._processes:
-            self._processes[index] = Processes(self.library, index)
+            self._processes[index] = GpuProcesses(self.library, index)
         return self._processes[index].read()
+
+    def pids(self, index: int) -> tuple[int, ...]:
+        """Return the processes with a context on one GPU, or raise `GpuLostError`."""
+        return running_pids(self.library, index)
 
     def listen(self, indices: Iterable[int]) -> None:
         """Queue errors of these GPUs from now on."""

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from steward.clients.nvml.library import LOST, NEVER, Library
 from steward.clients.nvml.structs import FieldValue
 
-__all__ = ["Field", "Fields", "fast_fields", "rare_fields", "seldom_fields", "steady_fields"]
+__all__ = [
+    "FieldQuery",
+    "FieldReader",
+    "fast_fields",
+    "rare_fields",
+    "seldom_fields",
+    "steady_fields",
+]
 
 Place = tuple[int, int]  # field, scope
 ALL_LINKS = 2**32 - 1
@@ -25,7 +32,7 @@ _DOUBLE, _LONG_LONG, _INT = 0, 4, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class FieldQuery:
     """One value: a sum of fields, from the first choice that a GPU answers.
 
     `per_s` turns a counter into what it grew by per second since the last reading, times `scale`.
@@ -40,16 +47,16 @@ class Field:
     most: float = np.inf  # a share of time is no more than all of it, whatever the clocks say
 
 
-def _plain(word: str, field: int) -> Field:
-    return Field(word=word, choices=(((field, 0),),))
+def _plain(word: str, field: int) -> FieldQuery:
+    return FieldQuery(word=word, choices=(((field, 0),),))
 
 
-def fast_fields() -> tuple[Field, ...]:
+def fast_fields() -> tuple[FieldQuery, ...]:
     """Return what changes from one tick to the next."""
     return (_plain("power.instant", 186),)
 
 
-def steady_fields(*, has_counters: bool) -> tuple[Field, ...]:
+def steady_fields(*, has_counters: bool) -> tuple[FieldQuery, ...]:
     """Return what is asked once a second; traffic only where GPM does not measure it."""
     traffic = (
         _growth("nvlink.tx", 138, scope=ALL_LINKS),
@@ -64,7 +71,7 @@ def steady_fields(*, has_counters: bool) -> tuple[Field, ...]:
     )
 
 
-def rare_fields(links: int) -> tuple[Field, ...]:
+def rare_fields(links: int) -> tuple[FieldQuery, ...]:
     """Return what hardly ever changes: damage, and errors of `links` NVLinks."""
     plain = (
         ("ecc.corrected", 3),
@@ -86,7 +93,7 @@ def rare_fields(links: int) -> tuple[Field, ...]:
         *(_plain(word, field) for word, field in plain),
         _throttled("throttle.thermal", 75),  # ten times as long as that of power
         *(
-            Field(
+            FieldQuery(
                 word=word,
                 choices=(
                     tuple((field, link) for link in range(links)),
@@ -98,23 +105,23 @@ def rare_fields(links: int) -> tuple[Field, ...]:
     )
 
 
-def seldom_fields() -> tuple[Field, ...]:
+def seldom_fields() -> tuple[FieldQuery, ...]:
     """Return what keeps the processor busy for long: 4 to 13 ms for the energy of an H200."""
     return (_growth("energy.mean", 83),)
 
 
-def _growth(word: str, field: int, *, scope: int = 0) -> Field:
-    return Field(word=word, choices=(((field, scope),),), per_s=True)
+def _growth(word: str, field: int, *, scope: int = 0) -> FieldQuery:
+    return FieldQuery(word=word, choices=(((field, scope),),), per_s=True)
 
 
-def _throttled(word: str, field: int) -> Field:
-    return Field(word=word, choices=(((field, 0),),), per_s=True, scale=NANO, most=1.0)
+def _throttled(word: str, field: int) -> FieldQuery:
+    return FieldQuery(word=word, choices=(((field, 0),),), per_s=True, scale=NANO, most=1.0)
 
 
-class Fields:
+class FieldReader:
     """Some fields of one GPU, in one call. What it refused at first is not asked again."""
 
-    def __init__(self, library: Library, handle: c_void_p, wanted: Sequence[Field]) -> None:
+    def __init__(self, library: Library, handle: c_void_p, wanted: Sequence[FieldQuery]) -> None:
         self._ask = library.function("nvmlDeviceGetFieldValues")
         self._handle = handle
         self.code = 0
@@ -155,7 +162,7 @@ class Fields:
         into[:] = values
         return 0
 
-    def _answered(self, wanted: Sequence[Field]) -> list[tuple[Field, list[Place]]]:
+    def _answered(self, wanted: Sequence[FieldQuery]) -> list[tuple[FieldQuery, list[Place]]]:
         """Ask everything once and keep what is not refused for good."""
         every = [place for field in wanted for choice in field.choices for place in choice]
         self._batch(every)
@@ -166,7 +173,7 @@ class Fields:
         codes = [0] * len(every) if self.code else self._view["code"].tolist()
         refused = {place for place, code in zip(every, codes, strict=True) if code in NEVER}
         choices = ((f, [p for p in c if p not in refused]) for f in wanted for c in f.choices)
-        kept: dict[str, tuple[Field, list[Place]]] = {}
+        kept: dict[str, tuple[FieldQuery, list[Place]]] = {}
         for field, places in choices:
             if places:
                 kept.setdefault(field.word, (field, places))

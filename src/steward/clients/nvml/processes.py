@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from steward.clients.nvml.library import INSUFFICIENT_SIZE, LOST, NOT_FOUND, Library, lost
 from steward.clients.nvml.structs import ProcessSample, RunningProcess
 
-__all__ = ["DriverProcess", "Processes"]
+__all__ = ["DriverProcess", "GpuProcesses", "running_pids"]
 
 _UNKNOWN_BYTES = 2**64 - 1
 _NO_INSTANCE = 2**32 - 1
@@ -27,7 +27,7 @@ class DriverProcess:
     gpu_instance: int | None = None  # in MIG mode
 
 
-class Processes:
+class GpuProcesses:
     """The processes of one GPU, looked at again and again."""
 
     def __init__(self, library: Library, index: int) -> None:
@@ -38,7 +38,7 @@ class Processes:
     def read(self) -> tuple[DriverProcess, ...]:
         """Return the processes by pid, with their use since the last time."""
         handle = self._library.handle(self._index)
-        running = {int(each.pid): each for each in self._running(handle)}
+        running = {int(each.pid): each for each in _running(self._library, self._index, handle)}
         busy = self._busy(handle)
         # Where the driver samples processes at all, one without a sample did not run.
         quiet = None if busy is None else 0.0
@@ -46,22 +46,6 @@ class Processes:
             _process(pid, running.get(pid), (busy or {}).get(pid, quiet))
             for pid in sorted({*running, *(busy or {})})
         )
-
-    def _running(self, handle: c_void_p) -> list[RunningProcess]:
-        call = next((name for name in _CALLS if self._library.function(name)), _CALLS[0])
-        room = c_uint32(0)
-        code = self._library.ask(call, handle, byref(room), None)
-        for _ in range(_TRIES):
-            if code != INSUFFICIENT_SIZE:
-                break
-            room = c_uint32(room.value * 2 + 5)
-            found = (RunningProcess * room.value)()
-            code = self._library.ask(call, handle, byref(room), found)
-            if not code:
-                return list(found[: room.value])
-        if code in LOST:
-            raise lost(self._index, self._library.words(code))
-        return []
 
     def _busy(self, handle: c_void_p) -> dict[int, float] | None:
         room, since = c_uint32(0), c_uint64(self._seen_us)
@@ -93,3 +77,26 @@ def _process(pid: int, running: RunningProcess | None, busy: float | None) -> Dr
         memory_used_bytes=float(running.memory_bytes) if running and known else None,
         gpu_instance=int(running.gpu_instance) if running and sliced else None,
     )
+
+
+def running_pids(library: Library, index: int) -> tuple[int, ...]:
+    """Return the processes with a context on one GPU, or raise `GpuLostError`."""
+    handle = library.handle(index)
+    return tuple(sorted(int(each.pid) for each in _running(library, index, handle)))
+
+
+def _running(library: Library, index: int, handle: c_void_p) -> list[RunningProcess]:
+    call = next((name for name in _CALLS if library.function(name)), _CALLS[0])
+    room = c_uint32(0)
+    code = library.ask(call, handle, byref(room), None)
+    for _ in range(_TRIES):
+        if code != INSUFFICIENT_SIZE:
+            break
+        room = c_uint32(room.value * 2 + 5)
+        found = (RunningProcess * room.value)()
+        code = library.ask(call, handle, byref(room), found)
+        if not code:
+            return list(found[: room.value])
+    if code in LOST:
+        raise lost(index, library.words(code))
+    return []

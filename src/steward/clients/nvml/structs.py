@@ -12,7 +12,7 @@ __all__ = [
     "GpmMetric",
     "GpmMetricsGet",
     "GpmSupport",
-    "Memory",
+    "MemoryV1",
     "MemoryV2",
     "PciAddress",
     "ProcessSample",
@@ -31,7 +31,7 @@ class Utilization(Structure):
     _fields_ = (("gpu", c_uint32), ("memory", c_uint32))
 
 
-class Memory(Structure):
+class MemoryV1(Structure):
     """Device memory before driver 510: what the driver keeps for itself counts as used."""
 
     _fields_ = (("total", c_uint64), ("free", c_uint64), ("used", c_uint64))

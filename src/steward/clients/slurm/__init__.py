@@ -13,6 +13,6 @@ from __future__ import annotations
 from steward.clients.slurm.commands import SlurmCommands, SlurmError, SlurmMissingError
 from steward.clients.slurm.jobs import SlurmJob
 from steward.clients.slurm.nodes import SlurmNode
-from steward.clients.slurm.words import Gres
+from steward.clients.slurm.syntax import Gres
 
 __all__ = ["Gres", "SlurmCommands", "SlurmError", "SlurmJob", "SlurmMissingError", "SlurmNode"]

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, TypeVar
 
-from steward.clients.slurm.entries import read_entries
 from steward.clients.slurm.jobs import SACCT_FIELDS, SlurmJob, job_from_json, job_from_sacct
+from steward.clients.slurm.json_stream import read_entries
 from steward.clients.slurm.nodes import SlurmNode, node_from_json
 from steward.errors import StewardError
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from steward.clients.slurm.words import (
+from steward.clients.slurm.syntax import (
     Gres,
     gpu_count,
     gres,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from steward.clients.slurm.words import Gres, gres, number, words
+from steward.clients.slurm.syntax import Gres, gres, number, words
 
 __all__ = ["SlurmNode", "node_from_json"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.cgroups import Cgroups as ControlGroups
+from steward.clients.cgroups import CgroupReader
 from steward.clients.host import hostname
 from steward.clients.linux.jobs import JobGroups
 from steward.model.event import Availability, Observation
@@ -33,7 +33,7 @@ class Cgroups:
         self, *, node: str = "", root: str = "/sys/fs/cgroup", jobs: JobGroups | None = None
     ) -> None:
         self.node = NodeId(node or hostname())
-        self._jobs = jobs or JobGroups(ControlGroups(Path(root)))
+        self._jobs = jobs or JobGroups(CgroupReader(Path(root)))
         self._names: Mapping[JobId, tuple[str, ...]] = {}
         self._layout = Layout(blocks=())
 
@@ -66,3 +66,7 @@ class Cgroups:
     def collect(self, t_s: float) -> Observation:  # noqa: ARG002 - the port's signature
         """Return nothing: all that control groups tell are numbers."""
         return Observation()
+
+    def close(self) -> None:
+        """Close the files of all control groups."""
+        self._jobs.close()

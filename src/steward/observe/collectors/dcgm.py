@@ -102,6 +102,10 @@ class Dcgm:
             cluster=self._new_cluster(samples, rows),
         )
 
+    def close(self) -> None:
+        """Close the connection to the exporter."""
+        self._exporter.close()
+
     def _without_exporter(self, fault: StewardError, t_s: float) -> Observation:
         """Say once that there is nothing to read; try again each turn. Jobs stay as they were."""
         said, self._missing = self._missing, True

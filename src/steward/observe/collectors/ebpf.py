@@ -13,7 +13,7 @@ from steward.clients.bpf.probes import chosen
 from steward.clients.bpf.session import Session
 from steward.clients.bpf.support import refusals
 from steward.clients.bpf.syscalls import Bpf, Kernel
-from steward.clients.cgroups import Cgroups
+from steward.clients.cgroups import CgroupReader
 from steward.clients.host import hostname
 from steward.errors import StewardError
 from steward.model.event import Availability, Event, Observation
@@ -47,14 +47,14 @@ class Ebpf:
         sets: Sequence[str] = DEFAULT_SETS,
         places: int = 256,
         kernel: Kernel | None = None,
-        cgroups: Cgroups | None = None,
+        cgroups: CgroupReader | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = NodeId(node or hostname())
         self._sets = chosen(sets)
         self._places = places
         self._kernel = kernel or Bpf()
-        self._cgroups = cgroups or Cgroups()
+        self._cgroups = cgroups or CgroupReader()
         self._now_s = now_s
         self._session: Session | None = None
         self._layout = _NOTHING

@@ -83,6 +83,10 @@ class Host:
             cluster=Cluster(id=self.node, nodes=(node,)) if node != known else None, events=events
         )
 
+    def close(self) -> None:
+        """Close the files of all parts."""
+        self._source.close()
+
     def _renamed(self, t_s: float) -> list[Event]:
         """Say that the machine has another name now; its samples keep the one they began with."""
         before, self._name_now = self._name_now, self._source.named()

@@ -57,6 +57,9 @@ class JobMap:
         spans = sorted((*ended, *begun), key=lambda span: (span.entity, span.from_s, span.name))
         return Observation(spans=tuple(spans), events=tuple(events))
 
+    def close(self) -> None:
+        """Do nothing: no resource is held between two calls."""
+
     def _jobs(self, file: Path, events: list[Event], t_s: float) -> list[tuple[str, float]]:
         try:
             since_s = file.stat().st_mtime

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 from steward.clients.kubernetes import (
     Api,
-    Change,
     KubeNode,
+    ObjectChange,
     Pod,
     Reflector,
-    Warned,
-    find_access,
+    WarningEvent,
+    find_credentials,
 )
 from steward.clients.kubernetes.objects import node_from, pod_from, warned_from
 from steward.errors import StewardError
@@ -39,10 +39,10 @@ class _Watched:
 
     pods: Reflector[Pod]
     nodes: Reflector[KubeNode]
-    warnings: Reflector[Warned]
+    warnings: Reflector[WarningEvent]
 
     @property
-    def all(self) -> tuple[Reflector[Pod], Reflector[KubeNode], Reflector[Warned]]:
+    def all(self) -> tuple[Reflector[Pod], Reflector[KubeNode], Reflector[WarningEvent]]:
         return self.pods, self.nodes, self.warnings
 
 
@@ -122,7 +122,7 @@ class Kubernetes:
     # -- beginning -----------------------------------------------------------------------------
 
     def _found(self, *, timeout_s: float) -> Api | None:
-        access = find_access(self._kubeconfig, context=self._context)
+        access = find_credentials(self._kubeconfig, context=self._context)
         return Api(access, timeout_s=timeout_s) if access else None
 
     def _begin(self) -> _Watched | None:
@@ -164,7 +164,7 @@ class Kubernetes:
         )
 
     def _fold_pods(
-        self, changes: Sequence[Change[Pod]], t_s: float
+        self, changes: Sequence[ObjectChange[Pod]], t_s: float
     ) -> tuple[JobUpdates, list[Event]]:
         sightings: list[JobSighting] = []
         gone: list[JobId] = []
@@ -238,7 +238,9 @@ class Kubernetes:
             found.append(self._event(t_s, "job.unschedulable", subject, pod.message or pod.reason))
         return found
 
-    def _fold_warnings(self, changes: Sequence[Change[Warned]], t_s: float) -> list[Event]:
+    def _fold_warnings(
+        self, changes: Sequence[ObjectChange[WarningEvent]], t_s: float
+    ) -> list[Event]:
         found = []
         for change in changes:
             each = change.now
@@ -257,7 +259,7 @@ class Kubernetes:
     # -- nodes ---------------------------------------------------------------------------------
 
     def _fold_nodes(
-        self, changes: Sequence[Change[KubeNode]], t_s: float
+        self, changes: Sequence[ObjectChange[KubeNode]], t_s: float
     ) -> tuple[list[Event], dict[GpuId, Health]]:
         events: list[Event] = []
         health: dict[GpuId, Health] = {}
@@ -368,7 +370,7 @@ def _about(pod: Pod) -> dict[str, str]:
     return {name: value for name, value in said.items() if value}
 
 
-def _subject(warned: Warned) -> str:
+def _subject(warned: WarningEvent) -> str:
     return f"job:pod:{warned.about_uid}" if warned.kind == "Pod" else warned.name
 
 

@@ -9,18 +9,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from steward.clients.cgroups import Cgroups, job_of
+from steward.clients.cgroups import CgroupReader, job_of
 from steward.clients.host import hostname
 from steward.clients.nvml import (
     SWITCH,
     Device,
-    Driver,
     DriverMissingError,
     DriverProcess,
-    Fleet,
     GpuLostError,
-    Plan,
+    GpuRegistry,
+    SamplingPlan,
     Slice,
+    shared_registry,
 )
 from steward.model.cluster import Cluster, Gpu, GpuModel, Health, Node
 from steward.model.event import Availability, Event, Observation
@@ -56,15 +56,16 @@ class Nvml:
         self,
         *,
         node: str = "",
-        driver: Driver | None = None,
+        registry: GpuRegistry | None = None,
         job_of_pid: JobOfPid | None = None,
     ) -> None:
         self.node = NodeId(node or hostname())
-        self._driver = driver or Driver()
-        self._fleet = Fleet(self._driver)
+        self._registry = (registry or shared_registry()).acquire()
+        self._driver = self._registry.driver
+        self._closed = False
         self._job_of_pid = job_of_pid or _job_by_cgroup()
         self._layout = Layout(blocks=())
-        self._plan: Plan | None = None
+        self._plan: SamplingPlan | None = None
         self._announced: set[int] = set()  # lost GPUs that were told about
         self._told: dict[int, Device] = {}
         self._missing = False
@@ -105,7 +106,7 @@ class Nvml:
     def layout(self) -> Layout:
         if self._plan is None:
             self._first_look()
-        plan = self._fleet.plan()
+        plan = self._registry.plan()
         if plan is not self._plan:
             self._plan = plan
             blocks = tuple(
@@ -117,11 +118,11 @@ class Nvml:
         return self._layout
 
     def sample(self, into: NDArray[np.float64]) -> None:
-        self._fleet.read(into)
+        self._registry.read(into)
 
     def _first_look(self) -> None:
         try:
-            self._fleet.refresh()
+            self._registry.refresh()
         except DriverMissingError:
             return  # `collect` says so, once, and tries again
 
@@ -129,11 +130,11 @@ class Nvml:
 
     def collect(self, t_s: float) -> Observation:
         try:
-            self._fleet.refresh()
+            self._registry.refresh()
         except DriverMissingError as fault:
             return self._without_driver(fault, t_s)
         self._missing = False
-        rows = [row for number in self._fleet.indices() for row in self._shares(number, t_s)]
+        rows = [row for number in self._registry.indices() for row in self._shares(number, t_s)]
         events, health = self._changes(t_s)
         return Observation(
             frame=_frame(rows),
@@ -141,6 +142,12 @@ class Nvml:
             cluster=self._new_cluster(),
             health=health,
         )
+
+    def close(self) -> None:
+        """Release the driver; NVML is shut down when nothing else uses it."""
+        if not self._closed:
+            self._closed = True
+            self._registry.release()
 
     def _without_driver(self, fault: DriverMissingError, t_s: float) -> Observation:
         """Say once that there is nothing to read; try again each turn."""
@@ -154,12 +161,12 @@ class Nvml:
             text=f"{fault.problem}; {fault.hint}",
             source=self.name,
         )
-        unknown = {self._gpu_id(number): Health.UNKNOWN for number in self._fleet.devices}
+        unknown = {self._gpu_id(number): Health.UNKNOWN for number in self._registry.devices}
         return Observation(events=(event,), health=unknown)
 
     def _changes(self, t_s: float) -> tuple[list[Event], dict[GpuId, Health]]:
         """Say which GPUs were lost and which came back since the last turn."""
-        lost = self._fleet.lost
+        lost = self._registry.lost
         new = sorted(set(lost) - self._announced)
         back = sorted(self._announced - set(lost))
         self._announced = set(lost)
@@ -170,16 +177,15 @@ class Nvml:
 
     def _xids(self, t_s: float) -> list[Event]:
         events = []
-        for xid in self._driver.xids():
+        for number, xid in self._registry.xids():
             where = "" if xid.gpu_instance is None else f" in slice {xid.gpu_instance}"
-            number = self._fleet.number_of(xid.gpu)
             events.append(self._event(t_s, "gpu.xid", number, f"XID {xid.code}{where}"))
         return events
 
     def _shares(self, number: int, t_s: float) -> list[Row]:
         """Return what each job has of a GPU, or of a slice; a process of no job is one itself."""
         try:
-            processes = self._driver.processes(self._fleet.indices()[number])
+            processes = self._registry.processes(number)
         except GpuLostError:
             return []  # the next tick or turn finds it lost
         whole = self._gpu_id(number)
@@ -204,7 +210,7 @@ class Nvml:
 
     def _new_cluster(self) -> Cluster | None:
         """Describe the hardware when it is not what was told before."""
-        devices = dict(sorted(self._fleet.devices.items()))
+        devices = dict(sorted(self._registry.devices.items()))
         if devices == self._told:
             return None
         self._told = devices
@@ -224,7 +230,7 @@ class Nvml:
 
 
 def _job_by_cgroup() -> JobOfPid:
-    groups = Cgroups()
+    groups = CgroupReader()
     return lambda pid: job_of(groups.of_pid(pid))
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.cgroups import UNIFIED
-from steward.clients.cgroups import Cgroups as ControlGroups
+from steward.clients.cgroups import UNIFIED, CgroupReader
 from steward.clients.host import hostname
-from steward.clients.linux.files import Held
-from steward.clients.perf import HARDWARE, SOFTWARE, Kernel, PerfCounters, PerfSyscalls, online
+from steward.clients.linux.files import CachedReader
+from steward.clients.perf import HARDWARE, SOFTWARE, PerfCounters, PerfKernel, PerfSyscalls, online
 from steward.errors import StewardError
 from steward.model.event import Availability, Observation
 from steward.model.identity import JobId, NodeId
@@ -55,17 +54,17 @@ class Perf:
         node: str = "",
         jobs: bool = False,
         root: str = "/sys/fs/cgroup",
-        kernel: Kernel | None = None,
+        kernel: PerfKernel | None = None,
     ) -> None:
         self.node = NodeId(node or hostname())
         self._jobs = jobs
         self._kernel = kernel or PerfSyscalls()
-        self._groups = ControlGroups(Path(root))
+        self._groups = CgroupReader(Path(root))
         self._search_s = -math.inf
         self._cpus: tuple[int, ...] = ()
         self._folders: dict[JobId, Path] = {}
         self._counters: dict[str, PerfCounters] = {}
-        self._readers: dict[str, Held] = {}
+        self._readers: dict[str, CachedReader] = {}
         self._fault: StewardError | None = None
         self._layout = Layout(blocks=())
 
@@ -98,6 +97,15 @@ class Perf:
         """Return nothing: all that these counters tell are numbers."""
         return Observation()
 
+    def close(self) -> None:
+        """Close all counters; the next layout opens them again."""
+        for counters in self._counters.values():
+            counters.close()
+        self._counters, self._readers = {}, {}
+        self._cpus, self._folders = (), {}
+        self._search_s = -math.inf
+        self._layout = Layout(blocks=())
+
     def _search(self) -> None:
         """Open what is there to be counted; all anew where cores came or went."""
         cpus, folders = online(), self._job_folders() if self._jobs else {}
@@ -125,7 +133,7 @@ class Perf:
             return  # the job has ended meanwhile
         self._counters[entity] = counters
         reader = _Counted(counters, entity=entity, scope="" if folder is None else "job.")
-        self._readers[entity] = Held(reader, every_s=_EVERY_S, clock=self._kernel.now_s)
+        self._readers[entity] = CachedReader(reader, every_s=_EVERY_S, clock=self._kernel.now_s)
 
     def _job_folders(self) -> dict[JobId, Path]:
         """Return where perf can follow each job: v1's own hierarchy, or v2."""

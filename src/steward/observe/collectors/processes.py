@@ -10,7 +10,7 @@ from typing import Protocol
 import polars as pl
 
 from steward.clients.host import hostname
-from steward.clients.nvml import Driver, DriverMissingError, GpuLostError
+from steward.clients.nvml import DriverMissingError, GpuRegistry, shared_registry
 from steward.clients.processes import Process, ProcessTable, user_name
 from steward.model.event import Availability, Observation
 from steward.model.frame import ENTITY, T_S, Frame, empty_frame, job_entity, share_entity
@@ -33,7 +33,7 @@ TRAINING = ("python", "torchrun", "deepspeed", "accelerate", "mpirun", "ray::", 
 
 
 class GpuHolders(Protocol):
-    """Says which processes hold which GPU now, by the GPU's index."""
+    """Returns which processes hold which GPU now, by the GPU's number in `GpuRegistry`."""
 
     def __call__(self) -> Mapping[int, Iterable[int]]: ...
 
@@ -59,20 +59,22 @@ class Processes:
     name = "processes"
     vocabulary = "canonical"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a site sets three, tests the rest
         self,
         *,
         node: str = "",
         min_cpu_cores: float = 0.5,
         names: tuple[str, ...] = TRAINING,
         holders: GpuHolders | None = None,
+        registry: GpuRegistry | None = None,
         table: ProcessTable | None = None,
         owners: ProcessOwners | None = None,
     ) -> None:
         self.node = NodeId(node or hostname())
         self.min_cpu_cores = min_cpu_cores
         self.names = names
-        self._holders: GpuHolders = holders or _Driven()
+        self._registry = None if holders else (registry or shared_registry()).acquire()
+        self._holders: GpuHolders = holders or self._pids
         self._table = table or ProcessTable()
         self._owners = owners or ProcessOwners(table=self._table)
         self._book = JobBook(self.name)
@@ -86,7 +88,7 @@ class Processes:
         if not self._table.one(os.getpid()):
             hint = "mount the host's /proc into this container"
             return Availability(status="missing", reason="/proc cannot be read", hint=hint)
-        if isinstance(self._holders, _Driven) and not self._holders.works():
+        if self._registry is not None and not self._pids():
             reason = f"{len(self._table.all())} processes; none can be told to hold a GPU"
             hint = "without an NVIDIA driver only busy processes are jobs; see names"
             return Availability(status="limited", reason=reason, hint=hint)
@@ -111,6 +113,19 @@ class Processes:
             events=tuple(event for each in news for event in each.events),
             tenants=self._tenants(groups),
         )
+
+    def close(self) -> None:
+        """Release the NVIDIA driver."""
+        registry, self._registry = self._registry, None
+        if registry is not None:
+            registry.release()
+
+    def _pids(self) -> Mapping[int, Iterable[int]]:
+        """Return the processes on each GPU, none where no driver answers."""
+        try:
+            return self._registry.pids() if self._registry is not None else {}
+        except DriverMissingError:
+            return {}
 
     # -- who is a job --------------------------------------------------------------------------
 
@@ -244,32 +259,6 @@ class Processes:
             from_s=min(process.start_s, t_s),
             source=self.name,
         )
-
-
-class _Driven:
-    """Asks the NVIDIA driver who holds its GPUs; nobody does where there is none."""
-
-    def __init__(self) -> None:
-        self._driver = Driver()
-
-    def works(self) -> bool:
-        try:
-            return self._driver.count() > 0
-        except DriverMissingError:
-            return False
-
-    def __call__(self) -> Mapping[int, Iterable[int]]:
-        try:
-            count = self._driver.count()
-        except DriverMissingError:
-            return {}
-        return {index: self._pids(index) for index in range(count)}
-
-    def _pids(self, index: int) -> list[int]:
-        try:
-            return [each.pid for each in self._driver.processes(index)]
-        except GpuLostError:
-            return []
 
 
 def _upwards(table: Mapping[int, Process], process: Process) -> list[Process]:

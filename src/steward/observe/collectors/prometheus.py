@@ -80,6 +80,11 @@ class Prometheus:
         events = self._changes(zip(self._sources, answers, strict=True), t_s)
         return Observation(frames=seen.frames, other=seen.other, events=(*seen.events, *events))
 
+    def close(self) -> None:
+        """Close all connections."""
+        for source in self._sources:
+            source.close()
+
     def _changes(
         self,
         answers: Iterable[tuple[ScrapeTarget | QueryTarget, Readings | StewardError]],

@@ -122,6 +122,9 @@ class Slurm:
         self._due_s = t_s + max(self.every_s, 10 * (time.monotonic() - began_s))
         return seen
 
+    def close(self) -> None:
+        """Do nothing: each command has ended when its answer is read."""
+
     # -- an answer -----------------------------------------------------------------------------
 
     def _fold(self, answer: _Answer, t_s: float) -> Observation:
@@ -190,6 +193,7 @@ class Slurm:
                 user=job.user,
                 name=job.name,
                 priority=job.priority,
+                time_limit_s=job.limit_s,
                 state=state,
                 gpus=_gpus(job) if state is JobState.RUNNING else (),
                 start_s=job.start_s,

@@ -6,8 +6,8 @@ lines (`clients.logs`), or what several lines mean together (the rules, in `deci
 
 from __future__ import annotations
 
-from steward.observe.lines.sieve import KERNEL, Sieve
-from steward.observe.lines.signs import SIGNS, Match, matched
-from steward.observe.lines.subjects import Subjects
+from steward.observe.lines.entities import EntityResolver
+from steward.observe.lines.kernel_patterns import KERNEL_PATTERNS, KernelMatch, matched
+from steward.observe.lines.line_filter import KERNEL, LineFilter
 
-__all__ = ["KERNEL", "SIGNS", "Match", "Sieve", "Subjects", "matched"]
+__all__ = ["KERNEL", "KERNEL_PATTERNS", "EntityResolver", "KernelMatch", "LineFilter", "matched"]

@@ -8,20 +8,20 @@ of container engines, following files, and what was lost on the way. Does not: w
 from __future__ import annotations
 
 from steward.observe.logs.blocks import read_blocks
+from steward.observe.logs.counts import ReadCounts
 from steward.observe.logs.entries import Reading
-from steward.observe.logs.following import Following, follow, follow_pipe
+from steward.observe.logs.follower import Following, follow, follow_pipe
 from steward.observe.logs.formats import Stamp, stamp
-from steward.observe.logs.opening import Source
-from steward.observe.logs.streams import Found, stream_of, streams_of
-from steward.observe.logs.tally import Tally
+from steward.observe.logs.sources import Source
+from steward.observe.logs.streams import StreamListing, stream_of, streams_of
 
 __all__ = [
     "Following",
-    "Found",
+    "ReadCounts",
     "Reading",
     "Source",
     "Stamp",
-    "Tally",
+    "StreamListing",
     "follow",
     "follow_pipe",
     "read_blocks",

@@ -9,12 +9,12 @@ from itertools import chain
 from pathlib import Path
 
 from steward.model.rules import LogBlock, Mode, Stream
+from steward.observe.logs.counts import ReadCounts
 from steward.observe.logs.entries import Entries, Reading
 from steward.observe.logs.formats import NO_TIME, Years
-from steward.observe.logs.formats.detecting import SAMPLE_BYTES
-from steward.observe.logs.opening import Source, as_utf8, pieces, where
-from steward.observe.logs.reordering import Reorder
-from steward.observe.logs.tally import Tally
+from steward.observe.logs.formats.detection import SAMPLE_BYTES
+from steward.observe.logs.reorder_buffer import ReorderBuffer
+from steward.observe.logs.sources import Source, as_utf8, pieces, where
 
 __all__ = ["first_time_ns", "read_blocks"]
 
@@ -24,7 +24,7 @@ def read_blocks(
     *,
     mode: Mode = Mode.STRICT,
     stream: Stream,
-    tally: Tally | None = None,
+    tally: ReadCounts | None = None,
     reading: Reading | None = None,
 ) -> Generator[LogBlock]:
     """Yield the entries of a file, a pipe, or of several files that are one stream.
@@ -33,12 +33,12 @@ def read_blocks(
     way is counted in `tally`.
     """
     reading = replace(reading or Reading(), mode=mode)
-    tally = Tally() if tally is None else tally
+    tally = ReadCounts() if tally is None else tally
     tally.stream = stream.name
     sources = list(source) if isinstance(source, Sequence) else [source]
     if len(sources) > 1:
         sources = _by_first_time(sources, reading)
-    order = Reorder(reading.order_ns, reading.held_bytes, tally)
+    order = ReorderBuffer(reading.order_ns, reading.held_bytes, tally)
     for each in sources:
         for block in _entries(each, reading, stream, tally):
             yield from order.take(block)
@@ -47,7 +47,7 @@ def read_blocks(
 
 def first_time_ns(source: Path, reading: Reading) -> int:
     """Return when a file begins, as far as its first lines say; NO_TIME if they do not."""
-    tally = Tally()
+    tally = ReadCounts()
     block = next(_entries(source, replace(reading, mode=Mode.STRICT), Stream(name=""), tally), None)
     if block is None or not block.timed.any():
         return NO_TIME
@@ -65,7 +65,9 @@ def _by_first_time(sources: list[Source], reading: Reading) -> list[Source]:
     return [each for _, each in sorted(keyed, key=lambda pair: pair[0])]
 
 
-def _entries(source: Source, reading: Reading, stream: Stream, tally: Tally) -> Iterator[LogBlock]:
+def _entries(
+    source: Source, reading: Reading, stream: Stream, tally: ReadCounts
+) -> Iterator[LogBlock]:
     years = Years(now_s=reading.now_s or time.time(), boot_ns=reading.boot_ns)
     entries = Entries(reading, years, stream, tally)
     tally.files += 1
@@ -86,7 +88,7 @@ def _entries(source: Source, reading: Reading, stream: Stream, tally: Tally) -> 
 
 
 def _whole_lines(
-    raw: Iterable[bytes], source: Source, reading: Reading, tally: Tally
+    raw: Iterable[bytes], source: Source, reading: Reading, tally: ReadCounts
 ) -> Iterator[bytes]:
     """Yield pieces that end in a line end; what is too long is cut, or (`preq`) ends the file."""
     begun, skipping, longest = b"", False, reading.longest_bytes
@@ -112,7 +114,7 @@ def _whole_lines(
         yield begun
 
 
-def _gathered(source: Source, reading: Reading, tally: Tally) -> Iterator[bytes]:
+def _gathered(source: Source, reading: Reading, tally: ReadCounts) -> Iterator[bytes]:
     """Yield pieces of bytes; preq waits until a pipe has given as much as it looks at."""
     least = SAMPLE_BYTES if reading.mode is Mode.PREQ else 0
     first = b""
@@ -127,7 +129,9 @@ def _gathered(source: Source, reading: Reading, tally: Tally) -> Iterator[bytes]
         yield first
 
 
-def _cut_lines(whole: bytes, reading: Reading, tally: Tally, source: Source) -> tuple[bytes, bool]:
+def _cut_lines(
+    whole: bytes, reading: Reading, tally: ReadCounts, source: Source
+) -> tuple[bytes, bool]:
     """Shorten lines that are too long; True if the file ends before the first of them."""
     longest = reading.longest_bytes
     if not _any_longer(whole, longest):
@@ -154,7 +158,7 @@ def _any_longer(whole: bytes, longest: int) -> bool:
     return False
 
 
-def _too_long(reading: Reading, tally: Tally, source: Source) -> bool:
+def _too_long(reading: Reading, tally: ReadCounts, source: Source) -> bool:
     """Count a line that is too long; True if the file ends with it."""
     tally.cut += 1
     if reading.mode is Mode.STRICT:

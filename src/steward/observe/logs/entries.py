@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from steward.errors import StewardError
 from steward.model.rules import LogBlock, Mode, Stream
-from steward.observe.logs import lines as kernels
-from steward.observe.logs.formats import NO_TIME, Detected, Stamp, Times, Years, detect
+from steward.observe.logs import line_kernels as kernels
+from steward.observe.logs.container_formats import unpacked
+from steward.observe.logs.counts import ReadCounts
+from steward.observe.logs.formats import NO_TIME, Detected, LineTimes, Stamp, Years, detect
 from steward.observe.logs.formats.codes import Ints, Octets
-from steward.observe.logs.formats.detecting import SAMPLE_BYTES
-from steward.observe.logs.parcels import unpacked
-from steward.observe.logs.tally import Tally
+from steward.observe.logs.formats.detection import SAMPLE_BYTES
 
 __all__ = ["Entries", "Reading"]
 
@@ -74,7 +74,7 @@ class _Cut:
 class Entries:
     """The entries of one file, taken in pieces of whole lines, wherever these are cut."""
 
-    def __init__(self, reading: Reading, years: Years, stream: Stream, tally: Tally) -> None:
+    def __init__(self, reading: Reading, years: Years, stream: Stream, tally: ReadCounts) -> None:
         self.detected = _UNKNOWN
         self.arrival_ns: int | None = None  # live: when lines came, for those that do not say
         self._reading, self._years, self._stream, self._tally = reading, years, stream, tally
@@ -182,12 +182,12 @@ class Entries:
             return kernels.FOLD_INDENTED
         return kernels.FOLD_ALL
 
-    def _times(self, cut: _Cut) -> Times:
+    def _times(self, cut: _Cut) -> LineTimes:
         stamp = self._reading.stamp
         if stamp is not None:
             return _stamped(cut, stamp, self._years)
         templates = [each.template for each in self.detected.formats]
-        return Times.read((cut.octets, cut.start, cut.end), templates, self._years)
+        return LineTimes.read((cut.octets, cut.start, cut.end), templates, self._years)
 
     def _broken(self, cut: _Cut) -> NDArray[np.bool_]:
         broken = np.zeros(len(cut), np.bool_)
@@ -199,7 +199,7 @@ class Entries:
         return broken
 
     def _count(
-        self, cut: _Cut, times: Times, broken: NDArray[np.bool_], role: NDArray[np.uint8]
+        self, cut: _Cut, times: LineTimes, broken: NDArray[np.bool_], role: NDArray[np.uint8]
     ) -> None:
         """Count lines, each once: those of the carry have been counted."""
         new, tally = self._counted, self._tally
@@ -219,7 +219,7 @@ class Entries:
         self._counted = len(cut) - used
 
     def _block(
-        self, cut: _Cut, times: Times, role: NDArray[np.uint8], used: int
+        self, cut: _Cut, times: LineTimes, role: NDArray[np.uint8], used: int
     ) -> LogBlock | None:
         first, last = np.empty(used, np.int64), np.empty(used, np.int64)
         start, end = cut.start[:used], cut.end[:used]
@@ -281,7 +281,7 @@ class Entries:
             strict=self._strict,
             final=final or len(cut.data) > self._reading.longest_bytes,
         )
-        times = Times(t_ns=opened.line_t_ns, text=cut.start)
+        times = LineTimes(t_ns=opened.line_t_ns, text=cut.start)
         role = np.where(opened.dropped, kernels.DROPPED, kernels.HEAD).astype(np.uint8)
         self._count(cut, times, self._broken(cut), role)
         line = opened.line + self._line
@@ -302,12 +302,12 @@ class Entries:
         )
 
 
-def _stamped(cut: _Cut, stamp: Stamp, years: Years) -> Times:
+def _stamped(cut: _Cut, stamp: Stamp, years: Years) -> LineTimes:
     """Read times by a pattern that a person gave: one search a line."""
     start, end = cut.start.copy(), cut.start.copy()
     for number, (begin, stop) in enumerate(zip(cut.start.tolist(), cut.end.tolist(), strict=True)):
         span = stamp.search(cut.data[begin:stop])
         if span is not None:
             start[number], end[number] = begin + span[0], begin + span[1]
-    times = Times.read((cut.octets, start, end), (stamp.template,), years)
-    return Times(t_ns=times.t_ns, text=cut.start.copy())
+    times = LineTimes.read((cut.octets, start, end), (stamp.template,), years)
+    return LineTimes(t_ns=times.t_ns, text=cut.start.copy())

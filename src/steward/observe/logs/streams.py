@@ -14,9 +14,9 @@ from steward.clients.logs.containers import origin_of
 from steward.clients.logs.rotation import COMPRESSED, name_before
 from steward.errors import StewardError
 from steward.model.rules import Stream
-from steward.observe.logs.opening import UTF_16
+from steward.observe.logs.sources import UTF_16
 
-__all__ = ["LOG_NAMES", "Found", "stream_of", "streams_of"]
+__all__ = ["LOG_NAMES", "StreamListing", "stream_of", "streams_of"]
 
 # What logs are called, in folders; a file that is named is read whatever it is called.
 LOG_NAMES = (
@@ -34,14 +34,14 @@ _JUNK_SHARE = 0.05  # of bytes that no text has; of bytes drawn by lot, a tenth 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StreamListing:
     """The streams below some paths, and what was left out, with the reason."""
 
     streams: tuple[tuple[Stream, tuple[Path, ...]], ...]
     skipped: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def streams_of(paths: Sequence[Path], sources: Mapping[str, str] | None = None) -> Found:
+def streams_of(paths: Sequence[Path], sources: Mapping[str, str] | None = None) -> StreamListing:
     """Find the logs that paths name: files as they are, folders with all that is in them.
 
     `sources` says what rules call files whose path fits a pattern (`*/slurmctld.log*`). A file and
@@ -60,7 +60,7 @@ def streams_of(paths: Sequence[Path], sources: Mapping[str, str] | None = None) 
     for file in files:
         groups.setdefault(_now(file, files), []).append(file)
     streams = tuple((stream_of(now, sources), tuple(group)) for now, group in groups.items())
-    return Found(streams=streams, skipped=skipped)
+    return StreamListing(streams=streams, skipped=skipped)
 
 
 def stream_of(path: Path, sources: Mapping[str, str] | None = None) -> Stream:

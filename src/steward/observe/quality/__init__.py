@@ -17,24 +17,24 @@ from steward.errors import StewardError
 from steward.model.frame import ENTITY
 from steward.observe.quality.checks import judge
 from steward.observe.quality.clocks import clock_flaws
+from steward.observe.quality.column_statistics import figures, load, merged
 from steward.observe.quality.counters import counter_flaws
-from steward.observe.quality.figures import figures, load, merged
-from steward.observe.quality.flaw import Flaw, Report, Severity
-from steward.observe.quality.still import WORKS_SHARE, hanging
-from steward.observe.quality.times import Times, gap_flaws
+from steward.observe.quality.flaw import Flaw, FlawSeverity, QualityReport
+from steward.observe.quality.stuck import WORKS_SHARE, hanging
+from steward.observe.quality.times import SampleTimes, gap_flaws
 from steward.store.files.json_lines import read_json_lines
 from steward.store.files.kinds import kind_of
 from steward.store.files.other import OTHER
 from steward.store.files.parquet import BROKEN, Partitions, TableSchema, columns_of, live_files
 from steward.store.files.spans import read_spans
 
-__all__ = ["Flaw", "Report", "Severity", "assess"]
+__all__ = ["Flaw", "FlawSeverity", "QualityReport", "assess"]
 
 _SHAPE = TableSchema()
 _KIND = "\0kind"
 
 
-def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None) -> Report:
+def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None) -> QualityReport:
     """Judge all telemetry of a store folder."""
     notes: list[str] = []
     if folder.exists() and not folder.is_dir():
@@ -60,7 +60,7 @@ def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None
             where=str(folder),
             hint="remove it (the error names it), or find it with `steward observe query`",
         ) from fault
-    return Report(
+    return QualityReport(
         flaws=tuple(
             sorted(_with_kinds(flaws), key=lambda f: (-f.severity, f.kind, f.metric, f.entity))
         ),
@@ -107,7 +107,7 @@ def _family_flaws(
         for (kind,), group in table.partition_by(_KIND, as_dict=True).items():
             found = judge(metric, str(kind), group, active=active)
             yield from (replace(flaw, of=str(kind)) for flaw in found)
-    times = Times()
+    times = SampleTimes()
     for hour, alike in groupby(files, key=lambda file: file.parent):
         progress(f"times in {hour.name}")
         times.add(list(alike))

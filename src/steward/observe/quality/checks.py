@@ -9,7 +9,7 @@ from math import exp, log
 from steward.model.frame import ENTITY, Frame
 from steward.model.metric import of_events
 from steward.model.metrics import METRICS
-from steward.observe.quality.flaw import Flaw, Severity
+from steward.observe.quality.flaw import Flaw, FlawSeverity
 
 __all__ = ["judge"]
 
@@ -55,7 +55,7 @@ def _missing(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
             empty,
             rows,
             kind="no-events",
-            severity=Severity.INFO,
+            severity=FlawSeverity.INFO,
             meaning="nothing happened that it could tell of",
             hint="it has a value only when something happens: no value is no fault",
         )
@@ -65,7 +65,7 @@ def _missing(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
             empty,
             rows,
             kind="missing",
-            severity=Severity.WARNING,
+            severity=FlawSeverity.WARNING,
             meaning="it is asked for and never answered",
             hint="the driver or the rights to read it are missing, or this hardware has it not",
         )
@@ -78,7 +78,7 @@ def _partly(metric: str, row: Row) -> Iterator[Flaw]:
             kind="partly-missing",
             entity=str(row[ENTITY]),
             metric=metric,
-            severity=Severity.WARNING if share < 0.5 else Severity.INFO,
+            severity=FlawSeverity.WARNING if share < 0.5 else FlawSeverity.INFO,
             meaning=f"only {row['count']} of {row['rows']} samples have a value",
             hint="it fails at times, or has stopped: look at when it was last seen (last_s)",
             evidence={"count": row["count"], "rows": row["rows"], "last_s": row["to_s"]},
@@ -97,7 +97,7 @@ def _zeros(metric: str, rows: Sequence[Row], active: Set[str]) -> Iterator[Flaw]
         zero,
         rows,
         kind="always-zero" if alone else "structural-zero",
-        severity=Severity.INFO if alone else Severity.WARNING,
+        severity=FlawSeverity.INFO if alone else FlawSeverity.WARNING,
         meaning="it is always zero"
         if alone
         else "it is always zero here although the device works, and not on others of its kind",
@@ -111,7 +111,7 @@ def _sentinel(metric: str, row: Row) -> Iterator[Flaw]:
             kind="sentinel",
             entity=str(row[ENTITY]),
             metric=metric,
-            severity=Severity.WARNING,
+            severity=FlawSeverity.WARNING,
             meaning=f"{row['sentinels']} values are {row['sentinel']:.0f}, which means 'unknown'",
             hint="translate this value to null where it is collected",
             evidence={"count": row["sentinels"], "value": row["sentinel"]},
@@ -125,7 +125,7 @@ def _range(metric: str, row: Row) -> Iterator[Flaw]:
             kind="out-of-range",
             entity=str(row[ENTITY]),
             metric=metric,
-            severity=Severity.ERROR if row["q50"] > 1.05 else Severity.WARNING,
+            severity=FlawSeverity.ERROR if row["q50"] > 1.05 else FlawSeverity.WARNING,
             meaning=f"a share is at most 1, but this one is {row['max']:.4g}",
             hint="it looks like percent: its scale is wrong" if percent else "its scale is wrong",
             evidence={"max": row["max"], "q50": row["q50"]},
@@ -140,7 +140,7 @@ def _negative(metric: str, row: Row) -> Iterator[Flaw]:
             kind="counter-reset" if metric.endswith(("_per_s", "_cores")) else "negative",
             entity=str(row[ENTITY]),
             metric=metric,
-            severity=Severity.WARNING,
+            severity=FlawSeverity.WARNING,
             meaning=f"{wrong} values are below zero (least {row['min']:.4g})",
             hint="a counter was reset or wrapped and its rate was taken across that"
             if metric.endswith(("_per_s", "_cores"))
@@ -159,7 +159,7 @@ def _clipped(metric: str, row: Row) -> Iterator[Flaw]:
             kind="saturated",
             entity=str(row[ENTITY]),
             metric=metric,
-            severity=Severity.WARNING,
+            severity=FlawSeverity.WARNING,
             meaning=f"{row['at_max']} values are exactly {row['max']:.6g} and none is above",
             hint="the sensor ends there: true values may be higher",
             evidence={"bound": row["max"], "count": row["at_max"], "of": row["count"]},
@@ -176,7 +176,7 @@ def _slow(metric: str, row: Row) -> Iterator[Flaw]:
             kind="slow-update",
             entity=str(row[ENTITY]),
             metric=metric,
-            severity=Severity.INFO,
+            severity=FlawSeverity.INFO,
             meaning=f"it changes every {update_s:.3g} s at best but is read every {period_s:.3g} s",
             hint="samples in between are copies: do not count them as evidence",
             evidence={"update_s": update_s, "period_s": period_s, "runs": row["runs"]},
@@ -192,7 +192,7 @@ def _constant(metric: str, rows: Sequence[Row], active: Set[str]) -> Iterator[Fl
             stuck,
             rows,
             kind="stuck",
-            severity=Severity.WARNING,
+            severity=FlawSeverity.WARNING,
             meaning="it never changes although the device works",
             hint="the sensor hangs: compare it with another tool",
         )
@@ -202,7 +202,7 @@ def _constant(metric: str, rows: Sequence[Row], active: Set[str]) -> Iterator[Fl
             still,
             rows,
             kind="constant",
-            severity=Severity.INFO,
+            severity=FlawSeverity.INFO,
             meaning="it never changes",
             hint="it carries no information here: leave it out of patterns",
         )
@@ -246,7 +246,7 @@ def _unit_flaw(
         kind="unit-mismatch",
         entity=node,
         metric=metric,
-        severity=Severity.ERROR,
+        severity=FlawSeverity.ERROR,
         meaning=f"all its values are off the other hosts' by {what}",
         hint="two programs report this metric in different units: correct the scale of one",
         evidence={"median": own[1], "others_median": like[1], "ratio": own[1] / like[1]},
@@ -263,7 +263,7 @@ def _periods(metric: str, kind: str, rows: Sequence[Row]) -> Iterator[Flaw]:
         slowest,
         rows,
         kind="period-differs",
-        severity=Severity.INFO,
+        severity=FlawSeverity.INFO,
         meaning=f"it is sampled every {periods[0]:.3g} s to {periods[-1]:.3g} s, depending on "
         f"which {kind}",
         hint="resample (query with `every`) before comparing them",
@@ -276,7 +276,7 @@ def _named(  # noqa: PLR0913 - the fields of a flaw
     rows: Sequence[Row],
     *,
     kind: str,
-    severity: Severity,
+    severity: FlawSeverity,
     meaning: str,
     hint: str,
 ) -> Iterator[Flaw]:

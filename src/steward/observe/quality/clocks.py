@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.observe.quality.flaw import Flaw, Severity
+from steward.observe.quality.flaw import Flaw, FlawSeverity
 from steward.store.files.parquet import TableSchema, columns_of
 
 __all__ = ["clock_flaws"]
@@ -73,7 +73,7 @@ def _off(node: str, rows: Frame) -> Iterator[Flaw]:
         kind="clock-off",
         entity=node,
         metric=_OFFSET,
-        severity=Severity.WARNING,
+        severity=FlawSeverity.WARNING,
         meaning=f"its clock was up to {abs(worst):.3g} s {'behind' if worst > 0 else 'ahead of'} "
         f"the server's, in {off.height} of {rows.height} values",
         hint="agents correct the times of samples, but not those inside lines and files of others: "
@@ -98,7 +98,7 @@ def _jumps(node: str, rows: Frame) -> Iterator[Flaw]:
         kind="clock-jump",
         entity=node,
         metric=_OFFSET,
-        severity=Severity.WARNING,
+        severity=FlawSeverity.WARNING,
         meaning=f"its clock moved against the server's {jumps.height} times, by up to "
         f"{abs(worst[_OFF]):.3g} s at once",
         hint="somebody set it, or the machine slept: times around that moment may be out of order",
@@ -122,7 +122,7 @@ def _future_flaws(files: Sequence[Path], now_s: float) -> Iterator[Flaw]:
             kind="clock-future",
             entity=row[_NODE],
             metric=T_S,
-            severity=Severity.WARNING,
+            severity=FlawSeverity.WARNING,
             meaning=f"{row['rows']} samples are up to {row['ahead_s']:.4g} s later than the moment "
             "at which they were written down",
             hint="the clock of who took them was ahead: their times are wrong by at least that",
@@ -188,7 +188,7 @@ def _shifted(node: str, shift_s: float) -> Flaw:
         kind="clock-skew",
         entity=node,
         metric=T_S,
-        severity=Severity.WARNING,
+        severity=FlawSeverity.WARNING,
         meaning=f"rows of its GPUs begin and end {abs(shift_s):.4g} s "
         f"{'later' if shift_s > 0 else 'earlier'} than its own, as if by another clock",
         hint="two programs tell of this node: compare their clocks and time zones before joining",
@@ -214,7 +214,7 @@ def _out_of_step(node: str, hours: Frame) -> Iterator[Flaw]:
             kind="out-of-step",
             entity=node,
             metric=T_S,
-            severity=Severity.INFO,
+            severity=FlawSeverity.INFO,
             meaning=f"its GPUs are always read {abs(off_s):.3g} s {side} the node itself "
             f"(every {period_s:.3g} s)",
             hint="two timers, or two clocks: rows cannot tell which. Join by the nearest time, and "

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from steward.model.frame import ENTITY, T_S
-from steward.observe.quality.flaw import Flaw, Severity
+from steward.observe.quality.flaw import Flaw, FlawSeverity
 
 __all__ = ["counter_flaws"]
 
@@ -34,7 +34,7 @@ def counter_flaws(files: Sequence[Path]) -> Iterator[Flaw]:
             kind="counter-wrapped" if wrapped else "counter-reset",
             entity=str(row[ENTITY]),
             metric=str(row["metric"]),
-            severity=Severity.INFO,
+            severity=FlawSeverity.INFO,
             meaning=f"it grew {row['grew']} times and fell {row['fell']} times (from "
             f"{row['before']:.6g})",
             hint="take rates only where it grows; a wrapped one has lost its upper bits"

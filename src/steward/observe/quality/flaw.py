@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-__all__ = ["Flaw", "Report", "Severity"]
+__all__ = ["Flaw", "FlawSeverity", "QualityReport"]
 
 
-class Severity(IntEnum):
+class FlawSeverity(IntEnum):
     """How much a flaw can mislead: worth knowing, wrong in places, wrong throughout."""
 
     INFO = 0
@@ -29,7 +29,7 @@ class Flaw:
     kind: str
     entity: str
     metric: str
-    severity: Severity
+    severity: FlawSeverity
     meaning: str
     hint: str
     evidence: Mapping[str, float | str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Flaw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class QualityReport:
     """All flaws of a folder, worst first, and what was looked at."""
 
     flaws: tuple[Flaw, ...]

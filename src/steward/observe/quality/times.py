@@ -9,9 +9,9 @@ import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.span import Span
-from steward.observe.quality.flaw import Flaw, Severity
+from steward.observe.quality.flaw import Flaw, FlawSeverity
 
-__all__ = ["Times", "gap_flaws"]
+__all__ = ["SampleTimes", "gap_flaws"]
 
 _LONG = 5.0  # usual periods without a sample
 _LEAST_S = 1.0
@@ -21,7 +21,7 @@ _SHOWN = 5
 Event = Mapping[str, object]
 
 
-class Times:
+class SampleTimes:
     """When each entity of some files was seen; hours have to come in order of time."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Times:
 
 
 def gap_flaws(
-    times: Times, events: Sequence[Event], spans: Sequence[Span], columns: Sequence[str]
+    times: SampleTimes, events: Sequence[Event], spans: Sequence[Span], columns: Sequence[str]
 ) -> Iterator[Flaw]:
     """Name the gaps of each entity, the longest with their causes, and moments seen twice."""
     metric = f"{columns[0]} and {len(columns) - 1} more" if len(columns) > 1 else "".join(columns)
@@ -75,7 +75,9 @@ def gap_flaws(
             kind="gap",
             entity=str(entity),
             metric=metric,
-            severity=Severity.WARNING if worst >= _SERIOUS_S and not told else Severity.INFO,
+            severity=FlawSeverity.WARNING
+            if worst >= _SERIOUS_S and not told
+            else FlawSeverity.INFO,
             meaning=f"{group.height} gaps, {group['step_s'].sum():.4g} s together, the longest "
             f"{worst:.4g} s (usual: a sample every {longest['usual_s'][0]:.3g} s)"
             + (f"; {'; '.join(told)}" if told else "; no event tells why"),
@@ -92,7 +94,7 @@ def gap_flaws(
             kind="duplicate-time",
             entity=str(row[ENTITY]),
             metric=metric,
-            severity=Severity.WARNING,
+            severity=FlawSeverity.WARNING,
             meaning=f"{row['count']} moments have two rows with different values",
             hint="two collectors write the same thing, or a clock was set back",
             evidence={"count": row["count"]},

@@ -35,6 +35,10 @@ class ScrapeTarget:
         """Scrape it once."""
         return self._sorter.sort(self._exporter.scrape(t_s), sender=self.where)
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._exporter.close()
+
     def _place(self, key: bytes) -> SeriesMapping:
         return map_series({"instance": self.where, **labels_of_text(key), **self._about})
 
@@ -55,6 +59,10 @@ class QueryTarget:
             for series in self._server.query(promql, at_s=t_s):
                 found += _points(name, series)
         return self._sorter.sort(_samples(found), sender=self.where)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._server.close()
 
 
 def _points(name: str, series: QuerySeries) -> Iterable[tuple[bytes, float, float]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from patience import LONG_S
-from steward.clients.logs.journald import Journal
+from steward.clients.logs.journald import JournalctlFollower
 from steward.clients.logs.kernel_log import KernelBuffer, KernelDevice
 from steward.errors import StewardError
 from steward.model.event import Observation
@@ -184,7 +184,7 @@ def test_a_kernel_buffer_that_only_seems_to_be_readable_is_missing(tmp_path: Pat
 # -- the journal -----------------------------------------------------------------------------------
 
 
-def journal(folder: Path, *entries: dict[str, str]) -> Journal:
+def journal(folder: Path, *entries: dict[str, str]) -> JournalctlFollower:
     """Return a journal whose journalctl tells these entries, from a cursor that was kept."""
     told = folder / "entries"
     told.write_text(
@@ -197,7 +197,7 @@ def journal(folder: Path, *entries: dict[str, str]) -> Journal:
     program = folder / "journalctl"
     program.write_text(f"#!/bin/sh\ncat {told}\nexec sleep 60\n")
     program.chmod(0o755)
-    made = Journal(program=str(program), arguments=("--quiet",))
+    made = JournalctlFollower(program=str(program), arguments=("--quiet",))
     made.resume({"cursor": "before"})
     return made
 
@@ -246,8 +246,20 @@ def test_the_kernels_entries_are_events_where_they_are_asked_for(tmp_path: Path)
     assert seen.lines[0].source == "kernel"
 
 
+def test_journalctl_ends_with_the_collector(tmp_path: Path) -> None:
+    collector = Journald(journal=journal(tmp_path, JOB_ENTRY), node="n1")
+    collected(collector, lines=2)
+    process = collector._journal._process
+    assert process is not None
+    assert process.poll() is None
+
+    collector.close()
+
+    assert process.poll() is not None
+
+
 def test_no_journal_is_said_once() -> None:
-    collector = Journald(journal=Journal(program="no-such-journalctl"), node="n1")
+    collector = Journald(journal=JournalctlFollower(program="no-such-journalctl"), node="n1")
 
     assert collector.available().status == "missing"
     assert [kinds(collector.collect(T_S)) for _ in range(2)] == [["collector.missing"], []]

@@ -75,6 +75,9 @@ class Narrow:
     def collect(self, t_s: float) -> Observation:
         return self._whole.collect(t_s)
 
+    def close(self) -> None:
+        self._whole.close()
+
     def _narrowed(self, whole: Layout) -> tuple[Layout, NDArray[np.int64]]:
         blocks, places, at = [], [], 0
         for block in whole.blocks:

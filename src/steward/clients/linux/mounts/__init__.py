@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from steward.clients.linux.mounts.space import FileSystems
+from steward.clients.linux.mounts.statvfs import BoundedStatvfs
 from steward.clients.linux.mounts.table import Mount, mounted
 from steward.clients.linux.mounts.traffic import Mounts
-from steward.clients.linux.mounts.waiting import Patience
 
-__all__ = ["FileSystems", "Mount", "Mounts", "Patience", "mounted"]
+__all__ = ["BoundedStatvfs", "FileSystems", "Mount", "Mounts", "mounted"]

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from steward.clients.linux.files import AbsentError, OpenFile
+from steward.clients.linux.mounts.statvfs import EVERY_S, UNKNOWN, BoundedStatvfs, figures
 from steward.clients.linux.mounts.table import Mount, mounted
-from steward.clients.linux.mounts.waiting import EVERY_S, UNKNOWN, Patience, figures
 from steward.model.frame import path_part
 from steward.model.layout import Block
 
@@ -31,7 +31,7 @@ class FileSystems:
     """
 
     def __init__(
-        self, proc: Path, patience: Patience, *, clock: Callable[[], float] = time.monotonic
+        self, proc: Path, patience: BoundedStatvfs, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._patience = patience
         self._clock = clock

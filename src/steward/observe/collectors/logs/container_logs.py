@@ -12,7 +12,7 @@ from steward.clients.logs.containers import PATTERNS, ContainerFiles
 from steward.model.event import Availability, LogLine, Observation
 from steward.model.frame import job_entity
 from steward.model.identity import JobId
-from steward.observe.lines import Sieve, Subjects
+from steward.observe.lines import EntityResolver, LineFilter
 
 __all__ = ["ContainerLogs"]
 
@@ -34,11 +34,11 @@ class ContainerLogs:
         paths: tuple[str, ...] = PATTERNS,
         from_start: bool = False,
         node: str = "",
-        subjects: Subjects | None = None,
+        entities: EntityResolver | None = None,
     ) -> None:
         self._paths = paths
         self._files = ContainerFiles(paths, from_start=from_start)
-        self._sieve = Sieve(subjects or Subjects(node or hostname()), name=self.name)
+        self._filter = LineFilter(entities or EntityResolver(node or hostname()), name=self.name)
         self._unreadable = 0
 
     def available(self) -> Availability:
@@ -57,12 +57,12 @@ class ContainerLogs:
         return Availability(status="ok", reason=f"{' and '.join(str(each) for each in there)}")
 
     def collect(self, t_s: float) -> Observation:
-        self._sieve.begin(t_s)
-        node = self._sieve.subjects.node
+        self._filter.begin(t_s)
+        node = self._filter.entities.node
         for new in self._files.look(t_s):
             for each in new:
                 job = each.origin.job
-                self._sieve.take(
+                self._filter.add(
                     LogLine(
                         t_s=each.t_s,
                         entity=job_entity(JobId(job)) if job else node,
@@ -71,10 +71,10 @@ class ContainerLogs:
                         level=_ERROR if each.stderr else _INFORMATION,
                     )
                 )
-            if self._sieve.full:
+            if self._filter.full:
                 break
         self._tell_losses(t_s)
-        return self._sieve.taken()
+        return self._filter.drain()
 
     def positions(self) -> dict[str, Any]:
         return self._files.positions()
@@ -82,11 +82,15 @@ class ContainerLogs:
     def resume(self, positions: Mapping[str, Any]) -> None:
         self._files.resume(positions)
 
+    def close(self) -> None:
+        """Close all files; positions stay as they are."""
+        self._files.close()
+
     def _tell_losses(self, t_s: float) -> None:
         for note in self._files.taken_notes():
-            self._sieve.note(note, t_s)
+            self._filter.report_problem(note, t_s)
         unreadable = self._files.unreadable - self._unreadable
         self._unreadable = self._files.unreadable
         if unreadable:
             text = f"{unreadable} lines are in the form of neither Docker nor CRI"
-            self._sieve.tell("log.unreadable", text, t_s)
+            self._filter.report("log.unreadable", text, t_s)

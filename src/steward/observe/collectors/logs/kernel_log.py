@@ -8,7 +8,7 @@ from typing import Any
 from steward.clients.host import hostname
 from steward.clients.logs.kernel_log import KernelBuffer
 from steward.model.event import Availability, LogLine, Observation
-from steward.observe.lines import KERNEL, Sieve, Subjects
+from steward.observe.lines import KERNEL, EntityResolver, LineFilter
 
 __all__ = ["KernelLog"]
 
@@ -25,10 +25,10 @@ class KernelLog:
         from_boot: bool = False,
         node: str = "",
         buffer: KernelBuffer | None = None,
-        subjects: Subjects | None = None,
+        entities: EntityResolver | None = None,
     ) -> None:
         self._buffer = buffer or KernelBuffer(from_boot=from_boot)
-        self._sieve = Sieve(subjects or Subjects(node or hostname()), name=self.name)
+        self._filter = LineFilter(entities or EntityResolver(node or hostname()), name=self.name)
         self._lost = self._unreadable = 0
         self._told = False
 
@@ -43,20 +43,20 @@ class KernelLog:
         )
 
     def collect(self, t_s: float) -> Observation:
-        self._sieve.begin(t_s)
+        self._filter.begin(t_s)
         try:
             records = self._buffer.look(t_s)
         except OSError as fault:
             return self._missing(f"{self._buffer.device.path}: {fault.strerror}", t_s)
         self._told = False
-        node = self._sieve.subjects.node
+        node = self._filter.entities.node
         for each in records:
             for text in filter(None, each.text.split("\n")):
-                self._sieve.take(
+                self._filter.add(
                     LogLine(t_s=each.t_s, entity=node, source=KERNEL, text=text, level=each.level)
                 )
         self._tell_losses(t_s)
-        return self._sieve.taken()
+        return self._filter.drain()
 
     def positions(self) -> dict[str, Any]:
         return self._buffer.positions()
@@ -64,20 +64,24 @@ class KernelLog:
     def resume(self, positions: Mapping[str, Any]) -> None:
         self._buffer.resume(positions)
 
+    def close(self) -> None:
+        """Close the kernel's buffer; the position stays as it is."""
+        self._buffer.close()
+
     def _missing(self, why: str, t_s: float) -> Observation:
         """Say once that there is nothing to read; try again at each look."""
         if not self._told:
-            self._sieve.tell("collector.missing", why, t_s)
+            self._filter.report("collector.missing", why, t_s)
         self._told = True
-        return self._sieve.taken()
+        return self._filter.drain()
 
     def _tell_losses(self, t_s: float) -> None:
         lost, self._lost = self._buffer.lost - self._lost, self._buffer.lost
         if lost:
             text = f"{lost} kernel messages were overwritten before they were read"
-            self._sieve.tell("log.lost", text, t_s)
+            self._filter.report("log.lost", text, t_s)
         unreadable = self._buffer.unreadable - self._unreadable
         self._unreadable = self._buffer.unreadable
         if unreadable:
             text = f"{unreadable} kernel messages are not in the form that is documented"
-            self._sieve.tell("log.unreadable", text, t_s)
+            self._filter.report("log.unreadable", text, t_s)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from steward.clients.host import hostname
-from steward.clients.logs.log_files import FileFollower
+from steward.clients.logs.follower import FileFollower
 from steward.clients.logs.rotation import found
 from steward.errors import StewardError
 from steward.model.event import Availability, Observation
-from steward.observe.lines import Sieve, Subjects
+from steward.observe.lines import EntityResolver, LineFilter
 
 __all__ = ["LogFiles"]
 
@@ -40,7 +40,7 @@ class LogFiles:
         paths: tuple[str, ...] = _PATHS,
         from_start: bool = False,
         node: str = "",
-        subjects: Subjects | None = None,
+        entities: EntityResolver | None = None,
     ) -> None:
         wrong = [path for path in paths if not Path(path).is_absolute()]
         if wrong:
@@ -50,7 +50,7 @@ class LogFiles:
                 hint="write paths from the root: /var/log/app/*.log",
             )
         self._files = FileFollower(paths, from_start=from_start)
-        self._sieve = Sieve(subjects or Subjects(node or hostname()), name=self.name)
+        self._filter = LineFilter(entities or EntityResolver(node or hostname()), name=self.name)
 
     def available(self) -> Availability:
         there = [path for path in found(self._files.patterns) if Path(path).exists()]
@@ -70,18 +70,22 @@ class LogFiles:
         return Availability(status="ok", reason=f"{len(there)} files")
 
     def collect(self, t_s: float) -> Observation:
-        self._sieve.begin(t_s)
+        self._filter.begin(t_s)
         for new in self._files.look(t_s):
-            node = self._sieve.subjects.node
-            self._sieve.take_texts(new.texts, new.numbers, entity=node, source=new.path, now_s=t_s)
-            if self._sieve.full:
+            node = self._filter.entities.node
+            self._filter.add_texts(new.texts, new.numbers, entity=node, source=new.path, now_s=t_s)
+            if self._filter.full:
                 break
         for note in self._files.taken_notes():
-            self._sieve.note(note, t_s)
-        return self._sieve.taken()
+            self._filter.report_problem(note, t_s)
+        return self._filter.drain()
 
     def positions(self) -> dict[str, Any]:
         return self._files.positions()
 
     def resume(self, positions: Mapping[str, Any]) -> None:
         self._files.resume(positions)
+
+    def close(self) -> None:
+        """Close all files; positions stay as they are."""
+        self._files.close()

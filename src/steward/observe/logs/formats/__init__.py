@@ -6,9 +6,9 @@ and what happens to lines without a time (`observe.logs`).
 
 from __future__ import annotations
 
-from steward.observe.logs.formats.detecting import Detected, detect
+from steward.observe.logs.formats.detection import Detected, detect
 from steward.observe.logs.formats.layouts import Stamp, stamp
-from steward.observe.logs.formats.reading import NO_TIME, Times, Years
+from steward.observe.logs.formats.line_times import NO_TIME, LineTimes, Years
 from steward.observe.logs.formats.table import PREQ, STRICT, Format
 
 __all__ = [
@@ -17,8 +17,8 @@ __all__ = [
     "STRICT",
     "Detected",
     "Format",
+    "LineTimes",
     "Stamp",
-    "Times",
     "Years",
     "detect",
     "stamp",

@@ -34,7 +34,7 @@ from steward.errors import StewardError
 from steward.observe.logs.formats import codes
 from steward.observe.logs.formats.codes import Ints, Octets
 
-__all__ = ["Program", "Template", "compiled"]
+__all__ = ["Template", "TemplateProgram", "compiled"]
 
 Step = tuple[int, int, int]
 
@@ -50,7 +50,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Program:
+class TemplateProgram:
     """Templates as the compiled reader wants them: tried in this order on every line."""
 
     heads: Ints  # per template: where `find` is in the pool, its length, flags, first step
@@ -95,7 +95,7 @@ _PLAIN: dict[str, Step] = {
 }
 
 
-def compiled(templates: tuple[Template, ...]) -> Program:
+def compiled(templates: tuple[Template, ...]) -> TemplateProgram:
     """Translate templates, all into one program."""
     heads: list[tuple[int, int, int, int]] = []
     steps: list[Step] = []
@@ -110,7 +110,7 @@ def compiled(templates: tuple[Template, ...]) -> Program:
         heads.append((*kept(each.find), flags, len(steps)))
         steps += _steps(each.text, kept)
         steps.append((codes.END, 0, 0))
-    return Program(
+    return TemplateProgram(
         heads=np.array(heads, np.int64).reshape(-1, 4),
         steps=np.array(steps, np.int64).reshape(-1, 3),
         pool=np.frombuffer(bytes(pool) or b"\0", np.uint8),

@@ -10,19 +10,19 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.nvml.calls import FAST, RARE, SLICE, STEADY, Calls, ProcessCount
 from steward.clients.nvml.counters import GRAPHICS, UNITS, Counters
 from steward.clients.nvml.devices import Slice, link_count
 from steward.clients.nvml.fields import (
-    Fields,
+    FieldReader,
     fast_fields,
     rare_fields,
     seldom_fields,
     steady_fields,
 )
 from steward.clients.nvml.library import LOST, GpuLostError, Library, lost
+from steward.clients.nvml.queries import FAST, RARE, SLICE, STEADY, Calls, ProcessCount
 
-__all__ = ["Meter", "Meters"]
+__all__ = ["DeviceReader", "DeviceReaders"]
 
 STEADY_S = 0.9  # a little less than a second, so that a tick each second finds it due
 RARE_S = 9.9
@@ -38,7 +38,7 @@ class Part(Protocol):
     def read(self, into: NDArray[np.float64], now_s: float, /) -> int: ...
 
 
-class Meter:
+class DeviceReader:
     """Reads one GPU, or one slice. What is read less often keeps its last value in between."""
 
     def __init__(self, library: Library, handle: c_void_p, *, of: int | Slice) -> None:
@@ -100,15 +100,15 @@ class Meter:
         links = link_count(library, handle)
         return [
             (0.0, Calls(library, handle, FAST)),
-            (0.0, Fields(library, handle, fast_fields())),
+            (0.0, FieldReader(library, handle, fast_fields())),
             (0.0, units),
             (STEADY_S, Calls(library, handle, STEADY)),
-            (STEADY_S, Fields(library, handle, steady_fields(has_counters=bool(units.words)))),
+            (STEADY_S, FieldReader(library, handle, steady_fields(has_counters=bool(units.words)))),
             (STEADY_S, ProcessCount(library, handle)),
             (RARE_S, Calls(library, handle, RARE)),
-            (RARE_S, Fields(library, handle, rare_fields(links))),
+            (RARE_S, FieldReader(library, handle, rare_fields(links))),
             (RARE_S, graphics),
-            (SELDOM_S, Fields(library, handle, seldom_fields())),
+            (SELDOM_S, FieldReader(library, handle, seldom_fields())),
         ]
 
     def _slice(self, handle: c_void_p, of: Slice) -> list[tuple[float, Part]]:
@@ -130,10 +130,10 @@ class Meter:
         return self._counters
 
 
-class Meters:
+class DeviceReaders:
     """Several meters in one row. A GPU that is lost is NaN and is left alone from then on."""
 
-    def __init__(self, meters: Sequence[Meter]) -> None:
+    def __init__(self, meters: Sequence[DeviceReader]) -> None:
         self.meters = tuple(meters)
         ends = np.cumsum([0, *(len(each.words) for each in meters)]).tolist()
         self.width = ends[-1]

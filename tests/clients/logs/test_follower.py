@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.clients.logs.followed import CUT_MARK, Limits
-from steward.clients.logs.log_files import FileFollower
+from steward.clients.logs.followed_file import CUT_MARK, ReadLimits
+from steward.clients.logs.follower import FileFollower
 
 STEP_S = 6.0  # every look is also a scan for new files
 
@@ -21,7 +21,7 @@ class Reader:
     """A follower and the time, which goes on with every look."""
 
     def __init__(
-        self, *patterns: Path, limits: Limits | None = None, from_start: bool = False
+        self, *patterns: Path, limits: ReadLimits | None = None, from_start: bool = False
     ) -> None:
         self.patterns = [str(pattern) for pattern in patterns]
         self.follower = FileFollower(self.patterns, from_start=from_start, limits=limits)
@@ -113,7 +113,7 @@ def test_bad_bytes_nuls_and_windows_line_ends_do_no_harm(log: Path, reader: Read
 def test_a_hole_left_by_a_writer_that_was_not_told_is_passed_over(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_bytes(b"\x00" * 5000 + b"after\n")
-    reader = Reader(log, from_start=True, limits=Limits(window_bytes=1000))
+    reader = Reader(log, from_start=True, limits=ReadLimits(window_bytes=1000))
 
     assert reader.lines() == ["after"]
 
@@ -130,7 +130,7 @@ def test_a_progress_bar_shows_what_it_shows_now(log: Path, reader: Reader) -> No
 def test_a_line_that_is_too_long_is_cut_and_the_rest_counted(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_text("x" * 2500 + "\nnext\n")
-    reader = Reader(log, from_start=True, limits=Limits(window_bytes=1000))
+    reader = Reader(log, from_start=True, limits=ReadLimits(window_bytes=1000))
 
     lines = reader.lines()
 
@@ -143,7 +143,7 @@ def test_a_line_that_is_too_long_is_cut_and_the_rest_counted(tmp_path: Path) -> 
 def test_a_file_that_outgrows_us_is_skipped_and_that_is_told(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_text("".join(f"{i:09}\n" for i in range(1000)))
-    reader = Reader(log, from_start=True, limits=Limits(window_bytes=100, behind_bytes=1000))
+    reader = Reader(log, from_start=True, limits=ReadLimits(window_bytes=100, behind_bytes=1000))
 
     lines = reader.lines()
 
@@ -157,7 +157,7 @@ def test_one_busy_file_does_not_keep_others_waiting(tmp_path: Path) -> None:
     busy, quiet = tmp_path / "a.log", tmp_path / "b.log"
     busy.write_text("busy\n" * 1000)
     quiet.write_text("quiet\n")
-    limits = Limits(window_bytes=100, look_bytes=300)
+    limits = ReadLimits(window_bytes=100, look_bytes=300)
     reader = Reader(tmp_path / "*.log", from_start=True, limits=limits)
 
     lines = reader.lines()
@@ -171,7 +171,7 @@ def test_one_busy_file_does_not_keep_others_waiting(tmp_path: Path) -> None:
 def test_who_stops_asking_finds_the_rest_at_the_next_look(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_text("".join(f"{i:09}\n" for i in range(100)))
-    follower = FileFollower([str(log)], from_start=True, limits=Limits(window_bytes=100))
+    follower = FileFollower([str(log)], from_start=True, limits=ReadLimits(window_bytes=100))
 
     first = next(follower.look(0.0)).texts
     rest = [text for each in follower.look(1.0) for text in each.texts]
@@ -208,6 +208,28 @@ def test_a_program_may_go_on_with_the_old_file_for_a_while(
 
     assert reader.lines() == ["late"]
     assert [line for _ in range(6) for line in reader.lines()] == ["last words"]
+
+
+def test_a_rotated_file_is_released_although_the_caller_stops_early_at_every_look(
+    log: Path, tmp_path: Path
+) -> None:
+    follower = FileFollower([str(log)], from_start=True)
+    assert [each.texts for each in follower.look(0.0)] == [["old"]]
+    rotated = log.rename(tmp_path / "app.log.1")
+
+    for second in range(1, 60):
+        add(log, f"line {second}\n")
+        look = follower.look(float(second))
+        next(look)
+        look.close()
+
+    assert rotated not in {each.readlink() for each in Path("/proc/self/fd").iterdir() if _is(each)}
+    assert follower.positions()["done"]
+
+
+def _is(descriptor: Path) -> bool:
+    """Return True unless the descriptor was that of the listing itself."""
+    return descriptor.is_symlink()
 
 
 def test_rotation_by_copying_and_emptying_loses_and_repeats_nothing(
@@ -536,7 +558,7 @@ def test_a_file_that_was_emptied_counts_from_one(log: Path, reader: Reader) -> N
 
 
 def test_a_line_that_is_too_long_is_one_line(log: Path, tmp_path: Path) -> None:
-    reader = Reader(tmp_path / "*.log", limits=Limits(window_bytes=100))
+    reader = Reader(tmp_path / "*.log", limits=ReadLimits(window_bytes=100))
     reader.lines()
 
     add(log, "x" * 350 + "\nthree\n")
@@ -545,7 +567,7 @@ def test_a_line_that_is_too_long_is_one_line(log: Path, tmp_path: Path) -> None:
 
 
 def test_numbers_are_unknown_after_a_stretch_was_skipped(log: Path, tmp_path: Path) -> None:
-    limits = Limits(window_bytes=100, behind_bytes=200)
+    limits = ReadLimits(window_bytes=100, behind_bytes=200)
     reader = Reader(tmp_path / "*.log", limits=limits)
     reader.lines()
 

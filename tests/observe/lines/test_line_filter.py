@@ -8,37 +8,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.clients.cgroups import Cgroups
+from steward.clients.cgroups import CgroupReader
 from steward.model.event import LogLine, Observation
-from steward.observe.lines import KERNEL, Sieve, Subjects
-from steward.observe.lines.storms import shape_of, shapes_of
+from steward.observe.lines import KERNEL, EntityResolver, LineFilter
+from steward.observe.lines.storm_filter import shape_of, shapes_of
 
 NOW_S = 1_794_752_357.0
 XID = "NVRM: Xid (PCI:0000:{bus}:00): 79, GPU has fallen off the bus."
 
 
-def sieve(**options: int) -> Sieve:
+def line_filter(**options: int) -> LineFilter:
     nowhere = Path("/nonexistent")
     gpus = {f"0000:{bus:02x}:00": bus for bus in range(8)}
-    made = Subjects("n1", cgroups=Cgroups(root=nowhere, proc=nowhere), gpus=lambda: gpus)
-    return Sieve(made, name="test", **options)
+    made = EntityResolver("n1", cgroups=CgroupReader(root=nowhere, proc=nowhere), gpu_at=gpus.get)
+    return LineFilter(made, name="test", **options)
 
 
-def look(made: Sieve, *texts: str, t_s: float = NOW_S, source: str = "/var/log/app") -> Observation:
+def look(
+    made: LineFilter, *texts: str, t_s: float = NOW_S, source: str = "/var/log/app"
+) -> Observation:
     made.begin(t_s)
-    made.take_texts(list(texts), [0] * len(texts), entity="n1", source=source, now_s=t_s)
-    return made.taken()
+    made.add_texts(list(texts), [0] * len(texts), entity="n1", source=source, now_s=t_s)
+    return made.drain()
 
 
-def kernel(made: Sieve, *texts: str, t_s: float = NOW_S) -> Observation:
+def kernel(made: LineFilter, *texts: str, t_s: float = NOW_S) -> Observation:
     made.begin(t_s)
     for text in texts:
-        made.take(LogLine(t_s=t_s, entity="n1", source=KERNEL, text=text))
-    return made.taken()
+        made.add(LogLine(t_s=t_s, entity="n1", source=KERNEL, text=text))
+    return made.drain()
 
 
 def test_ordinary_lines_pass_as_they_are() -> None:
-    seen = look(sieve(), "hello", "world")
+    seen = look(line_filter(), "hello", "world")
 
     assert [line.text for line in seen.lines] == ["hello", "world"]
     assert {(line.t_s, line.entity, line.source, line.level) for line in seen.lines} == {
@@ -48,7 +50,9 @@ def test_ordinary_lines_pass_as_they_are() -> None:
 
 
 def test_a_line_without_a_time_has_that_of_the_line_before() -> None:
-    seen = look(sieve(), "2026-11-15T10:00:00Z Traceback:", "  File x", "2026-11-15T10:00:05Z go")
+    seen = look(
+        line_filter(), "2026-11-15T10:00:00Z Traceback:", "  File x", "2026-11-15T10:00:05Z go"
+    )
 
     first, second, third = (line.t_s for line in seen.lines)
     assert first == second == third - 5.0
@@ -58,7 +62,7 @@ def test_a_kernel_line_in_a_file_is_an_event_and_a_programs_words_are_not() -> N
     line = "May 19 07:08:57 n1 kernel: [680111.646286] nfs: server n9 not responding, still trying"
 
     seen = look(
-        sieve(), line, "my program: nfs: server n9 not responding", "python[3]: segfault at 0"
+        line_filter(), line, "my program: nfs: server n9 not responding", "python[3]: segfault at 0"
     )
 
     assert [(event.kind, event.subject) for event in seen.events] == [("files.silent", "n1")]
@@ -67,7 +71,7 @@ def test_a_kernel_line_in_a_file_is_an_event_and_a_programs_words_are_not() -> N
 
 
 def test_a_storm_becomes_some_lines_and_a_number() -> None:
-    made = sieve()
+    made = line_filter()
     storm = [f"retry {i} at 0x{i:x}" for i in range(100_000)]
 
     seen = look(made, *storm)
@@ -85,21 +89,21 @@ def test_a_storm_becomes_some_lines_and_a_number() -> None:
 def test_other_lines_of_the_same_file_pass_through_a_storm() -> None:
     mixed = ["again and again"] * 1000 + ["something else"] + ["again and again"] * 1000
 
-    seen = look(sieve(), *mixed)
+    seen = look(line_filter(), *mixed)
 
     assert [line.text for line in seen.lines].count("something else") == 1
     assert len(seen.lines) == 52
 
 
 def test_a_storm_in_one_source_takes_nothing_from_another() -> None:
-    made = sieve()
+    made = line_filter()
     look(made, *["x"] * 1000, source="/a")
 
     assert len(look(made, "x", source="/b").lines) == 1
 
 
 def test_each_gpu_has_its_own_events_in_a_storm_of_faults() -> None:
-    made = sieve()
+    made = line_filter()
     storm = [XID.format(bus=f"{gpu:02x}") for gpu in range(8)] * 1000
 
     seen = kernel(made, *storm)
@@ -119,7 +123,7 @@ def test_the_kernel_says_twice_that_it_killed_a_process_and_that_is_one_event() 
     )
     killed = "Memory cgroup out of memory: Killed process 4711 (python) total-vm:3149468kB"
 
-    seen = kernel(sieve(), oom, killed)
+    seen = kernel(line_filter(), oom, killed)
 
     assert [(event.kind, event.subject) for event in seen.events] == [
         ("process.out-of-memory", "job:812")
@@ -128,19 +132,19 @@ def test_the_kernel_says_twice_that_it_killed_a_process_and_that_is_one_event() 
 
 
 def test_a_look_knows_when_it_has_enough() -> None:
-    made = sieve(at_most=10)
+    made = line_filter(at_most=10)
     made.begin(NOW_S)
 
     texts = [f"line {'xyz'[i % 3]}" for i in range(9)]
-    made.take_texts(texts, [0] * 9, entity="n", source="s", now_s=NOW_S)
+    made.add_texts(texts, [0] * 9, entity="n", source="s", now_s=NOW_S)
     assert not made.full
-    made.take_texts(["one more"], [0], entity="n", source="s", now_s=NOW_S)
+    made.add_texts(["one more"], [0], entity="n", source="s", now_s=NOW_S)
 
     assert made.full
 
 
 def test_a_clock_that_goes_back_ends_the_window() -> None:
-    made = sieve()
+    made = line_filter()
     look(made, *["x"] * 100)
 
     later = look(made, "x", t_s=NOW_S - 3600.0)
@@ -149,20 +153,20 @@ def test_a_clock_that_goes_back_ends_the_window() -> None:
 
 
 def test_what_goes_wrong_at_every_look_is_told_now_and_then_with_a_number() -> None:
-    made = sieve()
+    made = line_filter()
     for i in range(100):
-        made.tell("log.unreadable", f"3 lines at look {i}", NOW_S + i)
-    first = made.taken().events
+        made.report("log.unreadable", f"3 lines at look {i}", NOW_S + i)
+    first = made.drain().events
 
-    made.tell("log.unreadable", "3 lines", NOW_S + 600.0)
-    (later,) = made.taken().events
+    made.report("log.unreadable", "3 lines", NOW_S + 600.0)
+    (later,) = made.drain().events
 
     assert len(first) == 10
     assert later.text == "3 lines (and 90 times more in the 600 s before)"
 
 
 def test_an_event_quotes_no_endless_line() -> None:
-    seen = kernel(sieve(), "nfs: server n9 not responding" + "x" * 100_000)
+    seen = kernel(line_filter(), "nfs: server n9 not responding" + "x" * 100_000)
 
     assert len(seen.events[0].text) < 3000
     assert len(seen.lines[0].text) > 100_000
@@ -170,7 +174,7 @@ def test_an_event_quotes_no_endless_line() -> None:
 
 @given(st.lists(st.text(alphabet="xyz019\ud800ü", min_size=1, max_size=6), max_size=300))
 def test_every_line_is_kept_or_counted(texts: list[str]) -> None:
-    seen = look(sieve(), *texts)
+    seen = look(line_filter(), *texts)
 
     repeated = [line.text for line in seen.lines if line.text.startswith("repeated ")]
     counted = sum(int(text.split()[1]) for text in repeated)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["EVERY_S", "UNKNOWN", "Ask", "Patience", "figures"]
+__all__ = ["EVERY_S", "UNKNOWN", "Ask", "BoundedStatvfs", "figures"]
 
 Ask = Callable[[str], os.statvfs_result]
 EVERY_S = 30.0
@@ -25,7 +25,7 @@ class _Question:
     values: list[float] = field(default_factory=lambda: UNKNOWN)
 
 
-class Patience:
+class BoundedStatvfs:
     """Remembers answers. One that does not come is unknown, and nobody else waits for it.
 
     There is never more than one thread for a file system, however long it hangs.

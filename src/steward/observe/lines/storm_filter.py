@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from steward.model.event import Event
 
-__all__ = ["Repeated", "Storms", "shape_of", "shapes_of"]
+__all__ = ["Repeated", "StormFilter", "shape_of", "shapes_of"]
 
 _NUMBERS = b"0123456789abcdef"
 _SHAPES = 5000  # kept at a time; beyond these, lines pass: they are not alike
@@ -25,7 +25,7 @@ class Repeated:
     source: str
     seen: int = 0
     held: int = 0  # in this window
-    untold: int = 0  # in this look
+    unreported: int = 0  # in this look
     t_s: float = 0.0
     entity: str = ""
     text: str = ""
@@ -47,7 +47,7 @@ def shapes_of(texts: list[str]) -> list[bytes]:
     return shape_of("\n".join(texts)).split(b"\n")
 
 
-class Storms:
+class StormFilter:
     """Counts lines by source and shape; the first `burst` of a kind pass in each window."""
 
     def __init__(self, *, burst: int = 50, window_s: float = 10.0) -> None:
@@ -56,9 +56,9 @@ class Storms:
         self._began_s = float("-inf")
         self._counted: dict[tuple[str, object], Repeated] = {}
         self._of_source: dict[str, int] = {}
-        self._untold: list[Repeated] = []
+        self._unreported: list[Repeated] = []
 
-    def rolled(self, t_s: float) -> tuple[float, list[Repeated]]:
+    def roll_window(self, t_s: float) -> tuple[float, list[Repeated]]:
         """Begin a new window when it is time; return how long the old one was and what it held."""
         lasted_s = t_s - self._began_s
         if 0.0 <= lasted_s < self.window_s:
@@ -69,18 +69,18 @@ class Storms:
         self._of_source.clear()
         return abs(lasted_s), held
 
-    def told(self) -> list[Repeated]:
+    def drain(self) -> list[Repeated]:
         """Return what was held back since this was last asked; the next count begins anew."""
-        untold, self._untold = self._untold, []
-        return untold
+        unreported, self._unreported = self._unreported, []
+        return unreported
 
-    def calm(self, source: str, count: int) -> bool:
+    def below_burst(self, source: str, count: int) -> bool:
         """Say whether so many more lines of a source cannot be a storm, whatever they say."""
         total = self._of_source.get(source, 0) + count
         self._of_source[source] = total
         return total <= self.burst
 
-    def held(self, source: str, key: object, *, burst: int = 0) -> Repeated | None:
+    def suppress(self, source: str, key: object, *, burst: int = 0) -> Repeated | None:
         """Count a line; return where to put it if it is held back, None if it passes."""
         where = (source, key)
         counted = self._counted.get(where)
@@ -91,8 +91,8 @@ class Storms:
         counted.seen += 1
         if counted.seen <= (burst or self.burst):
             return None
-        if not counted.untold:
-            self._untold.append(counted)
+        if not counted.unreported:
+            self._unreported.append(counted)
         counted.held += 1
-        counted.untold += 1
+        counted.unreported += 1
         return counted

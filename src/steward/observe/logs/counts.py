@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Tally"]
+__all__ = ["ReadCounts"]
 
 
 @dataclass(slots=True, kw_only=True)
-class Tally:
+class ReadCounts:
     """Counters of one stream; they only grow."""
 
     stream: str = ""

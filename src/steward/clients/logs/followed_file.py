@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from steward.clients.logs.rotation import COMPRESSED, neighbours, with_inode
 
-__all__ = ["CUT_MARK", "Followed", "Limits", "Lines"]
+__all__ = ["CUT_MARK", "FollowedFile", "NumberedLines", "ReadLimits"]
 
 MIB = 2**20
 CUT_MARK = " …[cut]"
@@ -21,7 +21,7 @@ _UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ReadLimits:
     """How much is read of a file at once, of all files in a look, and how far one may be ahead."""
 
     window_bytes: int = MIB  # the longest line, too
@@ -29,14 +29,14 @@ class Limits:
     behind_bytes: int = 256 * MIB
 
 
-class Lines(NamedTuple):
+class NumberedLines(NamedTuple):
     """Lines that are not blank, and which they are in their file, from 1; 0 where unknown."""
 
     texts: list[str]
     numbers: list[int]
 
 
-class Followed:
+class FollowedFile:
     """A file by its inode. `offset` is where the first line begins that was not read whole."""
 
     def __init__(self, path: str, identity: tuple[int, int]) -> None:
@@ -57,7 +57,7 @@ class Followed:
         self._seen = (-1, -1)  # size and time of change when it was last read to its end
 
     @classmethod
-    def begun(cls, path: str, status: os.stat_result, *, at_end: bool) -> Followed:
+    def begun(cls, path: str, status: os.stat_result, *, at_end: bool) -> FollowedFile:
         """Begin a file that was not known, at its beginning or after its last whole line."""
         made = cls(path, (status.st_dev, status.st_ino))
         made.changed_ns = status.st_mtime_ns
@@ -68,7 +68,7 @@ class Followed:
         return made
 
     @classmethod
-    def resumed(cls, place: Mapping[str, Any]) -> Followed:
+    def resumed(cls, place: Mapping[str, Any]) -> FollowedFile:
         """Go on with a file at a position of an earlier run."""
         made = cls(str(place["path"]), (int(place["device"]), int(place["inode"])))
         made.offset = int(place["offset"])
@@ -121,10 +121,10 @@ class Followed:
             return True
         return self.opened_if_same(with_inode(self.path, self.identity))
 
-    def copied(self) -> Followed | None:
+    def copied(self) -> FollowedFile | None:
         """Find the copy that was made before the file was emptied, to read its rest."""
         for path in neighbours(self.path, since_ns=self.changed_ns) if self.offset else ():
-            copy = Followed.resumed(self.position())
+            copy = FollowedFile.resumed(self.position())
             if copy.opened_if_same(path):
                 status = os.fstat(copy.fd)
                 copy.identity = (status.st_dev, status.st_ino)
@@ -146,7 +146,7 @@ class Followed:
     def __del__(self) -> None:
         self.close()
 
-    def read(self, limits: Limits) -> Lines:
+    def read(self, limits: ReadLimits) -> NumberedLines:
         """Read one window and return the lines in it; `more` says whether to go on."""
         status = os.fstat(self.open())
         self._catch_up(status.st_size, limits)
@@ -162,7 +162,7 @@ class Followed:
         self._take_print()
         return lines
 
-    def last_words(self, limits: Limits) -> Lines:
+    def last_words(self, limits: ReadLimits) -> NumberedLines:
         """Return what a file ends with that has no line end, once nobody will write one."""
         data = b"" if self._skipping else os.pread(self.open(), limits.window_bytes, self.offset)
         lines = self._taken(data)
@@ -174,7 +174,7 @@ class Followed:
         losses, self._losses = self._losses, []
         return losses
 
-    def _lines(self, data: bytes, limits: Limits) -> Lines:
+    def _lines(self, data: bytes, limits: ReadLimits) -> NumberedLines:
         end = data.rfind(b"\n") + 1
         if end:
             return self._taken(data[:end])
@@ -184,18 +184,18 @@ class Followed:
         if back:  # a progress bar writes no line end for hours: take what it shows now
             return self._taken(data[:back])
         if len(data) < limits.window_bytes:
-            return Lines([], [])
+            return NumberedLines([], [])
         texts, numbers = self._taken(data)
         self._skipping, self._reason = 1, "cut"
-        return Lines([text + CUT_MARK for text in texts], numbers)
+        return NumberedLines([text + CUT_MARK for text in texts], numbers)
 
-    def _taken(self, data: bytes) -> Lines:
+    def _taken(self, data: bytes) -> NumberedLines:
         """Go past what was read, and return its lines."""
         before = self._counted() if data else 0
         self._pass(data)
         lines = list(enumerate(_texts(data), start=before + 1))
         known = before != _UNKNOWN
-        return Lines(
+        return NumberedLines(
             [text for _, text in lines if text],
             [number if known else 0 for number, text in lines if text],
         )
@@ -215,7 +215,7 @@ class Followed:
             self._before = sum(each.count(b"\n") for each in pieces) if few else _UNKNOWN
         return self._before
 
-    def _catch_up(self, size: int, limits: Limits) -> None:
+    def _catch_up(self, size: int, limits: ReadLimits) -> None:
         behind = size - self.offset
         if behind <= limits.behind_bytes:
             return

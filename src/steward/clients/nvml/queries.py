@@ -14,19 +14,19 @@ from steward.clients.nvml.library import INSUFFICIENT_SIZE, LOST, NEVER, Library
 from steward.clients.nvml.structs import (
     MEMORY_V2,
     TEMPERATURE_V1,
-    Memory,
+    MemoryV1,
     MemoryV2,
     Temperature,
     Utilization,
 )
 
-__all__ = ["FAST", "RARE", "SLICE", "STEADY", "Calls", "ProcessCount", "Question"]
+__all__ = ["FAST", "RARE", "SLICE", "STEADY", "Calls", "NvmlQuery", "ProcessCount"]
 
 WORD = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class NvmlQuery:
     """One function, and what we call the numbers that it answers with, in order; "" is skipped."""
 
     call: str
@@ -36,29 +36,29 @@ class Question:
     version: int = 0  # what the first answer has to start with
 
 
-Choices = tuple[Question, ...]  # the first that a GPU answers is asked
+Choices = tuple[NvmlQuery, ...]  # the first that a GPU answers is asked
 
 
 def _one(call: str, word: str, *, about: int | None = None, kind: type[Any] = c_uint32) -> Choices:
-    return (Question(call=call, answers=(kind,), words=(word,), about=about),)
+    return (NvmlQuery(call=call, answers=(kind,), words=(word,), about=about),)
 
 
 _MEMORY: Choices = (
-    Question(
+    NvmlQuery(
         call="nvmlDeviceGetMemoryInfo_v2",
         answers=(MemoryV2,),
         words=("", "memory.total", "memory.reserved", "memory.free", "memory.used"),
         version=MEMORY_V2,
     ),
-    Question(
+    NvmlQuery(
         call="nvmlDeviceGetMemoryInfo",
-        answers=(Memory,),
+        answers=(MemoryV1,),
         words=("memory.total", "memory.free", "memory.used"),
     ),
 )
 FAST: tuple[Choices, ...] = (
     (
-        Question(
+        NvmlQuery(
             call="nvmlDeviceGetUtilizationRates",
             answers=(Utilization,),
             words=("utilization.gpu", "utilization.memory"),
@@ -77,7 +77,7 @@ STEADY: tuple[Choices, ...] = (
     _MEMORY,
     (
         *_one("nvmlDeviceGetTemperature", "temperature.gpu", about=0),
-        Question(  # CUDA 14 will have only this one
+        NvmlQuery(  # CUDA 14 will have only this one
             call="nvmlDeviceGetTemperatureV",
             answers=(Temperature,),
             words=("", "", "temperature.gpu"),
@@ -87,14 +87,14 @@ STEADY: tuple[Choices, ...] = (
     _one("nvmlDeviceGetClockInfo", "clock.memory", about=2),
     _one("nvmlDeviceGetPerformanceState", "performance_state"),
     (
-        Question(
+        NvmlQuery(
             call="nvmlDeviceGetEncoderUtilization",
             answers=(c_uint32, c_uint32),
             words=("utilization.encoder", ""),
         ),
     ),
     (
-        Question(
+        NvmlQuery(
             call="nvmlDeviceGetDecoderUtilization",
             answers=(c_uint32, c_uint32),
             words=("utilization.decoder", ""),
@@ -162,7 +162,7 @@ class Calls:
             self._silent.discard(number)
         return False
 
-    def _try(self, library: Library, handle: c_void_p, question: Question) -> bool:
+    def _try(self, library: Library, handle: c_void_p, question: NvmlQuery) -> bool:
         ask = library.function(question.call)
         if ask is None:
             return False
@@ -182,7 +182,7 @@ class Calls:
         self._asks.append((ask, arguments))
         return True
 
-    def _places(self, question: Question) -> list[tuple[str, int, int, int]]:
+    def _places(self, question: NvmlQuery) -> list[tuple[str, int, int, int]]:
         """Say where the numbers of the question that was tried last are in the buffer."""
         byte = self._end - WORD * _room(question)
         found: list[tuple[int, int]] = []
@@ -228,5 +228,5 @@ def _parts(kind: type[Any]) -> list[tuple[int, int]]:
     return [(field.size, field.offset) for field in fields]
 
 
-def _room(question: Question) -> int:
+def _room(question: NvmlQuery) -> int:
     return sum(-(-sizeof(kind) // WORD) for kind in question.answers)

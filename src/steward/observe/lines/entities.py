@@ -4,35 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from steward.clients.cgroups import Cgroups, job_of
-from steward.clients.logs.bus_ids import gpu_indices, short_bus_id
+from steward.clients.cgroups import CgroupReader, job_of
+from steward.clients.nvml import shared_registry
 from steward.model.frame import job_entity
-from steward.observe.lines.signs import Match
+from steward.observe.lines.kernel_patterns import KernelMatch
 
-__all__ = ["Subjects"]
+__all__ = ["EntityResolver"]
 
 
-class Subjects:
+class EntityResolver:
     """The things of one machine that its lines can be about."""
 
     def __init__(
         self,
         node: str,
         *,
-        cgroups: Cgroups | None = None,
-        gpus: Callable[[], Mapping[str, int]] = gpu_indices,
+        cgroups: CgroupReader | None = None,
+        gpu_at: Callable[[str], int | None] | None = None,
     ) -> None:
         self.node = node
-        self._cgroups = cgroups or Cgroups()
-        self._read_gpus = gpus
-        self._gpus: dict[str, int] = {}
-        self._strangers: set[str] = set()  # places that are no GPU's
+        self._cgroups = cgroups or CgroupReader()
+        self._gpu_at = gpu_at or shared_registry().number_at
+        self._no_gpu: set[str] = set()  # places on the bus where there is no GPU
 
     def look_again(self) -> None:
         """Forget what was not found: a driver may have been loaded since."""
-        self._strangers.clear()
+        self._no_gpu.clear()
 
-    def of(self, match: Match) -> str:
+    def of(self, match: KernelMatch) -> str:
         """Return the entity that a line is about: the node where it names nothing smaller."""
         groups = match.groups
         if "bus" in groups:
@@ -50,12 +49,12 @@ class Subjects:
         return job_entity(job) if job else self.node
 
     def _at(self, bus_id: str) -> str:
-        """Name the GPU at a place; one that was known is known after it has fallen off the bus."""
-        place = short_bus_id(bus_id)
-        if place not in self._gpus and place not in self._strangers:
-            self._gpus.update(self._read_gpus())
-            self._strangers.add(place)
-        return f"{self.node}/gpu{self._gpus[place]}" if place in self._gpus else self.node
+        """Return the GPU at a place on the bus, also after it has fallen off; else the node."""
+        number = None if bus_id in self._no_gpu else self._gpu_at(bus_id)
+        if number is None:
+            self._no_gpu.add(bus_id)
+            return self.node
+        return f"{self.node}/gpu{number}"
 
     def _job(self, groups: Mapping[str, str]) -> str:
         path = groups.get("cgroup", "")

@@ -1,7 +1,6 @@
 """Finds out how to reach the API server: from inside a pod, or by a kubeconfig.
 
-Of what a kubeconfig can hold, exec and auth-provider plugins are not run: they would start any
-program that the file names. A service account's token does as well.
+Exec plugins are run, as kubectl does; auth-provider plugins, which kubectl 1.26 removed, are not.
 """
 
 from __future__ import annotations
@@ -17,16 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from steward.clients.kubernetes.exec_plugin import ExecPlugin
 from steward.errors import StewardError
 
-__all__ = ["Access", "find_access"]
+__all__ = ["Credentials", "find_credentials"]
 
 _MOUNTED = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Where the server is and who we are there. Certificates are PEM text."""
+class Credentials:
+    """Address of the server and how we authenticate. Certificates are PEM text."""
 
     server: str
     ca: str = ""
@@ -36,9 +36,12 @@ class Access:
     key: str = ""
     insecure: bool = False
     found_in: str = ""
+    plugin: ExecPlugin | None = None
 
     def bearer(self) -> str:
-        """Return the token as it is now; empty where certificates do."""
+        """Return the token as it is now; empty where a certificate is used."""
+        if self.plugin is not None:
+            return self.plugin.credential().token
         if not self.token_file:
             return self.token
         try:
@@ -48,18 +51,19 @@ class Access:
             raise StewardError(problem, where="kubernetes") from fault
 
     def tls(self) -> ssl.SSLContext | bool:
-        """Return how the server is checked, and how we show who we are."""
+        """Return how the server is verified, with our certificate where there is one."""
         if not self.server.startswith("https:"):
             return False
+        given = self.plugin.credential() if self.plugin is not None else self
         try:
             context = ssl.create_default_context(cadata=self.ca or None)
             if self.insecure:
                 context.check_hostname = False
                 context.verify_mode = ssl.CERT_NONE
-            if self.certificate:
+            if given.certificate:
                 # Python reads certificates from files only.
                 with tempfile.NamedTemporaryFile("w", suffix=".pem") as pem:
-                    pem.write(f"{self.certificate}\n{self.key}")
+                    pem.write(f"{given.certificate}\n{given.key}")
                     pem.flush()
                     context.load_cert_chain(pem.name)
         except (ssl.SSLError, ValueError) as fault:
@@ -68,7 +72,7 @@ class Access:
         return context
 
 
-def find_access(kubeconfig: str = "", *, context: str = "") -> Access | None:
+def find_credentials(kubeconfig: str = "", *, context: str = "") -> Credentials | None:
     """Return how to reach a server: as told, by $KUBECONFIG, from inside a pod, or by ~/.kube."""
     given = kubeconfig or os.environ.get("KUBECONFIG", "").partition(":")[0]
     if given:
@@ -78,7 +82,7 @@ def find_access(kubeconfig: str = "", *, context: str = "") -> Access | None:
         port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         name = f"[{host}]" if ":" in host else host
         ca = _MOUNTED / "ca.crt"
-        return Access(
+        return Credentials(
             server=f"https://{name}:{port}",
             ca=ca.read_text(encoding="utf-8") if ca.exists() else "",
             token_file=str(_MOUNTED / "token"),
@@ -88,7 +92,7 @@ def find_access(kubeconfig: str = "", *, context: str = "") -> Access | None:
     return _from_file(usual, context) if usual.exists() else None
 
 
-def _from_file(file: Path, context: str) -> Access:
+def _from_file(file: Path, context: str) -> Credentials:
     raw = _read(file)
     where = str(file)
     wanted = context or str(raw.get("current-context") or "")
@@ -104,11 +108,11 @@ def _from_file(file: Path, context: str) -> Access:
     if not server.startswith(("https://", "http://")):
         problem = f"context '{wanted}' has no server"
         raise StewardError(problem, where=where, hint="its cluster needs a `server: https://…`")
-    if "exec" in user or "auth-provider" in user:
-        problem = f"context '{wanted}' gets its token from a plugin, which steward does not run"
+    if "auth-provider" in user:
+        problem = f"context '{wanted}' gets its token from an auth-provider, which is not supported"
         hint = "make a kubeconfig with a service account's token: `kubectl create token steward`"
         raise StewardError(problem, where=where, hint=hint)
-    return Access(
+    return Credentials(
         server=server.rstrip("/"),
         ca=_pem(cluster, "certificate-authority", file),
         token=str(user.get("token") or ""),
@@ -117,7 +121,13 @@ def _from_file(file: Path, context: str) -> Access:
         key=_pem(user, "client-key", file),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
         found_in=where,
+        plugin=_plugin(user, cluster, where),
     )
+
+
+def _plugin(user: Mapping[str, Any], cluster: Mapping[str, Any], where: str) -> ExecPlugin | None:
+    entry = user.get("exec")
+    return ExecPlugin(entry, where=where, cluster=cluster) if isinstance(entry, dict) else None
 
 
 def _read(file: Path) -> Mapping[str, Any]:

@@ -5,35 +5,35 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from steward.clients.logs.log_files import Note
+from steward.clients.logs.follower import ReadProblem
 from steward.clients.logs.stamps import stamp_s
 from steward.model.event import Event, LogLine, Observation
-from steward.observe.lines.signs import Match, matched
-from steward.observe.lines.storms import Repeated, Storms, shape_of, shapes_of
-from steward.observe.lines.subjects import Subjects
+from steward.observe.lines.entities import EntityResolver
+from steward.observe.lines.kernel_patterns import KernelMatch, matched
+from steward.observe.lines.storm_filter import Repeated, StormFilter, shape_of, shapes_of
 
-__all__ = ["KERNEL", "Sieve"]
+__all__ = ["KERNEL", "LineFilter"]
 
 KERNEL = "kernel"
 _EVENTS = 5  # of one kind and subject in a window of time
 _SAME_PROCESS_S = 10.0  # the kernel says in two lines that it has killed a process
 _REMEMBERED = 1000
 _EVENT_LENGTH = 2000  # of the line that an event quotes
-_TOLD, _TELLING_S = 10, 600.0  # so many of a kind in so many seconds
+_REPORTS, _REPORTS_S = 10, 600.0  # so many of a kind in so many seconds
 _DMESG = re.compile(r"\[ *\d+\.\d{6}\]")
 
 
-class Sieve:
+class LineFilter:
     """Takes the lines of one collector, look after look."""
 
-    def __init__(self, subjects: Subjects, *, name: str, at_most: int = 20_000) -> None:
-        self.subjects = subjects
+    def __init__(self, entities: EntityResolver, *, name: str, at_most: int = 20_000) -> None:
+        self.entities = entities
         self._name = name
         self._at_most = at_most
-        self._storms = Storms()
+        self._storms = StormFilter()
         self._lines: list[LogLine] = []
         self._events: list[Event] = []
-        self._told: dict[str, tuple[float, int]] = {}  # kind: since when, how often
+        self._reported: dict[str, tuple[float, int]] = {}  # kind: since when, how often
         self._processes: dict[tuple[str, str], float] = {}
 
     @property
@@ -43,33 +43,33 @@ class Sieve:
 
     def begin(self, t_s: float) -> None:
         """Start a look: say which events the last window of time has held back."""
-        self.subjects.look_again()
-        lasted_s, held = self._storms.rolled(t_s)
+        self.entities.look_again()
+        lasted_s, held = self._storms.roll_window(t_s)
         for each in held:
             if each.event is not None:
                 text = f"repeated {each.held} more times in {lasted_s:.0f} s: {each.event.text}"
                 self._events.append(replace(each.event, text=text))
 
-    def take(self, line: LogLine) -> None:
+    def add(self, line: LogLine) -> None:
         """Take one line; it is the kernel's if its source is."""
         if line.source == KERNEL:
-            self._take_kernel(line)
-        elif self._storms.calm(line.source, 1) or not self._hold(line):
+            self._add_kernel(line)
+        elif self._storms.below_burst(line.source, 1) or not self._suppress(line):
             self._lines.append(line)
 
-    def take_texts(
+    def add_texts(
         self, texts: list[str], numbers: list[int], *, entity: str, source: str, now_s: float
     ) -> None:
         """Take lines of a file, which may be very many; they have the times that they begin with.
 
         A line that begins with no time belongs to the one before it.
         """
-        calm = self._storms.calm(source, len(texts))
-        held, t_s = self._storms.held, now_s
-        shapes = texts if calm else shapes_of(texts)
+        quiet = self._storms.below_burst(source, len(texts))
+        held, t_s = self._storms.suppress, now_s
+        shapes = texts if quiet else shapes_of(texts)
         for text, number, shape in zip(texts, numbers, shapes, strict=True):
             kernel = _is_kernel(text)
-            repeated = None if calm or kernel else held(source, shape)
+            repeated = None if quiet or kernel else held(source, shape)
             if repeated is not None:
                 repeated.t_s, repeated.entity, repeated.text = t_s, entity, text
                 continue
@@ -77,69 +77,69 @@ class Sieve:
             t_s = t_s if said_s is None else said_s
             line = LogLine(t_s=t_s, entity=entity, source=source, text=text, number=number)
             if kernel:
-                self._take_kernel(line)
+                self._add_kernel(line)
             else:
                 self._lines.append(line)
 
-    def note(self, note: Note, t_s: float) -> None:
+    def report_problem(self, note: ReadProblem, t_s: float) -> None:
         """Tell that something could not be read, as an event."""
-        self.tell(f"log.{note.kind}", f"{note.origin}: {note.text}", t_s)
+        self.report(f"log.{note.kind}", f"{note.origin}: {note.text}", t_s)
 
-    def tell(self, kind: str, text: str, t_s: float) -> None:
+    def report(self, kind: str, text: str, t_s: float) -> None:
         """Tell something about the reading itself; of what goes on and on, some, with a number."""
-        began_s, count = self._told.get(kind, (float("-inf"), 0))
-        over = abs(t_s - began_s) >= _TELLING_S
-        self._told[kind] = (t_s, 1) if over else (began_s, count + 1)
-        if not over and count >= _TOLD:
+        began_s, count = self._reported.get(kind, (float("-inf"), 0))
+        over = abs(t_s - began_s) >= _REPORTS_S
+        self._reported[kind] = (t_s, 1) if over else (began_s, count + 1)
+        if not over and count >= _REPORTS:
             return
-        if over and count > _TOLD:
-            text = f"{text} (and {count - _TOLD} times more in the {_TELLING_S:.0f} s before)"
+        if over and count > _REPORTS:
+            text = f"{text} (and {count - _REPORTS} times more in the {_REPORTS_S:.0f} s before)"
         self._events.append(
-            Event(t_s=t_s, kind=kind, subject=self.subjects.node, text=text, source=self._name)
+            Event(t_s=t_s, kind=kind, subject=self.entities.node, text=text, source=self._name)
         )
 
-    def taken(self) -> Observation:
+    def drain(self) -> Observation:
         """Return what this look has brought."""
-        for each in self._storms.told():
+        for each in self._storms.drain():
             self._sum_up(each)
         lines, self._lines = self._lines, []
         events, self._events = self._events, []
         return Observation(lines=tuple(lines), events=tuple(events))
 
-    def _take_kernel(self, line: LogLine) -> None:
+    def _add_kernel(self, line: LogLine) -> None:
         match = matched(line.text)
         if match is None:
-            if not self._hold(line):
+            if not self._suppress(line):
                 self._lines.append(line)
             return
         event = self._event(line, match)
         key = (match.kind, event.subject, match.groups.get("code"))
-        if self._hold(line, key=key, event=event):
+        if self._suppress(line, key=key, event=event):
             return
         self._lines.append(line)
         if not self._said(match, line.t_s):
             self._events.append(event)
 
-    def _hold(self, line: LogLine, *, key: object = None, event: Event | None = None) -> bool:
+    def _suppress(self, line: LogLine, *, key: object = None, event: Event | None = None) -> bool:
         """Hold a line back if it is one of very many; events are fewer than lines."""
         burst = _EVENTS if event else 0
-        repeated = self._storms.held(line.source, key or shape_of(line.text), burst=burst)
+        repeated = self._storms.suppress(line.source, key or shape_of(line.text), burst=burst)
         if repeated is None:
             return False
         repeated.t_s, repeated.entity, repeated.text = line.t_s, line.entity, line.text
         repeated.level, repeated.event = line.level, event
         return True
 
-    def _event(self, line: LogLine, match: Match) -> Event:
+    def _event(self, line: LogLine, match: KernelMatch) -> Event:
         return Event(
             t_s=line.t_s,
             kind=match.kind,
-            subject=self.subjects.of(match),
+            subject=self.entities.of(match),
             text=f"{match.meaning}: {line.text[:_EVENT_LENGTH]}",
             source=self._name,
         )
 
-    def _said(self, match: Match, t_s: float) -> bool:
+    def _said(self, match: KernelMatch, t_s: float) -> bool:
         """Say whether a line just before told the same about the same process."""
         pid = match.groups.get("pid", "")
         if not pid or not match.kind.startswith("process."):
@@ -155,10 +155,10 @@ class Sieve:
             t_s=each.t_s,
             entity=each.entity,
             source=each.source,
-            text=f"repeated {each.untold} more times: {each.text}",
+            text=f"repeated {each.unreported} more times: {each.text}",
             level=each.level,
         )
-        each.untold = 0
+        each.unreported = 0
         self._lines.append(line)
 
 

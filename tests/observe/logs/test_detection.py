@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from steward.model.rules import Mode, Stream
-from steward.observe.logs import Tally, read_blocks
+from steward.observe.logs import ReadCounts, read_blocks
 from steward.observe.logs.formats import Years, detect
 
 DATA = Path(os.environ.get("STEWARD_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
@@ -85,7 +85,7 @@ def test_every_log_of_the_public_corpus_has_a_format_in_both_modes() -> None:
     seen: dict[str, int] = {}
     for mode in Mode:
         for log in logs:
-            tally = Tally()
+            tally = ReadCounts()
             blocks = list(read_blocks(log, mode=mode, stream=Stream(name=log.name), tally=tally))
             assert sum(map(len, blocks)) == tally.entries > 0
             seen[f"{mode.value} {tally.format}"] = seen.get(f"{mode.value} {tally.format}", 0) + 1

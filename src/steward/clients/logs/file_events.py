@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Iterable
 
-__all__ = ["Waking"]
+__all__ = ["FileEvents"]
 
 _MODIFY, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x40, 0x80, 0x100, 0x200
 _MASK = _MODIFY | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
@@ -18,7 +18,7 @@ _EVENT = struct.Struct("iIII")
 _POLL_S = 0.002  # where the kernel does not tell us, or has no watches left
 
 
-class Waking:
+class FileEvents:
     """Watches folders. Where that is not possible, it wakes its reader every few milliseconds."""
 
     def __init__(self) -> None:

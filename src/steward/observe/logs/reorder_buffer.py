@@ -8,22 +8,22 @@ from dataclasses import replace
 import numpy as np
 
 from steward.model.rules import LogBlock
-from steward.observe.logs import lines as kernels
-from steward.observe.logs.tally import Tally
+from steward.observe.logs import line_kernels as kernels
+from steward.observe.logs.counts import ReadCounts
 
-__all__ = ["Reorder"]
+__all__ = ["ReorderBuffer"]
 
 _NEVER = -(2**63)
 
 
-class Reorder:
+class ReorderBuffer:
     """Holds entries back until one is seen that is `window_ns` later.
 
     Entries of equal time keep the order in which they came. One that comes too late is handed on
     at once, and counted. Where more than `held_bytes` are held, the oldest go early.
     """
 
-    def __init__(self, window_ns: int, held_bytes: int, tally: Tally) -> None:
+    def __init__(self, window_ns: int, held_bytes: int, tally: ReadCounts) -> None:
         self._window_ns, self._held_bytes, self._tally = window_ns, held_bytes, tally
         self._held: list[LogBlock] = []  # each in order, and none before the one before it
         self._newest_ns = _NEVER

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.model.rules import Mode, Stream
-from steward.observe.logs import Reading, Tally, read_blocks
+from steward.observe.logs import ReadCounts, Reading, read_blocks
 
 Row = tuple[int, bytes, bool]
 JUNE_1_S = 1_748_736_000
 
 
 def entries(
-    data: bytes, mode: Mode = Mode.STRICT, tally: Tally | None = None, block: int = 2**20
+    data: bytes, mode: Mode = Mode.STRICT, tally: ReadCounts | None = None, block: int = 2**20
 ) -> list[Row]:
     reading = Reading(window_ns=0, block_bytes=block)
     blocks = read_blocks(
@@ -79,7 +79,7 @@ def test_a_part_that_never_ends_is_given_at_the_end() -> None:
 
 
 def test_what_is_no_parcel_is_kept_in_strict_mode_and_dropped_in_preq() -> None:
-    strict, preq = Tally(), Tally()
+    strict, preq = ReadCounts(), ReadCounts()
     data = docker(1, "a\n") + b"broken {\n" + docker(2, "b\n")
 
     assert [text for _, text, _ in entries(data, tally=strict)] == [b"a", b"broken {", b"b"]

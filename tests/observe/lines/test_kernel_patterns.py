@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.clients.cgroups import Cgroups
-from steward.observe.lines import SIGNS, Subjects, matched
+from steward.clients.cgroups import CgroupReader
+from steward.observe.lines import KERNEL_PATTERNS, EntityResolver, matched
 from steward.observe.lines.xids import XIDS, meaning_of
 
 LINES = Path(__file__).parents[2] / "data" / "kernel-lines" / "lines.tsv"
@@ -23,9 +23,9 @@ def rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def subjects(tmp_path: Path) -> Subjects:
-    cgroups = Cgroups(root=tmp_path, proc=tmp_path)
-    return Subjects("n1", cgroups=cgroups, gpus=lambda: {"0000:02:00": 0})
+def subjects(tmp_path: Path) -> EntityResolver:
+    cgroups = CgroupReader(root=tmp_path, proc=tmp_path)
+    return EntityResolver("n1", cgroups=cgroups, gpu_at={"0000:02:00": 0}.get)
 
 
 @pytest.mark.parametrize("row", rows(LINES), ids=lambda row: row["line"][:60])
@@ -42,7 +42,7 @@ def test_nearly_every_sign_has_a_line_that_shows_it() -> None:
     shown = {row["kind"] for row in rows(LINES)}
 
     # These are shown by the lines of the shared data, below.
-    assert {each.kind for each in SIGNS} - shown == {
+    assert {each.kind for each in KERNEL_PATTERNS} - shown == {
         "gpu.lost",
         "gpu.sxid",
         "gpu.firmware-silent",
@@ -51,29 +51,20 @@ def test_nearly_every_sign_has_a_line_that_shows_it() -> None:
     }
 
 
-@given(st.text(max_size=80), st.sampled_from([word for each in SIGNS for word in each.words]))
+@given(
+    st.text(max_size=80), st.sampled_from([word for each in KERNEL_PATTERNS for word in each.words])
+)
 def test_no_text_breaks_it(text: str, word: str) -> None:
     match = matched(text + word + text)
 
     assert match is None or match.meaning
 
 
-def test_a_gpu_that_is_gone_is_still_known(tmp_path: Path) -> None:
-    there = {"0000:3b:00": 3}
-    made = Subjects("n1", cgroups=Cgroups(root=tmp_path, proc=tmp_path), gpus=lambda: dict(there))
-    line = matched("NVRM: Xid (PCI:0000:3B:00): 79, GPU has fallen off the bus.")
-    assert line is not None
-    assert made.of(line) == "n1/gpu3"
-
-    there.clear()
-    made.look_again()
-
-    assert made.of(line) == "n1/gpu3"
-
-
 def test_a_driver_that_is_loaded_later_is_noticed_at_the_next_look(tmp_path: Path) -> None:
     there: dict[str, int] = {}
-    made = Subjects("n1", cgroups=Cgroups(root=tmp_path, proc=tmp_path), gpus=lambda: dict(there))
+    made = EntityResolver(
+        "n1", cgroups=CgroupReader(root=tmp_path, proc=tmp_path), gpu_at=there.get
+    )
     line = matched("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
     assert line is not None
     assert made.of(line) == "n1"

@@ -8,14 +8,14 @@ told in a `Note`. A file costs one `stat` a look until it changes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steward.clients.logs.followed import Followed, Limits, Lines
+from steward.clients.logs.followed_file import FollowedFile, NumberedLines, ReadLimits
 from steward.clients.logs.rotation import found, neighbours
 
-__all__ = ["FileFollower", "FileLines", "Note"]
+__all__ = ["FileFollower", "FileLines", "ReadProblem"]
 
 _OPEN_FILES = 200  # kept open while they grow; a thousand would be over many machines' limit
 _DONE_FILES = 200  # rotated files that are remembered: some are written to much later
@@ -33,7 +33,7 @@ class FileLines:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class ReadProblem:
     """What a reader wants known: something was lost, or cannot be read."""
 
     origin: str
@@ -49,15 +49,15 @@ class FileFollower:
     """
 
     def __init__(
-        self, patterns: Sequence[str], *, from_start: bool = False, limits: Limits | None = None
+        self, patterns: Sequence[str], *, from_start: bool = False, limits: ReadLimits | None = None
     ) -> None:
         self.patterns = tuple(patterns)
-        self.limits = limits or Limits()
+        self.limits = limits or ReadLimits()
         self._from_start = from_start
-        self._files: dict[str, Followed] = {}
-        self._left: list[Followed] = []  # have lost their name; read until they are silent
-        self._done: dict[tuple[int, int], Followed] = {}  # of these, the newest
-        self._notes: list[Note] = []
+        self._files: dict[str, FollowedFile] = {}
+        self._left: list[FollowedFile] = []  # have lost their name; read until they are silent
+        self._done: dict[tuple[int, int], FollowedFile] = {}  # of these, the newest
+        self._notes: list[ReadProblem] = []
         self._told: set[tuple[str, str]] = set()
         self._next_scan_s = float("-inf")
         self._turn = 0
@@ -72,18 +72,18 @@ class FileFollower:
     def resume(self, positions: Mapping[str, Any]) -> None:
         """Go on where an earlier run stopped. To be called before the first look."""
         for place in positions.get("files", ()):
-            each = Followed.resumed(place)
+            each = FollowedFile.resumed(place)
             if not each.ending:
                 self._files[each.path] = each
             elif each.moved():
                 self._left.append(each)
             else:
                 self._note(each.path, "lost", "its rotated file is gone; its last lines are lost")
-        done = [Followed.resumed(place) for place in positions.get("done", ())]
+        done = [FollowedFile.resumed(place) for place in positions.get("done", ())]
         self._done = {each.identity: each for each in done}
         self._from_start = self._from_start or "files" in positions
 
-    def taken_notes(self) -> list[Note]:
+    def taken_notes(self) -> list[ReadProblem]:
         """Return what was noted since this was last asked."""
         notes, self._notes = self._notes, []
         return notes
@@ -91,24 +91,34 @@ class FileFollower:
     def look(self, t_s: float) -> Iterator[FileLines]:
         """Yield what is new, a window of each file in turn, until the limit of a look.
 
-        A caller who has enough stops asking: the rest stays in the files.
+        A caller may stop iterating at any time: the rest stays in the files, and rotated files
+        that are read to their end have been released before anything else is read.
         """
         self._scan(t_s)
         grown = self._grown(t_s)
-        waiting = [*self._left, *grown]
-        budget = self.limits.look_bytes
-        while waiting and budget > 0:
-            for each in waiting:
-                before = each.offset
-                texts, numbers = self._read(each)
-                if texts:
-                    yield FileLines(path=each.path, texts=texts, numbers=numbers)
-                budget -= each.offset - before
-                if budget <= 0:
-                    break
-            waiting = [each for each in waiting if each.more]
-        yield from self._finished(t_s)
-        self._spare_descriptors()
+        try:
+            budget = yield from self._windows(self._left, self.limits.look_bytes)
+            yield from self._finished(t_s)
+            waiting = [*(each for each in self._left if each.more), *grown]
+            while waiting and budget > 0:
+                budget = yield from self._windows(waiting, budget)
+                waiting = [each for each in waiting if each.more]
+        finally:
+            self._spare_descriptors()
+
+    def _windows(
+        self, files: Sequence[FollowedFile], budget: int
+    ) -> Generator[FileLines, None, int]:
+        """Yield one window of each file; return what is left of the budget of bytes."""
+        for each in files:
+            if budget <= 0:
+                break
+            before = each.offset
+            texts, numbers = self._read(each)
+            if texts:
+                yield FileLines(path=each.path, texts=texts, numbers=numbers)
+            budget -= each.offset - before
+        return budget
 
     def followed(self) -> int:
         """Return how many files are followed now."""
@@ -141,18 +151,18 @@ class FileFollower:
         self._next_scan_s = t_s + _RESCAN_S
         self._from_start = True
 
-    def _begun(self, path: str) -> Followed | None:
+    def _begun(self, path: str) -> FollowedFile | None:
         try:
             # A thousand files a look: no Path objects.
             status = os.stat(path)  # noqa: PTH116
-            return Followed.begun(path, status, at_end=not self._from_start)
+            return FollowedFile.begun(path, status, at_end=not self._from_start)
         except FileNotFoundError:
             return None  # named, but not there yet
         except OSError as fault:
             self._note(path, "unreadable", f"{fault.strerror}", once=True)
             return None
 
-    def _renamed(self, new: Followed) -> Followed | None:
+    def _renamed(self, new: FollowedFile) -> FollowedFile | None:
         """Go on with a file that was renamed to another name that is followed, too."""
         for each in self._left:
             if each.identity == new.identity:
@@ -161,21 +171,21 @@ class FileFollower:
                 return each
         return None
 
-    def _grown(self, t_s: float) -> list[Followed]:
+    def _grown(self, t_s: float) -> list[FollowedFile]:
         """Return the files with something new, each time beginning with another one."""
         grown = [each for path in list(self._files) if (each := self._changed(path, t_s))]
         self._turn += 1
         start = self._turn % len(grown) if grown else 0
         return grown[start:] + grown[:start]
 
-    def _changed(self, path: str, t_s: float) -> Followed | None:
+    def _changed(self, path: str, t_s: float) -> FollowedFile | None:
         each = self._files[path]
         try:
             status = os.stat(path)  # noqa: PTH116
             if (status.st_dev, status.st_ino) != each.identity:
                 self._leave(each, t_s)
                 self._take_between(each, status, t_s)
-                each = self._files[path] = Followed.begun(path, status, at_end=False)
+                each = self._files[path] = FollowedFile.begun(path, status, at_end=False)
             elif not each.differs(status):
                 return None
             elif each.was_cut(status.st_size):
@@ -188,7 +198,7 @@ class FileFollower:
             return None
         return each
 
-    def _leave(self, each: Followed, t_s: float) -> None:
+    def _leave(self, each: FollowedFile, t_s: float) -> None:
         """Let go of a name; the file itself is read until nobody writes to it any more."""
         del self._files[each.path]
         if each.moved():
@@ -197,7 +207,7 @@ class FileFollower:
         elif each.offset:
             self._note(each.path, "lost", "it is gone; lines since the last look may be lost")
 
-    def _take_between(self, old: Followed, new: os.stat_result, t_s: float) -> None:
+    def _take_between(self, old: FollowedFile, new: os.stat_result, t_s: float) -> None:
         """Read whole files that came and were put aside since the last look, or while we were off.
 
         One that was left in good order comes first, so its rest is read before these.
@@ -212,14 +222,14 @@ class FileFollower:
                 each.ending, each.quiet_since_s = True, t_s
                 self._left.append(each)
 
-    def _known_from_before(self, path: str, status: os.stat_result) -> Followed:
+    def _known_from_before(self, path: str, status: os.stat_result) -> FollowedFile:
         """Return a file that was read before, where its end was then; else a new one."""
         done = self._done.pop((status.st_dev, status.st_ino), None)
         if done is not None and done.opened_if_same(path):
             return done
-        return Followed.begun(path, status, at_end=False)
+        return FollowedFile.begun(path, status, at_end=False)
 
-    def _begin_again(self, each: Followed, t_s: float) -> None:
+    def _begin_again(self, each: FollowedFile, t_s: float) -> None:
         """Read an emptied file anew, and what is left in the copy that was made of it."""
         copy = each.copied()
         if copy is not None:
@@ -232,20 +242,20 @@ class FileFollower:
 
     # -- reading -------------------------------------------------------------------------------
 
-    def _read(self, each: Followed) -> Lines:
+    def _read(self, each: FollowedFile) -> NumberedLines:
         try:
             lines = each.read(self.limits)
         except OSError as fault:
             each.more = False
             self._note(each.path, "unreadable", f"{fault.strerror}", once=True)
-            return Lines([], [])
+            return NumberedLines([], [])
         self._told.discard((each.path, "unreadable"))
         for kind, text in each.taken_losses():
             self._note(each.path, kind, text)
         return lines
 
     def _finished(self, t_s: float) -> Iterator[FileLines]:
-        """Part with files that have lost their name once they have been silent for a while."""
+        """Release files that have lost their name once they have been quiet for a while."""
         for each in list(self._left):
             if each.grew():
                 each.quiet_since_s = t_s
@@ -272,4 +282,4 @@ class FileFollower:
             return
         if once:
             self._told.add((origin, kind))
-        self._notes.append(Note(origin=origin, kind=kind, text=text))
+        self._notes.append(ReadProblem(origin=origin, kind=kind, text=text))

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.observe.logs import lines as kernels
-from steward.observe.logs import unpacking
+from steward.observe.logs import container_kernels
+from steward.observe.logs import line_kernels as kernels
 from steward.observe.logs.formats.codes import NO_TIME, Ints, Octets
-from steward.observe.logs.formats.reading import Years, program_of
+from steward.observe.logs.formats.line_times import Years, program_of
 from steward.observe.logs.formats.table import Format
 
 __all__ = ["Unpacked", "unpacked"]
@@ -91,7 +91,7 @@ def _result(
 ) -> Unpacked:
     start, end = opened.start[first], opened.end[last]
     joined = np.zeros(len(first), np.bool_)
-    unpacking.with_line_ends(opened.octets, start, end, joined)
+    container_kernels.with_line_ends(opened.octets, start, end, joined)
     return Unpacked(
         buffer=opened.octets.tobytes(),
         start=start,
@@ -110,7 +110,7 @@ def _groups(opened: _Opened, *, final: bool) -> tuple[Ints, int]:
     used = len(opened.ok)
     group = np.empty(used, np.int64)
     while True:
-        waits = unpacking.groups_of(opened.output[:used], opened.part[:used], group[:used])
+        waits = container_kernels.groups_of(opened.output[:used], opened.part[:used], group[:used])
         if final or waits < 0:
             return group[:used], used
         used = waits
@@ -134,12 +134,12 @@ def _opened(lines: tuple[bytes, Ints, Ints], packing: Format, years: Years) -> _
     # mypy cannot unpack tuples of different arrays into arguments: hence lists of anything
     arguments: list[Any] = [*reader, *columns]
     if packing.packing == "cri":
-        unpacking.open_cri(made.octets, start, end, *arguments)
+        container_kernels.open_cri(made.octets, start, end, *arguments)
         return made
     keys = [np.frombuffer(key or b"\0", np.uint8) for key in _KEYS[packing.packing]]
     cuts = _DOCKER_CUTS_BYTES if packing.packing == "docker" else 2**62
     out = np.empty(len(data), np.uint8)
     arguments = [*keys, cuts, *arguments, out]
-    size = unpacking.open_json(made.octets, start, end, *arguments)
+    size = container_kernels.open_json(made.octets, start, end, *arguments)
     made.octets = out[:size]
     return made

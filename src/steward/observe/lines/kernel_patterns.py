@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from steward.observe.lines.xids import meaning_of
 
-__all__ = ["SIGNS", "Match", "Sign", "matched"]
+__all__ = ["KERNEL_PATTERNS", "KernelMatch", "KernelPattern", "matched"]
 
 Groups = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sign:
+class KernelPattern:
     """A form of line that means something.
 
     Names of groups say whom it is about: `bus` (PCI), `disk`, `net`, `switch`, `pid`, `cgroup`.
@@ -31,7 +31,7 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class KernelMatch:
     """What a line means, and whom it names."""
 
     kind: str
@@ -39,9 +39,11 @@ class Match:
     groups: Groups
 
 
-def sign(kind: str, words: str, pattern: str, meaning: str | Callable[[Groups], str]) -> Sign:
+def sign(
+    kind: str, words: str, pattern: str, meaning: str | Callable[[Groups], str]
+) -> KernelPattern:
     """Write one row of the table; words are separated by `|`."""
-    return Sign(
+    return KernelPattern(
         kind=kind,
         words=tuple(words.split("|")),
         pattern=re.compile(pattern),
@@ -63,7 +65,7 @@ _NET = r"\b(?!SATA|link)(?P<net>[A-Za-z][\w.@-]{0,14})"
 _DISK = r"(?P<disk>[a-z][\w-]{1,31})"
 _PID = r"(?P<pid>\d+)"
 
-SIGNS: tuple[Sign, ...] = (
+KERNEL_PATTERNS: tuple[KernelPattern, ...] = (
     # -- GPUs and their switches
     sign(
         "gpu.xid",
@@ -265,15 +267,15 @@ SIGNS: tuple[Sign, ...] = (
 )
 
 
-def _by_word() -> dict[str, tuple[Sign, ...]]:
-    words = dict.fromkeys(word for each in SIGNS for word in each.words)
-    return {word: tuple(each for each in SIGNS if word in each.words) for word in words}
+def _by_word() -> dict[str, tuple[KernelPattern, ...]]:
+    words = dict.fromkeys(word for each in KERNEL_PATTERNS for word in each.words)
+    return {word: tuple(each for each in KERNEL_PATTERNS if word in each.words) for word in words}
 
 
 _SIGNS_OF = _by_word()
 
 
-def matched(text: str) -> Match | None:
+def matched(text: str) -> KernelMatch | None:
     """Return what a line of the kernel means; None for nearly all of them.
 
     >>> matched("NVRM: Xid (PCI:0000:06:00): 79, GPU has fallen off the bus.").kind
@@ -285,5 +287,5 @@ def matched(text: str) -> Match | None:
             if match:
                 groups = {key: value for key, value in match.groupdict().items() if value}
                 said = each.meaning if isinstance(each.meaning, str) else each.meaning(groups)
-                return Match(kind=each.kind, meaning=said, groups=groups)
+                return KernelMatch(kind=each.kind, meaning=said, groups=groups)
     return None

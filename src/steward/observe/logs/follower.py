@@ -13,14 +13,14 @@ from typing import BinaryIO
 
 import numpy as np
 
-from steward.clients.logs.log_files import FileFollower, FileLines
-from steward.clients.logs.waking import Waking
+from steward.clients.logs.file_events import FileEvents
+from steward.clients.logs.follower import FileFollower, FileLines
 from steward.model.rules import LogBlock, Stream
+from steward.observe.logs.counts import ReadCounts
 from steward.observe.logs.entries import Entries, Reading
 from steward.observe.logs.formats import Years
-from steward.observe.logs.formats.detecting import SAMPLE_BYTES
+from steward.observe.logs.formats.detection import SAMPLE_BYTES
 from steward.observe.logs.streams import LOG_NAMES, stream_of
-from steward.observe.logs.tally import Tally
 
 __all__ = ["Following", "follow", "follow_pipe"]
 
@@ -38,7 +38,7 @@ class Following:
     idle_s: float = 0.25  # without news, None is yielded after this long: time passes for rules
     stream_of: Callable[[Path], Stream] = stream_of
     stop: threading.Event = field(default_factory=threading.Event)
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, ReadCounts] = field(default_factory=dict)
 
 
 def follow(paths: Sequence[Path], following: Following | None = None) -> Iterator[LogBlock | None]:
@@ -49,7 +49,7 @@ def follow(paths: Sequence[Path], following: Following | None = None) -> Iterato
     """
     following = following or Following()
     files = FileFollower(_patterns(paths), from_start=following.from_start)
-    waking = Waking()
+    waking = FileEvents()
     _warm(following.reading)
     readers: dict[str, Entries] = {}
     try:
@@ -98,7 +98,7 @@ def follow_pipe(pipe: BinaryIO, stream: Stream, following: Following) -> Iterato
 
 def _warm(reading: Reading) -> None:
     """Load what is compiled before the first line comes: it must not wait for that."""
-    entries = Entries(reading, Years(now_s=time.time()), Stream(name=""), Tally())
+    entries = Entries(reading, Years(now_s=time.time()), Stream(name=""), ReadCounts())
     entries.take(b"2000-01-01 00:00:00 warm\n more\n", final=True, where="")
 
 
@@ -113,8 +113,8 @@ def _looked(
         _tally(note.origin, following).notes.append(f"{note.origin}: {note.text}")
 
 
-def _tally(path: str, following: Following) -> Tally:
-    return following.tallies.setdefault(path, Tally(stream=path, files=1))
+def _tally(path: str, following: Following) -> ReadCounts:
+    return following.tallies.setdefault(path, ReadCounts(stream=path, files=1))
 
 
 def _entries(new: FileLines, readers: dict[str, Entries], following: Following) -> LogBlock | None:

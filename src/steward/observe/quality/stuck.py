@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.observe.quality.flaw import Flaw, Severity
+from steward.observe.quality.flaw import Flaw, FlawSeverity
 from steward.store.files.parquet import lazy_scan
 
 __all__ = ["WORKS_SHARE", "hanging"]
@@ -29,7 +29,7 @@ def hanging(
                 kind="stuck",
                 entity=str(row[ENTITY]),
                 metric=metric,
-                severity=Severity.WARNING,
+                severity=FlawSeverity.WARNING,
                 meaning=f"it stood still at {row['still_value']:.6g} for {row['still_s']:.3g} s "
                 "while other values of the same device moved",
                 hint="the sensor hung: leave these samples out",

@@ -11,9 +11,9 @@ import numpy as np
 
 from steward.observe.logs.formats.codes import NO_TIME, Ints, Octets
 from steward.observe.logs.formats.kernel import read_times
-from steward.observe.logs.formats.template import Program, Template, compiled
+from steward.observe.logs.formats.template import Template, TemplateProgram, compiled
 
-__all__ = ["NO_TIME", "Times", "Years", "program_of"]
+__all__ = ["NO_TIME", "LineTimes", "Years", "program_of"]
 
 _WEEK_S = 7 * 86400
 
@@ -37,7 +37,7 @@ class Years:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Times:
+class LineTimes:
     """When lines were written, and where their text begins. NO_TIME where a line does not say."""
 
     t_ns: Ints
@@ -46,7 +46,7 @@ class Times:
     @classmethod
     def read(
         cls, lines: tuple[Octets, Ints, Ints], templates: Sequence[Template], years: Years
-    ) -> Times:
+    ) -> LineTimes:
         """Read lines (bytes, where each begins and ends) by the first template that fits each."""
         buffer, start, end = lines
         program = program_of(tuple(templates))
@@ -66,6 +66,6 @@ class Times:
 
 
 @lru_cache(maxsize=256)
-def program_of(templates: tuple[Template, ...]) -> Program:
+def program_of(templates: tuple[Template, ...]) -> TemplateProgram:
     """Return the program of templates; the same ones are asked for block after block."""
     return compiled(templates)

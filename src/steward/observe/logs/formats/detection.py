@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.model.rules import Mode
-from steward.observe.logs.formats.reading import NO_TIME, Times, Years
+from steward.observe.logs.formats.line_times import NO_TIME, LineTimes, Years
 from steward.observe.logs.formats.table import PREQ, STRICT, Format
 
 __all__ = ["SAMPLE_BYTES", "Detected", "detect"]
@@ -139,7 +139,7 @@ def _read(raw: Sequence[bytes], each: Format, years: Years) -> NDArray[np.bool_]
     buffer = np.frombuffer(b"\n".join(raw) + b"\n", np.uint8)
     lengths = np.array([len(line) for line in raw], np.int64)
     start = np.concatenate([[0], np.cumsum(lengths + 1)[:-1]]).astype(np.int64)
-    times = Times.read((buffer, start, start + lengths), (each.template,), years)
+    times = LineTimes.read((buffer, start, start + lengths), (each.template,), years)
     return np.asarray(times.t_ns != NO_TIME)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -12,10 +15,10 @@ from steward.cli.options import (
     DecisionArgument,
     Json,
     Limit,
-    Store,
     login_name,
     now_s,
     open_store,
+    read_settings,
 )
 from steward.cli.output import print_json, print_lines, print_note, print_table, print_warnings
 
@@ -37,6 +40,7 @@ STATES = (
     "undone",
     "expired",
 )
+PAST = {"approve": "approved", "reject": "rejected", "undo": "undid"}
 State = Annotated[
     str | None,
     typer.Option(
@@ -71,7 +75,7 @@ def list_(
         print_json([record(seq, story) for seq, story in found[:limit]])
         return
     rows = [row(story, present_s) for _, story in found[:limit]]
-    print_table(COLUMNS, rows, empty="no decisions" + (f" are {state}" if state else " yet"))
+    print_table(COLUMNS, rows, empty=f"no {state} decisions" if state else "no decisions yet")
     if len(found) > limit:
         print_note(f"only the newest {limit} are shown; --limit shows more")
 
@@ -110,8 +114,8 @@ def approve(
     as_json: Json = False,
 ) -> None:
     """Let a decision be carried out."""
-    with open_store(config, data) as store:
-        _choose(store, decision, "approve", note=note, as_json=as_json)
+    said = _choose(decision, "approve", note=note, config=config, data=data)
+    _print_choice(said, as_json=as_json)
 
 
 @app.command()
@@ -124,8 +128,8 @@ def reject(
     as_json: Json = False,
 ) -> None:
     """Refuse a decision that waits for approval."""
-    with open_store(config, data) as store:
-        _choose(store, decision, "reject", note=note, as_json=as_json)
+    said = _choose(decision, "reject", note=note, config=config, data=data)
+    _print_choice(said, as_json=as_json)
 
 
 @app.command()
@@ -138,24 +142,36 @@ def undo(
     as_json: Json = False,
 ) -> None:
     """Take back a decision that was carried out."""
-    with open_store(config, data) as store:
-        _choose(store, decision, "undo", note=note, as_json=as_json)
+    said = _choose(decision, "undo", note=note, config=config, data=data)
+    _print_choice(said, as_json=as_json)
 
 
 def _choose(
-    store: Store,
     decision: str,
     choice: Literal["approve", "reject", "undo"],
     *,
     note: str,
-    as_json: bool,
-) -> None:
+    config: Path | None,
+    data: Path | None,
+) -> Mapping[str, object]:
+    """Send a choice to the steward that runs here, or write it to the journal of one that rests."""
+    from steward.clients.local_service import LocalService
     from steward.store.choices import choose
 
-    t_s = now_s(store.journal)
-    said = choose(store.journal, decision, choice, user=login_name(), t_s=t_s, note=note)
+    service = LocalService(read_settings(config, data).socket_path)
+    answer = service.post("decisions", decision, choice, body={"note": note})
+    if answer is not None:
+        return answer
+    with open_store(config, data) as store:
+        t_s = now_s(store.journal)
+        return asdict(
+            choose(store.journal, decision, choice, user=login_name(), t_s=t_s, note=note)
+        )
+
+
+def _print_choice(said: Mapping[str, object], *, as_json: bool) -> None:
     if as_json:
         print_json(said)
         return
-    print_lines([f"{said.user} said {said.choice} to {said.decision}"])
-    print_note("it is in the journal; a running steward takes it up in its next turn")
+    print_lines([f"{said['user']} {PAST[str(said['choice'])]} {said['decision']}"])
+    print_note("it is in the journal; a running steward acts on it in its next turn")

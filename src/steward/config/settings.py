@@ -514,6 +514,12 @@ class Settings(_Section):
     )
 
     @property
+    def socket_path(self) -> Path:
+        """Where people on this machine reach a running steward."""
+        chosen = self.service.socket or self.store.path / "steward.sock"
+        return Path(chosen).expanduser().absolute()
+
+    @property
     def tenant_values(self) -> tuple[Tenant, ...]:
         """The tenants, as the model knows them."""
         return tuple(

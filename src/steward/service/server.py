@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 from fastapi import FastAPI
 
-from steward.clients.transport_rule import is_loopback
+from steward.config.exposure import check_exposure
 from steward.config.settings import ServiceSettings, Settings
 from steward.errors import StewardError
 from steward.loop import Loop
@@ -41,13 +41,12 @@ from steward.store.tokens import Role, Tokens
 if TYPE_CHECKING:
     from steward.service.wire.grpc_server import OtlpServer
 
-__all__ = ["Listening", "check_exposure", "serve"]
+__all__ = ["Listening", "serve"]
 
 log = logging.getLogger(__name__)
 
 LOOP_ENDS_WITHIN_S = 5.0  # a longer turn is cut off; storage is as safe as after a crash
 SOCKET_PATH_BYTES = 107  # the longest that the kernel takes
-SOCKET = "steward.sock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +136,7 @@ def _reached(service: ServiceSettings, access: Authenticator) -> Listening:
 @contextlib.contextmanager
 def _local_socket(settings: Settings) -> Iterator[socket.socket | None]:
     """Listen on the Unix socket for people on this machine; None where its path is too long."""
-    path = Path(settings.service.socket or settings.store.path / SOCKET).expanduser().absolute()
+    path = settings.socket_path
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         log.warning("no socket for this machine's users: %s is too long a path", path)
         yield None
@@ -197,18 +196,6 @@ def _otlp(loop: Loop, settings: Settings, access: Authenticator) -> OtlpServer |
     )
     server.start()
     return server
-
-
-def check_exposure(service: ServiceSettings) -> None:
-    """Refuse plain HTTP on an address that other machines reach, unless a setting allows it."""
-    if not is_loopback(service.host) and not (service.tls_certificate or service.plain_http):
-        raise StewardError(
-            f"'{service.host}' can be reached from other machines, and there is no certificate: "
-            "tokens and cookies would cross the network in the clear",
-            where="service.host",
-            hint="set service.tls_certificate, put a TLS proxy in front of 127.0.0.1, or allow it: "
-            "service.plain_http = true, --plain-http",
-        )
 
 
 def _check_certificate(service: ServiceSettings) -> None:

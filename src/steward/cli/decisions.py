@@ -63,13 +63,16 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List decisions, newest first."""
-    from steward.cli.views.stories import COLUMNS, find_stories, record, row
+    from steward.cli.views.stories import COLUMNS, record, row
     from steward.errors import unknown_name
+    from steward.model.decision import DecisionState
+    from steward.store.story_search import find_stories
 
     if state is not None and state not in STATES:
         raise unknown_name("state", state, STATES, where="--state")
     with open_store(config, data) as store:
-        found = find_stories(store.journal, state=state, limit=limit + 1)
+        states = frozenset({DecisionState(state)} if state else ())
+        found = find_stories(store.journal, states=states, limit=limit + 1).stories
         present_s = now_s(store.journal)
     if as_json:
         print_json([record(seq, story) for seq, story in found[:limit]])

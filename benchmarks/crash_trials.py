@@ -65,7 +65,7 @@ def telemetry_trial(folder: Path, number: int, dice: random.Random) -> Trial:
     with closing(Telemetry(folder, keep_days=10**5)) as telemetry:
         everything = telemetry.read(from_s=0.0, to_s=float("inf"))
         faults = list(telemetry.damage())
-    left = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".unreadable")]
+    left = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".damaged")]
     faults += [f"{name} was left behind" for name in left]
     rows = everything.filter(pl.col("entity") == f"trial-{number}").sort("t_s")
     found = [int(value) for value in rows["number"]] if "number" in rows.columns else []

@@ -1,7 +1,7 @@
 """What the probes cost: each run of a program, each context switch and system call, each reading.
 
 Needs root. Two processes on one core pass a byte to and fro, with and without probes by turns; the
-difference is what a switch costs more. The kernel's own clock says what each program takes.
+difference is what a switch costs more. The kernel's own clock measures each program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from report import bar, finish, progress, quick
-from steward.clients.bpf.syscalls import Bpf
+from steward.clients.bpf.libbpf import LibBpf
 from steward.clients.cgroups import CgroupReader
 from steward.observe.collectors.ebpf import Ebpf
 
@@ -92,14 +92,14 @@ def _added_ns(
 
 def _programs(trips: int) -> dict[str, dict[str, float]]:
     """Let the kernel time each program under the same load."""
-    kernel = Bpf()
-    with closing(Ebpf(sets=_SETS["default"], kernel=kernel)) as probes:
+    loader = LibBpf()
+    with closing(Ebpf(sets=_SETS["default"], loader=loader)) as probes:
         probes.layout()
-        clock = kernel.measure()
+        clock = loader.measure()
         _switches_ns(trips)
         _counted_call_ns(trips)
         costs = probes.costs()
-        kernel.close(clock)
+        os.close(clock)
     return {
         name: {"runs": runs, "ns": round(spent_ns / runs)}
         for name, (spent_ns, runs) in costs.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from steward.inspection.runner import Listeners, follow_rules, run_rules
 from steward.inspection.selection import chosen_rules, own_rules
 from steward.inspection.series.curves import curves_of
 from steward.model.rules import Hit, Item, LogBlock, Mode, Rule, Stream
-from steward.observe.logs import Following, follow_pipe
+from steward.observe.logs import Following, follow_pipe, read_blocks
 from steward.store.packages import Allowed, Wish, install, pack, packages_folder
 from steward.store.rules import parse_rules
 
@@ -50,6 +51,24 @@ rules:
       set:
         match:
           - promql: {expr: 'gpu_busy_share < 0.1', for: 1m, event: {source: telemetry}}
+"""
+
+
+MERGED = """\
+Nov 11 10:00:00 login1 sshd[1]: session opened
+Nov 11 10:00:01 gpu02 kernel: it is broken
+Nov 11 10:00:02 login1 sshd[1]: session closed
+Nov 11 10:00:03 gpu07 kernel: it is broken
+plain words: it is broken
+"""
+SEQUENCE = """\
+rules:
+  - cre: {id: SEQ-0001, severity: 2}
+    rule:
+      sequence:
+        window: 1m
+        event: {source: here}
+        order: ['first', 'second']
 """
 
 
@@ -254,3 +273,62 @@ def test_a_folder_without_rules_is_an_error(tmp_path: Path) -> None:
         rule_folders(tmp_path, lenient=False)
     with pytest.raises(StewardError, match="no such folder"):
         rule_folders(tmp_path / "none", lenient=False)
+
+
+# -- logs of many hosts ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("iso", [False, True], ids=["syslog", "iso"])
+def test_each_lines_own_host_is_blamed_in_a_merged_log(
+    tmp_path: Path, mode: Mode, *, iso: bool
+) -> None:
+    text = MERGED.replace("Nov 11 ", "2025-11-11T") if iso else MERGED
+    text = re.sub(r"^(2025\S+)", r"\1+00:00", text, flags=re.MULTILINE)
+    (tmp_path / "all.log").write_text(text)
+    feeds = [LogFeed(stream=Stream(name="all.log", source="here"), sources=(tmp_path / "all.log",))]
+
+    report = run_rules([single()], feeds, mode=mode)
+
+    assert [(each.entity, each.node) for each in report.findings] == [
+        ("gpu02", "gpu02"),
+        ("gpu07", "gpu07"),
+    ]
+
+
+def test_a_sequence_is_one_of_one_host(tmp_path: Path) -> None:
+    lines = [(0, "a", "first"), (1, "b", "second"), (2, "b", "first"), (3, "a", "second")]
+    text = "".join(f"Nov 11 10:00:0{at} {host} app[1]: {said}\n" for at, host, said in lines)
+    (tmp_path / "all.log").write_text(text)
+    rules = parse_rules(SEQUENCE, file="x.yaml")
+    feeds = [LogFeed(stream=Stream(name="all.log", source="here"), sources=(tmp_path / "all.log",))]
+
+    (found,) = run_rules(rules, feeds, mode=Mode.STRICT).findings
+
+    assert found.entity == "a"
+    assert [each.line for each in found.evidence] == [1, 4]
+
+
+def test_time_passes_for_a_host_of_which_nothing_more_is_found(tmp_path: Path) -> None:
+    lines = ["Nov 11 10:00:00 a app[1]: begin", "Nov 11 10:05:00 b app[1]: begin"]
+    rules = parse_rules(WAITING, file="x.yaml")
+    engine = RuleEngine(rules)
+    hits: list[Hit] = []
+    for at, line in enumerate(lines):
+        (tmp_path / f"{at}.log").write_text(line + "\n")
+        stream = Stream(name="all.log", source="here")
+        for block in read_blocks(tmp_path / f"{at}.log", stream=stream):
+            hits += engine.read(block)
+
+    assert [hit.entity for hit in hits] == ["a"]
+    assert [hit.entity for hit in engine.finish()] == ["b"]
+
+
+def test_what_a_job_wrote_is_the_jobs_on_the_node_that_its_lines_name(tmp_path: Path) -> None:
+    (tmp_path / "slurm-812.out").write_text(MERGED)
+    stream = Stream(name="slurm-812.out", source="here", entity="job:812")
+    feeds = [LogFeed(stream=stream, sources=(tmp_path / "slurm-812.out",))]
+
+    (found,) = run_rules([single()], feeds, mode=Mode.STRICT).findings
+
+    assert (found.entity, found.node) == ("job:812", "gpu02")

@@ -54,13 +54,27 @@ def test_a_node_with_nodes_inside_is_no_leaf() -> None:
 def test_severities_count_as_faults_down_to_medium(
     severity: RuleSeverity, expected: Severity
 ) -> None:
-    assert rule(severity=severity).about is expected
+    assert rule(severity=severity).finding_severity is expected
 
 
-def test_a_rule_that_says_what_to_do_is_about_waste() -> None:
-    treatment = Treatment(action="tell", advice="use a larger batch")
+@pytest.mark.parametrize("action", ["tell", "drain", "preempt"])
+def test_what_a_rule_does_about_a_fault_does_not_make_it_waste(action: str) -> None:
+    treatment = Treatment(action=action, advice="take it out")
 
-    assert rule(treatment=treatment).about is Severity.WASTE
+    assert rule(treatment=treatment).finding_severity is Severity.FAULT
+    low = rule(treatment=treatment, severity=RuleSeverity.LOW)
+    assert low.finding_severity is Severity.NOTE
+
+
+@pytest.mark.parametrize("category", ["gpu-waste", "gpu-inefficiency"])
+def test_a_rule_of_a_category_of_waste_finds_waste(category: str) -> None:
+    assert rule(category=category).finding_severity is Severity.WASTE
+
+
+def test_a_rule_that_lends_finds_waste_whatever_its_category() -> None:
+    treatment = Treatment(action="lend", advice="give it away")
+
+    assert rule(treatment=treatment, category="training").finding_severity is Severity.WASTE
 
 
 def test_severities_are_called_by_their_names() -> None:

@@ -4,17 +4,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
+import pynvml
 import pytest
 
 from factories import cluster, gpu_row, job, node, samples, tenants
 from patience import LONG_S
+from recorded_nvml import RecordedNvml
+from steward.clients.nvml import Driver, GpuRegistry
 from steward.errors import StewardError
 from steward.model.cluster import Health, Link, LinkKind, Node, Switch
 from steward.model.event import Availability, Observation
 from steward.model.identity import GpuId, NodeId
 from steward.observe import watch as module
+from steward.observe.collectors.nvml import Nvml
 from steward.observe.watch import Watch
 
 
@@ -301,3 +306,22 @@ def test_an_account_of_the_cluster_that_does_not_fit_costs_only_itself() -> None
     assert later.cluster is not None
     assert [each.id for each in later.cluster.nodes] == ["n1", "n2"]
     assert faults == ()
+
+
+def test_a_collector_that_has_nothing_to_read_says_why_until_it_brings_something() -> None:
+    library = RecordedNvml(1)
+    library.refuses["nvmlInit"] = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
+    registry = GpuRegistry(Driver(library, plugged=Path("/nowhere")))
+    watch = Watch([Nvml(node="n1", registry=registry), Eye("b", busy("n2/gpu0", 0.2))])
+
+    watch.look(5.0)
+    watch.look(6.0)
+    before = dict(watch.missing)
+    library.refuses.clear()
+    watch.look(7.0)
+    after = dict(watch.missing)
+    watch.close()
+
+    assert list(before) == ["nvml"]
+    assert "driver does not answer" in before["nvml"]
+    assert after == {}

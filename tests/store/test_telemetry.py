@@ -179,9 +179,10 @@ def test_a_torn_file_is_set_aside_and_the_rest_is_read(
         (said,) = other.damage()
 
     assert found.height == 2
-    assert f"{torn} is unreadable" in said
-    assert f"renamed to {torn.name}.unreadable" in said
-    assert files(tmp_path, "*.unreadable") == [torn.with_name(f"{torn.name}.unreadable")]
+    assert f"{torn} is damaged" in said
+    aside = tmp_path / "telemetry" / "damaged" / f"2023-11-14-22-{torn.name}.damaged"
+    assert f"moved to {aside}" in said
+    assert aside.exists()
 
 
 def test_a_file_that_breaks_only_when_its_rows_are_read_is_set_aside_too(
@@ -190,15 +191,17 @@ def test_a_file_that_breaks_only_when_its_rows_are_read_is_set_aside_too(
     for number in range(2):
         telemetry.append(wide(100).with_columns(t_s=pl.lit(T0 + number)))
         telemetry.flush()
-    content = bytearray(files(tmp_path)[0].read_bytes())
+    broken = files(tmp_path)[0]
+    content = bytearray(broken.read_bytes())
     content[4:1000] = bytes(996)  # the footer is as it was
-    files(tmp_path)[0].write_bytes(content)
+    broken.unlink()
+    broken.with_name("without-a-checksum.parquet").write_bytes(content)
 
     found = everything(telemetry)
 
     assert found.height == 100
     assert len(telemetry.damage()) == 1
-    assert len(files(tmp_path, "*.unreadable")) == 1
+    assert len(files(tmp_path, "*.damaged")) == 1
 
 
 @pytest.mark.parametrize(
@@ -219,7 +222,7 @@ def test_a_file_that_is_not_telemetry_is_set_aside(
     found = everything(telemetry)
 
     assert found.rows() == [(T0, "a", 0.5)]
-    assert "strange.parquet is unreadable" in telemetry.damage()[0]
+    assert "strange.parquet is damaged" in telemetry.damage()[0]
 
 
 def test_a_full_disk_keeps_samples_waiting_until_there_is_room(
@@ -262,7 +265,8 @@ def test_upkeep_says_that_the_disk_is_full_and_goes_on_with_the_rest(
 ) -> None:
     with closing(Telemetry(tmp_path, flush_every_s=30.0, keep_days=1.0)) as telemetry:
         telemetry.append(samples(T0 - 3 * 86_400, {"a": {BUSY: 0.5}}))
-        telemetry.append(samples(T0, {"a": {BUSY: 0.5}}))
+        for hour in range(24):
+            telemetry.append(samples(T0 - hour * 3600, {"a": {BUSY: 0.5}}))
         telemetry.flush()
         telemetry.upkeep(T0 - 60.0 * 10)
         telemetry.append(wide(1000))
@@ -270,7 +274,7 @@ def test_upkeep_says_that_the_disk_is_full_and_goes_on_with_the_rest(
         with small_disk(10_000), pytest.raises(StewardError, match="the disk is full"):
             telemetry.upkeep(T0)
 
-        assert len(files(tmp_path)) == 1  # the old day is gone, which makes room
+        assert len(files(tmp_path)) == 24  # the old day is gone, which makes room
 
 
 def test_only_beyond_the_limit_the_oldest_samples_are_given_up(

@@ -15,7 +15,7 @@ from steward.inspection.folders import rule_folders
 from steward.model.rules import Mode
 from steward.observe.logs.sources import pieces
 
-__all__ = ["Draft", "ExampleLog", "draft"]
+__all__ = ["ExampleLog", "RuleDraft", "draft"]
 
 _AROUND = 20  # lines of the log that are kept on each side
 _LONGEST = 2000  # bytes of a line from which a pattern is made
@@ -86,7 +86,7 @@ class ExampleLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class RuleDraft:
     """A folder that was made."""
 
     folder: str
@@ -94,7 +94,7 @@ class Draft:
     files: tuple[str, ...]
 
 
-def draft(folder: Path, sample: ExampleLog, *, rule_id: str | None) -> Draft:
+def draft(folder: Path, sample: ExampleLog, *, rule_id: str | None) -> RuleDraft:
     """Make the folder; it is tested before it is put in its place."""
     if not _NAME.fullmatch(folder.name):
         problem = f"'{folder.name}' is no name for a rule"
@@ -119,7 +119,7 @@ def draft(folder: Path, sample: ExampleLog, *, rule_id: str | None) -> Draft:
             (made / file).write_bytes(data)
         _must_pass(made, folder)
         shutil.copytree(made, folder)
-    return Draft(folder=str(folder), rule=name, files=tuple(files))
+    return RuleDraft(folder=str(folder), rule=name, files=tuple(files))
 
 
 def _quoted(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from steward.decide.rules.engine import RuleEngine
 from steward.errors import StewardError
@@ -17,6 +18,8 @@ from steward.inspection.folders import Collection, Example, RuleFolder
 from steward.model.rules import Mode
 
 __all__ = ["Failure", "TestReport", "judge"]
+
+Run = Callable[[Example], Counter[str] | str]  # all rules over an example
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +64,23 @@ def judge(
     *,
     mode: Mode,
     proof_needed: bool,
+    all_sources: bool = False,
     progress: Callable[[str], None] = lambda _what: None,
 ) -> TestReport:
     """Run all rules over the examples of each.
 
     In `strict` a log has the source that its rule names, so that rules of other sources do not look
-    at it; in `preq` every rule looks at every log, as when a log is piped in. With `proof_needed`
-    a rule without a silent example fails.
+    at it; with `all_sources`, and in `preq`, every rule looks at every line, as over `/var/log` or
+    a pipe. With `proof_needed` a rule without a silent example fails.
     """
+    named = mode is Mode.STRICT and not all_sources
+    hits_on = partial(_hits, mode=mode, sources=named)
     engine = RuleEngine([each.rule for each in found.folders], mode=mode)
     tested: dict[str, _Tested] = {}
     for each in found.folders:
         progress(each.rule.id)
-        tested[each.rule.id] = _test(each, engine, mode=mode, proof_needed=proof_needed)
+        run = partial(hits_on, folder=each, engine=engine)
+        tested[each.rule.id] = _test(each, run, proof_needed=proof_needed)
     cross = [
         (other, rule, hits)
         for rule, result in tested.items()
@@ -91,10 +98,10 @@ def judge(
     )
 
 
-def _test(folder: RuleFolder, engine: RuleEngine, *, mode: Mode, proof_needed: bool) -> _Tested:
+def _test(folder: RuleFolder, run: Run, *, proof_needed: bool) -> _Tested:
     rule = folder.rule.id
     result = _Tested(fired=False, silent=False, failures=[], hits=0, others=Counter())
-    results = [(example, _hits(example, folder, engine, mode)) for example in folder.firing]
+    results = [(example, run(example)) for example in folder.firing]
     result.failures += [_failure(rule, each) for _, each in results if isinstance(each, str)]
     for example, hits in results:
         if isinstance(hits, str):
@@ -106,7 +113,7 @@ def _test(folder: RuleFolder, engine: RuleEngine, *, mode: Mode, proof_needed: b
     if not folder.firing:
         _note(result.failures, rule, "there is no test.log or test.csv on which it must fire")
     result.fired = not result.failures
-    loud = list(_loud(folder, engine, mode))
+    loud = list(_loud(folder, run))
     result.failures += [_failure(rule, why) for why in loud]
     result.silent = bool(folder.silent) and not loud
     if proof_needed and not folder.silent:
@@ -114,9 +121,9 @@ def _test(folder: RuleFolder, engine: RuleEngine, *, mode: Mode, proof_needed: b
     return result
 
 
-def _loud(folder: RuleFolder, engine: RuleEngine, mode: Mode) -> Iterator[str]:
+def _loud(folder: RuleFolder, run: Run) -> Iterator[str]:
     for example in folder.silent:
-        hits = _hits(example, folder, engine, mode)
+        hits = run(example)
         if isinstance(hits, str):
             yield hits
         elif hits[folder.rule.id]:
@@ -124,11 +131,11 @@ def _loud(folder: RuleFolder, engine: RuleEngine, mode: Mode) -> Iterator[str]:
 
 
 def _hits(
-    example: Example, folder: RuleFolder, engine: RuleEngine, mode: Mode
+    example: Example, folder: RuleFolder, engine: RuleEngine, *, mode: Mode, sources: bool
 ) -> Counter[str] | str:
     """Return the hits of each rule, or what is wrong with the example."""
     try:
-        feeds = example.feeds(folder.rule, sources=mode is Mode.STRICT)
+        feeds = example.feeds(folder.rule, sources=sources)
         hits = list(feed(engine.fresh(), feeds, mode=mode))
     except StewardError as fault:
         return f"{example.name} cannot be read: {fault}"

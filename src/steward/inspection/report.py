@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from steward.model.rules import Hit, Item, Rule, RuleSeverity
+from steward.model.frame import steps_of
+from steward.model.rules import Hit, Item, Rule, RuleSeverity, syslog_host
 
-__all__ = ["Diagnosis", "Gathering", "Proof", "RunReport", "StreamReport", "proof_of"]
+__all__ = ["Diagnosis", "Gathering", "Proof", "RunReport", "StreamReport", "node_of", "proof_of"]
 
 NS_PER_S = 1e9
 _PROOFS = 5  # hits whose items are kept: the first ones
 _ITEMS = 20  # of one hit
+_NO_NODE = ("job:", "pod:", "container:", "(")  # entities that are not below a node
 _TEXT = 2000  # characters of an entry that are quoted
 
 
@@ -41,6 +43,11 @@ class Diagnosis:
     last_t: float
     hits: int
     evidence: tuple[Proof, ...]
+
+    @property
+    def node(self) -> str:
+        """The node it is about: that of its entity, or the one that its evidence names."""
+        return node_of(self.entity, (each.text for each in self.evidence))
 
     @property
     def severity(self) -> RuleSeverity:
@@ -134,6 +141,14 @@ class Gathering:
             self._entities[hit.rule] = self._entities.get(hit.rule, 0) + 1
         new = _Case(rule=self._rules[hit.rule], entity=key[1], first_ns=first_ns, last_ns=first_ns)
         return self._cases.setdefault(key, new)
+
+
+def node_of(entity: str, texts: Iterable[str]) -> str:
+    """Return the node of an entity; for a job, the one that the first line of syslog names."""
+    if entity and not entity.startswith(_NO_NODE):
+        return steps_of(entity)[0]
+    hosts = (syslog_host(text.encode("utf-8", "replace")) for text in texts)
+    return next((host for host in hosts if host), "")
 
 
 def _span(hit: Hit) -> tuple[int, int]:

@@ -18,11 +18,11 @@ from typing import Any
 import polars as pl
 
 from steward.errors import StewardError
-from steward.model.cluster import Cluster, Link, Node, Switch
+from steward.model.cluster import Cluster, Node
 from steward.model.event import Fault, Observation
-from steward.model.frame import check_other, empty_frame, empty_other
-from steward.model.identity import NodeId
+from steward.model.frame import check_other, empty_frame
 from steward.model.job import Tenant
+from steward.observe.merge import merge_clusters, merge_observations
 from steward.observe.normalise import Normaliser
 from steward.observe.sampling import Pace, PaceStats, Track
 from steward.ports import Collector, Resumable, Sampler
@@ -82,6 +82,11 @@ class Watch:
         return {name: track.stats for name, track in self._pace.tracks.items()}
 
     @property
+    def missing(self) -> Mapping[str, str]:
+        """Why collectors that have nothing to read have none, by their names."""
+        return {post.name: post.missing for post in self._posts if post.missing}
+
+    @property
     def columns(self) -> int:
         """How many numbers all samplers read at a tick, known or not."""
         return sum(track.columns for track in self._pace.tracks.values())
@@ -111,7 +116,7 @@ class Watch:
         if told is None:
             return []
         try:
-            _united((*(each for of, each in self._clusters.items() if of != name), told))
+            _merged((*(each for of, each in self._clusters.items() if of != name), told))
         except StewardError as fault:
             where = f"collector {name}"
             return [Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)]
@@ -123,16 +128,10 @@ class Watch:
             return seen[0]
         told = any(each.tenants is not None for each in seen)
         fresh = any(each.cluster for each in seen)
-        return Observation(
-            frames=tuple(table for each in seen for table in each.tables),
-            other=pl.concat([each.other for each in seen]) if seen else empty_other(),
-            events=tuple(event for each in seen for event in each.events),
-            lines=tuple(line for each in seen for line in each.lines),
-            spans=tuple(span for each in seen for span in each.spans),
-            jobs=tuple(job for each in seen for job in each.jobs),
-            cluster=_united(tuple(self._clusters.values())) if fresh and self._clusters else None,
+        return replace(
+            merge_observations(seen),
+            cluster=_merged(tuple(self._clusters.values())) if fresh and self._clusters else None,
             tenants=self._all_tenants() if told else None,
-            health={gpu: health for each in seen for gpu, health in each.health.items()},
         )
 
     def _all_tenants(self) -> tuple[Tenant, ...]:
@@ -163,6 +162,7 @@ class _Post:
         self._asked: queue.SimpleQueue[float | None] = queue.SimpleQueue()  # None: the end
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
         self.positions: Any = None  # how far a stream was read, in answers that were fetched
+        self.missing = ""  # why there is nothing to read, as its last event said
         self._busy = False
         self._hangs = False
         threading.Thread(target=self._work, name=f"collect-{self.name}", daemon=True).start()
@@ -180,6 +180,8 @@ class _Post:
         self._busy = self._hangs = False
         if got.positions is not None:
             self.positions = got.positions
+        if got.seen is not None:
+            self.missing = _missing(got.seen, self.missing)
         return ([got.seen] if got.seen is not None else []), got.fault
 
     def resume(self, positions: Any) -> None:  # noqa: ANN401 - each collector has its own shape
@@ -249,27 +251,24 @@ class _Post:
         return Fault(t_s=t_s, where=where, problem=problem, hint="its other samples are kept")
 
 
+def _missing(seen: Observation, before: str) -> str:
+    """Return why a source is missing: it says so once, and has brought nothing since."""
+    said = [event.text for event in seen.events if event.kind == "collector.missing"]
+    if said:
+        return said[-1]
+    brought = any((seen.jobs, seen.lines, seen.spans, seen.cluster, seen.health, seen.other.height))
+    return "" if brought or any(table.height for table in seen.tables) else before
+
+
 def _quietly(close: Callable[[], None]) -> None:
     with suppress(Exception):  # it goes anyway, and nobody could do anything about it
         close()
 
 
-def _united(clusters: Sequence[Cluster]) -> Cluster:
-    """Join what several collectors know: nodes of the same name are one node with all its GPUs."""
-    nodes: dict[NodeId, Node] = {}
-    links: dict[tuple[str, str], Link] = {}
-    switches: dict[str, Switch] = {}
-    for cluster in clusters:
-        for node in cluster.nodes:
-            nodes[node.id] = _joined(nodes[node.id], node) if node.id in nodes else node
-        links.update({(link.a, link.b): link for link in cluster.links})
-        switches.update({switch.id: switch for switch in cluster.switches})
-    return Cluster(
-        id="+".join(sorted({cluster.id for cluster in clusters})),
-        nodes=tuple(nodes.values()),
-        links=tuple(links.values()),
-        switches=tuple(switches.values()),
-    )
+def _merged(clusters: Sequence[Cluster]) -> Cluster:
+    """Merge what several collectors know: nodes of the same name are one with all its GPUs."""
+    id_ = "+".join(sorted({cluster.id for cluster in clusters}))
+    return merge_clusters(clusters, id_=id_, same_node=_joined)
 
 
 def _joined(a: Node, b: Node) -> Node:

@@ -20,6 +20,7 @@ from steward import __version__
 from steward.clients.transport_rule import is_loopback
 from steward.config.settings import Settings
 from steward.loop import Loop
+from steward.model.view import ClusterView
 from steward.observe.intake import Intake
 from steward.service.access_middleware import OPEN, PUSHED, AccessMiddleware
 from steward.service.api import PREFIX, api_routes
@@ -48,7 +49,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 def create_app(
-    loop: Loop,
+    loop: Loop[ClusterView],
     settings: Settings,
     *,
     access: Authenticator,

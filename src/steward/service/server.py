@@ -26,6 +26,7 @@ from steward.config.exposure import check_exposure
 from steward.config.settings import ServiceSettings, Settings
 from steward.errors import StewardError
 from steward.loop import Loop
+from steward.model.view import ClusterView
 from steward.observe.receive import warm_up
 from steward.service.app import authenticator, create_app
 from steward.service.authentication import Authenticator
@@ -62,7 +63,7 @@ class Listening:
 
 
 def serve(  # noqa: PLR0913 - what a command line may set
-    loop: Loop,
+    loop: Loop[ClusterView],
     settings: Settings,
     *,
     truth: Callable[[], float] | None = None,
@@ -113,7 +114,7 @@ def serve(  # noqa: PLR0913 - what a command line may set
         _end(loop, runner)
 
 
-def _end(loop: Loop, runner: threading.Thread) -> None:
+def _end(loop: Loop[ClusterView], runner: threading.Thread) -> None:
     runner.join(LOOP_ENDS_WITHIN_S)
     if runner.is_alive():
         log.warning("a turn is cut off: it has not ended within %g s", LOOP_ENDS_WITHIN_S)
@@ -176,7 +177,7 @@ def _let_in(path: Path, settings: Settings) -> None:
         path.parent.chmod(0o710)  # they may pass through to the socket and list nothing
 
 
-def _otlp(loop: Loop, settings: Settings, access: Authenticator) -> OtlpServer | None:
+def _otlp(loop: Loop[ClusterView], settings: Settings, access: Authenticator) -> OtlpServer | None:
     """Return a server for OTLP over gRPC, if a port is set for it and the loop has an intake."""
     service = settings.service
     if not service.otlp_grpc_port or loop.intake is None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame, check_frame
-from steward.store.files.parquet import HOUR_S, TableSchema
+from steward.store.files.damage import BROKEN, panics_as_errors
+from steward.store.files.parquet import HOUR_S, TableSchema, set_broken_aside, types_of
 from steward.store.files.table import MAX_WAITING_ROWS, ParquetTable
 from steward.store.files.tiers import TIERS, Tier, Tiers, cover, read_steps
 
@@ -61,7 +62,7 @@ class Telemetry:
         finally:
             if self._removed_s is None or not 0 <= now_s - self._removed_s < HOUR_S:
                 self._removed_s = now_s
-                self._tiers.remove_old(min(now_s, self.table.compactor.newest_s))
+                self._tiers.remove_old(min(now_s, self.table.compactor.trusted_s()))
 
     def read(
         self,
@@ -103,7 +104,15 @@ class Telemetry:
         with self.table.lock:  # a flush between the two would show its rows twice, or not at all
             known = cover(self._folder, tiers, from_s=from_s, to_s=to_s, note=self._note)
             waiting = self.table.waiting.tables()
-        return read_steps(known, waiting, where, metrics=metrics, step_s=step_s)
+        try:
+            with panics_as_errors():
+                return read_steps(known, waiting, where, metrics=metrics, step_s=step_s)
+        except BROKEN as fault:
+            files = [file for level in known.levels for file in level]
+            broken = [set_broken_aside([f], types_of(f, TableSchema()), self._note) for f in files]
+            if not any(broken):
+                raise
+            raise FileNotFoundError from fault  # read the others
 
     def _note(self, text: str) -> None:
         self.table.notes.append(text)

@@ -396,3 +396,47 @@ def test_following_prints_at_once_and_ends_without_inventing(tmp_path: Path) -> 
     last = json.loads(rest)
     assert [each["hits"] for each in last["findings"]] == [1]
     assert process.returncode == 1
+
+
+MERGED = """\
+Nov 11 10:00:00 login1 sshd[1]: session opened
+Nov 11 10:00:01 gpu02 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.
+Nov 11 10:00:03 gpu07 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.
+"""
+
+
+def test_every_output_blames_the_host_of_each_line_of_a_merged_log(tmp_path: Path) -> None:
+    file = tmp_path / "merged.log"
+    file.write_text(MERGED)
+
+    def findings(*how: object) -> Any:
+        return steward("rules", "run", file, *how, "--data", tmp_path / "store")
+
+    found = findings("--json").json["findings"]
+    (sarif,) = json.loads(findings("--format", "sarif").out)["runs"]
+    page = findings("--format", "html").out
+    table = findings().out
+
+    assert [(each["rule"], each["entity"], each["node"]) for each in found] == [
+        ("STW-GPU-0001", "gpu02", "gpu02"),
+        ("STW-GPU-0001", "gpu07", "gpu07"),
+    ]
+    assert [each["properties"]["node"] for each in sarif["results"]] == ["gpu02", "gpu07"]
+    for text in (page, table):
+        assert "gpu02" in text
+        assert "gpu07" in text
+        assert "login1" not in text
+
+
+def test_through_a_pipe_the_host_of_each_line_is_blamed_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "steward", "rules", "run", "-", "--json"],
+        input=MERGED,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    found = json.loads(done.stdout)["findings"]
+
+    assert [(each["entity"], each["node"]) for each in found] == [("gpu02",) * 2, ("gpu07",) * 2]

@@ -583,3 +583,60 @@ def test_one_condition_may_be_looked_for_by_one_rule_and_forbidden_by_another() 
     hits += engine.finish()
 
     assert sorted((hit.rule, hit.t_ns // S) for hit in hits) == [("R-0001", 100), ("R-0002", 25)]
+
+
+def named(letter: str, **more: object) -> Clause:
+    """Return a term that reads `node` and `pid` from lines such as `A node=gpu17 pid=3`."""
+    extracts = tuple(
+        Extract(name=name, kind="regex", text=rf"{name}=(\S+)") for name in ("node", "pid")
+    )
+    return Clause(what=term(letter), extracts=extracts, **more)  # type: ignore[arg-type]
+
+
+def per_node(*clauses: Clause, kind: str = "sequence") -> RuleEngine:
+    root = RuleNode(
+        kind=kind,  # type: ignore[arg-type]
+        clauses=clauses,
+        source="one",
+        window_ns=100,
+        correlations=("node",),
+    )
+    return RuleEngine([rule_of(root)])
+
+
+def test_a_list_of_hosts_is_joined_host_by_host() -> None:
+    engine = per_node(named("A"), named("B"))
+
+    hits = told(
+        engine, "one", (1, "<A> node=gpu[17-19,4]"), (2, "<B> node=gpu18"), (3, "<B> node=gpu9")
+    )
+
+    assert [dict(hit.joined_on) for hit in hits] == [{"node": "gpu18"}]
+
+
+def test_a_list_that_names_more_hosts_than_any_site_has_is_a_name() -> None:
+    engine = per_node(named("A"), named("B"))
+    many = "n[0-999999]"
+
+    assert len(told(engine, "one", (1, f"<A> node={many}"), (2, f"<B> node={many}"))) == 1
+
+
+def test_the_node_that_a_line_names_takes_the_blame_not_the_one_that_wrote_it() -> None:
+    engine = per_node(named("A"), named("B"))
+    alone = RuleNode(kind="set", clauses=(named("A"),), source="one")
+
+    (joined,) = told(engine, "one", (1, "<A> node=gpu[1-2]"), (2, "<B> node=gpu2"), entity="ctl01")
+    (single,) = told(RuleEngine([rule_of(alone)]), "one", (1, "<A> node=gpu7"), entity="ctl01")
+    (own,) = told(RuleEngine([rule_of(alone)]), "one", (1, "<A> node=gpu7"), entity="gpu7/gpu3")
+
+    assert (joined.entity, single.entity, own.entity) == ("gpu2", "gpu7", "gpu7/gpu3")
+
+
+def test_repetitions_count_only_with_another_value_within_the_window() -> None:
+    def found(*pids: tuple[int, int]) -> int:
+        engine = per_node(named("A", count=3, distinct="pid"), kind="set")
+        return len(told(engine, "one", *((at, f"<A> node=n1 pid={pid}") for at, pid in pids)))
+
+    assert found((1, 7), (2, 7), (3, 7), (4, 8)) == 0
+    assert found((1, 7), (2, 7), (3, 8), (4, 9)) == 1
+    assert found((1, 7), (150, 8), (160, 7), (170, 9)) == 1  # the first is out of the window

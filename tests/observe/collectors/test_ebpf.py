@@ -1,21 +1,26 @@
 from __future__ import annotations
 
+import shutil
 import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from made_up_kernel import MadeUpKernel, small_kernel
+from fake_bpf import FakeLoader, FakeMap
+from steward.clients.bpf.columns import COLUMNS
+from steward.clients.bpf.counter_reader import CounterReader
+from steward.clients.bpf.probe_sets import PROBE_SETS, PROGRAMS, choose_sets
+from steward.clients.bpf.probes import Probes
 from steward.clients.bpf.support import obstacle
 from steward.clients.cgroups import CgroupReader
 from steward.errors import StewardError
 from steward.model.metrics import aliases_from
-from steward.observe.collectors.ebpf import DEFAULT_SETS, Ebpf
+from steward.observe.collectors.ebpf import Ebpf
 
 
-class MadeUpGroups(CgroupReader):
-    """Control groups by id, in the v2 hierarchy unless it says another."""
+class FakeGroups(CgroupReader):
+    """Control groups by id, in the v2 hierarchy unless another is given."""
 
     def __init__(self, groups: dict[int, str], hierarchy: str = "") -> None:
         super().__init__()
@@ -38,18 +43,16 @@ class Clock:
 
 
 class Bench:
-    """A collector over a made-up kernel, and what its programs would do."""
+    """A collector over a fake loader, and what its programs would do."""
 
-    def __init__(self, folder: Path, **options: object) -> None:
-        types = folder / "vmlinux"
-        types.write_bytes(small_kernel())
-        self.kernel = MadeUpKernel(types=types, **options)  # type: ignore[arg-type]
-        self.groups = MadeUpGroups({1: "/", 7: "/slurm/uid_0/job_812/step_0"})
+    def __init__(self, **options: object) -> None:
+        self.loader = FakeLoader(**options)  # type: ignore[arg-type]
+        self.groups = FakeGroups({1: "/", 7: "/slurm/uid_0/job_812/step_0"})
         self.clock = Clock()
         self.probes = Ebpf(
             node="n1",
             sets=("faults", "tcp"),
-            kernel=self.kernel,
+            loader=self.loader,
             cgroups=self.groups,
             now_s=self.clock,
         )
@@ -57,14 +60,14 @@ class Bench:
     def fault(self, group: int, times: int = 1) -> None:
         session = self.probes._session
         assert session
-        rows = session.probes.rows
-        slots = self.kernel.maps[rows.places.slots]
+        maps = self.loader.objects[-1].maps
+        slots, free = maps["slots"].elements, maps["free_slots"].stack  # type: ignore[attr-defined]
         key = struct.pack("<Q", group)
         if key not in slots:
-            slots[key] = self.kernel.stacks[rows.places.free].pop()
+            slots[key] = free.pop()
             session.probes._notes[0] += np.uint64(1)
         slot = struct.unpack("<I", slots[key])[0]
-        rows._rows[0, slot, 0] += np.uint64(times)
+        session.probes.table.rows[0, slot, COLUMNS["faults.count"]] += np.uint64(times)
 
     def read(self, *, after_s: float = 1.0) -> dict[str, dict[str, float]]:
         self.clock.now_s += after_s
@@ -78,8 +81,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def bench() -> Bench:
+    return Bench()
 
 
 def test_a_job_has_its_own_numbers_and_the_node_has_all(bench: Bench) -> None:
@@ -110,66 +113,95 @@ def test_the_layout_is_the_same_object_until_a_job_comes_or_goes(bench: Bench) -
     assert bench.read()["n1"]["faults.count"] == 1  # what a job counted stays in the total
 
 
-def test_a_set_that_cannot_run_is_told_once_and_the_others_go_on(bench: Bench) -> None:
+def test_a_set_that_cannot_run_is_reported_once_and_the_others_run(bench: Bench) -> None:
     assert bench.probes.available().status == "limited"
-    assert "tcp: this kernel has no 'btf_trace_tcp_retransmit_skb'" in (
+    assert "tcp: this kernel has no tracepoint tcp_retransmit_skb" in (
         bench.probes.available().reason
     )
 
-    told = [bench.probes.collect(float(turn)).events for turn in range(2)]
+    reported = [bench.probes.collect(float(turn)).events for turn in range(2)]
 
-    assert [event.kind for event in told[0]] == ["collector.limited"]
-    assert "no probes for tcp" in told[0][0].text
-    assert told[1] == ()
+    assert [event.kind for event in reported[0]] == ["collector.limited"]
+    assert "no probes for tcp" in reported[0][0].text
+    assert reported[1] == ()
     assert "faults.count" in bench.read()["n1"]
 
 
-def test_what_the_kernel_refuses_leaves_nothing_behind(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, refuses=("page_fault_user",))
+@pytest.mark.parametrize("step", ["refuses", "refuses_to_attach"])
+def test_a_set_that_the_kernel_refuses_leaves_nothing_behind(step: str) -> None:
+    tracepoints = {"page_fault_user": 3, "tcp_retransmit_skb": 2, "tcp_probe": 2}
+    bench = Bench(tracepoints=tracepoints, **{step: ("tcp",)})
 
     bench.probes.layout()
 
+    assert bench.probes.available().status == "limited"
     assert "Permission denied" in bench.probes.available().reason
-    assert not bench.kernel.programs
+    assert [each.name for each in bench.loader.objects if each.is_open] == ["faults"]
+    assert bench.read()["n1"]["faults.count"] == 0
     bench.probes.close()
-    assert not bench.kernel.open
+    assert not bench.loader.leftovers()
 
 
-def test_closing_takes_everything_off_and_the_next_look_starts_anew(bench: Bench) -> None:
+def test_a_kernel_that_refuses_every_set_is_reported_as_missing() -> None:
+    bench = Bench(refuses=("faults",))
+
+    assert bench.probes.layout().width == 0
+    assert bench.probes.available().status == "missing"
+    assert "Permission denied" in bench.probes.available().reason
+    assert not bench.loader.leftovers()
+
+
+def test_closing_unloads_everything_and_the_next_look_starts_anew(bench: Bench) -> None:
     bench.probes.layout()
     bench.fault(7, 9)
-    assert bench.kernel.open
+    assert bench.loader.leftovers()
 
     bench.probes.close()
 
-    assert not bench.kernel.open
+    assert not bench.loader.leftovers()
     assert bench.read()["n1"]["faults.count"] == 0
 
 
 def test_jobs_that_move_to_another_hierarchy_are_followed(bench: Bench) -> None:
     bench.probes.layout()
-    first = set(bench.kernel.programs)
+    assert bench.loader.settings
+    assert bench.loader.settings.controller == -1
     bench.groups.name = "memory"
 
     bench.clock.now_s += 100.0
     bench.probes.collect(1.0)
 
-    assert set(bench.kernel.programs) > first
+    assert bench.loader.settings.controller == 4
 
 
-def test_a_hierarchy_without_a_controller_is_told(bench: Bench) -> None:
+def test_waits_that_last_are_counted_before_each_reading() -> None:
+    tracepoints = {"sched_switch": 4, "sched_wakeup": 1, "sched_wakeup_new": 1}
+    bench = Bench(tracepoints={**tracepoints, "sched_process_free": 1})
+    bench.probes = Ebpf(
+        sets=("sched",), loader=bench.loader, cgroups=bench.groups, now_s=bench.clock
+    )
+    for _ in range(3):
+        bench.read()
+
+    loaded = bench.loader.objects[-1]
+    assert loaded.runs == ["count_ongoing"] * 3
+    assert bench.loader.settings
+    assert bench.loader.settings.switch_has_state
+
+
+def test_a_hierarchy_without_a_controller_is_reported(bench: Bench) -> None:
     bench.groups.name = "systemd"
 
-    told = bench.probes.collect(1.0).events
+    events = bench.probes.collect(1.0).events
 
-    assert "probes.unattributed" in [event.kind for event in told]
+    assert "probes.unattributed" in [event.kind for event in events]
 
 
-def test_what_was_lost_is_counted_and_told(bench: Bench) -> None:
+def test_lost_events_are_counted_and_reported(bench: Bench) -> None:
     bench.probes.layout()
     session = bench.probes._session
     assert session
-    session.probes._notes[1:] = (4, 2, 1)
+    session.probes._notes[1:4] = (4, 2, 1)
 
     assert bench.read()["n1"] == {
         "faults.count": 0,
@@ -180,9 +212,9 @@ def test_what_was_lost_is_counted_and_told(bench: Bench) -> None:
     assert kinds == {"collector.limited", "probes.full", "probes.lost"}
 
 
-def test_without_the_right_to_probe_nothing_is_read_and_it_says_so(tmp_path: Path) -> None:
+def test_without_the_right_to_probe_nothing_is_read_and_the_reason_is_reported() -> None:
     fault = StewardError("this user may not load probes", hint="run as root")
-    bench = Bench(tmp_path, hinders=fault)
+    bench = Bench(problem=fault)
 
     assert bench.probes.available().status == "missing"
     assert bench.probes.layout().width == 0
@@ -192,31 +224,46 @@ def test_without_the_right_to_probe_nothing_is_read_and_it_says_so(tmp_path: Pat
     assert second == ()
 
 
-def test_damaged_types_are_a_reason_and_no_crash(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.kernel.types.write_bytes(b"garbage")
+def test_damaged_types_are_a_reason_and_no_crash() -> None:
+    bench = Bench(damaged_types=True)
 
     assert bench.probes.available().status == "missing"
     assert bench.probes.layout().width == 0
-    assert "not BTF" in bench.probes.collect(0.0).events[0].text
+    assert "cannot read the kernel's types" in bench.probes.collect(0.0).events[0].text
 
 
-def test_an_unknown_set_is_answered_with_those_that_there_are() -> None:
+def test_an_unknown_set_is_refused_with_the_known_ones() -> None:
     with pytest.raises(StewardError, match="no probe set called 'shed'") as caught:
         Ebpf(sets=("shed",))
     assert "sched" in caught.value.hint
 
 
 def test_every_word_of_every_set_is_a_metric() -> None:
-    from steward.clients.bpf.probes import chosen
-    from steward.clients.bpf.readings import Readings
-    from steward.clients.bpf.rows import Rows
+    names = {*CounterReader.words, "probes.lost", "probes.unattributed"}
 
-    sets = chosen((*DEFAULT_SETS, "cuda-launch"))
-    counters = {name: count for each in sets for name, count in each.counters.items()}
-    words = Readings(Rows(MadeUpKernel(), counters, slots=2, stripes=1)).words
+    assert names == set(aliases_from("ebpf"))
 
-    assert {*words, "probes.lost", "probes.unattributed"} == set(aliases_from("ebpf"))
+
+def test_every_word_belongs_to_one_set() -> None:
+    for word in CounterReader.words:
+        assert sum(word.startswith(each.counters) for each in PROBE_SETS.values()) == 1, word
+
+
+def test_a_machine_without_libbpf_reports_what_to_install(tmp_path: Path) -> None:
+    fake_proc(tmp_path, release="6.1.0", capabilities="000001ffffffffff")
+
+    found = obstacle(vmlinux=tmp_path, proc=tmp_path, library="libbpf-none.so.1")
+
+    assert found
+    assert found.problem == "libbpf-none.so.1 is not installed"
+    assert "apt-get install libbpf1" in found.hint
+
+
+def fake_proc(folder: Path, *, release: str, capabilities: str) -> None:
+    (folder / "sys/kernel").mkdir(parents=True)
+    (folder / "self").mkdir()
+    (folder / "sys/kernel/osrelease").write_text(f"{release}\n")
+    (folder / "self/status").write_text(f"Name:\tx\nCapEff:\t{capabilities}\n")
 
 
 @pytest.mark.parametrize(
@@ -229,19 +276,38 @@ def test_every_word_of_every_set_is_a_metric() -> None:
         ("5.13.1", "0000000000200000", ""),  # CAP_SYS_ADMIN
     ],
 )
-def test_what_stands_in_the_way_is_named(
+def test_the_obstacle_is_named(
     tmp_path: Path, release: str, capabilities: str, problem: str
 ) -> None:
-    (tmp_path / "sys/kernel").mkdir(parents=True)
-    (tmp_path / "self").mkdir()
-    (tmp_path / "sys/kernel/osrelease").write_text(f"{release}\n")
-    (tmp_path / "self/status").write_text(f"Name:\tx\nCapEff:\t{capabilities}\n")
-    types = tmp_path / "vmlinux"
-    types.write_bytes(b"")
+    fake_proc(tmp_path, release=release, capabilities=capabilities)
+    libc = "libc.so.6"  # a library that is there
 
-    found = obstacle(types=types, proc=tmp_path)
+    found = obstacle(vmlinux=tmp_path, proc=tmp_path, library=libc)
 
     assert problem in (found.problem if found else "")
     assert bool(found) == bool(problem)
-    missing = obstacle(types=tmp_path / "none", proc=tmp_path)
-    assert missing is not None
+    assert obstacle(vmlinux=tmp_path / "none", proc=tmp_path, library=libc) is not None
+
+
+def test_an_object_that_is_missing_from_the_package_leaves_out_its_set(tmp_path: Path) -> None:
+    shutil.copy(PROGRAMS / "faults.bpf.o", tmp_path)
+    loader = FakeLoader(tracepoints={"page_fault_user": 3, "tcp_retransmit_skb": 2, "tcp_probe": 2})
+    sets = choose_sets(("faults", "tcp"))
+    types = loader.types([name for each in sets for name in each.tracepoints])
+
+    probes = Probes(loader, types, sets, controller=-1, slots=4, programs=tmp_path)
+
+    assert [each.name for each in probes.running] == ["faults"]
+    assert "tcp.bpf.o: No such file" in probes.refused["tcp"]
+
+
+def test_maps_that_cannot_be_used_leave_nothing_loaded() -> None:
+    class FullMap(FakeMap):
+        def update(self, key: bytes, value: bytes) -> None:
+            raise StewardError("cannot write to a map: Cannot allocate memory")
+
+    bench = Bench(shared_maps=FullMap)
+
+    assert bench.probes.layout().width == 0
+    assert "Cannot allocate memory" in bench.probes.available().reason
+    assert not bench.loader.leftovers()

@@ -144,7 +144,7 @@ def test_a_broken_file_does_not_stop_compaction(tmp_path: Path) -> None:
 
         assert len(files(tmp_path)) == 2
         assert everything(telemetry).height == 6
-        assert "is unreadable" in telemetry.damage()[0]
+        assert "is damaged" in telemetry.damage()[0]
 
 
 def test_no_compacted_file_grows_beyond_its_limit(tmp_path: Path) -> None:
@@ -152,10 +152,10 @@ def test_no_compacted_file_grows_beyond_its_limit(tmp_path: Path) -> None:
         before = everything(telemetry)
     notes: list[str] = []
     parts = Partitions(tmp_path)
-    with closing(Compactor(parts, keep_days=30.0, note=notes.append, max_values=17)) as keeper:
+    with closing(Compactor(parts, keep_days=30.0, note=notes.append, max_values=17)) as made:
         for turn in range(6):
-            keeper.keep(LATER + turn)
-            keeper._settle()
+            made.run_due(LATER + turn)
+            made._settle()
 
     heights = [pl.read_parquet(file).height for file in files(tmp_path)]
     assert sorted(heights) == [2, 2, 4, 4]
@@ -195,14 +195,53 @@ def test_what_went_wrong_beside_the_loop_is_raised_in_its_next_turn(
 
 def test_days_that_are_too_old_are_removed(tmp_path: Path) -> None:
     with closing(Telemetry(tmp_path, keep_days=2.0)) as telemetry:
-        for day in range(5):
-            telemetry.append(samples(T0 - day * 86_400, {"a": {BUSY: day / 10}}))
+        for hour in range(5 * 24):
+            telemetry.append(samples(T0 - hour * 3600, {"a": {BUSY: 0.5}}))
         telemetry.flush()
 
-        kept(telemetry, T0)
+        for minute in range(4):  # a day of each minute
+            kept(telemetry, T0 + 60 * minute)
 
-        assert everything(telemetry)["t_s"].to_list() == [T0 - 2 * 86_400, T0 - 86_400, T0]
-        assert len(list(tmp_path.glob("date=*"))) == 3
+        times = everything(telemetry)["t_s"].to_list()
+        assert times == [T0 - hour * 3600 for hour in range(2 * 24, -1, -1)]
+
+
+def test_a_clock_that_jumps_ahead_with_its_samples_deletes_nothing(tmp_path: Path) -> None:
+    ahead_s = T0 + 365 * 86_400
+    with closing(Telemetry(tmp_path, keep_days=3.0)) as telemetry:
+        for hour in range(60):
+            telemetry.append(samples(T0 - hour * 3600, {"a": {BUSY: 0.5}}))
+        telemetry.flush()
+
+        for minute in range(5):
+            telemetry.append(samples(ahead_s + 60 * minute, {"a": {BUSY: 0.5}}))
+            telemetry.flush()
+            kept(telemetry, ahead_s + 60 * minute)
+
+        assert everything(telemetry).height == 65
+    with closing(Telemetry(tmp_path, keep_days=3.0)) as telemetry:  # nor after a restart
+        kept(telemetry, ahead_s + 3600)
+
+        assert everything(telemetry).height == 65
+
+
+def test_what_was_recorded_before_a_long_pause_goes_when_a_day_of_new_hours_is_there(
+    tmp_path: Path,
+) -> None:
+    later_s = T0 + 60 * 86_400
+    with closing(Telemetry(tmp_path, keep_days=3.0)) as telemetry:
+        telemetry.append(samples(T0, {"a": {BUSY: 0.5}}))
+        for hour in range(23):
+            telemetry.append(samples(later_s + 3600 * hour, {"a": {BUSY: 0.5}}))
+        telemetry.flush()
+        kept(telemetry, later_s + 23 * 3600)
+        before = everything(telemetry).height
+        telemetry.append(samples(later_s + 3600 * 23, {"a": {BUSY: 0.5}}))
+        telemetry.flush()
+        kept(telemetry, later_s + 24 * 3600)
+
+        assert before == 24
+        assert everything(telemetry)["t_s"].min() == later_s
 
 
 def test_a_clock_that_runs_ahead_does_not_delete_the_newest_days(tmp_path: Path) -> None:

@@ -63,12 +63,14 @@ def test_what_raw_files_have_lost_to_retention_the_tiers_still_tell(tmp_path: Pa
         telemetry.flush()
         for turn in range(3):
             kept(telemetry, T0 + DAY + 3600 + turn)
+        for hour in range(24):
+            telemetry.append(samples(T0 + 9 * DAY + hour * 3600, {"b": {BUSY: 0.5}}))
         telemetry.append(samples(T0 + 10 * DAY, {"a": {BUSY: 0.75}}))
         telemetry.flush()
         kept(telemetry, T0 + 10 * DAY + 3600)
 
-        raw = telemetry.read(from_s=0.0, to_s=1e11)
-        steps = telemetry.read(from_s=0.0, to_s=1e11, step_s=300.0)
+        raw = telemetry.read(entities=["a"], from_s=0.0, to_s=1e11)
+        steps = telemetry.read(entities=["a"], from_s=0.0, to_s=1e11, step_s=300.0)
 
     assert raw["t_s"].to_list() == [T0 + 10 * DAY]
     assert steps["t_s"].to_list() == [T0, T0 + 10 * DAY]
@@ -82,12 +84,14 @@ def test_each_tier_has_its_own_retention(tmp_path: Path) -> None:
         telemetry.flush()
         for turn in range(3):
             kept(telemetry, T0 + DAY + 3600 + turn)
+        for hour in range(24):
+            telemetry.append(samples(T0 + 9 * DAY + hour * 3600, {"b": {BUSY: 0.5}}))
         telemetry.append(samples(T0 + 10 * DAY, {"a": {BUSY: 0.75}}))
         telemetry.flush()
         kept(telemetry, T0 + 10 * DAY + 3600 * 2)
 
-        fine = telemetry.read(from_s=0.0, to_s=1e11, step_s=10.0)
-        coarse = telemetry.read(from_s=0.0, to_s=1e11, step_s=300.0)
+        fine = telemetry.read(entities=["a"], from_s=0.0, to_s=1e11, step_s=10.0)
+        coarse = telemetry.read(entities=["a"], from_s=0.0, to_s=1e11, step_s=300.0)
 
     assert fine["t_s"].to_list() == [T0 + 10 * DAY]
     assert coarse["t_s"].to_list() == [T0, T0 + 10 * DAY]
@@ -106,7 +110,7 @@ def test_a_broken_tier_is_worked_out_anew(tmp_path: Path) -> None:
         found = again.read(from_s=0.0, to_s=1e11, step_s=10.0)
 
         assert found[f"{BUSY}.mean"].to_list() == [0.25]
-        assert "is unreadable" in again.damage()[0]
+        assert "is damaged" in again.damage()[0]
 
 
 def test_a_step_that_lies_in_two_files_is_one_row_of_the_tier(tmp_path: Path) -> None:

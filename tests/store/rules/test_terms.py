@@ -190,3 +190,24 @@ def test_what_a_term_cannot_be(term: str, problem: str) -> None:
     )
 
     assert [each for each in found if problem in each], found
+
+
+PIDS = "{regex: 'pid=(.)', count: 3, distinct: %s, extract: [{name: pid, regex: 'pid=(.)'}]}"
+
+
+def test_repetitions_can_be_asked_to_differ_in_an_extract() -> None:
+    (clause,) = root(
+        f"set: {{event: {{source: a}}, window: 1s, correlations: [host], match: [{PIDS % 'pid'}]}}"
+    ).clauses
+
+    assert (clause.count, clause.distinct) == (3, "pid")
+
+
+def test_what_must_differ_has_to_be_an_extract_of_the_term_beside_correlations() -> None:
+    joined = "set: {event: {source: a}, window: 1s, correlations: [host], match: [%s]}"
+    alone = "set: {event: {source: a}, window: 1s, match: [%s]}"
+
+    assert only_problem(joined % (PIDS % "tid")) == (
+        "`distinct` names 'tid', which is no extract of this term"
+    )
+    assert only_problem(alone % (PIDS % "pid")) == "`distinct` needs `correlations` beside it"

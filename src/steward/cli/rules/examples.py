@@ -27,12 +27,23 @@ Proof = Annotated[
 ]
 
 
+AllSources = Annotated[
+    bool,
+    typer.Option(
+        "--all-sources",
+        help="Give every rule every line, as `rules run /var/log` does: rules that fire on the "
+        "lines of other programs show.",
+    ),
+]
+
+
 def examine(
     folder: Folder,
     *,
     preq: Preq = False,
     strict: Strict = False,
     proof: Proof = False,
+    all_sources: AllSources = False,
     as_json: Json = False,
 ) -> None:
     """Run each rule over its own examples and those of all others.
@@ -46,7 +57,7 @@ def examine(
     mode = mode_of(preq=preq, strict=strict)
     with waiting("testing rules"):
         found = rule_folders(folder, lenient=True)
-        report = judge(found, mode=mode, proof_needed=proof)
+        report = judge(found, mode=mode, proof_needed=proof, all_sources=all_sources)
     if as_json:
         print_json(
             {

@@ -87,12 +87,15 @@ def hit_line(hit: Hit, rule: Rule) -> str:
 
 
 def _json_line(hit: Hit, rule: Rule) -> str:
+    from steward.inspection.report import node_of
+
     record = {
         "rule": rule.id,
         "severity": rule.severity.word,
         "title": rule.title,
         "t": hit.t_ns / NS_PER_S,
         "entity": hit.entity,
+        "node": node_of(hit.entity, (each.text for each in hit.items)),
         "evidence": [
             {"t": each.t_ns / NS_PER_S, "text": each.text, "stream": each.stream, "line": each.line}
             for each in hit.items

@@ -1,5 +1,5 @@
-"""Small programs inside the kernel, without a compiler, a library or a mounted file system.
+"""Probes inside the kernel: C programs compiled in advance, loaded and read through libbpf.
 
-Belongs here: assembling programs, asking the kernel for its own layout (BTF), loading, attaching
+Belongs here: the programs (`programs/*.bpf.c`, built by `scripts/build_bpf`), loading, attaching
 and reading them. Does not: what a job is (`clients/cgroups.py`) or what a metric is called.
 """

@@ -1,4 +1,4 @@
-"""Finds functions that a library exports: where in the file each begins, for probes."""
+"""Finds functions that a library exports: the offset in the file at which each begins."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ _FUNCTION, _INDIRECT = 2, 10
 
 
 def functions_in(path: Path, wanted: Collection[str]) -> dict[str, int]:
-    """Return the place in the file of each wanted function that the library exports."""
+    """Return the file offset of each wanted function that the library exports."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as blob:
             return _found(blob, {name.encode(): name for name in wanted})
     except (OSError, ValueError, OverflowError, struct.error, IndexError) as fault:
-        raise StewardError(
-            f"is not a library that can be read: {fault}", where=str(path)
-        ) from fault
+        raise StewardError(f"not a library that can be read: {fault}", where=str(path)) from fault
 
 
 def _found(blob: mmap.mmap, wanted: dict[bytes, str]) -> dict[str, int]:

@@ -1,83 +1,95 @@
-"""Loads the probe sets that are wanted and keeps what they count within reach.
+"""Loads the probe sets that are wanted and gives access to what they count.
 
-A set that this kernel cannot run is left out with its reason; the others go on.
+A set that this kernel cannot run is left out with its reason; the others run.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from steward.clients.bpf.assembler import Code
-from steward.clients.bpf.btf import Btf
-from steward.clients.bpf.programs import PROBE_SETS
-from steward.clients.bpf.programs.calls import TABLE_SIZE, call_table
-from steward.clients.bpf.programs.shared import NOTES, Kit, ProbeSet, Program
-from steward.clients.bpf.rows import Rows
-from steward.clients.bpf.syscalls import (
-    ITERATOR,
-    RAW_TRACEPOINT,
-    Kernel,
-    MapKind,
-    ProgramKind,
-)
-from steward.errors import StewardError, unknown_name
+from steward.clients.bpf.columns import NOTES
+from steward.clients.bpf.counter_table import CounterTable
+from steward.clients.bpf.libbpf import BpfMap, KernelTypes, LoadedObject, Loader, ProbeSettings
+from steward.clients.bpf.probe_sets import PROGRAMS, ProbeSet
+from steward.clients.bpf.syscall_table import TABLE_SIZE, call_table
+from steward.errors import StewardError
 
-__all__ = ["Probes", "chosen"]
+__all__ = ["Probes", "find_refusals"]
 
-_REQUESTS = 16384  # on their way to disks at one time
-_MOST_STRIPES = 8
+_MAX_STRIPES = 8
 
 
-def chosen(names: Iterable[str]) -> tuple[ProbeSet, ...]:
-    """Return the sets of these names, or say which there are."""
-    names = list(names)
-    for name in names:
-        if name not in PROBE_SETS:
-            raise unknown_name("probe set", name, PROBE_SETS, where="collector ebpf")
-    return tuple(each for each in PROBE_SETS.values() if each.name in names)
+def find_refusals(sets: Sequence[ProbeSet], types: KernelTypes) -> dict[str, str]:
+    """Return the sets whose hooks this kernel lacks, each with the reason; nothing is loaded."""
+    refused = {}
+    for each in sets:
+        missing = [name for name in each.tracepoints if name not in types.arguments]
+        if missing:
+            refused[each.name] = f"this kernel has no tracepoint {', '.join(missing)}"
+    return refused
 
 
 class Probes:
-    """Running probe sets. `refused` says which are not, and why."""
+    """Running probe sets. `refused` has the reason of each set that is not running."""
 
     def __init__(
         self,
-        kernel: Kernel,
-        types: Btf,
-        sets: tuple[ProbeSet, ...],
+        loader: Loader,
+        types: KernelTypes,
+        sets: Sequence[ProbeSet],
         *,
-        controller: str,
-        machine: str,
-        places: int,
+        controller: int,
+        slots: int,
+        programs: Path = PROGRAMS,
     ) -> None:
-        self.refused: dict[str, str] = {}
-        self._kernel = kernel
-        self._open: list[int] = []
-        self._programs: dict[str, int] = {}
-        self._walk = -1
-        sets = tuple(each for each in sets if self._fits(each, types))
-        stripes = min(_MOST_STRIPES, 1 << max(0, (os.cpu_count() or 1) - 1).bit_length())
-        counters = {name: count for each in sets for name, count in each.counters.items()}
-        self.rows = Rows(kernel, counters, slots=places, stripes=stripes)
-        self.kit = self._kit(types, sets, controller, machine)
-        self.running = tuple(each.name for each in sets if self._start(each))
+        self._loader = loader
+        self._programs = programs
+        self._objects: dict[str, LoadedObject] = {}  # by source
+        self._maps: dict[str, BpfMap] = {}  # of all objects together, by name
+        self._settings = ProbeSettings(
+            slots=slots,
+            stripes=min(_MAX_STRIPES, 1 << max(0, (os.cpu_count() or 1) - 1).bit_length()),
+            controller=controller,
+            switch_has_state=types.arguments.get("sched_switch", 0) > 3,
+        )
+        self.refused = find_refusals(sets, types)
+        for each in sets:
+            self._attempt(each, self._load)
+        if not self._objects:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.refused.items())
+            raise StewardError(f"no probe set can run: {reasons}", where="bpf")
+        try:
+            self.table = CounterTable(self._maps, slots=slots, stripes=self._settings.stripes)
+            self._notes = self._prepare_maps()
+        except (StewardError, OSError) as fault:
+            self.close()
+            raise StewardError(
+                f"cannot use the maps of the probes: {fault}", where="bpf"
+            ) from fault
+        for each in sets:
+            self._attempt(each, self._attach)
+        self.running = tuple(each for each in sets if each.name not in self.refused)
 
     def close(self) -> None:
-        """Take everything off the kernel."""
-        for fd in reversed(self._open):
-            self._kernel.close(fd)
-        self._open.clear()
-        self.rows.close()
-        self._walk = -1
+        """Detach and unload everything."""
+        for loaded in self._objects.values():
+            loaded.close()
+        for each in self._maps.values():
+            each.close()
+        self._objects.clear()
+        self._maps.clear()
 
-    def book_waits(self) -> None:
-        """Book the waits that still last, up to now."""
-        if self._walk >= 0:
-            self._kernel.run_through(self._walk)
+    def count_ongoing_waits(self) -> None:
+        """Count the waits that still last, up to now."""
+        if "sched" in self._objects:
+            self._objects["sched"].run("count_ongoing")
 
     def note(self, name: str) -> int:
         """Return how often something of NOTES happened since the start."""
@@ -85,84 +97,53 @@ class Probes:
 
     def costs(self) -> dict[str, tuple[int, int]]:
         """Return nanoseconds and runs of each program, while the kernel measures them."""
-        return {name: self._kernel.cost(fd) for name, fd in self._programs.items()}
+        return {
+            name: cost for loaded in self._objects.values() for name, cost in loaded.costs().items()
+        }
 
-    def probe(self, code: Code) -> int:
-        """Load a program for functions of libraries."""
-        fd = self._kept(self._kernel.load(ProgramKind.PROBE, code.name, code.encoded()))
-        self._programs[code.name] = fd
-        return fd
-
-    def attach_to(self, program: int, path: str, offset: int, *, returning: bool) -> None:
-        """Start a loaded program at a place of a file."""
-        self._kept(self._kernel.uprobe(program, path, offset, returning=returning))
+    def attach_uprobe(self, program: str, path: str, offset: int, *, at_return: bool) -> None:
+        """Start a CUDA program at a function of a library."""
+        self._objects["cuda"].attach_uprobe(program, path, offset, at_return=at_return)
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _fits(self, probe_set: ProbeSet, types: Btf) -> bool:
+    def _attempt(self, probe_set: ProbeSet, step: Callable[[ProbeSet], None]) -> None:
+        """Do one step of starting a set, unless an earlier one failed."""
+        if probe_set.name in self.refused:
+            return
         try:
-            probe_set.check(types)
+            step(probe_set)
         except StewardError as fault:
             self.refused[probe_set.name] = fault.problem
-            return False
-        return True
 
-    def _kit(self, types: Btf, sets: tuple[ProbeSet, ...], controller: str, machine: str) -> Kit:
-        remembered = list(dict.fromkeys(word for each in sets for word in each.remembers))
-        size = 8 * max(1, len(remembered))
-        map_, kept = self._kernel.map, self._kept
-        notes = kept(map_(MapKind.ARRAY, "notes", key=4, value=8 * len(NOTES), entries=1))
-        memory = self._kernel.shared(notes, 8 * len(NOTES))
-        self._notes = np.frombuffer(memory, dtype=np.uint64, count=len(NOTES))
-        calls = kept(map_(MapKind.ARRAY, "calls", key=4, value=8, entries=TABLE_SIZE))
-        table = struct.pack(f"<{2 * TABLE_SIZE}I", *sum(call_table(machine), ()))
-        self._kernel.shared(calls, len(table))[: len(table)] = table
-        return Kit(
-            types=types,
-            machine=machine,
-            controller=controller,
-            places=self.rows.places,
-            tasks=kept(map_(MapKind.TASK_STORAGE, "tasks", key=4, value=size, entries=0)),
-            task_offsets={word: 8 * place for place, word in enumerate(remembered)},
-            calls=calls,
-            requests=kept(map_(MapKind.HASH, "requests", key=8, value=8, entries=_REQUESTS)),
-            notes=notes,
-        )
-
-    def _start(self, probe_set: ProbeSet) -> bool:
-        """Load all programs of a set before the first one runs; take them off if one fails."""
-        before = len(self._open)
+    def _load(self, probe_set: ProbeSet) -> None:
+        source = probe_set.source
+        if source in self._objects:
+            return
+        path = self._programs / f"{source}.bpf.o"
         try:
-            programs = probe_set.build(self.kit)
-            loaded = [(each, self._load(each)) for each in programs]
-            for program, fd in loaded:
-                self._attach(program, fd)
-        except StewardError as fault:
-            self.refused[probe_set.name] = str(fault.problem)
-            for fd in reversed(self._open[before:]):
-                self._kernel.close(fd)
-            del self._open[before:]
-            return False
-        self._programs.update({program.name: fd for program, fd in loaded})
-        return True
+            code = path.read_bytes()
+        except OSError as fault:
+            raise StewardError(f"cannot read {path}: {fault.strerror}", where="bpf") from fault
+        loaded = self._loader.load(source, code, settings=self._settings, maps=self._maps)
+        self._objects[source] = loaded
+        for name, each in loaded.maps.items():
+            if self._maps.setdefault(name, each) is not each:
+                each.close()
 
-    def _load(self, program: Program) -> int:
-        types = self.kit.types
-        if program.iterator:
-            hook, attach = types.function(f"bpf_iter_{program.iterator}"), ITERATOR
-        else:
-            hook, attach = types.hook(program.tracepoint), RAW_TRACEPOINT
-        code = program.code.encoded()
-        return self._kept(
-            self._kernel.load(ProgramKind.TRACING, program.name, code, hook=hook, attach=attach)
-        )
+    def _attach(self, probe_set: ProbeSet) -> None:
+        """Start all programs of a set; unload them if one cannot be started."""
+        if not probe_set.tracepoints:
+            return
+        try:
+            self._objects[probe_set.source].attach(probe_set.tracepoints)
+        except StewardError:
+            self._objects.pop(probe_set.source).close()
+            raise
 
-    def _attach(self, program: Program, fd: int) -> None:
-        if program.iterator:
-            self._walk = self._kept(self._kernel.iterator(fd))
-        else:
-            self._kept(self._kernel.attach(fd))
-
-    def _kept(self, fd: int) -> int:
-        self._open.append(fd)
-        return fd
+    def _prepare_maps(self) -> NDArray[np.uint64]:
+        """Fill the table of system calls, and return the memory of the notes."""
+        table = struct.pack(f"<{2 * TABLE_SIZE}I", *sum(call_table(platform.machine()), ()))
+        self._maps["calls"].memory(len(table))[: len(table)] = table
+        memory = self._maps["notes"].memory(8 * len(NOTES))
+        return np.frombuffer(memory, dtype=np.uint64, count=len(NOTES))

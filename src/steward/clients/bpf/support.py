@@ -1,29 +1,32 @@
-"""Says what stands in the way of probes on this machine, without loading any."""
+"""Checks what prevents probes on this machine, without loading any."""
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import re
 from pathlib import Path
 
-from steward.clients.bpf.btf import VMLINUX, kernel_types
-from steward.clients.bpf.programs.shared import ProbeSet
 from steward.errors import StewardError
 
-__all__ = ["MACHINES", "obstacle", "refusals"]
+__all__ = ["LIBRARY", "MACHINES", "VMLINUX", "obstacle"]
 
+LIBRARY = "libbpf.so.1"
 MACHINES = ("x86_64", "aarch64")
+VMLINUX = Path("/sys/kernel/btf/vmlinux")
 
 _SYS_ADMIN, _PERFMON, _BPF = 21, 38, 39
 _OLDEST = (5, 13)  # memory of tasks that tracing programs may use
 
 
-def obstacle(*, types: Path = VMLINUX, proc: Path = Path("/proc")) -> StewardError | None:
+def obstacle(
+    *, vmlinux: Path = VMLINUX, proc: Path = Path("/proc"), library: str = LIBRARY
+) -> StewardError | None:
     """Return why no probe at all can run here, or None."""
     if platform.machine() not in MACHINES:
         return StewardError(
-            f"probes are not known for {platform.machine()} processors",
-            hint=f"they are for {' and '.join(MACHINES)}",
+            f"probes do not run on {platform.machine()} processors",
+            hint=f"they run on {' and '.join(MACHINES)}",
         )
     release = (proc / "sys/kernel/osrelease").read_text().strip()
     version = tuple(int(part) for part in re.findall(r"\d+", release)[:2])
@@ -32,10 +35,15 @@ def obstacle(*, types: Path = VMLINUX, proc: Path = Path("/proc")) -> StewardErr
             f"the kernel is {release}; probes need {_OLDEST[0]}.{_OLDEST[1]}",
             hint="use a newer kernel",
         )
-    if not types.exists():
+    if not vmlinux.exists():
         return StewardError(
-            f"{types} is missing: this kernel does not describe its types",
+            f"{vmlinux} is missing: this kernel does not describe its types",
             hint="it needs a kernel with CONFIG_DEBUG_INFO_BTF",
+        )
+    if not _found(library):
+        return StewardError(
+            f"{library} is not installed",
+            hint="apt-get install libbpf1 (Debian, Ubuntu) or dnf install libbpf (Fedora, RHEL)",
         )
     if not _allowed(proc):
         return StewardError(
@@ -45,16 +53,12 @@ def obstacle(*, types: Path = VMLINUX, proc: Path = Path("/proc")) -> StewardErr
     return None
 
 
-def refusals(sets: tuple[ProbeSet, ...], *, types: Path = VMLINUX) -> dict[str, str]:
-    """Return the sets whose hooks this kernel lacks or has changed, each with the reason."""
-    refused = {}
-    known = kernel_types(types)
-    for each in sets:
-        try:
-            each.check(known)
-        except StewardError as fault:
-            refused[each.name] = fault.problem
-    return refused
+def _found(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def _allowed(proc: Path) -> bool:

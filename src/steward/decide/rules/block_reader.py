@@ -57,23 +57,46 @@ class BlockReader:
         self._reports: list[tuple[ParentLink, LogLeaf, PatternMatch]] = []
 
     def read(self, prefiltered: PrefilteredBlock) -> Matched:
-        """Return what matched by now."""
-        state = self._streams.of(prefiltered.stream)
-        if len(prefiltered):
-            t_ns = prefiltered.t_ns
-            if not self._drops_late and state.is_set_back(int(t_ns.max()), len(prefiltered)):
-                self._begin_again(state)
-            clock_ns = np.maximum(np.maximum.accumulate(t_ns), state.clock_ns)
-            self._counts.late += int(np.count_nonzero(t_ns < clock_ns))
-            self._counts.too_long += prefiltered.found.too_long
-            if prefiltered.route is not None:
-                self._match_alone(prefiltered.route, prefiltered, clock_ns)
-                for leaf, candidates in self._candidates(prefiltered.route, prefiltered).items():
+        """Return what matched by now.
+
+        Lines of one stream that name different hosts are matched host by host, as if each host had
+        a stream of its own; preq matches them together.
+        """
+        if not len(prefiltered):
+            return self._matched()
+        base = self._streams.of(prefiltered.stream)
+        own = self._clocked(base, prefiltered)
+        self._counts.late += int(np.count_nonzero(prefiltered.t_ns < own))
+        self._counts.too_long += prefiltered.found.too_long
+        parts = (prefiltered,) if self._drops_late else tuple(prefiltered.by_host())
+        for part in parts:
+            state = self._streams.of(part.stream)
+            clock_ns = own if part.stream is prefiltered.stream else self._clocked(state, part)
+            if part.route is not None:
+                self._match_alone(part.route, part, clock_ns)
+                for leaf, candidates in self._candidates(part.route, part).items():
                     self._feed(state, leaf, candidates, clock_ns)
             self._pass_time(state, clock_ns)
             state.clock_ns = int(clock_ns[-1])
-            self._lines += len(prefiltered)
+        self._pass_time_of_others(prefiltered.stream.name, own)
+        base.clock_ns = int(own[-1])
+        self._lines += len(prefiltered)
         return self._matched()
+
+    def _clocked(self, state: StreamState, prefiltered: PrefilteredBlock) -> Longs:
+        """Return the time at each entry by the clock of a stream, which never goes back."""
+        t_ns = prefiltered.t_ns
+        if not self._drops_late and state.is_set_back(int(t_ns.max()), len(prefiltered)):
+            self._begin_again(state)
+        return np.maximum(np.maximum.accumulate(t_ns), state.clock_ns)
+
+    def _pass_time_of_others(self, name: str, clock_ns: Longs) -> None:
+        """Let time pass for other hosts of a stream, of which nothing was found in a block."""
+        now_ns = int(clock_ns[-1])
+        for state in self._streams.waiting():
+            if state.stream.name == name and state.clock_ns < now_ns:
+                self._pass_time(state, np.maximum(clock_ns, state.clock_ns))
+                state.clock_ns = now_ns
 
     def tick(self, t_ns: int, behind_ns: Mapping[str, int]) -> Matched:
         """Let time pass without lines; clocks of some streams are behind."""
@@ -145,7 +168,7 @@ class BlockReader:
 
     def _match_alone(self, route: Route, prefiltered: PrefilteredBlock, clock_ns: Longs) -> None:
         """Take what is a match by itself: many at once, since this may be every line."""
-        found, stream = prefiltered.found, prefiltered.stream
+        found, streams = prefiltered.found, prefiltered.streams
         alone = np.flatnonzero(route.is_matched[found.term])
         alone = alone[np.argsort(found.term[alone], kind="stable")]
         terms, first = np.unique(found.term[alone], return_index=True)
@@ -153,18 +176,19 @@ class BlockReader:
             entries, places = found.entry[pairs], prefiltered.place[pairs]
             times, clocks = prefiltered.t_ns[entries].tolist(), clock_ns[entries].tolist()
             items = [
-                (Item(t_ns, text.decode("utf-8", "replace"), stream.name, number, stream.entity),)
-                for t_ns, text, number in zip(
+                Item(t_ns, text.decode("utf-8", "replace"), stream.name, number, stream.entity)
+                for t_ns, text, number, stream in zip(
                     times,
                     self._texts(prefiltered, places),
                     prefiltered.line[places].tolist(),
+                    [streams[place] for place in places.tolist()],
                     strict=True,
                 )
             ]
             for rule in route.matched_by[term]:
                 self._hits += [
-                    Hit(rule, t_ns, now, own, stream.entity)
-                    for t_ns, now, own in zip(times, clocks, items, strict=True)
+                    Hit(rule, item.t_ns, now, (item,), item.entity)
+                    for item, now in zip(items, clocks, strict=True)
                 ]
 
     def _candidates(
@@ -191,14 +215,14 @@ class BlockReader:
     def _seen(self, prefiltered: PrefilteredBlock, pairs: Longs) -> Iterator[Occurrence]:
         """Return what was found, one by one; terms that hold for one entry share it."""
         entries, places = prefiltered.found.entry[pairs], prefiltered.place[pairs]
-        columns = (entries, prefiltered.t_ns[entries], prefiltered.line[places])
+        columns = (entries, prefiltered.t_ns[entries], prefiltered.line[places], places)
         rows = zip(
             *(each.tolist() for each in columns), self._texts(prefiltered, places), strict=True
         )
         last, one = -1, Occurrence(0, 0, 0, None)
-        for entry, t_ns, number, text in rows:
+        for entry, t_ns, number, place, text in rows:
             if entry != last:
-                line = MatchedLine(t_ns, text, number, prefiltered.stream)
+                line = MatchedLine(t_ns, text, number, prefiltered.streams[place])
                 one = Occurrence(t_ns, self._lines + entry, t_ns, line)
                 last = entry
             yield one

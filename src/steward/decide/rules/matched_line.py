@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
 
+from steward.decide.rules.joining.attributes import blamed
 from steward.decide.rules.matching import Occurrence
 from steward.model.rules import Hit, Item, Stream
 
@@ -53,4 +54,4 @@ def hit_of_lines(rule: str, seen: Sequence[Occurrence], fired_ns: int) -> Hit:
     """Return a match of a whole rule that looks at one source."""
     items = tuple([line_of(each).item for each in seen])
     first = items[0]
-    return Hit(rule, first.t_ns, fired_ns, items, first.entity)
+    return Hit(rule, first.t_ns, fired_ns, items, blamed(first.entity, first.extracted))

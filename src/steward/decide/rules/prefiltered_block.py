@@ -6,14 +6,16 @@ the results in the order of the blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steward.decide.rules.routes import Route
 from steward.decide.rules.terms import TermHits
-from steward.model.rules import LogBlock, Stream
+from steward.model.rules import LogBlock, Stream, syslog_host
 
 __all__ = ["PrefilteredBlock", "prefilter_block"]
 
@@ -34,6 +36,7 @@ class PrefilteredBlock:
     line: Longs
     size: Longs
     texts: list[bytes]
+    streams: list[Stream]  # of each text: that of the block, or that of the host the line names
     read_bytes: int  # that the block has, of which this is what was kept
 
     def __len__(self) -> int:
@@ -45,6 +48,16 @@ class PrefilteredBlock:
         columns = self.t_ns.nbytes + 3 * self.place.nbytes + 2 * self.line.nbytes
         return columns + int(self.size.sum()) + _BYTES_OBJECT * len(self.texts)
 
+    def by_host(self) -> Iterator[PrefilteredBlock]:
+        """Yield what was found of each host; the times of all entries are those of each."""
+        own = {id(each): each for each in self.streams}
+        if not own:
+            yield self
+        for key, stream in own.items():
+            mine = np.array([id(each) == key for each in self.streams], dtype=bool)[self.place]
+            found = TermHits(entry=self.found.entry[mine], term=self.found.term[mine])
+            yield replace(self, stream=stream, found=found, place=self.place[mine])
+
 
 def prefilter_block(block: LogBlock, route: Route | None, *, shared: bool) -> PrefilteredBlock:
     """Look for all terms of a route in a block; `shared`: other threads do so too."""
@@ -55,6 +68,7 @@ def prefilter_block(block: LogBlock, route: Route | None, *, shared: bool) -> Pr
     kept = found.entry[new]
     start, end = block.start[kept], block.end[kept]
     buffer = block.buffer
+    texts = [buffer[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
     return PrefilteredBlock(
         stream=block.stream,
         route=route,
@@ -63,6 +77,23 @@ def prefilter_block(block: LogBlock, route: Route | None, *, shared: bool) -> Pr
         place=np.cumsum(new) - 1,
         line=block.line[kept],
         size=end - start,
-        texts=[buffer[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)],
+        texts=texts,
+        streams=_streams(block, texts),
         read_bytes=int(block.end[-1] - block.start[0]) if len(block) else 0,
     )
+
+
+def _streams(block: LogBlock, texts: list[bytes]) -> list[Stream]:
+    """Return the stream of each text: one for each host where the block's stream has no entity."""
+    stream = block.stream
+    if stream.entity:
+        return [stream] * len(texts)
+    of_host = {"": stream}
+    found: list[Stream] = []
+    for text in texts:
+        host = syslog_host(text, time_removed=block.time_removed)
+        if host not in of_host:
+            attributes = MappingProxyType({**stream.attributes, "host": host})
+            of_host[host] = replace(stream, entity=host, attributes=attributes)
+        found.append(of_host[host])
+    return found

@@ -86,7 +86,8 @@ def _clause(clause: Clause, number: str, pad: str) -> Iterator[str]:
     if isinstance(clause.what, RuleNode):
         yield from _node(clause.what, f"{number} {often}".rstrip(), pad)
         return
-    yield f"{pad}{number} {often}{what_words(clause.what)}"
+    differ = f", each with another `{clause.distinct}`" if clause.distinct else ""
+    yield f"{pad}{number} {often}{what_words(clause.what)}{differ}"
     for extract in clause.extracts:
         yield f"{pad}   {_extract(extract)}"
 

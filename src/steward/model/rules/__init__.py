@@ -11,6 +11,7 @@ from steward.model.rules.hit import Hit, Item
 from steward.model.rules.node import Clause, Negation, RuleNode, SourceLocation
 from steward.model.rules.rule import Application, Mode, Rule, RuleSeverity
 from steward.model.rules.standing import RuleStanding, RuleState, RuleStats
+from steward.model.rules.syslog import syslog_host
 from steward.model.rules.term import Extract, MetricTerm, Term
 from steward.model.treatment import Effect, Treatment
 
@@ -35,4 +36,5 @@ __all__ = [
     "Stream",
     "Term",
     "Treatment",
+    "syslog_host",
 ]

@@ -46,6 +46,7 @@ class LogBlock:
     line: Longs  # number of the entry's first line in its file, from 1
     joined: NDArray[np.bool_]  # whether it has line ends inside
     timed: NDArray[np.bool_]  # whether it had a time of its own
+    time_removed: bool = False  # entries begin after their time: their format takes it off
 
     def __len__(self) -> int:
         return len(self.start)

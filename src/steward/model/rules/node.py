@@ -29,6 +29,7 @@ class Clause:
     what: Term | MetricTerm | RuleNode
     count: int = 1
     extracts: tuple[Extract, ...] = ()
+    distinct: str = ""  # an extract; repetitions with a value that was counted do not count again
     place: SourceLocation = field(default=SourceLocation(), compare=False)
 
 

@@ -11,6 +11,8 @@ from steward.model.treatment import Treatment
 
 __all__ = ["Application", "Mode", "Rule", "RuleSeverity"]
 
+_WASTE = ("-waste", "-inefficiency")  # how categories of rules about waste end
+
 
 class Mode(Enum):
     """How rules are read: `STRICT` as they are meant, `PREQ` as preq runs them."""
@@ -75,8 +77,12 @@ class Rule:
     place: SourceLocation = field(default=SourceLocation(), compare=False)
 
     @property
-    def about(self) -> Severity:
-        """How a finding of this rule counts in steward: waste where something can be won."""
-        if self.treatment is not None:
+    def finding_severity(self) -> Severity:
+        """Return how a finding of this rule counts: its category says waste, its severity the rest.
+
+        What the rule does about it says nothing about how bad it is; only lending needs waste.
+        """
+        lends = self.treatment is not None and self.treatment.action == "lend"
+        if lends or self.category.endswith(_WASTE):
             return Severity.WASTE
         return Severity.FAULT if self.severity <= RuleSeverity.MEDIUM else Severity.NOTE

@@ -205,6 +205,7 @@ class Agent:
             "agent": sender.agent,
             "version": sender.version,
             "collectors": list(self._watch.names),
+            "missing": dict(self._watch.missing),
             "waiting_parcels": shipping.buffer.waiting_parcels,
             "waiting_bytes": shipping.buffer.waiting_bytes,
             "lost_parcels": shipping.lost_parcels,

@@ -1,4 +1,4 @@
-"""Asks the kernel from inside: waiting, disks, faults, TCP, system calls, CUDA calls, by job."""
+"""Counts events inside the kernel: waits, disks, faults, TCP, system calls, CUDA calls, by job."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.bpf.btf import kernel_types
-from steward.clients.bpf.probes import chosen
+from steward.clients.bpf.libbpf import KernelTypes, LibBpf, Loader
+from steward.clients.bpf.probe_sets import choose_sets
+from steward.clients.bpf.probes import find_refusals
 from steward.clients.bpf.session import Session
-from steward.clients.bpf.support import refusals
-from steward.clients.bpf.syscalls import Bpf, Kernel
 from steward.clients.cgroups import CgroupReader
 from steward.clients.host import hostname
 from steward.errors import StewardError
@@ -22,18 +21,18 @@ from steward.model.layout import Block, Layout
 
 __all__ = ["DEFAULT_SETS", "Ebpf"]
 
-# all but launches of CUDA kernels, which are so many that a probe on each is felt
+# all but launches of CUDA kernels, which are so many that a probe on each costs too much
 DEFAULT_SETS = ("sched", "block", "faults", "tcp", "syscalls", "cuda")
 _NOTES = ("probes.lost", "probes.unattributed")
 _NOTHING = Layout(blocks=())
-_MOVED_AFTER_S = 60.0
+_CHECK_HIERARCHY_S = 60.0
 
 
 class Ebpf:
     """Counters from inside the kernel, of the node, its jobs and its disks.
 
     `sets` are the probe sets to run: sched, block, faults, tcp, syscalls, cuda, cuda-launch.
-    `places` is how many control groups of jobs, and disks, can be told apart at one time.
+    `max_groups` is how many control groups of jobs, and disks, can have their own counters.
     `node` is what the machine is called; empty means its own host name.
     """
 
@@ -45,15 +44,15 @@ class Ebpf:
         *,
         node: str = "",
         sets: Sequence[str] = DEFAULT_SETS,
-        places: int = 256,
-        kernel: Kernel | None = None,
+        max_groups: int = 256,
+        loader: Loader | None = None,
         cgroups: CgroupReader | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = NodeId(node or hostname())
-        self._sets = chosen(sets)
-        self._places = places
-        self._kernel = kernel or Bpf()
+        self._sets = choose_sets(sets)
+        self._max_groups = max_groups
+        self._loader = loader or LibBpf()
         self._cgroups = cgroups or CgroupReader()
         self._now_s = now_s
         self._session: Session | None = None
@@ -61,28 +60,28 @@ class Ebpf:
         self._parts: tuple[object, ...] = ()
         self._failed: StewardError | None = None
         self._checked_s = now_s()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def available(self) -> Availability:
-        problem = self._failed or self._kernel.obstacle()
+        problem = self._failed or self._loader.obstacle()
         if problem:
             return Availability(status="missing", reason=problem.problem, hint=problem.hint)
         refused = self._refused()
         running = [each.name for each in self._sets if each.name not in refused]
-        reason = f"probes for {', '.join(running)} (needs no tracefs, kprobes or compiler)"
+        reason = f"probes for {', '.join(running)}"
         if not refused:
             return Availability(status="ok", reason=reason)
         return Availability(
             status="limited" if running else "missing",
             reason="; ".join([reason, *(f"not {name}: {why}" for name, why in refused.items())]),
-            hint="the others go on; leave a set out with the option `sets`",
+            hint="the other sets run; leave one out with the option `sets`",
         )
 
     def layout(self) -> Layout:
         session = self._started()
         if session is None:
             return _NOTHING
-        session.look(self._now_s())
+        session.refresh(self._now_s())
         if self._parts is not session.parts:
             self._parts, self._layout = session.parts, self._laid_out(session)
         return self._layout
@@ -97,26 +96,26 @@ class Ebpf:
         into[-1] = note("full_slots")
 
     def collect(self, t_s: float) -> Observation:
-        """Look for libraries to probe and for what changed; say what cannot be had, once."""
+        """Scan for libraries to probe; report each problem once."""
         session = self._started()
         if session is None:
             return Observation(events=self._events(t_s, self._obstacles()))
-        if self._now_s() - self._checked_s > _MOVED_AFTER_S:
+        if self._now_s() - self._checked_s > _CHECK_HIERARCHY_S:
             self._checked_s = self._now_s()
-            if session.moved():
+            if session.is_outdated():
                 self.close()
                 session = self._started()
         if session is None:
             return Observation(events=self._events(t_s, self._obstacles()))
-        session.libraries.look()
-        return Observation(events=self._events(t_s, _worth_telling(session)))
+        session.libraries.scan()
+        return Observation(events=self._events(t_s, _problems(session)))
 
     def costs(self) -> dict[str, tuple[int, int]]:
         """Return nanoseconds and runs of each program, if the kernel is measuring them."""
         return self._session.probes.costs() if self._session else {}
 
     def close(self) -> None:
-        """Take the probes off the kernel; the next look loads them again."""
+        """Unload the probes; the next `layout` loads them again."""
         if self._session is not None:
             self._session.close()
         self._session, self._layout, self._parts = None, _NOTHING, ()
@@ -126,15 +125,17 @@ class Ebpf:
     def _started(self) -> Session | None:
         if self._session is not None or self._failed is not None:
             return self._session
-        self._failed = self._kernel.obstacle()
+        self._failed = self._loader.obstacle()
         if self._failed is not None:
             return None
         try:
-            types = kernel_types(self._kernel.types)
             self._session = Session(
-                self._kernel, types, self._sets, cgroups=self._cgroups, places=self._places
+                self._loader,
+                self._types(),
+                self._sets,
+                cgroups=self._cgroups,
+                max_groups=self._max_groups,
             )
-            types.put_away()  # libraries that are found later ask what the sets have asked
         except StewardError as fault:
             self._failed = fault
         return self._session
@@ -143,9 +144,12 @@ class Ebpf:
         if self._session is not None:
             return self._session.probes.refused
         try:
-            return refusals(self._sets, types=self._kernel.types)
+            return find_refusals(self._sets, self._types())
         except StewardError as fault:
             return dict.fromkeys((each.name for each in self._sets), fault.problem)
+
+    def _types(self) -> KernelTypes:
+        return self._loader.types([name for each in self._sets for name in each.tracepoints])
 
     def _laid_out(self, session: Session) -> Layout:
         *others, (_, of_node) = session.parts
@@ -158,29 +162,31 @@ class Ebpf:
             return {}
         return {"collector.missing": f"{fault.problem}; {fault.hint}"}
 
-    def _events(self, t_s: float, said: dict[str, str]) -> tuple[Event, ...]:
-        new = {kind: text for kind, text in said.items() if f"{kind} {text}" not in self._told}
-        self._told |= {f"{kind} {text}" for kind, text in new.items()}
+    def _events(self, t_s: float, texts: dict[str, str]) -> tuple[Event, ...]:
+        new = {kind: text for kind, text in texts.items() if f"{kind} {text}" not in self._reported}
+        self._reported |= {f"{kind} {text}" for kind, text in new.items()}
         return tuple(
             Event(t_s=t_s, kind=kind.partition(" ")[0], subject=self.node, text=text, source="ebpf")
             for kind, text in new.items()
         )
 
 
-def _worth_telling(session: Session) -> dict[str, str]:
-    """Return what an operator should know: sets that do not run, places that are all taken."""
-    said = {
+def _problems(session: Session) -> dict[str, str]:
+    """Return what an operator should know: sets that do not run, events without a job."""
+    texts = {
         f"collector.limited {name}": f"no probes for {name}: {why}"
         for name, why in session.probes.refused.items()
     }
     note = session.probes.note
     if note("full_slots"):
-        said["probes.full"] = "more groups than places: some jobs are counted with the node only"
+        texts["probes.full"] = (
+            "more groups than `max_groups`: some jobs are counted with the node only"
+        )
     if note("lost_tasks") or note("lost_requests"):
-        said["probes.lost"] = "some events could not be remembered; see kernel.probes.lost_per_s"
+        texts["probes.lost"] = "some events were lost; see kernel.probes.lost_per_s"
     if not session.attributed:
-        said["probes.unattributed"] = (
-            f"jobs are told apart in the hierarchy '{session.hierarchy}', which has no controller; "
+        texts["probes.unattributed"] = (
+            f"jobs have groups in the hierarchy '{session.hierarchy}', which has no controller; "
             "they are counted with the node only"
         )
-    return said
+    return texts

@@ -245,6 +245,7 @@ class Entries:
                 line=first + self._line,
                 joined=last > first,
                 timed=t_ns != NO_TIME,
+                time_removed=self.detected.removes_time,
             )
         )
 

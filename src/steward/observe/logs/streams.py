@@ -25,10 +25,6 @@ LOG_NAMES = (
 )  # fmt: skip
 _SLURM_JOB = re.compile(r"slurm-(\d+)(?:_\d+)?\.(?:out|err)$")
 _RANK = re.compile(r"(?:^|[/_.-])rank[_-]?(\d+)(?=[/_.-]|$)")
-_HOST = re.compile(
-    r"^(?:<\d+>)?(?:\d )?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
-    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*) ([A-Za-z0-9][\w.-]*) [\w./@()-]+(?:\[\d+\])?: "
-)
 _LOOK_BYTES = 8192
 _JUNK_SHARE = 0.05  # of bytes that no text has; of bytes drawn by lot, a tenth are such
 
@@ -64,7 +60,10 @@ def streams_of(paths: Sequence[Path], sources: Mapping[str, str] | None = None) 
 
 
 def stream_of(path: Path, sources: Mapping[str, str] | None = None) -> Stream:
-    """Say what a file's entries share, as far as its path and its first line tell."""
+    """Return what a file's entries share, as far as its path tells.
+
+    Their hosts are not shared: each line of syslog names its own.
+    """
     text = str(path)
     attributes: dict[str, str] = {}
     entity = ""
@@ -78,10 +77,6 @@ def stream_of(path: Path, sources: Mapping[str, str] | None = None) -> Stream:
         attributes["job"] = job[1]
     if rank := _RANK.search(path.name):
         attributes["rank"] = rank[1]
-    host = _host(path)
-    if host:
-        attributes["host"] = host
-        entity = entity or host
     source = next(
         (name for pattern, name in (sources or {}).items() if fnmatch.fnmatch(text, pattern)), ""
     )
@@ -132,16 +127,3 @@ def _why_not(path: Path) -> str:
 def _is_junk(head: bytes) -> bool:
     controls = bytes(octet for octet in range(32) if octet not in b"\t\n\r\x0b\x0c\x1b")
     return len(head) - len(head.translate(None, controls)) > _JUNK_SHARE * len(head)
-
-
-def _host(path: Path) -> str:
-    """Return the machine that syslog names in the first line; what a pipe says is said once."""
-    if not path.is_file():
-        return ""
-    try:
-        with path.open("rb") as file:
-            first = file.readline(4096)
-    except OSError:
-        return ""
-    found = _HOST.match(first.decode("utf-8", "replace"))
-    return found[1] if found else ""

@@ -22,10 +22,11 @@ from steward.observe.quality.counters import counter_flaws
 from steward.observe.quality.flaw import Flaw, FlawSeverity, QualityReport
 from steward.observe.quality.stuck import WORKS_SHARE, hanging
 from steward.observe.quality.times import SampleTimes, gap_flaws
+from steward.store.files.damage import BROKEN, intact, panics_as_errors
 from steward.store.files.json_lines import read_json_lines
 from steward.store.files.kinds import kind_of
 from steward.store.files.other import OTHER
-from steward.store.files.parquet import BROKEN, Partitions, TableSchema, columns_of, live_files
+from steward.store.files.parquet import Partitions, TableSchema, columns_of, live_files
 from steward.store.files.spans import read_spans
 
 __all__ = ["Flaw", "FlawSeverity", "QualityReport", "assess"]
@@ -50,10 +51,11 @@ def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None
         )
     families = _families(files)
     try:
-        flaws = [*counter_flaws(others), *clock_flaws(folder, files)]
-        for family in families:
-            flaws += _family_flaws(folder, family, progress)
-        rows, entities, from_s, to_s = _extent(files)
+        with panics_as_errors():
+            flaws = [*counter_flaws(others), *clock_flaws(folder, files)]
+            for family in families:
+                flaws += _family_flaws(folder, family, progress)
+            rows, entities, from_s, to_s = _extent(files)
     except BROKEN as fault:
         raise StewardError(
             f"a file is broken: {' '.join(str(fault).split())[:300]}",
@@ -135,7 +137,8 @@ def _active(tables: Mapping[str, pl.DataFrame]) -> set[str]:
 def _files(root: Path, shape: TableSchema, notes: list[str]) -> list[Path]:
     parts = Partitions(root)
     folders = [parts.folder(part) for part in parts.between(0.0, float("inf"))]
-    return [file for each in folders for file in live_files(each, shape, notes.append)]
+    listed = [file for each in folders for file in live_files(each, shape, notes.append)]
+    return intact(listed, notes.append)
 
 
 def _extent(files: Sequence[Path]) -> tuple[int, int, float | None, float | None]:

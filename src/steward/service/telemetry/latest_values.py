@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from steward.loop import Loop
 from steward.model.frame import steps_of
+from steward.model.view import ClusterView
 from steward.service.cluster_snapshot import ClusterSnapshot, GpuRow
 
 __all__ = ["CollectorState", "LatestValues", "NodeSummary", "node_of"]
@@ -53,12 +54,13 @@ class CollectorState:
     missed: int | None
     failed: int | None
     fault: str
+    missing: str = ""  # why it has nothing to read here
 
 
 class LatestValues:
     """Reads what the loop saw last; worked out once per turn, and only if somebody asks."""
 
-    def __init__(self, loop: Loop, *, stale_after_s: float) -> None:
+    def __init__(self, loop: Loop[ClusterView], *, stale_after_s: float) -> None:
         self._loop = loop
         self._stale_after_s = stale_after_s
         self._lock = threading.Lock()
@@ -87,7 +89,7 @@ class LatestValues:
     def collectors(self) -> tuple[CollectorState, ...]:
         """Say how this steward's own collectors are doing."""
         watch, status = self._loop.stages.watch, self._loop.status
-        pace = watch.pace
+        pace, missing = watch.pace, watch.missing
         faults = {f.where: f.problem for f in status.faults if f.t_s >= status.t_s}
         return tuple(
             CollectorState(
@@ -96,6 +98,7 @@ class LatestValues:
                 missed=pace[name].missed if name in pace else None,
                 failed=pace[name].failed if name in pace else None,
                 fault=faults.get(f"collector {name}", ""),
+                missing=missing.get(name, ""),
             )
             for name in watch.names
         )

@@ -13,9 +13,8 @@ from pathlib import Path
 import polars as pl
 
 from steward.model.frame import Frame
+from steward.store.files.damage import BROKEN, Note, intact, panics_as_errors
 from steward.store.files.parquet import (
-    BROKEN,
-    Note,
     TableSchema,
     columns_of,
     lazy_scan,
@@ -36,7 +35,8 @@ _VALUES_AT_ONCE = 100_000
 def merge(folder: Path, *, schema: TableSchema, max_values: int, note: Note) -> None:
     """Let no two neighbours with the same columns stay apart if they fit into one file."""
     left = [file.name for file in clean(folder, schema, note)]
-    for columns, files in by_columns(live_files(folder, schema, note), schema).items():
+    found = intact(live_files(folder, schema, note), note)
+    for columns, files in by_columns(found, schema).items():
         width = len(schema.names) + len(columns)
         files.sort(key=lambda file: (file.stat().st_mtime_ns, file.name))
         values = [rows_of(file) * width for file in files]
@@ -124,4 +124,5 @@ def _united(
 
 
 def _read(files: Sequence[Path], columns: Sequence[str], schema: TableSchema) -> Frame:
-    return lazy_scan(files, {name: schema.kind(name) for name in columns}).collect().rechunk()
+    with panics_as_errors():
+        return lazy_scan(files, {name: schema.kind(name) for name in columns}).collect().rechunk()

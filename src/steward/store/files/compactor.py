@@ -1,6 +1,5 @@
-"""Keeps a table's folder small: many files of a past hour become one per set of columns.
+"""Compact a table's closed hours in a background thread, and remove partitions that are too old.
 
-Hours that are too old go.
 Only one process does this at a time: the one that holds the folder's lock.
 """
 
@@ -13,9 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from steward.errors import StewardError
-from steward.store.atomic import TMP
+from steward.store.atomic import PRIVATE_FILE, TMP
 from steward.store.files.compaction import clean, merge
-from steward.store.files.parquet import Note, Partitions, TableSchema, cannot_write
+from steward.store.files.damage import BROKEN, Note
+from steward.store.files.parquet import NO_ROOM, Partitions, TableSchema, cannot_write
 
 __all__ = ["Compactor", "remove_old"]
 
@@ -23,12 +23,14 @@ _EVERY_S = 60.0
 _GRACE_S = 300.0  # samples may come late; after that an hour is closed
 _DAY_S = 86_400.0
 _MAX_VALUES = 16_000_000  # of one compacted file: bounds the memory that compaction takes
+_EVIDENCE = 24  # partitions with rows that have to be there before their times are trusted
+_MAX_REMOVED = 24  # partitions at a time
 
 
 class Compactor:
-    """Compacts and removes, one hour at a time. Compacting is done beside the caller's thread.
+    """Compacts and removes, one hour at a time.
 
-    Without `keep_days` the folder is only read: it stays as it is, and may be somebody else's.
+    Without `keep_days` the folder is only read: it stays as it is, and may belong to another user.
     """
 
     def __init__(
@@ -41,32 +43,47 @@ class Compactor:
         max_values: int = _MAX_VALUES,
         after: Callable[[int], None] = lambda _part: None,
     ) -> None:
-        self._after = after  # what is due when a partition is compact, beside the caller's thread
+        self._after = after  # what is due when a partition is compact, in the background thread
         self._partitions = partitions
-        self._shape = schema
+        self._schema = schema
         self.max_values = max_values  # may be changed at any time
-        self.between: Callable[[], None] = lambda: None  # two pieces of work; it too
+        self.between: Callable[[], None] = lambda: None  # called between two pieces of work
+        self.also_trusted: tuple[Compactor, ...] = ()  # fuller tables of the same recorder
         self._keep_s = None if keep_days is None else keep_days * _DAY_S
         self._note = note
         self._lock_handle: int | None = None
         self._open_hours: set[int] = set()  # may hold more than one file
-        self._newest_hour = 0
         self._next_s: float | None = None
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compaction")
         self._work: tuple[int, Future[None]] | None = None
-        self._take_over()
+        try:
+            self._take_over()
+        except OSError as fault:
+            if fault.errno not in NO_ROOM:
+                raise
+            note(f"{partitions.root}: the disk is full; nothing is compacted until there is room")
 
     def touched(self, hour: int) -> None:
         """Remember that a file was written to this hour."""
         self._open_hours.add(hour)
-        self._newest_hour = max(self._newest_hour, hour)
 
-    @property
-    def newest_s(self) -> float:
-        """The end of the newest partition that was ever seen."""
-        return float((self._newest_hour + 1) * self._partitions.period_s)
+    def trusted_s(self) -> float:
+        """Return the time up to which this table's rows prove that time has passed.
 
-    def keep(self, now_s: float) -> None:
+        Each hour that has rows counts as one hour. So a clock that jumps ahead, one sender with a
+        wrong clock, or a long pause, moves this by the hours recorded since and not by the jump.
+        """
+        found = self._partitions.between(0.0, float("inf"))
+        own = 0
+        if found:
+            own = min(found[-1] + 1, found[-min(_EVIDENCE, len(found))] + _EVIDENCE)
+        return max(
+            float(own * self._partitions.period_s),
+            *(each.trusted_s() for each in self.also_trusted),
+            0.0,
+        )
+
+    def run_due(self, now_s: float) -> None:
         """Start what is due at `now_s`, and raise what went wrong with what was due before."""
         if self._work is not None and not self._work[1].done():
             return
@@ -82,10 +99,8 @@ class Compactor:
             raise cannot_write(self._partitions.root, fault) from fault
 
     def _begin_to_compact(self, now_s: float) -> None:
-        over_s = now_s - _GRACE_S
-        closed = [
-            h for h in sorted(self._open_hours) if (h + 1) * self._partitions.period_s <= over_s
-        ]
+        period_s, closed_s = self._partitions.period_s, now_s - _GRACE_S
+        closed = [hour for hour in sorted(self._open_hours) if (hour + 1) * period_s <= closed_s]
         if closed:
             self._next_s = now_s  # there may be more: look again next turn
             self._open_hours.discard(closed[0])
@@ -98,7 +113,7 @@ class Compactor:
             self._compact(hour)
 
     def close(self) -> None:
-        """Finish what was begun, and let another process go on."""
+        """Finish what was begun, and release the folder's lock."""
         try:
             self._settle()
         finally:
@@ -120,14 +135,13 @@ class Compactor:
             raise
 
     def _take_over(self) -> bool:
-        """Become the one that keeps this folder, unless another process is; clean up after it."""
+        """Lock this folder unless another process has; remove what that one left half done."""
         if self._lock_handle is not None:
             return True
         if self._keep_s is None:
             return False
-        handle = os.open(
-            self._partitions.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-        )
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        handle = os.open(self._partitions.root / ".lock", flags, PRIVATE_FILE)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -137,7 +151,7 @@ class Compactor:
         for hour in self._partitions.between(0.0, float("inf")):
             self.touched(hour)
             folder = self._partitions.folder(hour)
-            clean(folder, self._shape, self._note)
+            clean(folder, self._schema, self._note)
             with suppress(OSError):  # readers ignore half-written files too
                 for file in folder.glob(f"*{TMP}"):
                     file.unlink(missing_ok=True)
@@ -147,27 +161,32 @@ class Compactor:
         folder = self._partitions.folder(hour)
         try:
             self.between()
-            merge(folder, schema=self._shape, max_values=self.max_values, note=self._note)
+            merge(folder, schema=self._schema, max_values=self.max_values, note=self._note)
             self.between()
             self._after(hour)
             self.between()
         except OSError as fault:
             raise cannot_write(folder, fault) from fault
+        except BROKEN as fault:
+            raise StewardError(
+                f"the files of an hour cannot be merged: {' '.join(str(fault).split())[:300]}",
+                where=str(folder),
+                hint="damaged files are moved to `damaged/`; it is tried again in a minute",
+            ) from fault
 
     def _remove_old(self, now_s: float) -> None:
         if self._keep_s is not None:
-            newest_s = min(now_s, self.newest_s)
-            self._open_hours -= {
-                *remove_old(self._partitions, newest_s=newest_s, keep_s=self._keep_s)
-            }
+            newest_s = min(now_s, self.trusted_s())
+            removed = remove_old(self._partitions, newest_s=newest_s, keep_s=self._keep_s)
+            self._open_hours.difference_update(removed)
 
 
 def remove_old(partitions: Partitions, *, newest_s: float, keep_s: float) -> list[int]:
-    """Forget partitions that are too old, counted from the newest samples rather than the clock.
+    """Remove the oldest partitions that end more than `keep_s` before `newest_s`, a few at a time.
 
-    A clock that jumps ahead, or a long pause, must not delete what was seen last.
+    Pass a time that rows prove (`Compactor.trusted_s`), not a clock's.
     """
-    old = partitions.between(0.0, newest_s - keep_s - partitions.period_s)
+    old = partitions.between(0.0, newest_s - keep_s - partitions.period_s)[:_MAX_REMOVED]
     for part in old:
         folder = partitions.folder(part)
         try:

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from steward.store.files.parquet import Note, cannot_write
+from steward.store.files.damage import Note
+from steward.store.files.parquet import cannot_write
 
 __all__ = ["JsonLines", "read_json_lines"]
 

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -22,17 +22,25 @@ from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
-from polars.exceptions import PanicException, PolarsError
+from polars.exceptions import PolarsError
 
 from steward.errors import StewardError
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.store.atomic import make_folder, write_atomic
+from steward.store.files.damage import (
+    BROKEN,
+    Note,
+    check_footer,
+    checksums_of,
+    intact,
+    panics_as_errors,
+    set_aside,
+)
 
 __all__ = [
-    "BROKEN",
     "DAY_S",
     "HOUR_S",
-    "Note",
+    "NO_ROOM",
     "Partitions",
     "TableSchema",
     "cannot_write",
@@ -45,6 +53,8 @@ __all__ = [
     "replaced_files",
     "rows_of",
     "scan",
+    "set_broken_aside",
+    "types_of",
     "write_frame",
 ]
 
@@ -55,13 +65,9 @@ _COMPACTED = "compacted-"
 _REPLACES = "steward.replaces"
 _MADE_FROM = "steward.made_from"
 _ROW_GROUP_ROWS = 65_536
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DATE, _HOUR = re.compile(r"date=(\d{4}-\d\d-\d\d)"), re.compile(r"hour=([01]\d|2[0-3])")
 _DAY_0 = date(1970, 1, 1)
-# polars panics on some broken files; that is a fault of the file, not of our program.
-BROKEN = (PolarsError, PanicException)
-
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +166,8 @@ def write_frame(
         },
     )
     kind = _COMPACTED if replaces else "flushed-"
-    file = folder / f"{kind}{secrets.token_hex(8)}{_ENDING}"
+    checksums = checksums_of(packed.getbuffer())
+    file = folder / f"{kind}{secrets.token_hex(8)}-{checksums}{_ENDING}"
     try:
         make_folder(folder)
         write_atomic(file, packed.getbuffer())
@@ -171,7 +178,7 @@ def write_frame(
 
 def cannot_write(folder: Path, fault: OSError) -> StewardError:
     """Say why a folder takes no more telemetry, and what to do."""
-    if fault.errno in _NO_ROOM:
+    if fault.errno in NO_ROOM:
         return StewardError(
             f"the disk is full ({fault.strerror}): nothing is lost so far, nothing more is kept",
             where=str(folder),
@@ -195,7 +202,8 @@ class _Footer:
 @lru_cache(maxsize=16_384)
 def _footer(file: Path, schema: TableSchema) -> _Footer:
     """Read what a file says about itself. Names are never used twice, so it may be remembered."""
-    with file.open("rb") as stream:  # by name, polars would take [ and * for a pattern
+    # by name, polars would take [ and * for a pattern
+    with file.open("rb") as stream, panics_as_errors():
         types = pl.read_parquet_schema(stream)
         stream.seek(0)
         said = pl.read_parquet_metadata(stream)
@@ -215,16 +223,24 @@ def _one_of_alike(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def live_files(folder: Path, schema: TableSchema, note: Note) -> list[Path]:
-    """Return the readable files of a partition, without those that compaction has replaced."""
+    """Return the readable files of a partition, without those that compaction has replaced.
+
+    Only their footers are verified: pass what is read to `intact`.
+    """
     good = {file: footer for file in _names(folder) if (footer := _checked(file, schema, note))}
     replaced = {name for footer in good.values() for name in footer.replaces}
     return [file for file in good if file.name not in replaced]
 
 
 def replaced_files(folder: Path, schema: TableSchema, note: Note) -> list[Path]:
-    """Return files that are still there although another one holds their rows."""
-    live = {*live_files(folder, schema, note)}
-    return [file for file in _names(folder) if file not in live]
+    """Return files that are still there although another one, which is intact, has their rows."""
+    replacing = [f for f in live_files(folder, schema, note) if _footer(f, schema).replaces]
+    names = {name for file in replacing for name in _footer(file, schema).replaces}
+    if not any(file.name in names for file in _names(folder)):
+        return []
+    good = intact(replacing, note)
+    names = {name for file in good for name in _footer(file, schema).replaces}
+    return [file for file in _names(folder) if file.name in names]
 
 
 def _names(folder: Path) -> list[Path]:
@@ -243,22 +259,13 @@ def _names(folder: Path) -> list[Path]:
 
 def _checked(file: Path, schema: TableSchema, note: Note) -> _Footer | None:
     try:
+        check_footer(file)
         return _footer(file, schema)
     except FileNotFoundError:
         return None  # compaction was faster; its new file is listed too
     except BROKEN as fault:
-        _set_aside(file, fault, note)
+        set_aside(file, fault, note)
         return None
-
-
-def _set_aside(file: Path, fault: BaseException, note: Note) -> None:
-    why = " ".join(str(fault).split())[:200]
-    try:
-        file.rename(file.with_name(file.name + ".unreadable"))
-    except OSError as refused:
-        note(f"{file} is unreadable ({why}) and was skipped; renaming failed: {refused.strerror}")
-    else:
-        note(f"{file} is unreadable ({why}); it was renamed to {file.name}.unreadable")
 
 
 def columns_of(file: Path, schema: TableSchema) -> tuple[str, ...]:
@@ -266,10 +273,16 @@ def columns_of(file: Path, schema: TableSchema) -> tuple[str, ...]:
     return tuple(sorted({*_footer(file, schema).columns} - {*schema.names}))
 
 
+def types_of(file: Path, schema: TableSchema) -> dict[str, pl.DataType]:
+    """Return all columns of a file with their types."""
+    return {name: schema.kind(name) for name in (*schema.names, *columns_of(file, schema))}
+
+
 @lru_cache(maxsize=4_096)
 def rows_of(file: Path) -> int:
     """Return how many rows a file has. Names are never used twice, so it may be remembered."""
-    return int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
+    with panics_as_errors():
+        return int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
 
 
 def replaced_by(file: Path, schema: TableSchema) -> tuple[str, ...]:
@@ -296,19 +309,19 @@ def scan(
     that compaction or retention was faster: list the files again.
     """
     types = {name: schema.kind(name) for name in (*schema.names, *metrics)}
+    files = intact(files, note)
     while files:
         try:
-            return lazy_scan(files, types).filter(where).collect()
+            with panics_as_errors():
+                return lazy_scan(files, types).filter(where).collect()
         except BROKEN as fault:
-            broken = dict(_broken(files, types, where))
+            broken = set_broken_aside(files, types, note)
             if not broken:
                 raise StewardError(
                     f"telemetry cannot be read: {fault}",
                     where=str(files[0].parent),
                     hint="this is a fault of steward: please report it",
                 ) from fault
-            for file, why in broken.items():
-                _set_aside(file, why, note)
             files = [file for file in files if file not in broken]
     return pl.DataFrame(schema=types)
 
@@ -325,12 +338,16 @@ def lazy_scan(files: Sequence[Path], types: Mapping[str, pl.DataType]) -> pl.Laz
     )
 
 
-def _broken(
-    files: Sequence[Path], types: Mapping[str, pl.DataType], where: pl.Expr
-) -> Iterator[tuple[Path, BaseException]]:
-    """Try each file alone, in the same way: some faults show only where a filter looks."""
+def set_broken_aside(
+    files: Sequence[Path], types: Mapping[str, pl.DataType], note: Note
+) -> set[Path]:
+    """Decode each file alone; set aside and return those that cannot be decoded."""
+    broken: set[Path] = set()
     for file in files:
         try:
-            lazy_scan([file], types).filter(where).collect()
+            with panics_as_errors():
+                lazy_scan([file], types).collect()
         except BROKEN as fault:
-            yield file, fault
+            set_aside(file, fault, note)
+            broken.add(file)
+    return broken

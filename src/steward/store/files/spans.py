@@ -14,8 +14,8 @@ import polars as pl
 
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.span import Span
+from steward.store.files.damage import Note
 from steward.store.files.json_lines import JsonLines, read_json_lines
-from steward.store.files.parquet import Note
 
 __all__ = ["LabelInterval", "SpanStore", "labelled", "read_spans", "segments"]
 

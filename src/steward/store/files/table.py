@@ -15,9 +15,10 @@ import polars as pl
 
 from steward.errors import StewardError
 from steward.model.frame import ENTITY, T_S, Frame
+from steward.store.atomic import make_folder
 from steward.store.files.compactor import Compactor
+from steward.store.files.damage import BROKEN
 from steward.store.files.parquet import (
-    BROKEN,
     Partitions,
     TableSchema,
     cannot_write,
@@ -64,7 +65,7 @@ class ParquetTable:
         self._bad_rows = 0
         try:
             if keep_days is not None:
-                folder.mkdir(parents=True, exist_ok=True)
+                make_folder(folder)
             self.compactor = Compactor(
                 self.partitions,
                 schema=schema,
@@ -115,7 +116,7 @@ class ParquetTable:
                 self.flush()
         except StewardError as refused:
             fault = refused
-        self.compactor.keep(now_s)
+        self.compactor.run_due(now_s)
         if fault is not None:
             raise fault
 
@@ -152,7 +153,7 @@ class ParquetTable:
                 raise StewardError(
                     f"a file is broken: {' '.join(str(fault).split())[:300]}",
                     where=str(self.partitions.root),
-                    hint="read it without steps, which sets broken files aside, or remove the file",
+                    hint="this is a fault of steward: please report it",
                 ) from fault
         raise StewardError(
             "telemetry files vanish faster than they can be read",

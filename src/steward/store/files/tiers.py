@@ -7,7 +7,7 @@ samples and a crash between two files need no special care, and extremes are nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +16,10 @@ import polars as pl
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.store.files.compaction import LEVEL, by_columns, column_batches
 from steward.store.files.compactor import remove_old
+from steward.store.files.damage import BROKEN, Note, intact, panics_as_errors
 from steward.store.files.parquet import (
     DAY_S,
     HOUR_S,
-    Note,
     Partitions,
     TableSchema,
     columns_of,
@@ -28,6 +28,7 @@ from steward.store.files.parquet import (
     made_from,
     replaced_by,
     rows_of,
+    set_broken_aside,
     write_frame,
 )
 
@@ -75,13 +76,35 @@ class Cover:
 
 
 def cover(raw: Path, tiers: Sequence[Tier], *, from_s: float, to_s: float, note: Note) -> Cover:
-    """Choose the coarsest files of these tiers for a time; finer ones where nothing else has it."""
-    levels = [_files(Partitions(raw), from_s, to_s, note)]
+    """Choose the coarsest files of these tiers for a time; finer ones where nothing else has it.
+
+    All of them are intact.
+    """
+    damaged: set[Path] = set()
+    while True:
+        known = _cover(raw, tiers, from_s=from_s, to_s=to_s, note=note, damaged=damaged)
+        files = {file for level in known.levels for file in level}
+        broken = files.difference(intact([*files], note))
+        if not broken:
+            return known
+        damaged |= broken  # some cannot be moved away
+
+
+def _cover(
+    raw: Path,
+    tiers: Sequence[Tier],
+    *,
+    from_s: float,
+    to_s: float,
+    note: Note,
+    damaged: Set[Path],
+) -> Cover:
+    levels = [_files(Partitions(raw), from_s, to_s, note, damaged)]
     stale: list[Path] = []
     for tier in tiers:
         below = levels[-1]
         replaced = {name for file in below for name in replaced_by(file, _SCHEMA)}
-        mine = _files(tier.partitions(raw), from_s, to_s, note)
+        mine = _files(tier.partitions(raw), from_s, to_s, note, damaged)
         stale = [file for file in mine if not replaced.isdisjoint(made_from(file, _SCHEMA))]
         good = [file for file in mine if file not in stale]
         used = {name for file in good for name in made_from(file, _SCHEMA)}
@@ -90,9 +113,12 @@ def cover(raw: Path, tiers: Sequence[Tier], *, from_s: float, to_s: float, note:
     return Cover(levels=tuple(map(tuple, levels)), stale=tuple(stale))
 
 
-def _files(partitions: Partitions, from_s: float, to_s: float, note: Note) -> list[Path]:
+def _files(
+    partitions: Partitions, from_s: float, to_s: float, note: Note, damaged: Set[Path]
+) -> list[Path]:
     folders = [partitions.folder(part) for part in partitions.between(from_s, to_s)]
-    return [file for folder in folders for file in live_files(folder, _SCHEMA, note)]
+    files = [file for folder in folders for file in live_files(folder, _SCHEMA, note)]
+    return [file for file in files if file not in damaged]
 
 
 def metrics_of(columns: Sequence[str]) -> list[str]:
@@ -166,9 +192,15 @@ class Tiers:
             metrics = metrics_of(columns) if summed else list(columns)
             replaces = [file.name for file, has in stale.items() if sorted(has) == sorted(metrics)]
             names = [file.name for file in files]
+            try:
+                steps = _by_turns(files, columns, step_s=tier.step_s, summed=summed)
+            except BROKEN:
+                types = {name: _SCHEMA.kind(name) for name in (T_S, ENTITY, *columns)}
+                set_broken_aside(files, types, self._note)
+                raise
             write_frame(
                 folder,
-                _slim(_by_turns(files, columns, step_s=tier.step_s, summed=summed), metrics),
+                _slim(steps, metrics),
                 made_from=names,
                 replaces=replaces,
                 level=LEVEL,
@@ -186,7 +218,8 @@ def _by_turns(
     done: dict[str, pl.Series] = {}
     for few in [*column_batches(metrics, rows)] or [()]:
         opened = (_opened([file], columns, summed=summed) for file in files)
-        steps = [coarser(each, few, step_s=step_s, summed=summed).collect() for each in opened]
+        with panics_as_errors():
+            steps = [coarser(each, few, step_s=step_s, summed=summed).collect() for each in opened]
         united = coarser(pl.concat(steps).lazy(), few, step_s=step_s, summed=True).collect()
         done |= united.to_dict()
     return pl.DataFrame(done)

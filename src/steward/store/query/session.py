@@ -19,6 +19,7 @@ import polars as pl
 
 from steward.errors import StewardError, did_you_mean
 from steward.store.atomic import whole_file
+from steward.store.files.damage import intact
 from steward.store.files.parquet import Partitions, TableSchema, lazy_scan, live_files
 from steward.store.query.tables import Tables
 from steward.store.query.views import text_literal
@@ -173,7 +174,8 @@ class Query:
     def _newest_once(self) -> float:
         partitions = Partitions(self._folder / "telemetry")
         for part in reversed(partitions.between(0.0, float("inf"))):
-            files = live_files(partitions.folder(part), TableSchema(), self.notes.append)
+            listed = live_files(partitions.folder(part), TableSchema(), self.notes.append)
+            files = intact(listed, self.notes.append)
             if files:
                 newest = lazy_scan(files, {"t_s": pl.Float64()})
                 return float(newest.select(pl.col("t_s").max()).collect().item())

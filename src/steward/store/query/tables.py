@@ -15,10 +15,11 @@ import duckdb
 import polars as pl
 
 from steward.model.span import Span
+from steward.store.files.damage import Note, intact
 from steward.store.files.json_lines import read_json_lines
 from steward.store.files.logs import LOGS
 from steward.store.files.other import OTHER
-from steward.store.files.parquet import Note, Partitions, TableSchema, columns_of, live_files
+from steward.store.files.parquet import Partitions, TableSchema, columns_of, live_files
 from steward.store.files.spans import read_spans, segments
 from steward.store.files.tiers import TIERS, cover, metrics_of
 from steward.store.query.duplicates import repeated
@@ -86,7 +87,8 @@ class Tables:
     def _scan(self, connection: duckdb.DuckDBPyConnection, table: str, schema: TableSchema) -> str:
         partitions = Partitions(self.folder / table)
         folders = [partitions.folder(part) for part in partitions.between(self.from_s, self.to_s)]
-        files = [file for each in folders for file in live_files(each, schema, self.note)]
+        listed = [file for each in folders for file in live_files(each, schema, self.note)]
+        files = intact(listed, self.note)
         return self._in_time(scan_sql(files, schema, repeated=repeated(connection, files, schema)))
 
     def _tier(self, connection: duckdb.DuckDBPyConnection, count: int) -> str:

@@ -23,6 +23,7 @@ from steward.store.rules.terms import (
     TooMuchError,
     Written,
     count_of,
+    distinct_of,
     extracts_of,
     metric_of,
     plain_of,
@@ -78,6 +79,10 @@ class NodeReader:
             correlations=fields.texts("correlations"),
             place=fields.place,
         )
+        for each in (each for each in clauses if each.distinct and not node.correlations):
+            problem = "`distinct` needs `correlations` beside it"
+            hint = "name what the lines share, as `host`, or an extract that never changes"
+            self.complaints.fault(each.place, problem, hint)
         self._note_strays(fields)
         miscounted = any(self._is_faulty(each.option("count"), "count") for each in positives)
         readable = key in fields and not self._is_faulty(fields, key)
@@ -139,7 +144,10 @@ class NodeReader:
             count = 1
         if what is None:
             return None
-        return Clause(what=what, count=count, extracts=extracts, place=term.place)
+        distinct = distinct_of(term, extracts, self.complaints)
+        return Clause(
+            what=what, count=count, extracts=extracts, distinct=distinct, place=term.place
+        )
 
     def _negation(self, term: Written) -> Negation | None:
         what = self._what(term)

@@ -17,6 +17,7 @@ __all__ = [
     "TooMuchError",
     "Written",
     "count_of",
+    "distinct_of",
     "extracts_of",
     "metric_of",
     "plain_of",
@@ -172,6 +173,17 @@ def count_of(term: Written, complaints: Complaints) -> int:
         said = "other tools lose a `count` beside the name of a term"
         complaints.note(term.own.key_at("count"), said)
     return max(count, 1)
+
+
+def distinct_of(term: Written, extracts: Sequence[Extract], complaints: Complaints) -> str:
+    """Return the extract of which repetitions must give different values; '' for none."""
+    at = term.option("distinct")
+    name = at.text("distinct")
+    if name and name not in {each.name for each in extracts}:
+        names = ", ".join(each.name for each in extracts) or "none"
+        problem = f"`distinct` names '{shown(name)}', which is no extract of this term"
+        complaints.fault(at.at("distinct"), problem, f"its extracts: {names}")
+    return name
 
 
 def extracts_of(term: Written, complaints: Complaints) -> tuple[Extract, ...]:

@@ -235,7 +235,7 @@ def test_a_finding_carries_what_its_rule_would_do() -> None:
     (found,) = Turns(line_rule(treatment=treatment)).look(lines=(line(),))
 
     assert found.treatment == treatment
-    assert found.severity is Severity.WASTE
+    assert found.severity is Severity.FAULT
 
 
 def test_long_lines_are_cut_and_broken_text_does_no_harm() -> None:

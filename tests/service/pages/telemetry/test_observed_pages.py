@@ -17,7 +17,7 @@ from steward.service.pages.telemetry.panels import GPU_PANELS, MOST_CURVES, opti
 from steward.service.pages.telemetry.rhythm_map import GAP, cells_of
 from steward.service.telemetry import Contrast, MetricHeatMap, Series
 from steward.service.telemetry.heat_map import RhythmMap
-from steward.service.telemetry.latest_values import NodeSummary, node_of
+from steward.service.telemetry.latest_values import CollectorState, NodeSummary, node_of
 
 
 def series(
@@ -169,3 +169,15 @@ def test_a_file_system_is_a_part_of_its_node() -> None:
     assert list(state.of_kind("fs")) == ["n1/fs:/var/lib", "n1/fs:/"]
     assert node_of("n1/fs:/var/lib") == "n1"
     assert state.jobs == ("8",)
+
+
+def test_a_collector_without_a_source_is_not_said_to_work() -> None:
+    state = CollectorState(
+        name="nvml", ticks=77, missed=0, failed=0, fault="", missing="there is no driver"
+    )
+
+    shown = collector_table((state,))
+
+    assert "nothing to read: there is no driver" in shown
+    assert "works" not in shown
+    assert "77" not in shown

@@ -43,6 +43,7 @@ def as_record(found: Diagnosis) -> dict[str, object]:
         "last_t": found.last_t,
         "hits": found.hits,
         "entity": found.entity,
+        "node": found.node,
         "cause": rule.cause.strip(),
         "mitigation": rule.mitigation.strip(),
         "evidence": found.evidence,

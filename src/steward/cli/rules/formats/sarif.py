@@ -102,6 +102,7 @@ def _result(found: Diagnosis, index: int) -> Record:
         "properties": {
             "severity": found.severity.word,
             "entity": found.entity,
+            "node": found.node,
             "firstTime": _time(found.first_t),
             "lastTime": _time(found.last_t),
         },

@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
+from steward.errors import StewardError
 from steward.model.frame import steps_of
+from steward.model.hostlist import hosts
 from steward.model.rules import Item, Stream
 
-__all__ = ["KNOWN_ATTRIBUTES", "attributes_of"]
+__all__ = ["KNOWN_ATTRIBUTES", "attributes_of", "blamed", "values_of"]
 
 KNOWN_ATTRIBUTES = ("host", "gpu", "job", "rank", "container")  # beside what rules extract
 
 _RANK = re.compile(r"\s*\[rank(\d+)\]:?")
 _LABELS = {"node": "host", "job_id": "job"}  # what series call them
 _NAMING = {"host", "gpu", *_LABELS, *_LABELS.values()}  # what others are named after
+_HOSTS = ("node", "host")  # attributes that may be lists of hosts, and that take the blame
 _GPU = re.compile(r"(?:gpu|cuda:?)?\s*(\d+)", re.IGNORECASE)
 
 
@@ -32,6 +35,30 @@ def attributes_of(item: Item, stream: Stream | None = None) -> Mapping[str, str]
     if _NAMING.isdisjoint(own):
         return {**_named(item.entity, shared), **{name: each for name, each in own.items() if each}}
     return _normal({**dict(_of_entity(item.entity)), **dict(shared), **own})
+
+
+def values_of(name: str, value: str) -> tuple[str, ...]:
+    """Return what an attribute stands for: each host of a list of hosts, or the value itself.
+
+    >>> values_of("node", "gpu[17-19]"), values_of("port", "a[1-2]")
+    (('gpu17', 'gpu18', 'gpu19'), ('a[1-2]',))
+    """
+    if name not in _HOSTS or not ("[" in value or "," in value):
+        return (value,)
+    try:
+        return hosts(value) or (value,)
+    except StewardError:  # more than any site has: it is a name, or a mistake
+        return (value,)
+
+
+def blamed(entity: str, named: Mapping[str, str]) -> str:
+    """Return what a match is about: the node that is named, where another one wrote the line.
+
+    >>> blamed("ctl01", {"node": "gpu17"}), blamed("n01/gpu3", {"host": "n01"})
+    ('gpu17', 'n01/gpu3')
+    """
+    node = next((named[name] for name in _HOSTS if named.get(name)), "")
+    return entity if not node or node == dict(_of_entity(entity)).get("host") else node
 
 
 @lru_cache(maxsize=65536)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from steward.decide.rules.joining.attributes import values_of
 from steward.decide.rules.matching import (
     NEVER,
     Counts,
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steward.decide.rules.joining.node_match import NodeMatch
-    from steward.decide.rules.joining.plan import Join
+    from steward.decide.rules.joining.plan import Join, ParentLink
 
 __all__ = ["JoinStates", "Key"]
 
@@ -38,13 +40,32 @@ class JoinStates:
             OrderedDict()
         )  # least recently used first
         self._held = 0
+        self._counted: OrderedDict[tuple[Key, int, str], int] = OrderedDict()  # oldest first
 
-    def key_of(self, report: NodeMatch) -> Key | None:
-        """Return what a report is joined on; None where it lacks that."""
+    def keys_of(self, report: NodeMatch) -> tuple[Key, ...]:
+        """Return what a report is joined on: one key, one per host of a list, or none."""
         if self.join.per_entity:
-            return (report.entity,)
+            return ((report.entity,),)
         values = [report.attributes.get(name, "") for name in self.join.correlations]
-        return None if "" in values else tuple(values)
+        if "" in values:
+            return ()
+        lists = zip(self.join.correlations, values, strict=True)
+        return tuple(itertools.product(*(values_of(name, value) for name, value in lists)))
+
+    def is_repeat(self, link: ParentLink, key: Key, seen: Occurrence) -> bool:
+        """Return whether a value that must differ was counted within the window; note it if not."""
+        if not link.distinct:
+            return False
+        report = cast("NodeMatch", seen.what)
+        value = (key, link.mask, report.attributes.get(link.distinct, ""))
+        before_ns = self._counted.get(value)
+        if before_ns is not None and seen.last_ns - before_ns <= self.join.pattern.window_ns:
+            return True
+        self._counted.pop(value, None)
+        self._counted[value] = seen.last_ns
+        if len(self._counted) > self._limits.events:
+            self._counted.popitem(last=False)
+        return False
 
     def add(
         self, key: Key, seen: Occurrence, mask: int, at_ns: int

@@ -52,12 +52,15 @@ class MatchQueue:
     def _take(self) -> list[Hit]:
         at_ns, _, _, up, seen = heapq.heappop(self._reports)
         states = self._states[up.join]
-        key = states.key_of(cast("NodeMatch", seen.what))
-        if key is None:
+        keys = states.keys_of(cast("NodeMatch", seen.what))
+        if not keys:
             self._counts.unjoined += 1
-            return []
-        matches, due_ns = states.add(key, seen, up.mask, at_ns)
-        return self._pass_on(states, key, matches, due_ns)
+        hits: list[Hit] = []
+        for key in keys:
+            if not states.is_repeat(up, key, seen):
+                matches, due_ns = states.add(key, seen, up.mask, at_ns)
+                hits += self._pass_on(states, key, matches, due_ns)
+        return hits
 
     def _tick(self) -> list[Hit]:
         due_ns, _, states, key = heapq.heappop(self._dues)

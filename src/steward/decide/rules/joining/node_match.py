@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from steward.decide.rules.joining.attributes import blamed
 from steward.model.rules import Hit, Item
 
 __all__ = ["NodeMatch", "hit_of", "merged"]
@@ -47,14 +48,15 @@ def hit_of(
     rule: str, parts: Sequence[NodeMatch], joined_on: Mapping[str, str], fired_ns: int
 ) -> Hit:
     """Return the match of a whole rule. The origin gives time and entity, or else the first."""
-    blamed, entity = None, ""
+    origin, entity = None, ""
     items: tuple[Item, ...] = ()
     for each in parts:
         items += each.items
         entity = entity or each.entity
         fired_ns = max(fired_ns, each.fired_ns)
-        if each.origin and blamed is None:
-            blamed = each
-    if blamed is None:
-        return Hit(rule, parts[0].t_ns, fired_ns, items, entity, joined_on)
-    return Hit(rule, blamed.t_ns, fired_ns, items, blamed.entity or entity, joined_on)
+        if each.origin and origin is None:
+            origin = each
+    source = origin or parts[0]
+    written_by = (origin.entity if origin is not None else "") or entity
+    about = blamed(written_by, {**source.items[0].extracted, **joined_on})
+    return Hit(rule, source.t_ns, fired_ns, items, about, joined_on)

@@ -29,6 +29,7 @@ class ParentLink:
 
     join: Join
     mask: int
+    distinct: str = ""  # an attribute; what gives a value that was counted does not count again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -148,8 +149,10 @@ class _Planner:
                 self.add(what, ParentLink(join=join, mask=1 << bit))
             else:
                 masks[what] = masks.get(what, 0) | 1 << bit
+        distinct = {each.what: each.distinct for each in node.clauses if each.distinct}
         for one, mask in masks.items():
-            self._add_term(node, one, ParentLink(join=join, mask=mask))
+            link = ParentLink(join=join, mask=mask, distinct=distinct.get(one, ""))
+            self._add_term(node, one, link)
 
     def _add_term(self, node: RuleNode, term: Term | MetricTerm, up: ParentLink) -> None:
         """Add a term among other nodes: a node of its own, of one line or one condition."""

@@ -55,7 +55,7 @@ def finding_of(hit: Hit, rule: Rule, entity: str, view: ClusterView, *, weight: 
         rule=rule.id,
         subject=entity,
         title=f"{rule.title or rule.id}{where}",
-        severity=rule.about,
+        severity=rule.finding_severity,
         since_s=since_s,
         evidence=tuple(_evidence(hit))[:MOST_ITEMS],
         job=whose.job,

@@ -43,6 +43,11 @@ class Detected:
         return "+".join(each.name for each in self.formats) or "none"
 
     @property
+    def removes_time(self) -> bool:
+        """Whether the text of an entry begins after its time."""
+        return any("%>" in each.template.text for each in self.formats)
+
+    @property
     def packing(self) -> str:
         """Whether lines are parcels, and of which kind."""
         return self.formats[0].packing if self.formats else ""

@@ -44,6 +44,7 @@ class CollectorReply(Reply):
     missed: int | None
     failed: int | None
     fault: str = Field(description="what went wrong at the last turn, or empty")
+    missing: str = Field(description="why it has nothing to read here, or empty")
 
 
 class NodeList(Reply):

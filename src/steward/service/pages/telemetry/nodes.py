@@ -153,7 +153,7 @@ def collector_table(collectors: tuple[CollectorState, ...]) -> Markup:
         tag(
             "tr",
             tag("td", tag("code", each.name)),
-            tag("td", each.fault or "works", class_="st-is-bad" if each.fault else "st-quiet"),
+            tag("td", _state(each), class_="st-is-bad" if each.fault else "st-quiet"),
             tag("td", _pace(each), class_="st-quiet st-number"),
         )
         for each in collectors
@@ -161,7 +161,15 @@ def collector_table(collectors: tuple[CollectorState, ...]) -> Markup:
     return table(("Collector", "State", "Pace"), rows)
 
 
+def _state(state: CollectorState) -> str:
+    if state.fault:
+        return state.fault
+    return f"nothing to read: {state.missing}" if state.missing else "works"
+
+
 def _pace(state: CollectorState) -> str:
+    if state.missing:
+        return "asked again every turn"
     if state.ticks is None:
         return "asked once per turn"
     said = [plural(state.ticks, "tick")]

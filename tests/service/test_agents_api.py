@@ -117,7 +117,7 @@ def test_an_agents_token_opens_nothing_else(site: Site) -> None:
     for path in ("/api/v1/cluster", AGENTS, "/", "/api/v1/decisions"):
         answer = site.client.get(path, headers=headers)
         assert answer.status_code == 403, path
-        assert "only brings telemetry" in problem(answer)
+        assert "only sends telemetry" in problem(answer)
     assert site.access.log_in(site.token("more")) is None  # pages are for people
     assert site.client.get(TIME, headers=headers).status_code == 200
 

@@ -287,7 +287,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
     try:
         make_folder(folder)
-        lock = (folder / "steward.lock").open("a+", encoding="utf-8", opener=_private)
+        handle = os.open(folder / "steward.lock", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        lock = os.fdopen(handle, "a+", encoding="utf-8")
     except OSError as fault:
         raise StewardError(
             f"the store folder cannot be used: {(fault.strerror or str(fault)).lower()}",
@@ -307,11 +308,11 @@ def _alone(folder: Path) -> Iterator[None]:
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
-        yield
-
-
-def _private(file: str, flags: int) -> int:
-    return os.open(file, flags, 0o600)
+        before = os.umask(0o077)  # whatever is written below the folder is for its owner
+        try:
+            yield
+        finally:
+            os.umask(before)
 
 
 def _keep_apart(plan: _Plan) -> None:

@@ -34,6 +34,7 @@ STATES = (
     "approved",
     "rejected",
     "held",
+    "under-way",
     "active",
     "done",
     "failed",
@@ -147,6 +148,93 @@ def undo(
     """Take back a decision that was carried out."""
     said = _choose(decision, "undo", note=note, config=config, data=data)
     _print_choice(said, as_json=as_json)
+
+
+Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose GPUs.")]
+ActionType = Annotated[
+    str, typer.Option("--action", metavar="TYPE", help="Which action, such as lend or start.")
+]
+ForHours = Annotated[
+    float, typer.Option("--hours", min=0.01, help="How long, by the clock of the journal.")
+]
+Gpus = Annotated[int, typer.Option("--gpus", min=1, help="How many GPUs in all.")]
+
+
+@app.command()
+def allow(  # noqa: PLR0913 - options of a command
+    *,
+    tenant: Tenant,
+    action: ActionType,
+    hours: ForHours = 4.0,
+    gpus: Gpus = 32,
+    note: Note = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Approve in advance what would otherwise ask each time, for one tenant and action."""
+    from steward.store.choices import approve_in_advance
+
+    with open_store(config, data) as store:
+        made = approve_in_advance(
+            store.journal,
+            tenant=tenant,
+            action=action,
+            for_s=hours * 3600,
+            gpus=gpus,
+            user=login_name(),
+            t_s=now_s(store.journal),
+            note=note,
+        )
+    if as_json:
+        print_json(made)
+        return
+    print_lines([f"{made.id}: {made.user} approved '{action}' for {tenant} for {hours:g} h"])
+
+
+@app.command()
+def approvals(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
+    """List the standing approvals that are in force."""
+    from steward.store.choices import standing_approvals
+
+    with open_store(config, data) as store:
+        present_s = now_s(store.journal)
+        found = standing_approvals(store.journal, present_s)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            each.id,
+            each.tenant,
+            each.action,
+            f"{(each.until_s - present_s) / 3600:.1f} h",
+            str(each.gpus),
+            each.user,
+        )
+        for each in found
+    ]
+    columns = ("id", "tenant", "action", "left", "GPUs", "by")
+    print_table(columns, rows, empty="no standing approvals")
+
+
+@app.command()
+def revoke(
+    approval: Annotated[str, typer.Argument(help="The id of a standing approval.")],
+    *,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Take back a standing approval."""
+    from steward.store.choices import revoke as revoke_approval
+
+    with open_store(config, data) as store:
+        made = revoke_approval(store.journal, approval, user=login_name(), t_s=now_s(store.journal))
+    if as_json:
+        print_json(made)
+        return
+    print_lines([f"{made.user} revoked {approval}"])
 
 
 def _choose(

@@ -44,7 +44,7 @@ def test_every_command_of_readme_and_tutorial_exists() -> None:
     assert len(commands) >= 8
     from typer.main import get_command
 
-    from steward.cli import app
+    from steward.cli.app import app
 
     known = get_command(app)
     for first, *second in commands:

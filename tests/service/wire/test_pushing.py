@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import httpx
 import pytest
+from fastapi import FastAPI
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
@@ -22,8 +26,11 @@ from steward.clients.web import Endpoint
 from steward.clients.wire.otlp import LogRecord, OutgoingSeries, encode_logs, encode_metrics
 from steward.errors import PermanentError, TemporaryError
 from steward.observe.intake import Intake
+from steward.observe.intake.budget import ByteBudget
 from steward.observe.receive import Decoders
 from steward.service.app import create_api
+from steward.service.failures import handle_failures
+from steward.service.wire import wire_routes
 from steward.service.wire.grpc_server import OtlpServer
 from steward.store.tokens import Role
 from wire_messages import T_MS, one_series, recorded
@@ -155,8 +162,93 @@ def test_samples_of_a_time_to_come_are_refused(room: Room) -> None:
 class Full:
     """An intake without room."""
 
+    budget = ByteBudget()
+
     def accept(self, _kind: str, _body: bytes, **_rest: object) -> bool:
         raise TemporaryError("no room", hint="later")
+
+
+def test_bodies_share_one_budget_of_memory_and_beyond_it_senders_wait(
+    make_room: Callable[..., Room],
+) -> None:
+    room = make_room()
+    paths = (("/api/v1/write", recorded(1), WRITE), ("/v1/metrics", METRICS, PROTOBUF))
+    room.intake.budget = ByteBudget(room.intake.budget.most_bytes)
+
+    with room.intake.budget.reserve(room.intake.budget.most_bytes // 5):
+        held = [room.post(*each) for each in paths]
+        held.append(room.post("/api/v1/agents/parcels", b"x", {}))
+    free = [room.post(*each) for each in paths]
+
+    assert [(each.status_code, each.headers["retry-after"]) for each in held] == [(503, "2")] * 3
+    assert [each.status_code for each in free] == [204, 200]
+    assert room.intake.budget.used_bytes == 0
+
+
+def test_a_body_without_a_length_is_reserved_for_as_it_comes(
+    make_room: Callable[..., Room],
+) -> None:
+    room = make_room()
+    room.intake.budget = ByteBudget(5 * 100)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield bytes(60)
+
+    answer = room.client.post("/api/v1/write", content=pieces(), headers=WRITE)
+
+    assert answer.status_code == 503
+    assert room.intake.budget.used_bytes == 0
+
+
+def test_a_client_that_hangs_up_is_no_traceback(make_room: Callable[..., Room]) -> None:
+    room = make_room()
+    messages: list[dict[str, Any]] = [
+        {"type": "http.request", "body": b"x" * 10, "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    user = SimpleNamespace(name="p", role=Role.OPERATOR, node="*", may_decide=True)
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/v1/write",
+        "raw_path": b"/api/v1/write",
+        "query_string": b"",
+        "headers": [(b"content-length", b"1000")],
+        "client": ("127.0.0.1", 1),
+        "state": {"user": user},
+    }
+    app = FastAPI()
+    app.include_router(wire_routes(room.intake))
+    handle_failures(app)
+    asyncio.run(app(scope, receive, send))  # raises what would become a traceback
+
+    assert sent[0]["status"] == 400
+    assert room.intake.budget.used_bytes == 0
+
+
+def test_log_records_that_are_refused_are_told_as_partial_success(room: Room) -> None:
+    good, bad = (
+        LogRecord(t_ns=t_ns, severity=9, text="x", resource=ON_N01, attributes={})
+        for t_ns in (T_MS * 10**6, 2**63)
+    )
+
+    answer = room.post("/v1/logs", encode_logs([good, bad]), PROTOBUF)
+
+    said = ExportLogsServiceResponse.FromString(answer.content).partial_success
+    assert answer.status_code == 200
+    assert said.rejected_log_records == 1
+    assert "ahead of this machine's clock" in said.error_message
+    assert len(room.intake.collect(1.0).lines) == 1
+    assert room.post("/v1/logs", encode_logs([bad]), PROTOBUF).status_code == 400
 
 
 def test_an_intake_that_is_full_asks_to_wait(room: Room) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from math import ceil
 from typing import Annotated
 
 from fastapi import APIRouter, Request
@@ -18,6 +19,7 @@ from steward.observe.intake import Intake, Roster, StreamPosition
 from steward.service.api.replies import Number, Reply, failures
 from steward.service.authentication import User
 from steward.service.failures import RefusedError
+from steward.service.pushed_body import announced_bytes, read_body
 from steward.store.tokens import Role
 
 __all__ = ["PARCELS", "agent_routes"]
@@ -82,8 +84,12 @@ def agent_routes(
         """Take a parcel. When this answers 200, it is on disk."""
         received_s = now_s()
         user = _sender(request)
-        body = await request.body()
-        repeated = await run_in_threadpool(desk.take, user, body)
+        try:
+            with intake.budget.reserve(announced_bytes(request)) as reservation:
+                body = await read_body(request, reservation)
+                repeated = await run_in_threadpool(desk.take, user, body)
+        except TemporaryError as fault:
+            raise _later(fault) from fault
         return ParcelReply(
             received_s=received_s, answered_s=now_s(), server=desk.name, repeated=repeated
         )
@@ -125,10 +131,7 @@ class _Desk:
         except RefusedError:
             raise
         except TemporaryError as fault:
-            wait = {"Retry-After": str(WAIT_S)}
-            raise RefusedError(
-                503, fault.problem, where=fault.where, hint=fault.hint, headers=wait
-            ) from fault
+            raise _later(fault) from fault
         except StewardError as fault:
             raise RefusedError(400, fault.problem, where="parcel", hint=fault.hint) from fault
         if new:
@@ -144,6 +147,17 @@ class _Desk:
                     check_authorised(seen, label.node)
 
         return check
+
+
+def _later(fault: TemporaryError) -> RefusedError:
+    wait_s = WAIT_S if fault.retry_after_s is None else ceil(fault.retry_after_s)
+    return RefusedError(
+        503,
+        fault.problem,
+        where=fault.where,
+        hint=fault.hint,
+        headers={"Retry-After": str(wait_s)},
+    )
 
 
 def _sender(request: Request) -> User:

@@ -11,6 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
+from steward.observe.intake.budget import ByteBudget
 from steward.observe.receive import PushedBody, PushedLines, PushedSamples, pack_body
 from steward.service.authentication import User
 from steward.service.failures import RefusedError
@@ -22,6 +23,11 @@ ANY_NODE = "*"
 
 class PushReceiver(Protocol):
     """Makes a body durable and hands it to the loop: the intake."""
+
+    @property
+    def budget(self) -> ByteBudget:
+        """The memory that all pushed bodies share."""
+        ...
 
     def accept(self, kind: str, body: bytes, *, check: Callable[[Any], None] = ...) -> bool:
         """Make a body durable. `check` is called with its decoded content."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +15,7 @@ from steward.cli.options import (
     Data,
     Json,
     Limit,
+    Store,
     login_name,
     now_s,
     open_store,
@@ -21,10 +23,15 @@ from steward.cli.options import (
 )
 from steward.cli.output import print_json, print_lines, print_note, print_table
 
+if TYPE_CHECKING:
+    from steward.model.finding import Finding
+
 __all__ = ["app"]
 
+_PAGE = 200
+
 app = typer.Typer(
-    help="List what was noticed; confirm or dismiss it.",
+    help="List, show and explain what was noticed; confirm or dismiss it.",
     rich_markup_mode=None,
 )
 
@@ -34,25 +41,110 @@ FindingArgument = Annotated[
 Note = Annotated[str, typer.Option("--note", help="Why; it is kept in the journal.")]
 
 
+OnlySeverity = Annotated[
+    str | None,
+    typer.Option("--severity", metavar="NAME", help="Only these: fault, waste or note."),
+]
+OnlyRule = Annotated[
+    str | None, typer.Option("--rule", metavar="ID", help="Only findings of this rule.")
+]
+
+
 @app.command(name="list")
 def list_(
-    *, limit: Limit = 50, config: Config = None, data: Data = None, as_json: Json = False
+    *,
+    severity: OnlySeverity = None,
+    rule: OnlyRule = None,
+    limit: Limit = 50,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
 ) -> None:
     """List findings, newest first."""
     from steward.cli.views.stories import FINDING_COLUMNS, finding_row
-    from steward.model.finding import Finding
+    from steward.errors import unknown_name
+    from steward.model.finding import Severity
 
+    names = [each.value for each in Severity]
+    if severity is not None and severity not in names:
+        raise unknown_name("severity", severity, names, where="--severity")
     with open_store(config, data) as store:
-        entries = store.journal.read(kinds=("finding",), newest_first=True, limit=limit + 1)
+        wanted = (
+            each
+            for each in _newest(store)
+            if severity in (None, each.severity.value) and rule in (None, each.rule)
+        )
+        found = list(islice(wanted, limit + 1))
         present_s = now_s(store.journal)
-    found = [entry.value for entry in entries if isinstance(entry.value, Finding)]
     if as_json:
         print_json(found[:limit])
         return
     rows = [finding_row(finding, present_s) for finding in found[:limit]]
-    print_table(FINDING_COLUMNS, rows, empty="no findings yet")
+    empty = "no findings yet" if severity is rule is None else "no such findings"
+    print_table(FINDING_COLUMNS, rows, empty=empty)
     if len(found) > limit:
         print_note(f"only the newest {limit} are shown; --limit shows more")
+
+
+def _newest(store: Store) -> Iterator[Finding]:
+    """Give all findings, newest first, a page at a time."""
+    from steward.model.finding import Finding
+
+    before: int | None = None
+    while entries := store.journal.read(
+        kinds=("finding",), newest_first=True, limit=_PAGE, before=before
+    ):
+        yield from (each.value for each in entries if isinstance(each.value, Finding))
+        before = entries[-1].seq
+
+
+@app.command()
+def show(
+    finding: FindingArgument,
+    *,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Show a finding with its evidence, its lines, and what came of it."""
+    from steward.cli.views.finding import finding_lines, finding_record
+    from steward.model.identity import FindingId
+    from steward.store.explain import story_of_finding
+
+    with open_store(config, data) as store:
+        story = story_of_finding(store.journal, FindingId(finding))
+        present_s = now_s(store.journal)
+    if as_json:
+        print_json(finding_record(story))
+    else:
+        print_lines(finding_lines(story, present_s))
+
+
+@app.command()
+def explain(
+    finding: FindingArgument,
+    *,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Show a finding, and what its rule looks for, what that means, and what to do about it."""
+    from steward.cli.views.finding import finding_lines, finding_record, meaning_lines
+    from steward.config.rulebook import read_standings
+    from steward.model.identity import FindingId
+    from steward.store.explain import story_of_finding
+
+    with open_store(config, data) as store:
+        story = story_of_finding(store.journal, FindingId(finding))
+        present_s = now_s(store.journal)
+    settings = read_settings(config, data)
+    standings = read_standings(settings.rules, settings.store.path)
+    rule = next((each.rule for each in standings if each.id == story.finding.rule), None)
+    if as_json:
+        print_json(finding_record(story, rule))
+        return
+    print_lines(finding_lines(story, present_s))
+    print_lines(meaning_lines(rule, story.finding.rule))
 
 
 @app.command()

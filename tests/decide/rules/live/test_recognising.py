@@ -77,6 +77,55 @@ def test_after_a_pause_it_is_another_finding() -> None:
     assert second.hits == 1
 
 
+def test_a_fault_names_the_gpu_that_failed_and_goes_on_until_it_is_mended() -> None:
+    turns = Turns(line_rule(category="gpu-problem", severity=RuleSeverity.CRITICAL))
+
+    (found,) = turns.look(lines=(line(-5.0),), failed="n1/gpu1")
+
+    assert found.gpus == (GpuId("n1/gpu1"),)
+    assert (found.subject, found.title) == ("n1", "GPU lost on n1/gpu1")
+    assert turns.look(5000.0, failed="n1/gpu1") == (found,)
+    assert turns.look(5100.0) == (found,)  # it may come back
+    assert turns.look(5800.0) == ()
+
+
+def test_a_fault_of_something_else_does_not_name_a_gpu_that_failed_before() -> None:
+    turns = Turns(line_rule(category="network-problem", severity=RuleSeverity.CRITICAL))
+
+    (found,) = turns.look(lines=(line(-5.0),), failed="n1/gpu1")
+
+    assert found.gpus == ()
+
+
+@pytest.mark.parametrize(
+    ("expr", "says"),
+    [
+        ("0.3 > gpu_busy_share", "GPU busy share below 30 % for 60 s, 10 % at the end"),
+        ("DCGM_FI_DEV_GPU_UTIL < 30", "GPU busy share below 30 % for 60 s, 10 % at the end"),
+        ("gpu_busy_share + 1 < 2", "GPU busy share fitted the rule for 60 s"),
+        ("gpu_busy_share < 2 unless gpu_busy_share > 0.5",
+         "GPU busy share below 200 % for 60 s, 10 % at the end"),
+    ],
+)  # fmt: skip
+def test_evidence_is_said_in_words_not_in_promql(expr: str, says: str) -> None:
+    turns = Turns(metric_rule(expr))
+
+    (found,) = turns.busy_until(60.0, 0.1)
+
+    assert [each.says for each in found.evidence] == [says]
+
+
+def test_evidence_has_the_units_of_its_metric_and_minutes_where_it_lasts() -> None:
+    turns = Turns(metric_rule("gpu_power_watts > 100", for_s=300.0))
+
+    for at_s in range(0, 310, 10):
+        frame = samples(START_S + at_s, {GPU: {"gpu.power_watts": 400.0}})
+        found = turns.look(float(at_s), frame=frame)
+
+    (piece,) = found[0].evidence
+    assert piece.says == "GPU power above 100 W for 5 min, 400 W at the end"
+
+
 def test_a_flood_of_entities_is_bounded_and_nothing_is_lost() -> None:
     turns = Turns(line_rule())
     nodes = 3 * MOST_OPEN
@@ -102,7 +151,7 @@ def test_a_condition_on_series_holds_for_as_long_as_it_is_so() -> None:
     (piece,) = found.evidence
     assert (piece.entity, piece.metric, piece.threshold) == (GPU, "gpu.busy_share", 0.3)
     assert (piece.from_s, piece.to_s) == (START_S, START_S + 60.0)
-    assert piece.says == 'gpu_busy_share{job_id!=""} < 0.3 for 60 s, 0.1 at the end'
+    assert piece.says == "GPU busy share below 30 % for 60 s, 10 % at the end"
     assert found.quotes == ()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from steward.decide.rules.engine import Counts, RuleEngine
 from steward.decide.rules.live.episodes import Episodes, Key
-from steward.decide.rules.live.findings import finding_of
+from steward.decide.rules.live.findings import failed_gpus, finding_of
 from steward.decide.rules.live.log_blocks import SourceNames
 from steward.decide.rules.live.new_events import NewEvents
 from steward.decide.rules.live.sample_filter import SampleFilter
@@ -60,7 +60,8 @@ class RuleRecogniser:
         """Read what is new; return what holds now, what matters most first."""
         for hit in self._hits(seen, view):
             self._take(hit, view)
-        self._episodes.settle(self._engine.holding(), view.t_s)
+        failed = frozenset(failed_gpus(view))
+        self._episodes.settle(self._engine.holding(), view.t_s, failed=failed)
         held = [each.finding for each in self._episodes.open.values() if each.holds]
         return tuple(sorted(held, key=self._rank))
 

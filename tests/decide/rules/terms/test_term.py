@@ -140,6 +140,24 @@ def test_json_nested_beyond_reason_is_no_json() -> None:
     assert not holds(jq("."), b"[" * 15_000 + b"]" * 15_000)
 
 
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (b"[" * 33 + b"]" * 33, True),
+        (b"[" * 34 + b"]" * 34, False),
+        (b'{"a":' * 34 + b"1" + b"}" * 34, False),
+        (b"[" + b"[]," * 40 + b"1]", True),
+    ],
+)
+def test_values_are_taken_up_to_a_depth_of_32(entry: bytes, *, expected: bool) -> None:
+    assert holds(jq("."), entry) is expected
+
+
+def test_entries_of_more_than_32_kib_are_not_given_to_a_program() -> None:
+    assert holds(jq("."), b'"' + b"x" * 32_766 + b'"')
+    assert not holds(jq("."), b'"' + b"x" * 32_767 + b'"')
+
+
 def test_bad_bytes_in_json_are_replaced() -> None:
     assert holds(jq('.a == "\ufffd"'), b'{"a": "\xff"}')
 

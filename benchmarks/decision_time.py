@@ -21,12 +21,13 @@ from report import bar, finish, progress, quick
 from steward.clock import ManualClock
 from steward.config.assemble import assemble
 from steward.config.settings import Settings
+from steward.model.actions import Action, Preempt, Resume, Start
 from steward.model.cluster import GIB, Cluster, Gpu, GpuModel, Health, Node
-from steward.model.decision import Decision, Preempt, Receipt, Start
+from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability, Observation
-from steward.model.forecast import ForecastColumn
+from steward.model.forecast import Forecast, ForecastColumn
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
-from steward.model.job import Checkpointing, Job, JobShape, JobState, Tenant
+from steward.model.job import Checkpointing, Job, JobRequest, JobShape, JobState, Tenant
 from steward.model.metrics import CANONICAL
 from steward.model.outcome import Outcome
 from steward.model.view import QUEUED, ClusterView
@@ -55,11 +56,19 @@ class Site:
         self._made = 0
         self._news: dict[JobId, Job] = {}
         self._introduced = False
-        self.done = {"start": 0, "preempt": 0}
+        self.done = {"start": 0, "resume": 0, "preempt": 0}
 
     def available(self) -> Availability:
         """Say that it is there."""
         return Availability(status="ok", reason="it is made up")
+
+    def actions(self) -> tuple[type[Action], ...]:
+        """Return what it can do."""
+        return (Start, Resume, Preempt)
+
+    def progress(self, decision: Decision, t_s: float) -> Receipt:
+        """Do it at once."""
+        return self.carry_out(decision, t_s)
 
     def collect(self, t_s: float) -> Observation:
         """Let jobs end and come until `t_s`, and tell what changed."""
@@ -73,15 +82,16 @@ class Site:
         for _ in range(WAITING - waiting):
             self._submit(t_s)
         news, self._news = tuple(self._news.values()), {}
-        if self._introduced:
-            return Observation(jobs=news)
-        self._introduced = True
         cluster = _cluster()
+        health = {gpu.id: Health.GOOD for gpu in cluster.gpus}  # a silent GPU gets no jobs
+        if self._introduced:
+            return Observation(jobs=news, health=health)
+        self._introduced = True
         return Observation(
             cluster=cluster,
             tenants=_tenants(),
             jobs=news,
-            health={gpu.id: Health.GOOD for gpu in cluster.gpus},
+            health=health,
         )
 
     def close(self) -> None:
@@ -90,7 +100,7 @@ class Site:
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
         """Start or stop a job at once."""
         match decision.action:
-            case Start(job=id_, gpus=gpus):
+            case Start(job=id_, gpus=gpus) | Resume(job=id_, gpus=gpus):
                 job = self._jobs[id_].changed(t_s, JobState.RUNNING, "started")
                 self._tell(replace(job, gpus=gpus, start_s=t_s))
             case Preempt(job=id_):
@@ -167,6 +177,11 @@ class Watched:
         """Predict, and remember for how long that took."""
         return self._timed(lambda: self.plug.predict(view))
 
+    def estimate(self, request: JobRequest) -> tuple[Forecast, ...]:
+        """Estimate, unmeasured."""
+        found: tuple[Forecast, ...] = self.plug.estimate(request)
+        return found
+
     def decide(self, view: ClusterView) -> tuple[Decision, ...]:
         """Decide, and remember for how long that took."""
         self.waiting.append(int((view.jobs.state == QUEUED).sum()))
@@ -193,14 +208,17 @@ def measure(turns: int) -> dict[str, Any]:
                 "learn": {"miners": [], "estimators": ["similar-jobs", "tenant-use"]},
                 "decide": {"detectors": [], "policies": ["commons"]},
                 "store": {"folder": folder},
-                "guard": {"gpus_per_hour": budget, "gpus_per_tenant_per_hour": budget},
+                "guard": {
+                    "disturbed_gpus_per_hour": budget,
+                    "disturbed_gpus_per_tenant_per_hour": budget,
+                },
             }
         )
         loop = assemble(settings, clock=clock, collectors=[site], actuator=site)
         believes = [Watched(each) for each in loop.stages.estimators]
         decides = [Watched(each) for each in loop.stages.policies]
-        estimators: list[Estimator] = [*believes]
-        policies: list[Policy] = [*decides]
+        estimators: list[Estimator[ClusterView]] = [*believes]
+        policies: list[Policy[ClusterView]] = [*decides]
         loop.stages = replace(loop.stages, estimators=estimators, policies=policies)
         turn_s = []
         for turn in range(WARM_TURNS + turns):

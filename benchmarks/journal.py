@@ -23,7 +23,8 @@ import polars as pl
 
 from crash_trials import Trial, journal_trial, telemetry_trial
 from report import bar, finish, progress, quick
-from steward.model.decision import Decision, Expectation, Lend
+from steward.model.actions import Lend
+from steward.model.decision import Decision, Expectation
 from steward.model.identity import DecisionId, FindingId, GpuId, JobId, TenantId
 from steward.store.journal import open_journal
 from steward.store.records import Row, to_row
@@ -45,7 +46,6 @@ def _decision(number: int) -> Decision:
         forecasts=(),
         expects=Expectation(low=600.0, mid=1800.0, high=2400.0),
         check_after_s=600.0,
-        undo=None,
         tenant=TenantId("bio"),
     )
 

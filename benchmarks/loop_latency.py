@@ -67,7 +67,10 @@ def measure(gpus: int, jobs: int, turns: int) -> dict[str, Any]:
                 "loop": {"autonomy": "auto", "every_s": EVERY_S},
                 "observe": {"timeout_s": 60.0},
                 "store": {"folder": folder},
-                "guard": {"gpus_per_hour": gpus, "gpus_per_tenant_per_hour": gpus},
+                "guard": {
+                    "disturbed_gpus_per_hour": gpus,
+                    "disturbed_gpus_per_tenant_per_hour": gpus,
+                },
             }
         )
         loop = assemble(settings, clock=clock, collectors=[collector], actuator=world)

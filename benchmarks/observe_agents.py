@@ -19,7 +19,7 @@ from steward.model.event import Observation
 from steward.model.frame import Frame
 from steward.observe.agent.authorisation import check_authorised
 from steward.observe.agent.parcel import Parcel, ParcelHeader, open_parcel, pack_parcel, read_header
-from steward.observe.intake import Intake, Once
+from steward.observe.intake import Intake, StreamPosition
 from steward.store.recording import Recording
 
 AGENTS, QUICK_AGENTS, TURNS, TICKS = 1000, 100, 2, 10
@@ -84,8 +84,8 @@ def _cpu(work: object) -> float:
 def _accept(intake: Intake, bodies: list[bytes]) -> None:
     for body in bodies:
         label = read_header(body)
-        once = Once(stream=f"{label.agent}/{label.run}", number=label.sequence)
-        intake.accept("parcel", body, once=once, check=_check)
+        once = StreamPosition(stream=f"{label.agent}/{label.run}", number=label.sequence)
+        intake.accept("parcel", body, position=once, check=_check)
 
 
 def _check(seen: object) -> None:
@@ -96,7 +96,7 @@ def _check(seen: object) -> None:
 def _store(recording: Recording, intake: Intake, seen: Observation) -> None:
     recording.keep(seen)
     recording.flush()
-    intake.kept()
+    intake.release()
 
 
 def _body(agent: int, turn: int, from_s: float) -> bytes:

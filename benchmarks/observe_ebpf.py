@@ -1,7 +1,7 @@
 """What the probes cost: each run of a program, each context switch and system call, each reading.
 
 Needs root. Two processes on one core pass a byte to and fro, with and without probes by turns; the
-difference is what a switch costs more. The kernel's own clock says what each program takes.
+difference is what a switch costs more. The kernel's own clock measures each program.
 """
 
 from __future__ import annotations

@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from steward.model.actions import Lend, Preempt, Start
 from steward.model.cluster import GIB, Cluster, Gpu, GpuModel, Node
-from steward.model.decision import (
-    CallBack,
-    Decision,
-    Expectation,
-    Lend,
-    Preempt,
-    Receipt,
-    Start,
-)
+from steward.model.decision import Decision, Expectation, Receipt
 from steward.model.event import Observation
 from steward.model.finding import Evidence, Finding, Severity
 from steward.model.forecast import (
@@ -211,7 +204,6 @@ def decision(name: str = "d-1", **changes: Any) -> Decision:
         "forecasts": tuple(idle_for(gpu, 1800.0) for gpu in gpus),
         "expects": Expectation(low=100.0, mid=300.0, high=500.0),
         "check_after_s": 600.0,
-        "undo": CallBack(loan=id_, gpus=gpus, owner=owner, borrower=borrower),
         "tenant": TenantId("a"),
     }
     return Decision(**{**values, **changes})
@@ -226,7 +218,7 @@ def idle_for(gpu: str, seconds: float) -> Forecast:
 def call_back(of: Decision, name: str = "d-back") -> Decision:
     """Return the decision that gives back what `of` lent."""
     assert of.undo is not None
-    return decision(name, action=of.undo, undo=None, findings=())
+    return decision(name, action=of.undo, findings=())
 
 
 def start(
@@ -234,8 +226,7 @@ def start(
 ) -> Decision:
     """Return the decision to start a waiting job."""
     action = Start(job=JobId(job), gpus=tuple(GpuId(gpu) for gpu in gpus))
-    undo = Preempt(job=action.job, gpus=action.gpus)
-    return decision(name, policy="fifo", action=action, undo=undo, findings=(), forecasts=())
+    return decision(name, policy="fifo", action=action, findings=(), forecasts=())
 
 
 def preempt(
@@ -243,8 +234,7 @@ def preempt(
 ) -> Decision:
     """Return the decision to save a running job and put it back into the queue."""
     action = Preempt(job=JobId(job), gpus=tuple(GpuId(gpu) for gpu in gpus))
-    undo = Start(job=action.job, gpus=action.gpus)
-    return decision(name, policy="las", action=action, undo=undo, findings=(), forecasts=())
+    return decision(name, policy="las", action=action, findings=(), forecasts=())
 
 
 def receipt(of: Decision, *, t_s: float = 1000.0, result: Any = "done") -> Receipt:

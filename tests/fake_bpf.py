@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from steward.clients.bpf.libbpf import BpfMap, KernelTypes, Settings
+from steward.clients.bpf.libbpf import BpfMap, KernelTypes, ProbeSettings
 from steward.errors import StewardError
 
 SHARED_MAPS = ("slots", "free_slots", "rows", "notes", "calls", "tasks")
@@ -44,9 +44,11 @@ class FakeMap:
 class FakeObject:
     """Implements `LoadedObject`. Its maps are those that it shares, and new ones for the rest."""
 
-    def __init__(self, name: str, shared: Mapping[str, BpfMap], *, refuses: bool) -> None:
+    def __init__(
+        self, name: str, shared: Mapping[str, BpfMap], *, kind: type[FakeMap], refuses: bool
+    ) -> None:
         self.name = name
-        self.maps = {each: shared.get(each) or FakeMap() for each in SHARED_MAPS}
+        self.maps = {each: shared.get(each) or kind() for each in SHARED_MAPS}
         self.new_maps = [each for key, each in self.maps.items() if key not in shared]
         self.refuses = refuses
         self.attached: list[str] = []
@@ -88,14 +90,16 @@ class FakeLoader:
         refuses_to_attach: Collection[str] = (),
         problem: StewardError | None = None,
         damaged_types: bool = False,
+        shared_maps: type[FakeMap] = FakeMap,
     ) -> None:
         self.tracepoints = {"page_fault_user": 3} if tracepoints is None else tracepoints
         self.refuses = refuses
         self.refuses_to_attach = refuses_to_attach
         self.problem = problem
         self.damaged_types = damaged_types
+        self.shared_maps = shared_maps
         self.objects: list[FakeObject] = []
-        self.settings: Settings | None = None
+        self.settings: ProbeSettings | None = None
 
     def obstacle(self) -> StewardError | None:
         return self.problem
@@ -107,13 +111,15 @@ class FakeLoader:
         return KernelTypes(arguments=known, controllers={"memory": 4})
 
     def load(
-        self, name: str, code: bytes, *, settings: Settings, maps: Mapping[str, BpfMap]
+        self, name: str, code: bytes, *, settings: ProbeSettings, maps: Mapping[str, BpfMap]
     ) -> FakeObject:
         assert code.startswith(b"\x7fELF")
         if name in self.refuses:
             raise StewardError(f"the kernel refuses {name}: Permission denied")
         self.settings = settings
-        loaded = FakeObject(name, maps, refuses=name in self.refuses_to_attach)
+        loaded = FakeObject(
+            name, maps, kind=self.shared_maps, refuses=name in self.refuses_to_attach
+        )
         self.objects.append(loaded)
         return loaded
 

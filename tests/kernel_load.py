@@ -34,7 +34,7 @@ def job_group() -> Iterator[tuple[str, Path]]:
         until(lambda: _removed(step), why=f"the end of {step}")
         step.parent.rmdir()
         for folder in (top / "uid_0", top):
-            with suppress(OSError):  # somebody else's job is in it
+            with suppress(OSError):  # another job is in it
                 folder.rmdir()
 
 
@@ -46,7 +46,7 @@ def _removed(group: Path) -> bool:
 
 
 class Load:
-    """A program that waits for a word, does its work, says so, and waits again."""
+    """A program that waits for a byte, does its work, writes a byte, and waits again."""
 
     def __init__(self, work: str, *, group: Path, pin: int | None = None) -> None:
         text = """
@@ -99,5 +99,5 @@ def read(probes: Ebpf) -> dict[str, dict[str, float]]:
 
 
 def grown(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """Return what was counted in between; who is new had counted nothing."""
+    """Return what was counted in between; a new entity had counted nothing."""
     return {name: value - before.get(name, 0.0) for name, value in after.items()}

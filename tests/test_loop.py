@@ -14,7 +14,8 @@ from patience import until
 from steward.clock import ManualClock
 from steward.errors import StewardError
 from steward.loop import Loop
-from steward.model.decision import Autonomy, CallBack, DecisionState, Lend
+from steward.model.actions import CallBack, Lend
+from steward.model.decision import Autonomy, DecisionState
 from steward.model.event import Availability, Observation
 from steward.model.finding import Finding, Pattern
 from steward.model.identity import DecisionId, GpuId
@@ -299,12 +300,12 @@ def test_nothing_is_carried_out_that_could_not_be_written_down_first(
         def append(self, _values: object) -> None:
             raise StewardError("no space left", hint="make room")
 
-    loop.journal = Full()  # type: ignore[assignment]
+    loop._book.journal = Full()  # type: ignore[assignment]
     turn_until(loop, clock, START_S + 350)
     assert world.carried_out == []
     assert loop.status.faults[-1].problem == "no space left"
 
-    loop.journal = journal
+    loop._book.journal = journal
     turn_until(loop, clock, START_S + 370)
 
     assert len(world.carried_out) == 1
@@ -397,7 +398,7 @@ def test_a_decision_that_a_crash_left_without_a_receipt_is_carried_out_again(
     (story,) = stories(first)
     choose(first.journal, story.decision.id, "approve", user="ada", t_s=clock.now_s())
     desk = first.stages.desk
-    choices = first._choices()
+    choices = first._book.choices(desk.guard)
     first.journal.append(desk.receive((), choices, first.view))  # and here the power went
     first.journal.close()
 
@@ -434,7 +435,7 @@ def test_the_budget_and_the_breaker_outlive_a_restart(
 
     second = tiny_loop(tmp_path, TinyWorld(), clock)
 
-    assert [gpus for _, _, gpus in second.stages.desk.guard._done] == [1]
+    assert [gpus for _, _, _, gpus in second.stages.desk.guard._done] == [1]
     assert len(second.stages.desk.guard._recent) == 0  # not before the loan's check is due
     turn_until(second, clock, START_S + 1000)
     assert len(second.stages.desk.guard._recent) == 0  # and a part that we cut short not at all

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from steward.act.effects import Effects
 from steward.act.guard import Guard, Limits
+from steward.act.verify import ClusterVerifier
 from steward.clock import ManualClock
 from steward.decide.rules.live import RuleRecogniser
 from steward.decide.treating.treat import Treat
 from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.loop import Loop
-from steward.model.decision import Autonomy, DecisionState, Preempt, Start, Tell
+from steward.model.actions import Preempt, Resume, Tell
+from steward.model.decision import Autonomy, DecisionState
 from steward.model.event import LogLine, Observation
 from steward.model.finding import Finding, Recurrence
 from steward.model.outcome import Story
@@ -58,7 +59,7 @@ def ruled(folder: Path, world: TinyWorld, clock: ManualClock, *rules: Rule, **li
         detectors=[],
         policies=[Treat()],
         recognisers=[RuleRecogniser(rules)],
-        effects=Effects(RecordedMeter(loop.telemetry)),
+        verifier=ClusterVerifier(meter=RecordedMeter(loop.telemetry)),
     )
     guard = Guard(Limits(autonomy=Autonomy.AUTO, **limits))
     stages.desk.guard = guard
@@ -122,7 +123,7 @@ def test_what_people_say_changes_how_far_a_rule_is_trusted(
 
     say(loop.journal, found.id, "dismiss", user="ann", t_s=clock.now_s())
     turn_until(loop, clock, START_S + 200)
-    weights = loop._book.weights(clock.now_s())
+    weights = loop._book.rules.weights(clock.now_s())
 
     assert weights["R-LOST"] == pytest.approx(1 / 3, abs=1e-4)
 
@@ -130,7 +131,7 @@ def test_what_people_say_changes_how_far_a_rule_is_trusted(
 def test_what_made_things_worse_is_undone(tmp_path: Path, clock: ManualClock) -> None:
     worse = Effect(expr="gpu_busy_share", direction="up", at_least=0.2)
     preempt = Treatment(
-        action="preempt", advice="stop it", effect=worse, check_after_s=300.0, undo="start"
+        action="preempt", advice="stop it", effect=worse, check_after_s=300.0, undo="resume"
     )
     world = TinyWorld()
     world.owner_busy = 0.2
@@ -145,7 +146,7 @@ def test_what_made_things_worse_is_undone(tmp_path: Path, clock: ManualClock) ->
     assert [choice.user for choice in first.choices] == ["steward"]
     assert first.outcomes[0].effect is not None
     assert first.outcomes[0].effect.worse
-    assert isinstance(back.decision.action, Start)
+    assert isinstance(back.decision.action, Resume)
 
 
 def test_a_check_survives_a_restart(tmp_path: Path, clock: ManualClock) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from factories import cluster, gpu_row, host_row, job, node, samples, tenants
 from steward.act.desk import Desk
 from steward.act.guard import Guard, Limits
-from steward.act.verify import Verifier
+from steward.act.verify import ClusterVerifier
 from steward.clock import ManualClock
 from steward.decide.rules.gpu_idle_while_allocated import GpuIdleWhileAllocated
 from steward.decide.scheduling.give_back import GiveBack
@@ -18,14 +18,17 @@ from steward.errors import TemporaryError
 from steward.learn.estimators.idle_spells import IdleSpells
 from steward.learn.estimators.quiet_phases import QuietPhases
 from steward.learn.patterns.idle_habits import IdleHabits
-from steward.loop import Loop, Stages
-from steward.model.decision import Autonomy, Decision, Lend, Receipt
+from steward.loop import Loop
+from steward.model.actions import Action, Lend
+from steward.model.decision import Autonomy, Decision, Receipt
 from steward.model.event import Availability, Observation
 from steward.model.frame import job_entity, share_entity
 from steward.model.identity import GpuId, JobId
 from steward.model.job import Job, JobState
 from steward.model.moment import Moment
+from steward.model.view import ClusterView
 from steward.observe.watch import Watch
+from steward.stages import Stages
 from steward.store.journal import open_journal
 from steward.store.recording import Recording
 
@@ -83,6 +86,12 @@ class TinyWorld:
             rows[share_entity(GPU, JobId("j2"))] = {"share.busy_share": 0.8}
         return rows
 
+    def actions(self) -> tuple[type[Action], ...]:
+        return get_args(Action)
+
+    def progress(self, decision: Decision, t_s: float) -> Receipt:
+        return self.carry_out(decision, t_s)
+
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
         if self.busy_engine:
             raise TemporaryError("the engine is busy")
@@ -102,7 +111,7 @@ class TinyWorld:
 
 def tiny_loop(
     folder: Path, world: TinyWorld, clock: ManualClock, *, autonomy: Autonomy = Autonomy.AUTO
-) -> Loop:
+) -> Loop[ClusterView]:
     stages = Stages(
         watch=Watch([world]),
         moment=Moment(),
@@ -111,7 +120,7 @@ def tiny_loop(
         detectors=[GpuIdleWhileAllocated()],
         policies=[GiveBack(), LendIdle()],
         desk=Desk(Guard(Limits(autonomy=autonomy)), world),
-        verifier=Verifier(),
+        verifier=ClusterVerifier(),
     )
     return Loop(
         stages,
@@ -121,7 +130,9 @@ def tiny_loop(
     )
 
 
-def turn_until(loop: Loop, clock: ManualClock, t_s: float, *, every_s: float = 10.0) -> None:
+def turn_until(
+    loop: Loop[ClusterView], clock: ManualClock, t_s: float, *, every_s: float = 10.0
+) -> None:
     while clock.now_s() < t_s:
         loop.turn()
         clock.set(clock.now_s() + every_s)

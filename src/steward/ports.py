@@ -3,36 +3,78 @@
 A plug is one file and one line in its room's table. Packages from outside register an entry point
 in the group `steward.KIND` (see `registry.py`). `tests/contracts/` runs every check of a port
 against every plug of its kind.
+
+Ports are generic in the view of their domain: `Policy[ClusterView]` looks at a cluster. The loop
+knows no domain by name; `DomainState` and `Verifier` are what a domain brings besides its plugs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.model.actions import Action
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability, Observation
 from steward.model.finding import Finding, Pattern, Recurrence
-from steward.model.forecast import ForecastColumn
+from steward.model.forecast import Forecast, ForecastColumn
+from steward.model.identity import DecisionId, JobId
+from steward.model.job import JobRequest
 from steward.model.layout import Layout
-from steward.model.outcome import Interval, Outcome
-from steward.model.view import ClusterView
+from steward.model.outcome import Interval, Outcome, Story
 
 __all__ = [
     "Actuator",
     "Collector",
     "Detector",
+    "DomainState",
     "Estimator",
+    "Learner",
     "Meter",
     "Miner",
     "Policy",
     "Recogniser",
     "Resumable",
     "Sampler",
+    "Verifier",
+    "View",
 ]
+
+
+class View(Protocol):
+    """One moment of a domain, as far as every domain has it in common."""
+
+    @property
+    def t_s(self) -> float: ...
+
+    @property
+    def findings(self) -> tuple[Finding, ...]: ...
+
+    @property
+    def lasting(self) -> Mapping[DecisionId, JobId]:
+        """Decisions whose effect lasts, each with whom it affects."""
+        ...
+
+    def claims_of(self, affected: JobId) -> frozenset[str]:
+        """Return what is reserved while somebody is left alone."""
+        ...
+
+    def with_forecasts(self, columns: Iterable[ForecastColumn]) -> Self:
+        """Return this moment with more forecasts."""
+        ...
+
+    def with_findings(self, findings: tuple[Finding, ...]) -> Self:
+        """Return this moment with its findings."""
+        ...
+
+
+V = TypeVar("V", bound=View)
+V_contra = TypeVar("V_contra", bound=View, contravariant=True)
+V_co = TypeVar("V_co", bound=View, covariant=True)
+A_co = TypeVar("A_co", bound=Action, covariant=True)
 
 
 class Collector(Protocol):
@@ -86,44 +128,66 @@ class Resumable(Protocol):
         ...
 
 
-class Miner(Protocol):
+class Miner(Protocol[V_contra]):
     """Finds what keeps happening. May keep counts between calls, in bounded memory."""
 
     @property
     def name(self) -> str: ...
 
-    def mine(self, view: ClusterView) -> tuple[Pattern, ...]:
+    def mine(self, view: V_contra) -> tuple[Pattern, ...]:
         """Take the moment into account and return what is now known to recur."""
         ...
 
 
-class Estimator(Protocol):
-    """Believes something about what cannot be seen, and gets better at it."""
+class Estimator(Protocol[V_contra]):
+    """Predicts what cannot be seen, and gets better at it."""
 
     @property
     def name(self) -> str: ...
 
-    def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:
+    def learn(self, view: V_contra, outcomes: Sequence[Outcome]) -> None:
         """Take in one moment (with the jobs that ended before it) and new outcomes."""
         ...
 
-    def predict(self, view: ClusterView) -> tuple[ForecastColumn, ...]:
+    def predict(self, view: V_contra) -> tuple[ForecastColumn, ...]:
         """Return columns along the view's tables. Must work before anything was learned."""
         ...
 
+    def estimate(self, request: JobRequest) -> tuple[Forecast, ...]:
+        """Return what is predicted for a job before it runs; nothing where it cannot tell."""
+        ...
 
-class Detector(Protocol):
+
+@runtime_checkable
+class Learner(Protocol):
+    """An estimator or miner whose state is kept over restarts (`store/learned.py`)."""
+
+    @property
+    def state_version(self) -> int:
+        """Changes whenever a saved state can no longer be read."""
+        ...
+
+    def save_state(self) -> dict[str, Any]:
+        """Return the state as JSON values and numpy arrays."""
+        ...
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state. May raise on one that does not fit: it is discarded then."""
+        ...
+
+
+class Detector(Protocol[V_contra]):
     """Notices. Pure: the same view, the same findings."""
 
     @property
     def name(self) -> str: ...
 
-    def detect(self, view: ClusterView) -> tuple[Finding, ...]:
+    def detect(self, view: V_contra) -> tuple[Finding, ...]:
         """Return what is worth knowing in this moment, with the samples behind it."""
         ...
 
 
-class Recogniser(Protocol):
+class Recogniser(Protocol[V_contra]):
     """Notices what takes several moments to see. Keeps state between them, in bounded memory."""
 
     @property
@@ -133,7 +197,7 @@ class Recogniser(Protocol):
         """Take note of how far each rule was right so far, from 0 to 1."""
         ...
 
-    def recognise(self, seen: Observation, view: ClusterView) -> tuple[Finding, ...]:
+    def recognise(self, seen: Observation, view: V_contra) -> tuple[Finding, ...]:
         """Read what is new and return what holds in this moment, what matters most first."""
         ...
 
@@ -142,29 +206,81 @@ class Recogniser(Protocol):
         ...
 
 
-class Policy(Protocol):
-    """Decides. Pure: the same view, the same decisions; no clock, no dice, no disk, no network."""
+class Policy(Protocol[V_contra]):
+    """Decides. Pure: the same view, the same decisions; no clock, randomness, disk or network."""
 
     @property
     def name(self) -> str: ...
 
-    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
+    def decide(self, view: V_contra) -> tuple[Decision, ...]:
         """Return what should be done, best first, each with its reason."""
         ...
 
 
-class Actuator(Protocol):
-    """Does. Idempotent by decision id: carrying a decision out twice changes nothing more."""
+class Actuator(Protocol[A_co]):
+    """Carries out. Idempotent by decision id: carrying one out twice changes nothing more."""
 
     @property
     def name(self) -> str: ...
 
     def available(self) -> Availability:
-        """Say whether this engine can be acted on here."""
+        """Return whether this engine can be acted on here."""
+        ...
+
+    def actions(self) -> tuple[type[A_co], ...]:
+        """Return the actions that this engine can carry out here."""
         ...
 
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
-        """Do it. Raise `TemporaryError` to be tried again, `PermanentError` to give up."""
+        """Do it, or begin to. Raise `TemporaryError` for a retry, `PermanentError` to give up."""
+        ...
+
+    def progress(self, decision: Decision, t_s: float) -> Receipt:
+        """Return how far a decision is that was begun, by this process or an earlier one."""
+        ...
+
+
+class DomainState(Protocol[V_co]):
+    """What a domain knows: observations are folded in, views come out."""
+
+    def fold(self, seen: Observation) -> None:
+        """Take in one observation."""
+        ...
+
+    def apply(self, decision: Decision, receipt: Receipt) -> None:
+        """Take in that a decision was carried out, where observations will not show it."""
+        ...
+
+    def reserve(self, claims: Iterable[str]) -> None:
+        """Set about what nothing new should be decided."""
+        ...
+
+    def view(self, t_s: float) -> V_co:
+        """Return the moment as it is at `t_s`."""
+        ...
+
+
+class Verifier(Protocol[V_contra]):
+    """Measures what decisions were worth, each by its action's yardstick."""
+
+    def begin(self, decision: Decision, receipt: Receipt, view: V_contra) -> None:
+        """Start to follow a decision that was carried out or begun."""
+        ...
+
+    def resume(self, story: Story) -> None:
+        """Go on with a decision of an earlier run."""
+        ...
+
+    def follow(self, view: V_contra) -> list[tuple[Decision, Outcome]]:
+        """Take in one moment; return the outcomes that are due in it."""
+        ...
+
+    def so_far(self, view: V_contra) -> tuple[Outcome, ...]:
+        """Return what open cases have brought since their last check; nothing is settled."""
+        ...
+
+    def settle(self, view: V_contra) -> list[Outcome]:
+        """Close the accounts up to now: steward is about to stop."""
         ...
 
 

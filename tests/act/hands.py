@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from factories import receipt
 from steward.act.desk import Desk
 from steward.act.guard import Guard, Limits
+from steward.model.actions import Action
 from steward.model.decision import Autonomy, Choice, Decision, Receipt
 from steward.model.event import Availability
 from steward.model.identity import DecisionId
@@ -25,13 +26,19 @@ class Hand:
     def available(self) -> Availability:
         return Availability(status="ok", reason="always")
 
+    def actions(self) -> tuple[type[Action], ...]:
+        return get_args(Action)
+
+    def progress(self, made: Decision, t_s: float) -> Receipt:
+        return self.act(made, t_s)
+
     def carry_out(self, made: Decision, t_s: float) -> Receipt:
         self.done.append(made.id)
         return self.act(made, t_s)
 
 
 def desk(hand: Hand | None = None, autonomy: Autonomy = Autonomy.AUTO, budget: int = 64) -> Desk:
-    return Desk(Guard(Limits(autonomy=autonomy, gpus_per_hour=budget)), hand or Hand())
+    return Desk(Guard(Limits(autonomy=autonomy, disturbed_gpus_per_hour=budget)), hand or Hand())
 
 
 def said(choice: Any, name: str = "d-1") -> Choice:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from act.hands import Hand, desk, said
 from factories import call_back, decision, job, loan, node, receipt, view
 from steward.act.actuators.dry_run import DryRun
-from steward.act.desk import Desk, Done
+from steward.act.desk import CarriedOut, Desk
 from steward.act.guard import Guard, Limits
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.decision import Autonomy, Decision, Receipt, Ruling, Verdict
@@ -40,13 +40,13 @@ def test_a_decision_that_may_go_ahead_is_carried_out_once() -> None:
     again = table.receive([decision()], (), ready())
 
     assert rulings(new) == [Ruling.GO]
-    assert isinstance(done, Done)
+    assert isinstance(done, CarriedOut)
     assert again == []
     assert list(table.carry_out(1010.0)) == []
     assert hand.done == ["d-1"]
 
 
-def test_what_waits_for_a_person_is_spoken_for_and_told_once() -> None:
+def test_what_waits_for_a_person_is_reserved_and_told_once() -> None:
     table = desk(autonomy=Autonomy.APPROVE)
 
     first = table.receive([decision()], (), ready())
@@ -54,20 +54,20 @@ def test_what_waits_for_a_person_is_spoken_for_and_told_once() -> None:
 
     assert rulings(first) == [Ruling.ASK]
     assert second == []
-    assert table.reserved(ready()) == ({GPU}, {"j2"})
+    assert table.reserved(ready()) == {f"gpu:{GPU}", "job:j2"}
     assert list(table.carry_out(1010.0)) == []
 
 
-def test_gpus_of_an_owner_that_is_left_alone_are_spoken_for() -> None:
+def test_gpus_of_an_owner_that_is_left_alone_are_reserved() -> None:
     table = desk()
     lent = view(node(), jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
     gone = view(node(), jobs=[job("j9", on=[GPU])])
     table.guard.follow(lent)
     table.guard.follow(ready())
 
-    assert table.reserved(ready()) == ({GPU}, set())
-    assert table.reserved(gone) == (set(), set())
-    assert table.reserved(ready(1601.0)) == (set(), set())
+    assert table.reserved(ready()) == {f"gpu:{GPU}"}
+    assert table.reserved(gone) == frozenset()
+    assert table.reserved(ready(1601.0)) == frozenset()
 
 
 def test_an_approved_decision_is_carried_out() -> None:
@@ -86,8 +86,8 @@ def test_a_rejected_decision_is_off_the_desk_and_does_not_come_back() -> None:
 
     table.receive([], [said("reject")], ready())
 
-    assert table.reserved(ready()) == ({GPU}, set())  # and its owner is left alone for a while
-    assert table.reserved(ready(1601.0)) == (set(), set())
+    assert table.reserved(ready()) == {f"gpu:{GPU}"}  # and its owner is left alone for a while
+    assert table.reserved(ready(1601.0)) == frozenset()
     assert table.receive([decision()], (), ready()) == []
 
 
@@ -118,7 +118,7 @@ def test_a_held_decision_goes_ahead_when_there_is_budget_again() -> None:
     table = desk(budget=0)
     held = table.receive([decision(t_s=1000.0)], (), ready())
 
-    table.guard.limits = replace(table.guard.limits, gpus_per_hour=64)
+    table.guard.limits = replace(table.guard.limits, disturbed_gpus_per_hour=64)
     freed = table.receive([], (), ready(1010.0))
 
     assert (rulings(held), rulings(freed)) == ([Ruling.HOLD], [Ruling.GO])
@@ -140,7 +140,7 @@ def test_a_decision_whose_reason_is_gone_expires() -> None:
     new = table.receive([], (), view(node(), jobs=[job("j1", on=[GPU])]))
 
     assert rulings(new) == [Ruling.EXPIRE]
-    assert table.reserved(ready()) == (set(), set())
+    assert table.reserved(ready()) == frozenset()
 
 
 def test_a_fault_that_may_pass_is_tried_three_times_and_then_given_up() -> None:
@@ -156,7 +156,7 @@ def test_a_fault_that_may_pass_is_tried_three_times_and_then_given_up() -> None:
     assert [type(each) for each in results] == [TemporaryError, TemporaryError, Receipt]
     assert results[-1].result == "failed"
     assert "given up after 3 tries: busy" in results[-1].text
-    assert table.guard._done[0][2] == 1  # the budget was used once, not three times
+    assert table.guard._done[0][3] == 1  # the budget was used once, not three times
     assert len(table.guard._done) == 1
 
 
@@ -180,7 +180,7 @@ def test_a_half_success_is_done_with_the_gpus_that_worked() -> None:
 
     (done,) = table.carry_out(1000.0)
 
-    assert isinstance(done, Done)
+    assert isinstance(done, CarriedOut)
     assert done.receipt.gpus == (GPU,)
 
 
@@ -198,7 +198,7 @@ def test_a_call_back_is_tried_until_it_is_done() -> None:
     (done,) = table.carry_out(1000.0)
 
     assert [type(each) for each in results] == [TemporaryError] * 5
-    assert isinstance(done, Done)
+    assert isinstance(done, CarriedOut)
 
 
 def test_giving_back_goes_on_when_nothing_can_be_written_down() -> None:
@@ -228,7 +228,7 @@ def test_a_lend_that_worked_though_its_answer_was_lost_is_asked_for_again() -> N
     assert table.receive([], (), running) == []
     (done,) = table.carry_out(1010.0)
 
-    assert isinstance(done, Done)
+    assert isinstance(done, CarriedOut)
 
 
 def test_what_an_earlier_run_meant_to_do_and_did_not_is_judged_anew() -> None:
@@ -247,7 +247,7 @@ def test_of_two_choices_at_once_the_first_counts_after_a_restart_too() -> None:
 
     table.resume([Story(decision=decision(), choices=(said("reject"), said("approve")))])
 
-    assert rulings(table.receive([], (), ready())) == [Ruling.ASK]
+    assert table.receive([decision()], (), ready()) == []
 
 
 def test_a_dry_run_changes_nothing_and_says_what_it_would_do() -> None:
@@ -258,7 +258,7 @@ def test_a_dry_run_changes_nothing_and_says_what_it_would_do() -> None:
 
     assert isinstance(result, Receipt)
     assert result.gpus == ()
-    assert "would lend n1/gpu0" in result.text
+    assert "Lend 1 GPU of job j1 to job j2" in result.text
 
 
 def test_what_a_crash_left_between_verdict_and_receipt_is_carried_out_after_all() -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from factories import call_back, decision, job, loan, node, outcome, view
 from steward.act.guard import Guard, Limits
-from steward.act.preconditions import broken_precondition
 from steward.model.cluster import Health
 from steward.model.decision import Autonomy, Ruling
 from steward.model.identity import TenantId
@@ -50,7 +49,7 @@ def test_autonomy_is_the_lower_of_the_sites_and_the_tenants(
 
 
 def test_a_persons_approval_is_above_autonomy_and_budget_but_not_above_preconditions() -> None:
-    guard = Guard(Limits(gpus_per_hour=0))
+    guard = Guard(Limits(disturbed_gpus_per_hour=0))
 
     assert guard.judge(decision(), ready(), approved=True).ruling is Ruling.GO
     gone = view(jobs=[job("j1", on=[GPU])])
@@ -59,7 +58,7 @@ def test_a_persons_approval_is_above_autonomy_and_budget_but_not_above_precondit
 
 def test_giving_back_is_allowed_whatever_the_budget_and_autonomy() -> None:
     seen = view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
-    guard = Guard(Limits(autonomy=Autonomy.OBSERVE, gpus_per_hour=0))
+    guard = Guard(Limits(autonomy=Autonomy.OBSERVE, disturbed_gpus_per_hour=0))
 
     assert guard.judge(call_back(decision()), seen).ruling is Ruling.GO
 
@@ -75,26 +74,26 @@ def test_a_decision_that_nobody_carried_out_in_time_expires() -> None:
 
 
 def test_a_used_up_budget_holds_and_comes_back_after_an_hour() -> None:
-    guard = Guard(replace(AUTO, gpus_per_hour=1))
+    guard = Guard(replace(AUTO, disturbed_gpus_per_hour=1))
     guard.record(decision(), 1000.0)
 
     held = guard.judge(decision("d-2"), ready())
     later = guard.judge(decision("d-2", t_s=4600.0), ready(t_s=4600.0))
 
     assert (held.ruling, later.ruling) == (Ruling.HOLD, Ruling.GO)
-    assert "1 of 1 GPUs an hour are used up" in held.why
+    assert "1 of 1 GPUs an hour to disturb are used up" in held.why
 
 
 def test_a_tenant_has_a_budget_of_its_own() -> None:
-    guard = Guard(replace(AUTO, gpus_per_tenant_per_hour=1))
+    guard = Guard(replace(AUTO, disturbed_gpus_per_tenant_per_hour=1))
     guard.record(decision(), 1000.0)
 
-    assert "of a are used up" in guard.judge(decision("d-2"), ready()).why
+    assert "of a to disturb are used up" in guard.judge(decision("d-2"), ready()).why
     assert guard.judge(decision("d-3", tenant=TenantId("b")), ready()).ruling is Ruling.GO
 
 
 def test_giving_back_uses_no_budget() -> None:
-    guard = Guard(replace(AUTO, gpus_per_hour=1))
+    guard = Guard(replace(AUTO, disturbed_gpus_per_hour=1))
 
     guard.record(call_back(decision()), 1000.0)
 
@@ -108,7 +107,9 @@ def test_giving_back_uses_no_budget() -> None:
 def test_the_budget_holds_in_every_hour_whatever_is_asked(
     asks: list[tuple[int, float]], budget: int
 ) -> None:
-    guard = Guard(replace(AUTO, gpus_per_hour=budget, gpus_per_tenant_per_hour=100))
+    guard = Guard(
+        replace(AUTO, disturbed_gpus_per_hour=budget, disturbed_gpus_per_tenant_per_hour=100)
+    )
     done: list[tuple[float, int]] = []
     t_s = 1000.0
     for number, (size, wait_s) in enumerate(asks):
@@ -203,8 +204,8 @@ def lent_view() -> ClusterView:
 @pytest.mark.parametrize(
     ("seen", "broken"),
     [
-        (view(jobs=[job("j1", on=[GPU])]), "j2 does not wait any more"),
-        (view(jobs=[job("j1", on=[GPU]), job("j2", on=[OTHER])]), "j2 does not wait any more"),
+        (view(jobs=[job("j1", on=[GPU])]), "j2 is not waiting any more"),
+        (view(jobs=[job("j1", on=[GPU]), job("j2", on=[OTHER])]), "j2 is not waiting any more"),
         (view(node("n2"), jobs=[job("j2")]), "not in the cluster"),
         (view(jobs=[job("j1"), job("j2")]), "j1 does not hold these GPUs"),
         (lent_view(), "lent already"),
@@ -213,7 +214,7 @@ def lent_view() -> ClusterView:
     ],
 )
 def test_a_loan_needs_an_idle_holder_and_a_waiting_borrower(seen: ClusterView, broken: str) -> None:
-    found = broken_precondition(decision().action, seen)
+    found = decision().action.unmet(seen)
 
     assert broken in found
     assert bool(found) == bool(broken)
@@ -223,12 +224,10 @@ def test_a_sick_gpu_is_not_lent() -> None:
     seen = ready()
     sick = np.full(len(seen.gpus), HEALTH_CODES[Health.WORN])
 
-    found = broken_precondition(
-        decision().action, replace(seen, gpus=replace(seen.gpus, health=sick))
-    )
+    found = decision().action.unmet(replace(seen, gpus=replace(seen.gpus, health=sick)))
 
     assert found == "one of the GPUs is not healthy"
 
 
 def test_a_loan_that_is_over_cannot_be_called_back() -> None:
-    assert "has ended" in broken_precondition(call_back(decision()).action, ready())
+    assert "has ended" in call_back(decision()).action.unmet(ready())

@@ -35,7 +35,7 @@ host = ["a"]
 
 [guard]
 breaker_share = 2
-gpus_per_hour = -1
+disturbed_gpus_per_hour = -1
 cool_down_s = true
 
 [tenants.""]
@@ -78,7 +78,7 @@ def test_a_file_wins_over_the_defaults_and_the_environment_over_the_file(tmp_pat
     settings = read_settings(file, {"STEWARD_LOOP__EVERY_S": "7.5"})
 
     assert settings.loop.every_s == 7.5
-    assert settings.guard.gpus_per_hour == 8
+    assert settings.guard.disturbed_gpus_per_hour == 8
 
 
 def test_all_mistakes_come_in_one_message_in_the_order_of_their_lines(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_all_mistakes_come_in_one_message_in_the_order_of_their_lines(tmp_path: 
         (":13:1", "(did you mean 'service'?)"),
         (":17:8", "service.port is 70000; it must be at most 65535"),
         (":18:8", "service.host is ['a'], not text in quotes"),
-        (":22:17", "guard.gpus_per_hour is -1; it must be at least 0"),
+        (":22:17", "guard.disturbed_gpus_per_hour is -1; it must be at least 0"),
         (":23:15", "guard.cool_down_s is true, not a number"),
         (":25:1", "tenants.'' is empty"),
         (":26:10", "tenants.''.weight is 0; it must be above 0"),
@@ -341,7 +341,7 @@ def test_a_value_knows_where_it_comes_from(tmp_path: Path) -> None:
     draft = draft_settings(file, {"STEWARD_LOOP__EVERY_S": "7"})
 
     assert draft.origin(("loop", "every_s")) == "environment STEWARD_LOOP__EVERY_S"
-    assert draft.origin(("guard", "gpus_per_hour")) == f"{file}:4"
+    assert draft.origin(("guard", "disturbed_gpus_per_hour")) == f"{file}:4"
     assert draft.origin(("loop", "autonomy")) == "default"
 
 

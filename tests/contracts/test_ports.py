@@ -27,6 +27,7 @@ from factories import (
     view,
 )
 from steward.act.actuators import ACTUATORS
+from steward.decide.health import POLICIES as HEALTH
 from steward.decide.placement import DESCRIPTIONS, PLACEMENTS, Placement
 from steward.decide.rules import DETECTORS
 from steward.decide.scheduling import POLICIES
@@ -36,7 +37,7 @@ from steward.decide.treating import TREATING
 from steward.errors import PermanentError, TemporaryError
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
-from steward.model.decision import Drain, Tell
+from steward.model.actions import Drain, Tell
 from steward.model.forecast import About
 from steward.model.frame import check_frame
 from steward.model.identity import GpuId, NodeId
@@ -51,7 +52,7 @@ from steward.sim.scenario import demo
 from steward.sim.world import World
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
-DRAIN = decision(action=Drain(node=NodeId("n1"), gpus=(GpuId(GPU),)), undo=None)
+DRAIN = decision(action=Drain(node=NodeId("n1"), gpus=(GpuId(GPU),)))
 
 
 def world() -> World:
@@ -61,7 +62,7 @@ def world() -> World:
 ALL_COLLECTORS: dict[str, Any] = {**COLLECTORS, "simulated": world}
 KNOW_MACHINES = {"host", "nvml", "simulated"}  # the others see what runs on them
 ALL_ACTUATORS: dict[str, Any] = {**ACTUATORS, "simulated": world}
-ALL_POLICIES: dict[str, Any] = {**POLICIES, **TREATING}
+ALL_POLICIES: dict[str, Any] = {**POLICIES, **TREATING, **HEALTH}
 TABLES = {
     "collectors": COLLECTORS,
     "estimators": ESTIMATORS,
@@ -69,6 +70,7 @@ TABLES = {
     "rules": DETECTORS,
     "scheduling": POLICIES,
     "treating": TREATING,
+    "health": HEALTH,
     "actuators": ACTUATORS,
     "time_shares": TIME_SHARE_POLICIES,
     "elastic": ELASTIC_POLICIES,

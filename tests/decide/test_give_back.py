@@ -6,7 +6,7 @@ import numpy as np
 
 from factories import believing, job, loan, node, view
 from steward.decide.scheduling.give_back import GiveBack
-from steward.model.decision import CallBack
+from steward.model.actions import CallBack
 from steward.model.view import ClusterView
 
 GPU = "n1/gpu0"

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from factories import believing, finding, job, node, view
 from steward.decide.scheduling.lend_idle import LendIdle
+from steward.model.actions import CallBack, Lend
 from steward.model.cluster import GIB, Health
-from steward.model.decision import CallBack, Decision, Lend
+from steward.model.decision import Decision
 from steward.model.finding import Severity
 from steward.model.forecast import REMAINING_S, About
 from steward.model.identity import FindingId
@@ -118,13 +119,13 @@ def test_small_leftovers_are_used_before_large_pools_are_broken_up() -> None:
     assert made.action.gpus == ("n2/gpu0",)
 
 
-@pytest.mark.parametrize("column", ["borrower", "reserved", "health", "memory_used_bytes"])
-def test_gpus_that_are_lent_spoken_for_sick_or_of_unknown_memory_are_left_alone(
+@pytest.mark.parametrize("column", ["users", "reserved", "health", "memory_used_bytes"])
+def test_gpus_that_are_lent_reserved_sick_or_of_unknown_memory_are_left_alone(
     column: str,
 ) -> None:
     seen = idle_holder(job("j2"))
     value = {
-        "borrower": 1,
+        "users": 2,
         "reserved": True,
         "health": HEALTH_CODES[Health.BAD],
         "memory_used_bytes": np.nan,

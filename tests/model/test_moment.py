@@ -1,15 +1,31 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factories import cluster, gpu_row, host_row, job, loan, moment, node, samples, tenants
-from steward.model.cluster import Health
+from factories import (
+    cluster,
+    decision,
+    gpu_row,
+    host_row,
+    job,
+    loan,
+    moment,
+    node,
+    receipt,
+    samples,
+    tenants,
+)
+from steward.model.actions import Drain
+from steward.model.cluster import GIB, Cluster, Health, Link, LinkKind, Switch
 from steward.model.event import Observation
 from steward.model.frame import job_entity, share_entity
-from steward.model.identity import DecisionId, GpuId, JobId
-from steward.model.job import JobState
+from steward.model.identity import DecisionId, GpuId, JobId, NodeId
+from steward.model.job import JobShape, JobState
 from steward.model.moment import Moment
 from steward.model.view import HEALTH_CODES, QUEUED, RUNNING
 
@@ -48,11 +64,113 @@ def test_a_running_job_holds_its_gpus_until_it_ends() -> None:
     assert made.view(2.0).ended == ()
 
 
-def test_the_second_job_on_a_gpu_is_its_borrower() -> None:
-    seen = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU], tenant="b")]).view(0.0)
+def test_the_second_job_on_a_gpu_is_its_borrower_by_a_loan_and_shares_it_without_one() -> None:
+    shared = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU], tenant="b")])
+    without = shared.view(0.0)
+    shared.lend(loan())  # known only after the borrower was seen to run
+    lent = shared.view(1.0)
 
-    assert (seen.job_id(seen.gpus.owner[0]), seen.job_id(seen.gpus.borrower[0])) == ("j1", "j2")
-    assert seen.tenants.borrowed.tolist() == [0, 1]
+    assert (without.gpus.users[0], without.gpus.borrower[0]) == (2, -1)
+    assert (lent.job_id(lent.gpus.owner[0]), lent.job_id(lent.gpus.borrower[0])) == ("j1", "j2")
+    assert lent.tenants.borrowed.tolist() == [0, 1]
+
+
+def test_three_jobs_on_one_gpu_are_three_allocations_with_their_shares() -> None:
+    jobs = [
+        job(f"j{i}", on=[GPU], gpu_shares=(share,)) for i, share in enumerate((0.5, 0.25, 0.25))
+    ]
+    made = moment(jobs=jobs)
+    say(made, 0.0, 0.9)
+    rows = {f"{GPU}@j{i}": {"share.busy_share": 0.1 * i} for i in range(3)}
+    made.fold(Observation(frame=samples(1.0, {GPU: gpu_row(0.9), **rows})))
+
+    table = made.view(1.0).allocations
+
+    assert len(table) == 3
+    assert table.share.tolist() == [0.5, 0.25, 0.25]
+    assert table.busy_share.tolist() == pytest.approx([0.0, 0.1, 0.2])
+    assert set(table.role.tolist()) == {0}
+    made.fold(Observation(jobs=(jobs[0].changed(2.0, JobState.COMPLETED, ""),)))
+    assert made.view(2.0).gpus.users.tolist()[0] == 2
+
+
+def test_a_job_that_has_a_gpu_alone_uses_as_much_as_the_gpu_is_busy() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+    say(made, 0.0, 0.7)
+
+    assert made.view(0.0).allocations.busy_share.tolist() == [0.7]
+
+
+def test_a_gpu_that_falls_silent_is_not_healthy_any_more() -> None:
+    made = moment()
+    say(made, 0.0, 0.0)
+    made.fold(Observation(health={GpuId("n1/gpu1"): Health.BAD}))
+
+    fresh, silent = made.view(60.0), made.view(200.0)
+
+    assert fresh.gpus.health.tolist() == [HEALTH_CODES[Health.GOOD], HEALTH_CODES[Health.BAD]]
+    assert silent.gpus.health.tolist() == [HEALTH_CODES[Health.UNKNOWN], HEALTH_CODES[Health.BAD]]
+    assert silent.nodes.free.tolist() == [0]
+    say(made, 210.0, 0.0)
+    assert made.view(210.0).gpus.health[0] == HEALTH_CODES[Health.GOOD]
+
+
+def test_a_report_of_health_counts_as_a_sign_of_life() -> None:
+    made = moment()
+    made.fold(Observation(health={GpuId(GPU): Health.GOOD}))
+
+    assert made.view(1000.0).gpus.health[0] == HEALTH_CODES[Health.GOOD]
+    assert made.view(1100.0).gpus.health[0] == HEALTH_CODES[Health.GOOD]
+    assert made.view(1200.0).gpus.health[0] == HEALTH_CODES[Health.UNKNOWN]
+
+
+def test_nodes_say_what_is_allocated_and_that_they_drain() -> None:
+    big = replace(node("n1", 2), cpus=64, memory_bytes=512 * GIB)
+    shape = JobShape(gpus=2, cpus=16, memory_bytes=128 * GIB)
+    made = moment(big, node("n2", 2), jobs=[job(on=[GPU, "n2/gpu0"], shape=shape)])
+    rows = {gpu: gpu_row(0.0) for gpu in (GPU, "n1/gpu1", "n2/gpu0", "n2/gpu1")}
+    made.fold(Observation(frame=samples(0.0, rows), draining={NodeId("n2"): True}))
+
+    nodes = made.view(0.0).nodes
+
+    assert (nodes.cpus.tolist(), nodes.cpus_allocated.tolist()) == ([64, 0], [8.0, 8.0])
+    assert nodes.memory_allocated_bytes.tolist() == [64 * GIB, 64 * GIB]
+    assert nodes.draining.tolist() == [False, True]
+    assert nodes.free.tolist() == [1, 0]
+    assert np.isnan(nodes.drained_since_s).all()  # somebody else's doing
+
+
+def test_a_node_that_steward_drained_is_told_from_one_that_somebody_else_did() -> None:
+    made = moment(node("n1"), node("n2"))
+    drained = decision(action=Drain(node=NodeId("n1"), gpus=()))
+    made.fold(Observation(draining={NodeId("n1"): True, NodeId("n2"): True}))
+
+    made.apply(drained, receipt(drained, t_s=7.0))
+    first = made.view(8.0).nodes.drained_since_s.tolist()
+    made.fold(Observation(draining={NodeId("n1"): False}))
+    made.fold(Observation(draining={NodeId("n1"): True}))  # this time not by us
+
+    assert first[0] == 7.0
+    assert np.isnan(first[1])
+    assert np.isnan(made.view(9.0).nodes.drained_since_s).all()
+
+
+def test_links_and_switches_of_the_cluster_are_columns_of_the_view() -> None:
+    link = Link(a="n1", b="leaf", kind=LinkKind.INFINIBAND, bytes_per_s=50e9)
+    whole = Cluster(
+        id="c",
+        nodes=(replace(node("n1"), switch="leaf"),),
+        links=(link,),
+        switches=(Switch(id="leaf", parent="spine"), Switch(id="spine", tier=1)),
+    )
+    made = moment()
+    made.fold(Observation(cluster=whole))
+
+    seen = made.view(0.0)
+
+    assert (len(seen.links), seen.links.kind.tolist()) == (1, ["infiniband"])
+    assert seen.switches.parent.tolist() == [1, -1]
+    assert seen.nodes.switch.tolist() == [0]
 
 
 def test_a_borrower_that_outstays_the_owner_holds_the_gpu() -> None:
@@ -286,7 +404,7 @@ def test_a_loan_whose_borrower_ended_before_it_was_seen_to_run_is_over_at_once()
 def test_open_decisions_mark_their_gpus_and_jobs() -> None:
     made = moment(jobs=[job("j1", on=[GPU]), job("j2")])
 
-    made.reserve([GpuId(GPU), GpuId("gone/gpu0")], [JobId("j2")])
+    made.reserve([f"gpu:{GPU}", "gpu:gone/gpu0", "job:j2", "node:n1"])
     seen = made.view(0.0)
 
     assert seen.gpus.reserved.tolist() == [True, False]

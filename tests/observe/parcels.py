@@ -10,7 +10,7 @@ from factories import cluster, job, node, samples
 from steward.model.cluster import Health
 from steward.model.event import Event, LogLine, Observation
 from steward.model.frame import OTHER_SCHEMA
-from steward.model.identity import GpuId
+from steward.model.identity import GpuId, NodeId
 from steward.model.span import Span
 from steward.observe.agent.parcel import ParcelHeader, pack_parcel
 
@@ -43,6 +43,7 @@ def full() -> Observation:
         jobs=(job("812", on=("n1/gpu0",)),),
         cluster=cluster(node("n1")),
         health={GpuId("n1/gpu0"): Health.WORN},
+        draining={NodeId("n1"): True},
     )
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from factories import decision
+from steward.model.actions import CallBack, Lend
 from steward.model.cluster import GIB
-from steward.model.decision import CallBack, Decision, Lend
+from steward.model.decision import Decision
 from steward.model.identity import DecisionId, GpuId, JobId, TenantId
 from steward.model.job import Checkpointing, Job, JobShape, JobState, Tenant
 from steward.sim.program import Kind, Life, Order, Phase, Program, Use
@@ -118,7 +119,7 @@ class Stage:
             owner=of.action.owner,
             borrower=of.action.borrower,
         )
-        return decision(name, action=back, undo=None)
+        return decision(name, action=back)
 
 
 @pytest.fixture

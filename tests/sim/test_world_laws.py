@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from factories import decision
 from steward.errors import PermanentError
-from steward.model.decision import CallBack, Decision, Lend
+from steward.model.actions import CallBack, Lend
+from steward.model.decision import Decision
 from steward.model.identity import DecisionId
 from steward.model.moment import Moment
 from steward.model.view import ClusterView
@@ -80,7 +81,7 @@ class Player:
         gpus = tuple(self.world._engine.cluster.ids[row] for row in loan.gpus)
         self.made += 1
         action = CallBack(loan=loan.id, gpus=gpus, owner=loan.owner.id, borrower=loan.borrower.id)
-        return decision(f"d-{self.made}", action=action, undo=None)
+        return decision(f"d-{self.made}", action=action)
 
 
 def check_seats(world: World) -> None:

@@ -84,7 +84,7 @@ def test_nobody_can_say_the_same_thing_twice(journal: Journal) -> None:
 
 
 def test_a_way_back_cannot_be_undone(journal: Journal) -> None:
-    back = decision("d-1", undo=None)
+    back = call_back(decision("d-1"), "d-1")
     journal.append([back, receipt(back)])
 
     with pytest.raises(StewardError, match="itself a way back"):

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from factories import call_back, decision, finding, outcome
-from steward.model.decision import CallBack, Decision, Lend
+from steward.model.actions import CallBack, Lend
+from steward.model.decision import Decision
 from steward.model.finding import Finding
 from steward.model.outcome import Interval, Outcome
 from steward.store.records import (

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import hypot, isfinite
 
-from steward.act.preconditions import about_of
-from steward.model.decision import Decision, Lend, Receipt
+from steward.act.guard import entities_of
+from steward.model.decision import Decision, Receipt
 from steward.model.identity import DecisionId
 from steward.model.outcome import Change, Interval, Outcome, Story
 from steward.model.treatment import Effect
 from steward.model.view import ClusterView
+from steward.model.yardstick import EFFECT, PUT_TO_WORK, RUN
 from steward.ports import Meter
 
 __all__ = ["Effects"]
@@ -37,10 +38,15 @@ class Effects:
         self._meter = meter
         self._cases: dict[DecisionId, _Case] = {}
 
-    def begin(self, decision: Decision, receipt: Receipt) -> None:
-        """Remember a decision that was just carried out, if its rule promised anything."""
+    def begin(self, decision: Decision, receipt: Receipt, _: ClusterView | None) -> None:
+        """Follow a decision that was just carried out, if its rule promised anything.
+
+        What has a yardstick in GPU time of its own, such as a loan, is judged by that alone.
+        """
         effect = decision.treatment.effect if decision.treatment is not None else None
-        if effect is None:
+        if effect is None or receipt.result == "begun":
+            return
+        if decision.action.yardstick in (PUT_TO_WORK, RUN):
             return
         self._cases[decision.id] = _Case(decision=decision, effect=effect, done_s=receipt.t_s)
         while len(self._cases) > MOST_OPEN:
@@ -48,9 +54,9 @@ class Effects:
 
     def resume(self, story: Story) -> None:
         """Go on waiting for a check that an earlier run did not get round to."""
-        done = [each for each in story.receipts if each.result != "failed"]
+        done = [each for each in story.receipts if each.result in ("done", "partly")]
         if done and not any(outcome.effect is not None for outcome in story.outcomes):
-            self.begin(story.decision, done[-1])
+            self.begin(story.decision, done[-1], None)
 
     def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
         """Return the checks that are due, each with its decision."""
@@ -67,15 +73,23 @@ class Effects:
             t_s=t_s,
             from_s=case.done_s,
             to_s=case.check_s,
-            gained=NOTHING,
-            lent=0.0,
-            expected=0.0,
-            counterfactual=0.0,
-            idle_watts=0.0,
-            final=not isinstance(decision.action, Lend),  # a loan goes on until it ends
+            gained=_gained(change, case.effect),
+            # whether advice is followed is up to people: it promises nothing
+            expected=0.0 if decision.action.yardstick == EFFECT else case.effect.at_least,
+            due_s=t_s,
+            final=True,
             text=_said(change, case.effect),
+            yardstick=EFFECT,
             effect=change,
         )
+
+    def so_far(self, _: ClusterView) -> tuple[Outcome, ...]:
+        """Return nothing: an effect is known only at its check."""
+        return ()
+
+    def settle(self, _: ClusterView) -> list[Outcome]:
+        """Return nothing: the next run goes on with them."""
+        return []
 
     def _change(self, case: _Case) -> Change:
         before = self._mean(case, case.done_s - case.decision.check_after_s, case.done_s)
@@ -96,9 +110,18 @@ class Effects:
     def _mean(self, case: _Case, from_s: float, to_s: float) -> Interval | None:
         if self._meter is None:
             return None
-        about = about_of(case.decision)
+        about = entities_of(case.decision)
         found = self._meter.mean(case.effect.expr, about, from_s=from_s, to_s=to_s)
         return found if found is not None and isfinite(found.mid) else None
+
+
+def _gained(change: Change, effect: Effect) -> Interval:
+    """Return the change in the direction that was promised."""
+    if change.by is None:
+        return NOTHING
+    if effect.direction == "up":
+        return change.by
+    return Interval(low=-change.by.high, mid=-change.by.mid, high=-change.by.low)
 
 
 def _difference(before: Interval, after: Interval) -> Interval:
@@ -112,7 +135,7 @@ def _difference(before: Interval, after: Interval) -> Interval:
 def _said(change: Change, effect: Effect) -> str:
     promised = f"{effect.direction} by at least {effect.at_least:g}"
     if change.by is None or change.before is None or change.after is None:
-        return f"nobody can tell whether {effect.expr} went {promised}: samples are missing"
+        return f"unknown whether {effect.expr} went {promised}: samples are missing"
     word = "kept" if change.met else "broken, it got worse" if change.worse else "broken"
     return (
         f"{effect.expr} was {change.before.mid:.4g} and is {change.after.mid:.4g}; "

@@ -1,4 +1,4 @@
-"""Says what may be done now: autonomy, preconditions, cool-down, budgets and a circuit breaker."""
+"""Judges what may be done now: autonomy, preconditions, cool-down, budgets, circuit breaker."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from math import sqrt
 from statistics import fmean, stdev
 
-from steward.act.preconditions import about_of, broken_precondition
-from steward.model.decision import Autonomy, Decision, Lend, Ruling, Tell, Verdict
+from steward.model.actions import Action, Budget
+from steward.model.decision import Autonomy, Decision, Ruling, StandingApproval, Verdict
+from steward.model.frame import job_entity, steps_of
 from steward.model.identity import DecisionId, JobId, TenantId
 from steward.model.outcome import Outcome
-from steward.model.view import ClusterView
-from steward.ports import Meter
+from steward.ports import Meter, View
 
-__all__ = ["Guard", "Limits"]
+__all__ = ["Guard", "Limits", "entities_of"]
 
 HOUR_S = 3600.0
 REMEMBERED = 10_000
@@ -23,12 +23,18 @@ REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much may change. A tenant's autonomy is a ceiling on the site's, never above it."""
+    """How much may change. A tenant's autonomy is a ceiling on the site's, never above it.
+
+    Starting what waits and disturbing what runs have budgets of their own: a scheduler starts
+    hundreds of jobs an hour, and disturbs few.
+    """
 
     autonomy: Autonomy = Autonomy.ADVISE
     tenant_autonomy: Mapping[TenantId, Autonomy] = field(default_factory=dict)
-    gpus_per_hour: int = 64
-    gpus_per_tenant_per_hour: int = 32
+    disturbed_gpus_per_hour: int = 64
+    disturbed_gpus_per_tenant_per_hour: int = 32
+    started_gpus_per_hour: int | None = None  # None: no limit
+    answer_within_s: float = 4 * HOUR_S  # how long people have to answer a request for approval
     cool_down_s: float = 600.0  # after a loan ended, its owner is left alone this long
     breaker_outcomes: int = 20  # the breaker judges by so many outcomes, and needs half of them
     breaker_share: float = 0.25  # it opens when they surely brought less of what was promised
@@ -41,48 +47,68 @@ class Limits:
 
 
 class Guard:
-    """Judges decisions; remembers what was done and what came of it."""
+    """Judges decisions; keeps what was done and what came of it."""
 
     def __init__(self, limits: Limits, meter: Meter | None = None) -> None:
         self.limits = limits
-        self._meter = meter  # None: nobody can tell whether a rule's own precondition holds
-        self._done: deque[tuple[float, TenantId, int]] = deque()
-        self._spent: Counter[TenantId] = Counter()  # GPUs in `_done`, kept up to date
-        self._on_loan: dict[DecisionId, JobId] = {}
+        self._meter = meter  # None: preconditions of rules cannot be evaluated
+        self._done: deque[tuple[float, Budget, TenantId, int]] = deque()
+        self._spent: Counter[tuple[Budget, TenantId]] = Counter()  # GPUs in `_done`
+        self._lasting: Mapping[DecisionId, JobId] = {}
         self._rests_until_s: dict[JobId, float] = {}
-        self._recent: deque[tuple[float, float]] = deque(maxlen=limits.breaker_outcomes)
+        self._recent: dict[str, deque[tuple[float, float]]] = {}  # by yardstick: gained, promised
         self._open_until_s = float("-inf")
         self._open_why = ""
+        self._approvals: dict[str, StandingApproval] = {}
+        self._used: Counter[str] = Counter()  # GPUs of each standing approval
 
     # -- judging -------------------------------------------------------------------------------
 
-    def judge(self, decision: Decision, view: ClusterView, *, approved: bool = False) -> Verdict:
-        """Rule on a decision. A person's approval is above budgets, never above preconditions."""
-        ruling, why = self._rule(decision, view, approved=approved)
+    def judge(
+        self,
+        decision: Decision,
+        view: View,
+        *,
+        approved: bool = False,
+        since_s: float | None = None,
+    ) -> Verdict:
+        """Rule on a decision that was last proposed at `since_s`.
+
+        A person's approval is above budgets, never above preconditions.
+        """
+        last_s = decision.t_s if since_s is None else since_s
+        ruling, why = self._rule(decision, view, approved=approved, since_s=last_s)
         if ruling is Ruling.GO and not decision.returns:
             ruling, why = self._unless_unmet(decision, view.t_s) or (ruling, why)
         return Verdict(decision=decision.id, t_s=view.t_s, ruling=ruling, why=why)
 
-    def _rule(self, decision: Decision, view: ClusterView, *, approved: bool) -> tuple[Ruling, str]:
-        broken = broken_precondition(decision.action, view)
-        if broken:
-            return Ruling.EXPIRE, broken
+    def _rule(
+        self, decision: Decision, view: View, *, approved: bool, since_s: float
+    ) -> tuple[Ruling, str]:
+        unmet = decision.action.unmet(view)  # type: ignore[arg-type] # a domain's own view
+        if unmet:
+            return Ruling.EXPIRE, unmet
         if decision.returns or approved:
             why = "giving back is always allowed" if decision.returns else "a person approved it"
             return Ruling.GO, why
-        if view.t_s > decision.t_s + decision.check_after_s:
-            return Ruling.EXPIRE, f"not carried out within {decision.check_after_s:.0f} s"
-        return self._rule_by_autonomy(decision, view.t_s)
+        ruling, why = self._rule_by_autonomy(decision, view.t_s)
+        limit_s = self._valid_s(decision, ruling)
+        if view.t_s > since_s + limit_s:
+            return Ruling.EXPIRE, f"{_UNANSWERED[ruling]} within {limit_s:.0f} s"
+        return ruling, why
+
+    def _valid_s(self, decision: Decision, ruling: Ruling) -> float:
+        return self.limits.answer_within_s if ruling is Ruling.ASK else decision.check_after_s
 
     def _unless_unmet(self, decision: Decision, t_s: float) -> tuple[Ruling, str] | None:
-        """Say what the rule behind a decision asks for and is not so; None if nothing."""
+        """Return what the rule behind a decision requires and is not so; None if nothing."""
         expr = decision.treatment.precondition if decision.treatment is not None else ""
         if not expr:
             return None
-        about = about_of(decision)
+        about = entities_of(decision)
         holds = self._meter.holds(expr, about, t_s=t_s) if self._meter is not None else None
         if holds is None:
-            return Ruling.HOLD, f"nobody can tell whether {expr} holds for {decision.subject}"
+            return Ruling.HOLD, f"unknown whether {expr} holds for {decision.subject}"
         return None if holds else (Ruling.EXPIRE, f"{expr} does not hold for {decision.subject}")
 
     def _rule_by_autonomy(self, decision: Decision, t_s: float) -> tuple[Ruling, str]:
@@ -94,64 +120,104 @@ class Guard:
         held = self._held(decision, t_s)
         if held:
             return Ruling.HOLD, held
-        if isinstance(decision.action, Tell):
-            return Ruling.GO, "it only says something"
+        if decision.action.type == "tell":
+            return Ruling.GO, "advice changes nothing"
         if level is Autonomy.APPROVE:
-            return Ruling.ASK, f"autonomy for {decision.tenant} is 'approve': a person decides"
+            return self._rule_by_approval(decision, t_s)
         return Ruling.GO, "within budgets"
+
+    def _rule_by_approval(self, decision: Decision, t_s: float) -> tuple[Ruling, str]:
+        approval = self._approval_for(decision, t_s)
+        if approval is not None:
+            return Ruling.GO, f"{approval.user} approved such actions in advance ({approval.id})"
+        return Ruling.ASK, f"autonomy for {decision.tenant} is 'approve': a person decides"
 
     def _held(self, decision: Decision, t_s: float) -> str:
         if t_s < self._open_until_s:
             return self.breaker(t_s)
-        job = decision.action.disturbs
+        job = decision.action.affects
         rest_s = self._rests_until_s.get(job, t_s) - t_s if job is not None else 0.0
         if rest_s > 0:
-            why = "after its last loan" if isinstance(decision.action, Lend) else "a person said no"
+            why = "after its last loan" if decision.action.type == "lend" else "a person refused"
             return f"{job} is left alone for {rest_s:.0f} s more, {why}"
         return self._over_budget(decision, t_s)
 
     def _over_budget(self, decision: Decision, t_s: float) -> str:
         while self._done and self._done[0][0] <= t_s - HOUR_S:
-            _, tenant, gpus = self._done.popleft()
-            self._spent[tenant] -= gpus
-        asked = len(decision.action.gpus)
-        spent, of_tenant = self._spent.total(), self._spent[decision.tenant]
-        limits = self.limits
-        if spent + asked > limits.gpus_per_hour:
-            return f"budget: {spent} of {limits.gpus_per_hour} GPUs an hour are used up"
-        if of_tenant + asked > limits.gpus_per_tenant_per_hour:
-            return (
-                f"budget: {of_tenant} of {limits.gpus_per_tenant_per_hour} GPUs an hour of "
-                f"{decision.tenant} are used up"
-            )
+            _, budget, tenant, gpus = self._done.popleft()
+            self._spent[budget, tenant] -= gpus
+        budget, asked, limits = decision.action.budget, len(decision.action.gpus), self.limits
+        spent = sum(gpus for (kind, _), gpus in self._spent.items() if kind is budget)
+        if budget is Budget.START and limits.started_gpus_per_hour is not None:
+            over = spent + asked > limits.started_gpus_per_hour
+            return _used_up(spent, limits.started_gpus_per_hour, "to start on") if over else ""
+        if budget is not Budget.DISTURB:
+            return ""
+        of_tenant = self._spent[budget, decision.tenant]
+        if spent + asked > limits.disturbed_gpus_per_hour:
+            return _used_up(spent, limits.disturbed_gpus_per_hour, "to disturb")
+        if of_tenant + asked > limits.disturbed_gpus_per_tenant_per_hour:
+            whose = f"of {decision.tenant} to disturb"
+            return _used_up(of_tenant, limits.disturbed_gpus_per_tenant_per_hour, whose)
         return ""
 
-    # -- remembering ---------------------------------------------------------------------------
+    # -- standing approvals --------------------------------------------------------------------
+
+    def allow(self, approval: StandingApproval) -> None:
+        """Take in a standing approval, or that one is revoked."""
+        if approval.revokes:
+            self._approvals.pop(approval.revokes, None)
+        else:
+            self._approvals[approval.id] = approval
+
+    def approvals(self, t_s: float) -> list[tuple[StandingApproval, int]]:
+        """Return the standing approvals in force, each with the GPUs that are left of it."""
+        return [
+            (each, each.gpus - self._used[each.id])
+            for each in self._approvals.values()
+            if each.until_s > t_s
+        ]
+
+    def _approval_for(self, decision: Decision, t_s: float) -> StandingApproval | None:
+        need = len(decision.action.gpus)
+        for approval, left in self.approvals(t_s):
+            fits = approval.tenant == decision.tenant and approval.action == decision.action.type
+            if fits and left >= need:
+                return approval
+        return None
+
+    # -- bookkeeping ---------------------------------------------------------------------------
 
     def record(self, decision: Decision, t_s: float) -> None:
-        """Take note that a decision was carried out."""
-        if not decision.returns:
-            self._done.append((t_s, decision.tenant, len(decision.action.gpus)))
-            self._spent[decision.tenant] += len(decision.action.gpus)
+        """Charge a decision that is carried out to its budget, and to a standing approval."""
+        budget, gpus = decision.action.budget, len(decision.action.gpus)
+        if budget is Budget.NONE:
+            return
+        self._done.append((t_s, budget, decision.tenant, gpus))
+        self._spent[budget, decision.tenant] += gpus
+        if self.limits.autonomy_for(decision.tenant) is Autonomy.APPROVE:
+            approval = self._approval_for(decision, t_s)
+            if approval is not None:
+                self._used[approval.id] += gpus
 
-    def follow(self, view: ClusterView) -> None:
-        """Leave those alone for a while whose GPUs were on loan until now."""
-        now = {loan.id: loan.owner for loan in view.loans}
-        for loan, owner in self._on_loan.items():
-            if loan not in now:
-                self.leave_alone(owner, view.t_s)
-        self._on_loan = now
+    def follow(self, view: View) -> None:
+        """Leave those alone for a while for whom a decision's effect has just ended."""
+        now = view.lasting
+        for decision, affected in self._lasting.items():
+            if decision not in now:
+                self.leave_alone(affected, view.t_s)
+        self._lasting = now
         if len(self._rests_until_s) > REMEMBERED:
             self._rests_until_s = {
                 job: until for job, until in self._rests_until_s.items() if until > view.t_s
             }
 
     def leave_alone(self, job: JobId, t_s: float) -> None:
-        """Let a job rest: a loan of its GPUs ended, or a person said no to what was planned."""
+        """Decide nothing about a job for a while: its loan ended, or a person refused."""
         self._rests_until_s[job] = t_s + self.limits.cool_down_s
 
     def resting(self, t_s: float) -> list[JobId]:
-        """Return the jobs that are left alone now, so that nobody decides about them in vain."""
+        """Return the jobs that are left alone now."""
         return [job for job, until_s in self._rests_until_s.items() if until_s > t_s]
 
     def learn(self, outcomes: Iterable[Outcome]) -> None:
@@ -159,32 +225,56 @@ class Guard:
         for outcome in outcomes:
             if outcome.expected <= 0:
                 continue
-            self._recent.append((outcome.gained.mid, outcome.expected))
-            self._judge_outcomes(outcome.due_s)
+            recent = self._recent.setdefault(
+                outcome.yardstick, deque(maxlen=self.limits.breaker_outcomes)
+            )
+            recent.append((outcome.gained.mid, outcome.expected))
+            self._judge_outcomes(recent, outcome.due_s)
 
-    def _judge_outcomes(self, t_s: float) -> None:
+    def _judge_outcomes(self, recent: deque[tuple[float, float]], t_s: float) -> None:
         limits = self.limits
-        if len(self._recent) < max(2, limits.breaker_outcomes // 2) or t_s < self._open_until_s:
+        if len(recent) < max(2, limits.breaker_outcomes // 2) or t_s < self._open_until_s:
             return
-        gained = sum(each for each, _ in self._recent)
-        promised = sum(each for _, each in self._recent)
-        if _surely_negative([g - limits.breaker_share * p for g, p in self._recent]):
+        gained = sum(each for each, _ in recent)
+        promised = sum(each for _, each in recent)
+        if _surely_negative([g - limits.breaker_share * p for g, p in recent]):
             self._open_until_s = t_s + limits.breaker_rest_s
             self._open_why = (
-                f"the last {len(self._recent)} outcomes brought {gained / promised:.0%} of what "
+                f"the last {len(recent)} outcomes brought {gained / promised:.0%} of what "
                 f"was promised"
             )
-            self._recent.clear()
+            recent.clear()
 
     def breaker(self, t_s: float) -> str:
-        """Say how the circuit breaker stands."""
+        """Return how the circuit breaker stands, in words."""
         if t_s >= self._open_until_s:
             return "closed"
         return f"open: {self._open_why}; closes in {self._open_until_s - t_s:.0f} s"
 
 
+_UNANSWERED = {
+    Ruling.ASK: "not answered",
+    Ruling.ADVISE: "not taken up",
+    Ruling.HOLD: "not carried out",
+    Ruling.GO: "not carried out",
+}
+
+
+def entities_of(decision: Decision) -> tuple[str, ...]:
+    """Return the entities that a decision is about: its subject, then its job, GPUs and node."""
+    action: Action = decision.action
+    jobs = [job_entity(job) for job in (action.affects,) if job is not None]
+    entities = [decision.subject, *jobs, *action.gpus]
+    nodes = [steps_of(each)[0] for each in entities if each and not each.startswith("job:")]
+    return tuple(dict.fromkeys(each for each in (*entities, *nodes) if each))
+
+
+def _used_up(spent: int, limit: int, what: str) -> str:
+    return f"budget: {spent} of {limit} GPUs an hour {what} are used up"
+
+
 def _surely_negative(values: Sequence[float]) -> bool:
-    """Whether the mean is below zero by more than chance explains (two standard errors).
+    """Return whether the mean is below zero by more than chance explains (two standard errors).
 
     Single outcomes scatter widely, since many loans end soon and some last for hours: a plain
     comparison of sums would open the breaker on bad luck.

@@ -1,312 +1,54 @@
-"""Measures what each loan was really worth, against what would have happened without it.
-
-What would have happened: the GPUs stay idle and the borrower waits, until some node has room for
-it in any case; from then on the loan gains nothing. While the owner is awake beside the borrower,
-what one wins the other loses, so that counts as nothing too. Work that has to be done again and
-the restore after a call-back are taken off.
-"""
+"""Measures every decision by its action's yardstick: one place for all kinds of outcomes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from math import sqrt
+from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
+from steward.act.effects import Effects
+from steward.act.job_outcomes import ReturnOutcomes, RunOutcomes, StopOutcomes
+from steward.act.loan_outcomes import LoanOutcomes
+from steward.act.node_outcomes import ServiceOutcomes
+from steward.model.decision import Decision, Receipt
+from steward.model.outcome import Outcome, Story
+from steward.model.view import ClusterView
+from steward.ports import Meter, Verifier
 
-from steward.model.cluster import Health
-from steward.model.decision import Decision, Lend, Receipt
-from steward.model.forecast import REMAINING_S
-from steward.model.identity import DecisionId, GpuId, JobId
-from steward.model.job import Job, JobState
-from steward.model.outcome import Interval, Outcome, Story
-from steward.model.view import HEALTH_CODES, ClusterView, Loan
-
-__all__ = ["Verifier"]
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+__all__ = ["ClusterVerifier"]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Sums:
-    """What was seen of a loan since its last check. GPU-seconds, summed over its GPUs."""
+class ClusterVerifier:
+    """Hands each decision to those who can measure it, and collects what they found."""
 
-    lent: float = 0.0
-    gained: float = 0.0
-    otherwise: float = 0.0  # worked, but would have been worked in any case
-    unseen: float = 0.0
-    looks: int = 0
-    shares: float = 0.0  # sum over looks of the busy share, and of its square: the sampling error
-    squares: float = 0.0
-    step_s: float = 0.0  # the longest time between two looks
-
-
-@dataclass(slots=True, kw_only=True)
-class _Case:
-    """One loan under observation."""
-
-    decision: Decision
-    action: Lend
-    gpus: tuple[GpuId, ...]
-    from_s: float
-    seen_s: float
-    check_s: float
-    first: bool = True
-    had_room: bool = False  # somewhere else, at some time since the loan began
-    idle_watts: float = float("nan")
-    shares: Floats = field(default_factory=lambda: np.empty(0))  # the borrower's, at the last look
-    awake: Bools = field(default_factory=lambda: np.empty(0, bool))  # the owner, at the last look
-    sums: _Sums = field(default_factory=_Sums)
-
-
-class Verifier:
-    """Follows every loan from look to look and writes an outcome at each check and at its end."""
-
-    def __init__(self, *, quiet_share: float = 0.05, stale_after_s: float = 120.0) -> None:
-        self.quiet_share = quiet_share
-        self.stale_after_s = stale_after_s
-        self._cases: dict[DecisionId, _Case] = {}
-
-    def begin(self, decision: Decision, receipt: Receipt, view: ClusterView) -> Loan | None:
-        """Start to follow a loan that was just carried out."""
-        if not isinstance(decision.action, Lend):
-            return None
-        rows = _rows(view, receipt.gpus)
-        self._cases[decision.id] = case = _Case(
-            decision=decision,
-            action=decision.action,
-            gpus=receipt.gpus,
-            from_s=receipt.t_s,
-            seen_s=min(receipt.t_s, _newest(view, rows) or receipt.t_s),
-            check_s=receipt.t_s + decision.check_after_s,
+    def __init__(
+        self, *, quiet_share: float = 0.05, stale_after_s: float = 120.0, meter: Meter | None = None
+    ) -> None:
+        self._parts: Sequence[Verifier[ClusterView]] = (
+            LoanOutcomes(quiet_share=quiet_share, stale_after_s=stale_after_s),
+            RunOutcomes(),
+            StopOutcomes(),
+            ReturnOutcomes(),
+            ServiceOutcomes(),
+            Effects(meter),
         )
-        watts = view.gpus.quiet_watts[rows]
-        case.idle_watts = float(np.nanmean(watts)) if not np.isnan(watts).all() else 0.0
-        return _loan(case, receipt.t_s)
 
-    def resume(self, story: Story) -> Loan | None:
-        """Go on with a loan of an earlier run. What nobody watched in between stays unknown."""
-        action = story.decision.action
-        done = [each for each in story.receipts if each.result != "failed"]
-        if not isinstance(action, Lend) or not done:
-            return None
-        outcomes = [each for each in story.outcomes if each.effect is None]
-        last_s = outcomes[-1].to_s if outcomes else done[-1].t_s
-        self._cases[story.decision.id] = case = _Case(
-            decision=story.decision,
-            action=action,
-            gpus=done[-1].gpus,
-            from_s=last_s,
-            seen_s=last_s,
-            check_s=last_s + story.decision.check_after_s,
-            first=not outcomes,
-            idle_watts=outcomes[-1].idle_watts if outcomes else 0.0,
-        )
-        return _loan(case, done[-1].t_s)
+    def begin(self, decision: Decision, receipt: Receipt, view: ClusterView) -> None:
+        """Start to follow a decision that was carried out or begun."""
+        for each in self._parts:
+            each.begin(decision, receipt, view)
 
-    def follow(self, view: ClusterView) -> list[Outcome]:
+    def resume(self, story: Story) -> None:
+        """Go on with a decision of an earlier run."""
+        for each in self._parts:
+            each.resume(story)
+
+    def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
         """Take in one moment; return the outcomes that are due in it."""
-        if not self._cases:
-            return []
-        on_loan = {loan.id for loan in view.loans}
-        gone = {job.id: job for job in view.ended}
-        outcomes = []
-        for case in list(self._cases.values()):
-            if case.decision.id in on_loan:
-                self._look(case, view)
-                if view.t_s >= case.check_s:
-                    outcomes.append(self._outcome(case, view, "checked", final=False))
-            elif case.from_s < view.t_s:  # a loan of this very turn is in the next view
-                outcomes.append(self._end(case, view, gone))
-        return outcomes
+        return [found for each in self._parts for found in each.follow(view)]
 
     def so_far(self, view: ClusterView) -> tuple[Outcome, ...]:
-        """Return what open loans have brought since their last check; nothing is settled by it."""
-        return tuple(
-            self._outcome(replace(case, first=False), view, "the loan goes on", final=False)
-            for case in self._cases.values()
-            if case.seen_s > case.from_s
-        )
+        """Return what open loans have brought since their last check; nothing is settled."""
+        return tuple(outcome for each in self._parts for outcome in each.so_far(view))
 
     def settle(self, view: ClusterView) -> list[Outcome]:
-        """Close the accounts of open loans up to now: steward is about to stop."""
-        settled = []
-        for case in self._cases.values():
-            if case.seen_s > case.from_s:
-                case.first = False  # a part cut short by us is not held against its promise
-                settled.append(self._outcome(case, view, "steward stopped meanwhile", final=False))
-        return settled
-
-    # -- one look ------------------------------------------------------------------------------
-
-    def _look(self, case: _Case, view: ClusterView) -> None:
-        """Take in the newest sample.
-
-        It speaks of the time since the sample before it, also where the loan began in between: a
-        busy share is a mean over that time.
-        """
-        rows = _rows(view, case.gpus)
-        until_s = _newest(view, rows) or case.seen_s
-        if view.t_s - max(until_s, case.seen_s) > self.stale_after_s:
-            until_s = view.t_s  # silence for so long is not a late sample, it is a gap
-        elapsed_s = until_s - case.seen_s
-        if elapsed_s <= 0:
-            return
-        busy, owner = view.gpus.borrower_busy_share[rows], view.gpus.owner_busy_share[rows]
-        case.had_room = case.had_room or _has_room(view, case.action.borrower)
-        seen = ~np.isnan(busy) if elapsed_s <= self.stale_after_s else np.zeros(len(rows), bool)
-        awake = owner >= self.quiet_share  # unknown is not awake: the policy ends such loans
-        self._add(case, elapsed_s, np.where(seen, busy, 0.0), awake=awake)
-        lent_s = until_s - max(case.seen_s, case.from_s)
-        case.sums.lent += lent_s * len(case.gpus)
-        case.sums.unseen += lent_s * (len(case.gpus) - int(seen.sum()))
-        case.seen_s = until_s
-
-    def _add(self, case: _Case, elapsed_s: float, busy: Floats, *, awake: Bools) -> None:
-        """Add one stretch. An owner that woke in it did so, for all we know, in its middle."""
-        sums, size = case.sums, len(busy)
-        was_awake = case.awake if len(case.awake) == size else np.zeros(size, bool)
-        before = case.shares if len(case.shares) == size else busy
-        woke = awake & ~was_awake
-        alone_part = 1.0 - 0.5 * (awake.astype(float) + was_awake)
-        alone = float(np.sum(alone_part * np.where(woke, before, busy)))
-        beside = float(np.sum((1.0 - alone_part) * busy))
-        if case.had_room:
-            sums.otherwise += (alone + beside) * elapsed_s
-        else:
-            sums.gained += alone * elapsed_s
-            sums.otherwise += beside * elapsed_s
-        sums.looks += 1
-        sums.shares += alone
-        sums.squares += alone * alone
-        sums.step_s = max(sums.step_s, elapsed_s)
-        case.awake, case.shares = awake, busy
-
-    # -- ends ----------------------------------------------------------------------------------
-
-    def _end(self, case: _Case, view: ClusterView, gone: dict[JobId, Job]) -> Outcome:
-        """Account for the last stretch of a loan that is over, for lost work and the restore."""
-        borrower = gone.get(case.action.borrower) or view.details.get(case.action.borrower)
-        ended_s, why, lost_s, called_back = _how_it_ended(case, borrower, gone, view.t_s)
-        stretch_s = min(max(0.0, ended_s - case.seen_s), max(0.0, view.t_s - case.seen_s))
-        if stretch_s > 0:
-            self._add(case, stretch_s, case.shares, awake=case.awake)
-            case.sums.lent += stretch_s * len(case.gpus)
-            case.sums.unseen += stretch_s * (len(case.gpus) - len(case.shares))
-            case.seen_s += stretch_s
-        cost = lost_s * float(np.sum(case.shares))
-        if called_back and borrower is not None:
-            cost += borrower.checkpointing.restore_s * len(case.gpus)
-        del self._cases[case.decision.id]
-        return self._outcome(case, view, why, final=True, cost=cost)
-
-    def _outcome(
-        self, case: _Case, view: ClusterView, why: str, *, final: bool, cost: float = 0.0
-    ) -> Outcome:
-        sums, decision = case.sums, case.decision
-        seen = max(sums.lent - sums.unseen, 1e-9)
-        imputed = sums.gained / seen * sums.unseen if sums.lent > sums.unseen else 0.0
-        mid = sums.gained + imputed - cost
-        half = _sampling_error(case)
-        # A decision promises for its first check, in full also where the loan ends before it.
-        promises = 1.0 if case.first else 0.0
-        outcome = Outcome(
-            decision=decision.id,
-            t_s=view.t_s,
-            from_s=case.from_s,
-            to_s=case.seen_s,
-            gained=Interval(
-                low=mid - half - imputed, mid=mid, high=mid + half + (sums.unseen - imputed)
-            ),
-            lent=sums.lent,
-            counted_on=promises * _counted_on(decision),
-            expected=promises * decision.expects.mid,
-            due_s=max(view.t_s, case.check_s) if case.first else view.t_s,
-            counterfactual=sums.otherwise,
-            idle_watts=case.idle_watts,
-            final=final,
-            text=_say(why, mid, sums, had_room=case.had_room),
-        )
-        case.from_s, case.first, case.sums = case.seen_s, False, _Sums()
-        case.check_s = case.seen_s + decision.check_after_s
-        return outcome
-
-
-def _counted_on(decision: Decision) -> float:
-    """Return the idle GPU-seconds by the first check that the decision's forecasts spoke of."""
-    return sum(
-        min(each.mid, decision.check_after_s)
-        for each in decision.forecasts
-        if each.quantity == REMAINING_S
-    )
-
-
-def _sampling_error(case: _Case) -> float:
-    """Return half the 95 % range: few looks at a changing share, and ends between looks."""
-    sums = case.sums
-    if not sums.looks:
-        return 0.0
-    mean = sums.shares / sums.looks
-    variance = max(0.0, sums.squares / sums.looks - mean * mean)
-    seconds = sums.lent / len(case.gpus)
-    edge = float(np.sum(case.shares)) * sums.step_s / sqrt(6)  # two ends, each uniform in a step
-    return 1.96 * sqrt(seconds * seconds * variance / sums.looks + edge * edge)
-
-
-def _loan(case: _Case, since_s: float) -> Loan:
-    return Loan(
-        id=case.decision.id,
-        owner=case.action.owner,
-        borrower=case.action.borrower,
-        gpus=case.gpus,
-        since_s=since_s,
-    )
-
-
-def _rows(view: ClusterView, gpus: tuple[GpuId, ...]) -> list[int]:
-    return [view.gpu_row[gpu] for gpu in gpus if gpu in view.gpu_row]
-
-
-def _newest(view: ClusterView, rows: list[int]) -> float | None:
-    """Return the time of the newest sample of any of these GPUs, if there was one."""
-    times = view.gpus.seen_s[rows]
-    return None if np.isnan(times).all() else float(np.nanmax(times))
-
-
-def _has_room(view: ClusterView, borrower: JobId) -> bool:
-    """Whether the borrower could run somewhere without the loan."""
-    job = view.details.get(borrower)
-    if job is None:
-        return False
-    gpus, wanted = view.gpus, job.shape.gpu_models
-    suits = np.array([not wanted or model in wanted for model in view.models], dtype=bool)
-    free = (gpus.owner < 0) & (gpus.health == HEALTH_CODES[Health.GOOD]) & suits[gpus.model]
-    return bool((np.bincount(gpus.node[free]) >= job.shape.gpus).any())
-
-
-def _how_it_ended(
-    case: _Case, borrower: Job | None, gone: dict[JobId, Job], now_s: float
-) -> tuple[float, str, float, bool]:
-    """Return when and why a loan ended, the work lost, and whether the borrower was sent back."""
-    owner = gone.get(case.action.owner)
-    if borrower is None:
-        return case.seen_s, "nobody knows what became of the borrower", 0.0, False
-    lines = [line for line in borrower.history if line.t_s >= case.from_s]
-    lost_s = sum(line.lost_s for line in lines)
-    if borrower.state.ended:
-        ended_s = borrower.end_s if borrower.end_s is not None else now_s
-        return ended_s, f"the borrower {borrower.state.value}", lost_s, False
-    if borrower.state is JobState.QUEUED:
-        ended_s = lines[-1].t_s if lines else now_s
-        return ended_s, "the GPUs were called back", lost_s, True
-    if owner is not None and owner.end_s is not None:
-        return owner.end_s, "the owner ended; the borrower holds the GPUs now", 0.0, False
-    return now_s, "the owner let go of the GPUs", 0.0, False
-
-
-def _say(why: str, mid: float, sums: _Sums, *, had_room: bool) -> str:
-    text = f"{why}: {mid / 3600:.2f} GPU-hours gained of {sums.lent / 3600:.2f} lent"
-    if sums.unseen > 0:
-        text += f", {sums.unseen / 3600:.2f} of them unseen"
-    return text + ("; from some time on there was room elsewhere" if had_room else "")
+        """Close the accounts up to now: steward is about to stop."""
+        return [outcome for each in self._parts for outcome in each.settle(view)]

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from steward.config import Draft, Settings
     from steward.loop import Loop
     from steward.model.decision import Autonomy
+    from steward.model.view import ClusterView
     from steward.sim.world import World
 
 __all__ = ["up"]
@@ -58,6 +59,14 @@ AutonomyName = Annotated[
         autocompletion=lambda: list(AUTONOMIES),
     ),
 ]
+PolicyName = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help="Let this scheduling policy decide which jobs start and stop, such as commons.",
+    ),
+]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open the dashboard.")]
 For = Annotated[
     float | None,
@@ -73,6 +82,7 @@ class _Plan:
     speed: float
     demo: bool
     seed: int
+    policy: str | None = None
 
     @property
     def folder(self) -> Path:
@@ -87,6 +97,7 @@ def up(  # noqa: PLR0913 - a command's options are its parameters
     host: Host = None,
     port: Port = None,
     autonomy: AutonomyName = None,
+    policy: PolicyName = None,
     stop_after_s: For = None,
     no_browser: NoBrowser = False,
     config: Config = None,
@@ -100,10 +111,11 @@ def up(  # noqa: PLR0913 - a command's options are its parameters
     service = {"host": host, "port": port}
     draft = read_draft(config, data)
     plan = _Plan(
-        settings=_settings(draft, service, demo=demo, autonomy=autonomy, data=data),
+        settings=_settings(draft, service, demo=demo, autonomy=autonomy, policy=policy, data=data),
         speed=_speed(speed, demo=demo),
         demo=demo,
         seed=_seed(seed, demo=demo),
+        policy=policy,
     )
     _check_address(plan.settings)
     with _alone(plan.folder):
@@ -143,6 +155,7 @@ def _settings(
     *,
     demo: bool,
     autonomy: str | None,
+    policy: str | None,
     data: Path | None,
 ) -> Settings:
     """Return the settings with what the command line says; plugs are checked here, all at once."""
@@ -155,10 +168,10 @@ def _settings(
     settings = draft.settings
     level = _autonomy(autonomy, draft, demo=demo)
     store: dict[str, Any] = {}
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {} if policy is None else _scheduling(policy, settings)
     if demo:  # never beside real data, and never into a real site's database
         store = {"folder": str(data or _demo_folder(settings.store.path)), "journal": ""}
-        more = _demo_site(draft)
+        more |= _demo_site(draft)
     return settings.model_copy(
         update={
             **more,
@@ -193,6 +206,20 @@ def _demo_site(draft: Draft) -> dict[str, Any]:
     if not draft.settings.tenants:
         chosen["tenants"] = {ASKS_FIRST: TenantSettings(autonomy=Autonomy.APPROVE)}
     return chosen
+
+
+def _scheduling(policy: str, settings: Settings) -> dict[str, Any]:
+    """Add a scheduling policy and the estimators that it relies on."""
+    from steward.config.plugs import SCHEDULERS
+
+    if policy not in SCHEDULERS:
+        raise unknown_name("scheduling policy", policy, SCHEDULERS, where="--policy")
+    policies = dict.fromkeys((*settings.decide.policies, policy))
+    estimators = dict.fromkeys((*settings.learn.estimators, "similar-jobs", "tenant-use"))
+    return {
+        "decide": settings.decide.model_copy(update={"policies": tuple(policies)}),
+        "learn": settings.learn.model_copy(update={"estimators": tuple(estimators)}),
+    }
 
 
 def _demo_folder(store: Path) -> Path:
@@ -284,7 +311,7 @@ def _keep_apart(plan: _Plan) -> None:
         marker.touch()
 
 
-def _saved_before(loop: Loop, settings: Settings) -> float:
+def _saved_before(loop: Loop[ClusterView], settings: Settings) -> float:
     """Return the GPU-hours of earlier runs: a new simulated world does not know of them."""
     from steward.store.journal_summary import JournalSummary
 
@@ -293,7 +320,7 @@ def _saved_before(loop: Loop, settings: Settings) -> float:
     return summary.savings.gpu_hours.mid
 
 
-def _assembled(plan: _Plan) -> tuple[World | None, Loop]:
+def _assembled(plan: _Plan) -> tuple[World | None, Loop[ClusterView]]:
     from steward.clock import ScaledClock, WallClock
     from steward.config.assemble import assemble
 
@@ -303,7 +330,8 @@ def _assembled(plan: _Plan) -> tuple[World | None, Loop]:
     from steward.sim.world import World
 
     start_s = _demo_start_s(plan)
-    world = World(demo(), seed=plan.seed, start_s=start_s)
+    scenario = replace(demo(), starts_jobs=plan.policy is None)
+    world = World(scenario, seed=plan.seed, start_s=start_s)
     clock = ScaledClock(start_s=start_s, speed=plan.speed)  # last: making a world takes a while
     return world, assemble(plan.settings, clock=clock, collectors=(world,), actuator=world)
 

@@ -7,9 +7,8 @@ from typing import TypeVar
 
 from steward.act.actuators import ACTUATORS
 from steward.act.desk import Desk
-from steward.act.effects import Effects
 from steward.act.guard import Guard, Limits
-from steward.act.verify import Verifier
+from steward.act.verify import ClusterVerifier
 from steward.clients.prometheus import PrometheusServer
 from steward.clients.query_worker import QueryWorker
 from steward.clock import Clock
@@ -25,11 +24,14 @@ from steward.inspection.series.prometheus_fallback import MOST_SERIES, metrics_b
 from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
-from steward.loop import Loop, Stages
+from steward.loop import Loop
+from steward.model.actions import Action
 from steward.model.event import Observation
+from steward.model.frame import Frame
 from steward.model.identity import TenantId
 from steward.model.moment import Moment
 from steward.model.rules import RuleStanding
+from steward.model.view import ClusterView
 from steward.observe.collectors import COLLECTORS
 from steward.observe.forwarding import Forwarder
 from steward.observe.intake import Intake
@@ -37,7 +39,9 @@ from steward.observe.receive import Decoders
 from steward.observe.watch import Watch
 from steward.ports import Actuator, Collector, Recogniser
 from steward.registry import resolve
+from steward.stages import Stages
 from steward.store.journal import open_journal
+from steward.store.learned import LearnedStates
 from steward.store.recording import Recording
 
 __all__ = ["assemble", "limits"]
@@ -51,20 +55,18 @@ def assemble(
     *,
     clock: Clock,
     collectors: Sequence[Collector] | None = None,
-    actuator: Actuator | None = None,
-) -> Loop:
+    actuator: Actuator[Action] | None = None,
+) -> Loop[ClusterView]:
     """Return a loop that is ready to run. A simulated world brings both ends with it."""
     observe = settings.observe
     make = _Maker(settings.plugs)
     store = settings.store
     recording = _recording(store)
     meter = RecordedMeter(recording.telemetry)
-    guard = Guard(limits(settings), meter)
-    intake = Intake(settings.store.path / "intake") if collectors is None else None
+    guard = Guard(limits(settings, speed=getattr(clock, "speed", 1.0)), meter)
+    intake = _intake(settings, recording) if collectors is None else None
     targets = targets_of(settings) if collectors is None else ()  # made-up samples stay here
     forwarding = Forwarder(targets) if targets else None
-    if intake is not None:
-        intake.decoders.update(Decoders().by_kind)
     standings = read_standings(settings.rules, store.path)
     questions = _questions(settings.rules) if collectors is None and running(standings) else None
     stages = Stages(
@@ -82,10 +84,11 @@ def assemble(
         estimators=make.all("estimator", settings.learn.estimators, ESTIMATORS),
         detectors=make.all("detector", settings.decide.detectors, DETECTORS),
         recognisers=_recognisers(standings, settings.rules, questions),
-        effects=Effects(meter),
         policies=make.all("policy", _with_returns(settings.decide.policies), POLICIES),
         desk=Desk(guard, actuator or make.one("actuator", settings.act.actuator, ACTUATORS)),
-        verifier=Verifier(quiet_share=observe.quiet_share, stale_after_s=observe.stale_after_s),
+        verifier=ClusterVerifier(
+            quiet_share=observe.quiet_share, stale_after_s=observe.stale_after_s, meter=meter
+        ),
     )
     stages.moment.fold(Observation(tenants=settings.tenant_values))
     return Loop(
@@ -98,25 +101,35 @@ def assemble(
         forwarding=forwarding,
         rules=standings,
         questions=questions,
+        learned=LearnedStates(settings.store.path / "learned", clock=clock),
     )
 
 
-def limits(settings: Settings) -> Limits:
-    """Return what the guard has to hold to."""
+def limits(settings: Settings, *, speed: float = 1.0) -> Limits:
+    """Return what the guard has to hold to. People answer in real time, however fast a clock is."""
     ceilings = {
         TenantId(name): tenant.autonomy
         for name, tenant in settings.tenants.items()
         if tenant.autonomy is not None
     }
-    return Limits(
-        autonomy=settings.loop.autonomy, tenant_autonomy=ceilings, **settings.guard.model_dump()
-    )
+    guard = settings.guard.model_dump()
+    guard["answer_within_s"] *= speed
+    return Limits(autonomy=settings.loop.autonomy, tenant_autonomy=ceilings, **guard)
 
 
 def _questions(settings: RulesSettings) -> QueryWorker | None:
     if not settings.prometheus:
         return None
     return QueryWorker(PrometheusServer(endpoint_of(settings), most_series=MOST_SERIES))
+
+
+def _intake(settings: Settings, recording: Recording) -> Intake:
+    def stored(metrics: Sequence[str], from_s: float, to_s: float) -> Frame:
+        return recording.telemetry.read(metrics=metrics, from_s=from_s, to_s=to_s)
+
+    intake = Intake(settings.store.path / "intake", read_stored=stored)
+    intake.decoders.update(Decoders().by_kind)
+    return intake
 
 
 def _recording(store: StoreSettings) -> Recording:
@@ -131,7 +144,7 @@ def _recording(store: StoreSettings) -> Recording:
 
 def _recognisers(
     standings: Sequence[RuleStanding], settings: RulesSettings, questions: QueryWorker | None
-) -> tuple[Recogniser, ...]:
+) -> tuple[Recogniser[ClusterView], ...]:
     rules = running(standings)
     if not rules:
         return ()

@@ -14,19 +14,32 @@ from steward.act.actuators import ACTUATORS
 from steward.config.locate import KeyPath
 from steward.config.mistakes import Wrong, dotted, shown
 from steward.config.settings import Settings
+from steward.decide.health import POLICIES as HEALTH
 from steward.decide.rules import DETECTORS
 from steward.decide.scheduling import POLICIES as SCHEDULING
 from steward.decide.treating import TREATING
 from steward.errors import StewardError, did_you_mean
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
+from steward.model.view import ClusterView
 from steward.observe.collectors import COLLECTORS
 from steward.ports import Policy
 from steward.registry import known, resolve
 
-__all__ = ["KINDS", "POLICIES", "Option", "PlugKind", "chosen", "options_of", "wrong_plugs"]
+__all__ = [
+    "KINDS",
+    "POLICIES",
+    "SCHEDULERS",
+    "Option",
+    "PlugKind",
+    "chosen",
+    "options_of",
+    "wrong_plugs",
+]
 
-POLICIES: Mapping[str, type[Policy]] = {**SCHEDULING, **TREATING}
+POLICIES: Mapping[str, type[Policy[ClusterView]]] = {**SCHEDULING, **TREATING, **HEALTH}
+# those that decide which jobs start and stop
+SCHEDULERS = tuple(name for name in SCHEDULING if name not in ("give-back", "lend-idle"))
 _OURS = ("name", "vocabulary")  # every plug has them; they are not for a site to set
 _WORDS = {
     "bool": "true or false",

@@ -192,7 +192,7 @@ class DecideSettings(_Section):
         ("gpu-idle-while-allocated",), strict=False, description="turn a moment into findings"
     )
     policies: Plugs = Field(
-        ("lend-idle", "treat"),
+        ("lend-idle", "treat", "undrain-recovered"),
         strict=False,
         description="turn findings and forecasts into decisions",
     )
@@ -244,8 +244,21 @@ class ActSettings(_Section):
 class GuardSettings(_Section):
     """How much may change per time, and when to stop by itself."""
 
-    gpus_per_hour: int = Field(64, ge=0, description="GPUs that decisions may touch in an hour")
-    gpus_per_tenant_per_hour: int = Field(32, ge=0, description="the same, for any one tenant")
+    disturbed_gpus_per_hour: int = Field(
+        64, ge=0, description="GPUs in use that decisions may lend, free or drain in an hour"
+    )
+    disturbed_gpus_per_tenant_per_hour: int = Field(
+        32, ge=0, description="the same, for any one tenant"
+    )
+    started_gpus_per_hour: int | None = Field(
+        None, ge=0, description="GPUs that jobs may be started on in an hour; unset means no limit"
+    )
+    answer_within_s: float = Field(
+        4 * 3600.0,
+        gt=0,
+        description="how long people have to answer a request for approval, in real time; what "
+        "is still needed then is asked again",
+    )
     cool_down_s: float = Field(
         600.0, ge=0, description="how long a job is left alone after a loan of its GPUs ended"
     )

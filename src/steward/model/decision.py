@@ -1,4 +1,4 @@
-"""What should be done, as values: typed actions with their reason, expectation, check and undo."""
+"""What should be done and why, what was said about it, and what was done."""
 
 from __future__ import annotations
 
@@ -6,151 +6,23 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
+from steward.model.actions import Action
 from steward.model.forecast import Forecast
-from steward.model.identity import DecisionId, FindingId, GpuId, JobId, NodeId, TenantId
+from steward.model.identity import DecisionId, FindingId, GpuId, TenantId
 from steward.model.treatment import Treatment
 
 __all__ = [
-    "Action",
+    "NOTHING_EXPECTED",
     "Autonomy",
-    "CallBack",
     "Choice",
     "Decision",
     "DecisionState",
-    "Drain",
     "Expectation",
-    "Lend",
-    "Preempt",
     "Receipt",
     "Ruling",
-    "Start",
-    "Tell",
+    "StandingApproval",
     "Verdict",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lend:
-    """Let `borrower` run on GPUs that `owner` holds but does not use, until `owner` wakes."""
-
-    gpus: tuple[GpuId, ...]
-    owner: JobId
-    borrower: JobId
-    type: Literal["lend"] = "lend"
-
-    @property
-    def moves(self) -> JobId:
-        """The job that starts or stops by it."""
-        return self.borrower
-
-    @property
-    def disturbs(self) -> JobId:
-        """Whose peace it costs: that job is left alone for a while when it is over or refused."""
-        return self.owner
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallBack:
-    """Save and stop the borrower of one loan, so that the GPUs are the owner's alone again."""
-
-    loan: DecisionId  # the decision that lent
-    gpus: tuple[GpuId, ...]
-    owner: JobId
-    borrower: JobId
-    type: Literal["call-back"] = "call-back"
-
-    @property
-    def moves(self) -> JobId:
-        """The job that starts or stops by it."""
-        return self.borrower
-
-    @property
-    def disturbs(self) -> JobId:
-        """Whose peace it costs."""
-        return self.owner
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Start a waiting job on these GPUs, or let it go on there."""
-
-    job: JobId
-    gpus: tuple[GpuId, ...]
-    after: tuple[JobId, ...] = ()  # those that hold some of the GPUs and make room first
-    type: Literal["start"] = "start"
-
-    @property
-    def moves(self) -> JobId:
-        """The job that starts or stops by it."""
-        return self.job
-
-    @property
-    def disturbs(self) -> JobId:
-        """Whose peace it costs."""
-        return self.job
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preempt:
-    """Save a running job, free these GPUs and put it back into the queue."""
-
-    job: JobId
-    gpus: tuple[GpuId, ...]
-    type: Literal["preempt"] = "preempt"
-
-    @property
-    def moves(self) -> JobId:
-        """The job that starts or stops by it."""
-        return self.job
-
-    @property
-    def disturbs(self) -> JobId:
-        """Whose peace it costs."""
-        return self.job
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
-    """Say to whoever owns a job, or runs the site, what would help. Nothing changes by it."""
-
-    to: str  # a user, a tenant, or `operators`
-    about: str  # the entity
-    text: str
-    job: JobId | None = None
-    gpus: tuple[GpuId, ...] = ()  # none: it touches nothing
-    type: Literal["tell"] = "tell"
-
-    @property
-    def moves(self) -> JobId | None:
-        """No job starts or stops by it."""
-        return None
-
-    @property
-    def disturbs(self) -> JobId | None:
-        """Who is spoken to: not again for a while when somebody said no."""
-        return self.job
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drain:
-    """Let nothing new start on a node; what runs there runs to its end."""
-
-    node: NodeId
-    gpus: tuple[GpuId, ...]  # all that the node has: they count against the budgets
-    type: Literal["drain"] = "drain"
-
-    @property
-    def moves(self) -> JobId | None:
-        """No job is stopped by it."""
-        return None
-
-    @property
-    def disturbs(self) -> JobId | None:
-        """It costs nobody's peace."""
-        return None
-
-
-Action = Lend | CallBack | Start | Preempt | Tell | Drain
 
 
 class Autonomy(Enum):
@@ -168,36 +40,49 @@ class Autonomy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What a decision should bring by its first check, in GPU-seconds put to work."""
+    """What a decision should bring by its first check, in the unit of its action's yardstick."""
 
     low: float
     mid: float
     high: float
 
 
+NOTHING_EXPECTED = Expectation(low=0.0, mid=0.0, high=0.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One thing to do and why. `undo` is None where the action is itself a way back."""
+    """One thing to do and why.
+
+    It is carried out only when all decisions in `after` are done, and dropped when one of them
+    fails. One that takes another back (`undoes`) has reasons of its own and is judged by itself.
+    """
 
     id: DecisionId
     t_s: float
     policy: str
     action: Action
     because: str
-    findings: tuple[FindingId, ...]
-    forecasts: tuple[Forecast, ...]
-    expects: Expectation
+    findings: tuple[FindingId, ...] = ()
+    forecasts: tuple[Forecast, ...] = ()
+    expects: Expectation = NOTHING_EXPECTED
     check_after_s: float
-    undo: Action | None
     tenant: TenantId  # whose GPUs it touches: budgets and autonomy are granted by tenant
     subject: str = ""  # the entity that its finding is about
     treatment: Treatment | None = None  # of the rule behind it: precondition and promised effect
     trusted: bool = True  # False: the rule behind it was wrong too often, so it is advice only
+    after: tuple[DecisionId, ...] = ()
+    undoes: DecisionId | None = None
 
     @property
     def returns(self) -> bool:
         """Whether this gives back what was taken: that is always allowed."""
-        return isinstance(self.action, CallBack)
+        return self.action.returns
+
+    @property
+    def undo(self) -> Action | None:
+        """The action that takes it back, if there is one."""
+        return None if self.undoes is not None else self.action.undo(self.id)
 
 
 class Ruling(Enum):
@@ -222,7 +107,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What a person said about a decision: `approve`, `reject` or `undo`."""
+    """What a person chose about a decision: `approve`, `reject` or `undo`."""
 
     decision: DecisionId
     t_s: float
@@ -233,21 +118,43 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What an actuator really did. `gpus` are those it changed: fewer than asked is `partly`."""
+    """What an actuator really did. `gpus` are those it changed: fewer than asked is `partly`.
+
+    `begun` means that it takes time: the actuator is asked for progress until it is over.
+    """
 
     decision: DecisionId
     t_s: float
-    result: Literal["done", "partly", "failed"]
+    result: Literal["begun", "done", "partly", "failed"]
     gpus: tuple[GpuId, ...]
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingApproval:
+    """A person's approval in advance of one tenant's actions of one type, for a while.
+
+    One with `revokes` takes an earlier one back.
+    """
+
+    id: str
+    t_s: float
+    tenant: TenantId
+    action: str  # type of the action
+    until_s: float
+    gpus: int  # how many GPUs it covers in all
+    user: str
+    note: str = ""
+    revokes: str = ""
+
+
 class DecisionState(Enum):
-    """Where a decision is, told from its journal entries alone."""
+    """Where a decision is, derived from its journal entries alone."""
 
     ADVISED = "advised"
     WAITING = "waiting"
     APPROVED = "approved"
+    UNDER_WAY = "under-way"
     REJECTED = "rejected"
     HELD = "held"
     ACTIVE = "active"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from steward.model.cluster import Cluster, Health
 from steward.model.frame import Frame, empty_frame, empty_other
-from steward.model.identity import GpuId
+from steward.model.identity import GpuId, NodeId
 from steward.model.job import Job, Tenant
 from steward.model.span import Span
 
@@ -62,6 +62,7 @@ class Observation:
     cluster: Cluster | None = None
     tenants: tuple[Tenant, ...] | None = None
     health: Mapping[GpuId, Health] = field(default_factory=dict)
+    draining: Mapping[NodeId, bool] = field(default_factory=dict)  # nodes where that changed
 
     @property
     def tables(self) -> tuple[Frame, ...]:

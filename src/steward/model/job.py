@@ -8,7 +8,16 @@ from enum import Enum
 from steward.errors import StewardError
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
 
-__all__ = ["Checkpointing", "Job", "JobChange", "JobShape", "JobState", "Past", "Tenant"]
+__all__ = [
+    "Checkpointing",
+    "Job",
+    "JobChange",
+    "JobRequest",
+    "JobShape",
+    "JobState",
+    "Past",
+    "Tenant",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +60,17 @@ class JobShape:
     cpus: int = 0
     memory_bytes: int = 0
     gpu_models: tuple[str, ...] = ()  # any when empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """A job that is about to be submitted: what an estimator may know of it."""
+
+    shape: JobShape
+    tenant: TenantId
+    user: str = ""
+    name: str = ""
+    time_limit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +119,7 @@ class Job:
     state: JobState = JobState.QUEUED
     gpus: tuple[GpuId, ...] = ()
     nodes: tuple[NodeId, ...] = ()  # where it runs, also where it holds no GPU; () is unknown
+    gpu_shares: tuple[float, ...] = ()  # of each of them that it was given; empty: all of them
     start_s: float | None = None
     end_s: float | None = None
     checkpointing: Checkpointing = Checkpointing()

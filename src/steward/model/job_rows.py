@@ -24,6 +24,7 @@ JOB_LEVELS = {
 }
 _FLOATS = (
     "gpu_memory_bytes",
+    "memory_bytes",
     "submit_s",
     "start_s",
     "deadline_s",
@@ -35,7 +36,7 @@ _FLOATS = (
     *JOB_LEVELS.values(),
     "seen_s",
 )
-_INTS = ("tenant", "state", "gpus", "model_mask", "priority", "stops")
+_INTS = ("tenant", "state", "gpus", "cpus", "model_mask", "priority", "stops")
 
 
 class JobRows:
@@ -71,9 +72,11 @@ class JobRows:
         ints["tenant"][slot] = tenant
         ints["state"][slot] = RUNNING if job.state is JobState.RUNNING else QUEUED
         ints["gpus"][slot] = job.shape.gpus
+        ints["cpus"][slot] = job.shape.cpus
         ints["model_mask"][slot] = model_mask
         ints["priority"][slot] = job.priority
         floats["gpu_memory_bytes"][slot] = job.shape.gpu_memory_bytes
+        floats["memory_bytes"][slot] = job.shape.memory_bytes
         floats["submit_s"][slot] = job.submit_s
         floats["start_s"][slot] = np.nan if job.start_s is None else job.start_s
         floats["deadline_s"][slot] = np.nan if job.deadline_s is None else job.deadline_s

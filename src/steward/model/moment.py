@@ -7,26 +7,35 @@ a GPU's when it says something.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from steward.model.actions import CallBack, Drain, Lend, Undrain
+from steward.model.allocations import AllocationTable
 from steward.model.cluster import Cluster, Health
+from steward.model.decision import Decision, Receipt
 from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S, Frame
-from steward.model.identity import DecisionId, GpuId, JobId, TenantId
+from steward.model.identity import DecisionId, GpuId, JobId, NodeId, TenantId
 from steward.model.job import Job, JobState, Tenant
 from steward.model.job_rows import JOB_LEVELS, JobRows
 from steward.model.view import (
+    BORROWER,
     HEALTH_CODES,
+    OWNER,
     QUEUED,
+    AllocationColumns,
     ClusterView,
     GpuColumns,
     JobColumns,
+    LinkColumns,
     Loan,
     NodeColumns,
+    SwitchColumns,
     TenantColumns,
     frozen,
 )
@@ -36,6 +45,8 @@ __all__ = ["Moment"]
 Floats = NDArray[np.float64]
 NONE = -1
 GOOD = HEALTH_CODES[Health.GOOD]
+UNKNOWN = HEALTH_CODES[Health.UNKNOWN]
+_WELL = (GOOD, HEALTH_CODES[Health.WORN])
 _GPU_LEVELS = {
     "gpu.busy_share": "busy_share",
     "gpu.memory.used_bytes": "memory_used_bytes",
@@ -67,8 +78,9 @@ class Moment:
         self._loan_on: dict[GpuId, Loan] = {}
         self._begun: set[DecisionId] = set()  # loans whose borrower was seen to run
         self._began_s = np.inf  # when the first view was asked for
-        self._spoken_gpus: frozenset[GpuId] = frozenset()
-        self._spoken_jobs: frozenset[JobId] = frozenset()
+        self._reserved: frozenset[str] = frozenset()
+        self._draining: set[NodeId] = set()
+        self._drained_s: dict[NodeId, float] = {}  # nodes that steward drained, and when
         self._set_cluster(Cluster(id="empty"))
 
     # -- what comes in -------------------------------------------------------------------------
@@ -83,24 +95,55 @@ class Moment:
         for gpu, health in seen.health.items():
             if gpu in self._gpu_row:
                 self._health[self._gpu_row[gpu]] = HEALTH_CODES[health]
+                self._reported[self._gpu_row[gpu]] = True
+        for node, draining in seen.draining.items():
+            (self._draining.add if draining else self._draining.discard)(node)
+            if not draining:
+                self._drained_s.pop(node, None)
         for job in seen.jobs:
             self._put(job)
         self._fold_tables(seen.tables)
 
     def lend(self, loan: Loan) -> None:
-        """Remember a loan that was carried out; it is forgotten when either side lets go."""
+        """Record a loan that was carried out; it is dropped when either side leaves the GPUs."""
         self._loans[loan.id] = loan
         self._loan_on.update(dict.fromkeys(loan.gpus, loan))
+        borrower, owner = self._jobs.slot(loan.borrower), self._jobs.slot(loan.owner)
+        for row in (self._gpu_row[gpu] for gpu in loan.gpus if gpu in self._gpu_row):
+            if self._table.holds(borrower, row) and self._table.holds(owner, row):
+                self._table.remove(borrower, row)  # it was seen to run before the loan was known
+                self._table.add(borrower, row, role=BORROWER)
 
     def give_back(self, loan: DecisionId) -> None:
-        """Forget a loan that was called back before its borrower ever ran."""
+        """Drop a loan that was called back before its borrower ever ran."""
         if loan in self._loans and loan not in self._begun:
             self._drop(self._loans[loan])
 
-    def reserve(self, gpus: Iterable[GpuId], jobs: Iterable[JobId]) -> None:
-        """Say about which GPUs and jobs nothing new should be decided now."""
-        self._spoken_gpus = frozenset(gpus)
-        self._spoken_jobs = frozenset(jobs)
+    def apply(self, decision: Decision, receipt: Receipt) -> None:
+        """Take in what was done where observations show it later, or not who did it."""
+        action = decision.action
+        if receipt.result == "begun":
+            return
+        if isinstance(action, Lend):
+            self.lend(
+                Loan(
+                    id=decision.id,
+                    owner=action.owner,
+                    borrower=action.borrower,
+                    gpus=receipt.gpus,
+                    since_s=receipt.t_s,
+                )
+            )
+        elif isinstance(action, CallBack):
+            self.give_back(action.loan)
+        elif isinstance(action, Drain):
+            self._drained_s[action.node] = receipt.t_s
+        elif isinstance(action, Undrain):
+            self._drained_s.pop(action.node, None)
+
+    def reserve(self, claims: Iterable[str]) -> None:
+        """Set about which GPUs (`gpu:ID`) and jobs (`job:ID`) nothing new should be decided."""
+        self._reserved = frozenset(claims)
 
     # -- what goes out -------------------------------------------------------------------------
 
@@ -109,20 +152,29 @@ class Moment:
         stale = ~(self._gpu["seen_s"] >= t_s - self.stale_after_s)
         for name in ("busy_share", "owner_busy_share", "borrower_busy_share", "quiet_since_s"):
             self._gpu[name][stale] = np.nan
+        self._health_seen_s[self._reported] = t_s
+        self._reported[:] = False
         self._close_loans(t_s)
         ended, self._ended = tuple(self._ended), []
-        borrowers = (loan.borrower for loan in self._loans.values())
-        jobs, row_of = self._jobs.columns(self._spoken_jobs.union(borrowers))
-        gpus = self._gpu_columns(row_of, jobs)
+        borrowers = {loan.borrower for loan in self._loans.values()}
+        reserved = {JobId(each[4:]) for each in self._reserved if each.startswith("job:")}
+        jobs, row_of = self._jobs.columns(frozenset(reserved | borrowers))
+        silent = stale & ~(self._health_seen_s >= t_s - self.stale_after_s)
+        gpus = self._gpu_columns(row_of, jobs, silent=silent)
+        allocations = self._table.columns(row_of, self._gpu["busy_share"])
         return ClusterView(
             t_s=t_s,
             cluster=self._cluster,
             models=self._models,
             gpus=gpus,
             jobs=jobs,
-            nodes=self._node_columns(),
+            allocations=allocations,
+            nodes=self._node_columns(gpus, jobs, allocations),
             tenants=self._tenant_columns(gpus, jobs),
+            links=self._links,
+            switches=self._switches,
             gpu_row=self._gpu_row_view,
+            node_row=self._node_row,
             details=MappingProxyType(dict(self._jobs.jobs)),
             ended=ended,
             loans=tuple(self._loans.values()),
@@ -134,6 +186,7 @@ class Moment:
         before = getattr(self, "_gpu_row", {})
         old = getattr(self, "_gpu", None)
         old_health = getattr(self, "_health", None)
+        old_health_seen_s = getattr(self, "_health_seen_s", None)
         self._cluster = cluster
         self._models = tuple(sorted({gpu.model.name for gpu in cluster.gpus}))
         self._gpu_row = {gpu.id: row for row, gpu in enumerate(cluster.gpus)}
@@ -145,19 +198,23 @@ class Moment:
         self._gpu_node = np.array([node_row[gpu.node] for gpu in cluster.gpus], dtype=np.int64)
         self._gpu_model = np.array([model_row[gpu.model.name] for gpu in cluster.gpus], np.int64)
         self._gpu_memory = np.array([gpu.model.memory_bytes for gpu in cluster.gpus], np.float64)
-        self._node_ids = np.array([node.id for node in cluster.nodes], dtype=object)
-        self._node_gpus = np.array([len(node.gpus) for node in cluster.nodes], dtype=np.int64)
+        self._node_row = MappingProxyType(node_row)
+        self._nodes = _node_constants(cluster)
+        self._links, self._switches = _links(cluster), _switches(cluster)
         self._gpu = {name: np.full(size, np.nan) for name in _GPU_FLOATS}
         self._quiet_joules = np.zeros(size)  # sum of power readings while quiet
         self._quiet_count = np.zeros(size)
         self._health = np.full(size, HEALTH_CODES[Health.UNKNOWN], dtype=np.int64)
-        self._owner = np.full(size, NONE, dtype=np.int64)
-        self._borrower = np.full(size, NONE, dtype=np.int64)
+        self._health_seen_s = np.full(size, np.nan)  # when a collector last reported its health
+        self._reported = np.zeros(size, dtype=bool)  # since the last view
+        self._table = AllocationTable(size)
         for gpu, row in self._gpu_row.items():
-            if old is not None and old_health is not None and gpu in before:
-                for name in _GPU_FLOATS:
-                    self._gpu[name][row] = old[name][before[gpu]]
-                self._health[row] = old_health[before[gpu]]
+            if old is None or old_health is None or old_health_seen_s is None or gpu not in before:
+                continue
+            for name in _GPU_FLOATS:
+                self._gpu[name][row] = old[name][before[gpu]]
+            self._health[row] = old_health[before[gpu]]
+            self._health_seen_s[row] = old_health_seen_s[before[gpu]]
         quiet_since_s = self._gpu["quiet_since_s"].copy()
         for job in self._jobs:
             self._put(job)
@@ -185,21 +242,19 @@ class Moment:
         return sum(1 << i for i in wanted)
 
     def _take(self, slot: int, job: Job) -> None:
-        for gpu in job.gpus:
+        for at, gpu in enumerate(job.gpus):
             row = self._gpu_row.get(gpu)
-            if row is None or slot in (self._owner[row], self._borrower[row]):
+            if row is None or self._table.holds(slot, row):
                 continue
             loan = self._loan_on.get(gpu)
-            if loan is not None and loan.borrower == job.id:
-                self._borrower[row] = slot  # whoever is heard of first
-            elif self._owner[row] == NONE:
-                self._owner[row] = slot
+            role = BORROWER if loan is not None and loan.borrower == job.id else OWNER
+            share = job.gpu_shares[at] if at < len(job.gpu_shares) else 1.0
+            self._table.add(slot, row, role=role, share=share)
+            if role == OWNER:
                 self._gpu["quiet_since_s"][row] = np.nan
-            else:
-                self._borrower[row] = slot
 
     def _let_go(self, job: JobId, gpus: Iterable[GpuId]) -> None:
-        """Free GPUs of a job; a borrower that outstays the owner holds them from then on."""
+        """Free GPUs of a job; a borrower that outstays the last owner holds them from then on."""
         slot = self._jobs.slot(job)
         for gpu in gpus:
             row = self._gpu_row.get(gpu)
@@ -208,13 +263,10 @@ class Moment:
                 del self._loan_on[gpu]  # who comes now, or stays, holds it in its own right
             if row is None:
                 continue
-            if self._borrower[row] == slot:
-                self._borrower[row] = NONE
+            role = self._table.remove(slot, row)
+            if role != NONE:
                 self._gpu["borrower_busy_share"][row] = np.nan
-            elif self._owner[row] == slot:
-                self._owner[row] = self._borrower[row]
-                self._borrower[row] = NONE
-                self._gpu["borrower_busy_share"][row] = np.nan
+            if role == OWNER:
                 self._gpu["quiet_since_s"][row] = np.nan
 
     # -- tenants -------------------------------------------------------------------------------
@@ -260,7 +312,7 @@ class Moment:
             columns[T_S][heard] < self._gpu["seen_s"][row[heard]]
         )  # late: known better
         if not newest:  # what each job has of a shared GPU is told once per look
-            heard[heard] = self._borrower[row[heard]] < 0
+            heard[heard] = self._table.users[row[heard]] < 2
         at = np.flatnonzero(heard)
         row = row[at]
         state = self._gpu
@@ -270,15 +322,15 @@ class Moment:
                 state[column][row] = columns[metric][at]
         state["seen_s"][row] = columns[T_S][at]
         self._health[row[self._health[row] == HEALTH_CODES[Health.UNKNOWN]]] = GOOD
-        if self._loans:
+        if bool((self._table.users[row] > 1).any()):
             self._fold_shares(row, names, columns)
         self._fold_quiet(row, columns[T_S][at])
 
     def _fold_shares(
         self, heard: NDArray[np.int64], names: list[str], columns: Mapping[str, Floats]
     ) -> None:
-        """On shared GPUs, the device's busy share is nobody's: each job has a row of its own."""
-        shared = heard[self._borrower[heard] >= 0]
+        """On shared GPUs, the device's busy share is no job's own: each job has a row."""
+        shared = heard[self._table.users[heard] > 1]
         self._gpu["owner_busy_share"][shared] = np.nan
         self._gpu["borrower_busy_share"][shared] = np.nan
         if "share.busy_share" not in columns:
@@ -289,21 +341,22 @@ class Moment:
             row, slot = self._gpu_row.get(GpuId(gpu), NONE), self._jobs.slot(JobId(job))
             if row < 0 or slot < 0:
                 continue
-            if self._owner[row] == slot:
+            self._table.use(slot, row, busy[i])
+            if self._table.owner[row] == slot:
                 self._gpu["owner_busy_share"][row] = busy[i]
-            elif self._borrower[row] == slot:
+            elif self._table.borrower[row] == slot:
                 self._gpu["borrower_busy_share"][row] = busy[i]
 
     def _fold_quiet(self, row: NDArray[np.int64], t_s: Floats) -> None:
         state = self._gpu
-        quiet = (state["owner_busy_share"][row] < self.quiet_share) & (self._owner[row] >= 0)
+        quiet = (state["owner_busy_share"][row] < self.quiet_share) & (self._table.owner[row] >= 0)
         new = quiet & np.isnan(state["quiet_since_s"][row])
         begins = row[new]
         state["quiet_since_s"][begins] = t_s[new]
         state["quiet_since_s"][row[~quiet]] = np.nan
         self._quiet_joules[begins] = 0.0
         self._quiet_count[begins] = 0.0
-        alone = row[quiet & (self._borrower[row] < 0)]
+        alone = row[quiet & (self._table.users[row] < 2)]
         alone = alone[~np.isnan(state["power_watts"][alone])]
         self._quiet_joules[alone] += state["power_watts"][alone]
         self._quiet_count[alone] += 1
@@ -318,8 +371,8 @@ class Moment:
             owner, borrower = self._jobs.slot(loan.owner), self._jobs.slot(loan.borrower)
             rows = [self._gpu_row[gpu] for gpu in loan.gpus if gpu in self._gpu_row]
             unheard = owner == borrower == NONE and t_s - self._began_s <= self.stale_after_s
-            held = owner != NONE and all(self._owner[row] == owner for row in rows)
-            used = borrower != NONE and all(self._borrower[row] == borrower for row in rows)
+            held = owner != NONE and all(self._table.owner[row] == owner for row in rows)
+            used = borrower != NONE and all(self._table.borrower[row] == borrower for row in rows)
             if rows and held and used:
                 self._begun.add(loan.id)
             elif not unheard and (
@@ -336,34 +389,57 @@ class Moment:
 
     # -- columns -------------------------------------------------------------------------------
 
-    def _gpu_columns(self, row_of: NDArray[np.int64], jobs: JobColumns) -> GpuColumns:
-        owner = row_of[self._owner]
-        borrower = row_of[self._borrower]
+    def _gpu_columns(
+        self, row_of: NDArray[np.int64], jobs: JobColumns, *, silent: NDArray[np.bool_]
+    ) -> GpuColumns:
+        owner = row_of[self._table.owner]
+        borrower = row_of[self._table.borrower]
+        health = np.where(silent & np.isin(self._health, _WELL), UNKNOWN, self._health)
         tenant = np.append(jobs.tenant, NONE)[owner]
         with np.errstate(invalid="ignore", divide="ignore"):
             quiet_watts = self._quiet_joules / self._quiet_count
         quiet_watts[np.isnan(self._gpu["quiet_since_s"])] = np.nan
-        spoken = np.zeros(len(self._gpu_ids), dtype=bool)
-        about = (*self._spoken_gpus, *self._loan_on)
-        spoken[[self._gpu_row[gpu] for gpu in about if gpu in self._gpu_row]] = True
+        reserved = np.zeros(len(self._gpu_ids), dtype=bool)
+        claimed = (GpuId(each[4:]) for each in self._reserved if each.startswith("gpu:"))
+        about = (*claimed, *self._loan_on)
+        reserved[[self._gpu_row[gpu] for gpu in about if gpu in self._gpu_row]] = True
         return GpuColumns(
             ids=self._gpu_ids,
             node=self._gpu_node,
             model=self._gpu_model,
             memory_bytes=self._gpu_memory,
-            health=frozen(self._health),
+            health=frozen(health),
+            users=frozen(self._table.users),
             owner=frozen(owner),
             borrower=frozen(borrower),
             tenant=frozen(tenant),
             quiet_watts=frozen(quiet_watts),
-            reserved=frozen(spoken),
+            reserved=frozen(reserved),
             **{name: frozen(self._gpu[name]) for name in _GPU_FLOATS},
         )
 
-    def _node_columns(self) -> NodeColumns:
-        open_ = (self._owner == NONE) & (self._health == GOOD)
-        free = np.bincount(self._gpu_node[open_], minlength=len(self._node_ids))
-        return NodeColumns(ids=self._node_ids, gpus=self._node_gpus, free=frozen(free))
+    def _node_columns(
+        self, gpus: GpuColumns, jobs: JobColumns, allocations: AllocationColumns
+    ) -> NodeColumns:
+        size = len(self._nodes.ids)
+        draining = np.zeros(size, dtype=bool)
+        draining[[self._node_row[node] for node in self._draining if node in self._node_row]] = True
+        since_s = [self._drained_s.get(node, np.nan) for node in self._node_row]
+        open_ = (gpus.users == 0) & (gpus.health == GOOD)
+        free = np.bincount(self._gpu_node[open_], minlength=size)
+        free[draining] = 0
+        node = self._gpu_node[allocations.gpu]
+        part = 1.0 / np.bincount(allocations.job, minlength=1)[allocations.job]
+        cpus = np.bincount(node, part * jobs.cpus[allocations.job], minlength=size)
+        memory = np.bincount(node, part * jobs.memory_bytes[allocations.job], minlength=size)
+        return replace(
+            self._nodes,
+            free=frozen(free),
+            draining=frozen(draining),
+            drained_since_s=frozen(np.array(since_s, dtype=np.float64)),
+            cpus_allocated=frozen(cpus),
+            memory_allocated_bytes=frozen(memory),
+        )
 
     def _tenant_columns(self, gpus: GpuColumns, jobs: JobColumns) -> TenantColumns:
         tenants = list(self._tenants.values())
@@ -384,3 +460,42 @@ class Moment:
 
 def _tenant_name(tenant: Tenant) -> str:
     return tenant.id
+
+
+def _node_constants(cluster: Cluster) -> NodeColumns:
+    """Return what nodes have; what changes is filled in per view."""
+    nodes = cluster.nodes
+    switch_row = {switch.id: row for row, switch in enumerate(cluster.switches)}
+    zeros = frozen(np.zeros(len(nodes)))
+    return NodeColumns(
+        ids=np.array([node.id for node in nodes], dtype=object),
+        gpus=np.array([len(node.gpus) for node in nodes], dtype=np.int64),
+        free=frozen(np.zeros(len(nodes), dtype=np.int64)),
+        draining=frozen(np.zeros(len(nodes), dtype=bool)),
+        drained_since_s=zeros,
+        cpus=np.array([node.cpus for node in nodes], dtype=np.int64),
+        cpus_allocated=zeros,
+        memory_bytes=np.array([node.memory_bytes for node in nodes], dtype=np.float64),
+        memory_allocated_bytes=zeros,
+        switch=np.array([switch_row.get(node.switch, NONE) for node in nodes], dtype=np.int64),
+    )
+
+
+def _links(cluster: Cluster) -> LinkColumns:
+    links = cluster.links
+    return LinkColumns(
+        a=np.array([link.a for link in links], dtype=object),
+        b=np.array([link.b for link in links], dtype=object),
+        kind=np.array([link.kind.value for link in links], dtype=object),
+        bytes_per_s=np.array([link.bytes_per_s for link in links], dtype=np.float64),
+    )
+
+
+def _switches(cluster: Cluster) -> SwitchColumns:
+    switches = cluster.switches
+    row = {switch.id: at for at, switch in enumerate(switches)}
+    return SwitchColumns(
+        ids=np.array([switch.id for switch in switches], dtype=object),
+        tier=np.array([switch.tier for switch in switches], dtype=np.int64),
+        parent=np.array([row.get(switch.parent, NONE) for switch in switches], dtype=np.int64),
+    )

@@ -6,16 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt
 
-from steward.model.decision import (
-    Choice,
-    Decision,
-    DecisionState,
-    Lend,
-    Receipt,
-    Ruling,
-    Verdict,
-)
+from steward.model.decision import Choice, Decision, DecisionState, Receipt, Ruling, Verdict
 from steward.model.identity import DecisionId
+from steward.model.yardstick import PUT_TO_WORK, YARDSTICKS, Comparison
 
 __all__ = ["Assumptions", "Change", "Interval", "Outcome", "Savings", "Story", "savings_of"]
 
@@ -54,10 +47,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a decision between `from_s` and `to_s`, against what else would have happened.
+    """What came of a decision between `from_s` and `to_s`, in the unit of its yardstick.
 
-    A loan that goes on after its check has several outcomes; they do not overlap. `gained` is
-    GPU-seconds put to work that would have been idle; it can be negative.
+    A loan that goes on after its check has several outcomes; they do not overlap. `gained` can be
+    negative.
     """
 
     decision: DecisionId
@@ -65,15 +58,33 @@ class Outcome:
     from_s: float
     to_s: float
     gained: Interval
-    lent: float  # GPU-seconds that were lent in this part
-    expected: float  # GPU-seconds promised by the first check; 0 in later parts, as nothing was
-    counterfactual: float  # GPU-seconds that would have been worked in any case
-    idle_watts: float  # of the GPUs while nobody used them, measured before the decision
+    expected: float  # promised by the first check; 0 in later parts, as nothing was
     final: bool
     text: str
+    yardstick: str = PUT_TO_WORK
+    lent: float = 0.0  # GPU-seconds that were lent in this part
+    counterfactual: float = 0.0  # GPU-seconds that would have been worked in any case
+    idle_watts: float = 0.0  # of the GPUs while nobody used them, measured before the decision
     counted_on: float = 0.0  # GPU-seconds of idleness that the decision counted on by then
     due_s: float = 0.0  # when the promise is judged: a loan that ended early is not judged early
-    effect: Change | None = None  # checks of what a rule promised; they count no GPU-seconds
+    effect: Change | None = None  # what the expression of a rule's promise was worth
+
+    @property
+    def comparison(self) -> Comparison:
+        """What the figure was compared with."""
+        return YARDSTICKS[self.yardstick].comparison
+
+    @property
+    def kept_share(self) -> float | None:
+        """How much of what was promised was kept, from 0 to 1; None where that is unknown.
+
+        This is the one measure by which the breaker, rules and pages judge a decision.
+        """
+        if self.effect is not None:
+            return None if self.effect.met is None else float(self.effect.met)
+        if self.expected <= 0:
+            return None
+        return min(1.0, max(0.0, self.gained.mid / self.expected))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,19 +99,19 @@ class Story:
 
     @property
     def state(self) -> DecisionState:
-        """Say where the decision is. What was done counts for more than what was said."""
-        done = [receipt for receipt in self.receipts if receipt.result != "failed"]
+        """Where the decision is. What was done counts for more than what people chose."""
+        if not self.receipts and not self.outcomes:
+            return self._before_acting()
+        undone = any(choice.choice == "undo" for choice in self.choices)
+        over = DecisionState.UNDONE if undone else DecisionState.DONE
         if any(outcome.final for outcome in self.outcomes):
-            undone = any(choice.choice == "undo" for choice in self.choices)
-            return DecisionState.UNDONE if undone else DecisionState.DONE
-        if done and isinstance(self.decision.action, Lend):
-            return DecisionState.ACTIVE  # until its loan has ended
-        if done:
-            undone = any(choice.choice == "undo" for choice in self.choices)
-            return DecisionState.UNDONE if undone else DecisionState.DONE
-        if self.receipts:
+            return over
+        result = self.receipts[-1].result if self.receipts else "done"
+        if result == "begun":
+            return DecisionState.UNDER_WAY
+        if result == "failed":
             return DecisionState.FAILED
-        return self._before_acting()
+        return DecisionState.ACTIVE if self.decision.action.lasts else over
 
     def _before_acting(self) -> DecisionState:
         if self.verdicts and self.verdicts[-1].ruling is Ruling.EXPIRE:
@@ -120,8 +131,10 @@ class Story:
 
     @property
     def gained(self) -> float:
-        """Return the GPU-seconds measured so far."""
-        return sum(outcome.gained.mid for outcome in self.outcomes)
+        """Return the GPU-seconds saved, as measured so far."""
+        return sum(
+            outcome.gained.mid for outcome in self.outcomes if YARDSTICKS[outcome.yardstick].saves
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +150,7 @@ class Assumptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savings:
-    """The sum of all outcomes so far."""
+    """The sum of all outcomes that saved GPU time so far."""
 
     gpu_hours: Interval
     cost: Interval
@@ -158,7 +171,7 @@ def savings_of(outcomes: Iterable[Outcome], assumptions: Assumptions) -> Savings
     gpu_var, energy_var = [0.0, 0.0], [0.0, 0.0]  # below and above: ranges may be lopsided
     count, decisions = 0, set()
     for outcome in outcomes:
-        if outcome.effect is not None:
+        if not YARDSTICKS[outcome.yardstick].saves:
             continue
         gained = outcome.gained
         watts = (

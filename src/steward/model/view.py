@@ -17,18 +17,23 @@ from numpy.typing import NDArray
 from steward.model.cluster import Cluster, Health
 from steward.model.finding import Finding
 from steward.model.forecast import About, ForecastColumn
-from steward.model.identity import DecisionId, GpuId, JobId, TenantId
-from steward.model.job import Job
+from steward.model.identity import DecisionId, GpuId, JobId, NodeId, TenantId
+from steward.model.job import Job, JobState
 
 __all__ = [
+    "BORROWER",
     "HEALTH_CODES",
+    "OWNER",
     "QUEUED",
     "RUNNING",
+    "AllocationColumns",
     "ClusterView",
     "GpuColumns",
     "JobColumns",
+    "LinkColumns",
     "Loan",
     "NodeColumns",
+    "SwitchColumns",
     "TenantColumns",
 ]
 
@@ -38,6 +43,7 @@ Bools = NDArray[np.bool_]
 Names = NDArray[np.object_]
 
 QUEUED, RUNNING = 0, 1  # codes of JobColumns.state: ended jobs are not in the view
+OWNER, BORROWER = 0, 1  # codes of AllocationColumns.role
 HEALTH_CODES: Mapping[Health, int] = MappingProxyType({h: i for i, h in enumerate(Health)})
 
 
@@ -66,10 +72,11 @@ class GpuColumns:
     owner_busy_share: Floats  # by the job that holds it
     borrower_busy_share: Floats
     health: Ints  # HEALTH_CODES
-    owner: Ints  # the job that holds it
+    users: Ints  # allocations on it: 0 is free, more than one is shared or lent
+    owner: Ints  # the job that holds it; where several do, the one that came first
     borrower: Ints  # the job that runs on it by a loan
     tenant: Ints  # of the owner
-    seen_s: Floats  # when it last said anything
+    seen_s: Floats  # time of its newest sample
     quiet_since_s: Floats  # since when its owner has used it less than `quiet_share`
     quiet_watts: Floats  # mean power since then
     reserved: Bools  # lent, or an open decision is about it, or its owner is left alone
@@ -86,7 +93,9 @@ class JobColumns:
     tenant: Ints
     state: Ints  # QUEUED or RUNNING
     gpus: Ints
-    gpu_memory_bytes: Floats
+    cpus: Ints
+    memory_bytes: Floats  # of the host
+    gpu_memory_bytes: Floats  # on each of its GPUs
     model_mask: Ints  # bit i: may run on ClusterView.models[i]
     submit_s: Floats
     start_s: Floats
@@ -110,12 +119,58 @@ class JobColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AllocationColumns:
+    """One row per job and GPU that it runs on: whole GPUs, MIG slices, time-shared ones, loans."""
+
+    job: Ints  # row in `jobs`
+    gpu: Ints  # row in `gpus`
+    share: Floats  # of the GPU that the job was given: 1 unless it is sliced or time-shared
+    role: Ints  # OWNER holds it in its own right, BORROWER by a loan
+    busy_share: Floats  # of the GPU's time that this job used; NaN where nobody can tell
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeColumns:
     """One row per node, in the cluster's order."""
 
     ids: Names
     gpus: Ints
-    free: Ints  # GPUs that are healthy and that nobody holds
+    free: Ints  # GPUs that are healthy and unused, on nodes that are not draining
+    draining: Bools  # nothing new may start there
+    drained_since_s: Floats  # when steward drained it; NaN where somebody else did, or nobody
+    cpus: Ints
+    cpus_allocated: Floats  # what its jobs asked for; a job on several nodes counts by its GPUs
+    memory_bytes: Floats
+    memory_allocated_bytes: Floats
+    switch: Ints  # row in `switches` of the one above it
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinkColumns:
+    """One row per link of the cluster. Ends are ids of GPUs, nodes or switches."""
+
+    a: Names
+    b: Names
+    kind: Names  # values of LinkKind
+    bytes_per_s: Floats
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SwitchColumns:
+    """One row per switch of the cluster; `tier` 0 is nearest to the nodes."""
+
+    ids: Names
+    tier: Ints
+    parent: Ints  # row of the switch above
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -145,9 +200,13 @@ class ClusterView:
     models: tuple[str, ...]
     gpus: GpuColumns
     jobs: JobColumns
+    allocations: AllocationColumns
     nodes: NodeColumns
     tenants: TenantColumns
+    links: LinkColumns
+    switches: SwitchColumns
     gpu_row: Mapping[GpuId, int]  # where each GPU is in `gpus`
+    node_row: Mapping[NodeId, int]  # where each node is in `nodes`
     details: Mapping[JobId, Job]  # what the columns leave out: names, users, history
     ended: tuple[Job, ...] = ()  # since the view before this one
     loans: tuple[Loan, ...] = ()
@@ -164,6 +223,24 @@ class ClusterView:
     def with_findings(self, findings: tuple[Finding, ...]) -> ClusterView:
         """Return this moment with what was noticed in it."""
         return replace(self, findings=findings)
+
+    @property
+    def lasting(self) -> Mapping[DecisionId, JobId]:
+        """Decisions whose effect lasts, each with the job that it affects."""
+        return {loan.id: loan.owner for loan in self.loans}
+
+    def claims_of(self, job: JobId) -> frozenset[str]:
+        """Return what is reserved while a job is left alone: its GPUs, or itself if it waits."""
+        found = self.details.get(job)
+        if found is None:
+            return frozenset()
+        waits = {f"job:{job}"} if found.state is JobState.QUEUED else set()
+        return frozenset(f"gpu:{gpu}" for gpu in found.gpus) | waits
+
+    def is_draining(self, node: NodeId) -> bool:
+        """Return whether nothing new may start on a node."""
+        row = self.node_row.get(node)
+        return row is not None and bool(self.nodes.draining[row])
 
     def forecast(self, about: About, quantity: str) -> ForecastColumn | None:
         """Return a column of forecasts, or None where nobody made one."""

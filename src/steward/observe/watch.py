@@ -18,11 +18,11 @@ from typing import Any
 import polars as pl
 
 from steward.errors import StewardError
-from steward.model.cluster import Cluster, Link, Node, Switch
+from steward.model.cluster import Cluster, Node
 from steward.model.event import Fault, Observation
-from steward.model.frame import check_other, empty_frame, empty_other
-from steward.model.identity import NodeId
+from steward.model.frame import check_other, empty_frame
 from steward.model.job import Tenant
+from steward.observe.merge import merge_clusters, merge_observations
 from steward.observe.normalise import Normaliser
 from steward.observe.sampling import Pace, PaceStats, Track
 from steward.ports import Collector, Resumable, Sampler
@@ -116,7 +116,7 @@ class Watch:
         if told is None:
             return []
         try:
-            _united((*(each for of, each in self._clusters.items() if of != name), told))
+            _merged((*(each for of, each in self._clusters.items() if of != name), told))
         except StewardError as fault:
             where = f"collector {name}"
             return [Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)]
@@ -128,16 +128,10 @@ class Watch:
             return seen[0]
         told = any(each.tenants is not None for each in seen)
         fresh = any(each.cluster for each in seen)
-        return Observation(
-            frames=tuple(table for each in seen for table in each.tables),
-            other=pl.concat([each.other for each in seen]) if seen else empty_other(),
-            events=tuple(event for each in seen for event in each.events),
-            lines=tuple(line for each in seen for line in each.lines),
-            spans=tuple(span for each in seen for span in each.spans),
-            jobs=tuple(job for each in seen for job in each.jobs),
-            cluster=_united(tuple(self._clusters.values())) if fresh and self._clusters else None,
+        return replace(
+            merge_observations(seen),
+            cluster=_merged(tuple(self._clusters.values())) if fresh and self._clusters else None,
             tenants=self._all_tenants() if told else None,
-            health={gpu: health for each in seen for gpu, health in each.health.items()},
         )
 
     def _all_tenants(self) -> tuple[Tenant, ...]:
@@ -271,22 +265,10 @@ def _quietly(close: Callable[[], None]) -> None:
         close()
 
 
-def _united(clusters: Sequence[Cluster]) -> Cluster:
-    """Join what several collectors know: nodes of the same name are one node with all its GPUs."""
-    nodes: dict[NodeId, Node] = {}
-    links: dict[tuple[str, str], Link] = {}
-    switches: dict[str, Switch] = {}
-    for cluster in clusters:
-        for node in cluster.nodes:
-            nodes[node.id] = _joined(nodes[node.id], node) if node.id in nodes else node
-        links.update({(link.a, link.b): link for link in cluster.links})
-        switches.update({switch.id: switch for switch in cluster.switches})
-    return Cluster(
-        id="+".join(sorted({cluster.id for cluster in clusters})),
-        nodes=tuple(nodes.values()),
-        links=tuple(links.values()),
-        switches=tuple(switches.values()),
-    )
+def _merged(clusters: Sequence[Cluster]) -> Cluster:
+    """Merge what several collectors know: nodes of the same name are one with all its GPUs."""
+    id_ = "+".join(sorted({cluster.id for cluster in clusters}))
+    return merge_clusters(clusters, id_=id_, same_node=_joined)
 
 
 def _joined(a: Node, b: Node) -> Node:

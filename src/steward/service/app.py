@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from steward import __version__
 from steward.config.settings import Settings
 from steward.loop import Loop
+from steward.model.view import ClusterView
 from steward.observe.intake import Intake
 from steward.service.access_middleware import OPEN, PUSHED, AccessMiddleware
 from steward.service.api import PREFIX, api_routes
@@ -45,7 +46,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 def create_app(
-    loop: Loop,
+    loop: Loop[ClusterView],
     settings: Settings,
     *,
     truth: Callable[[], float] | None = None,

@@ -21,6 +21,7 @@ from steward.model.finding import Finding, Opinion, Pattern
 from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Savings, Story
+from steward.model.view import ClusterView
 from steward.observe.intake import Roster
 from steward.service.authentication import User
 from steward.service.cluster_snapshot import ClusterSnapshot, GpuState, cluster_snapshot
@@ -75,7 +76,7 @@ class LiveState:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: Loop[ClusterView],
         settings: Settings,
         *,
         truth: Callable[[], float] | None = None,

@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from steward.config.settings import ServiceSettings, Settings
 from steward.errors import StewardError
 from steward.loop import Loop
+from steward.model.view import ClusterView
 from steward.observe.receive import warm_up
 from steward.service.app import access_of, create_app
 from steward.service.authentication import is_loopback
@@ -34,7 +35,7 @@ LOOP_ENDS_WITHIN_S = 60.0
 
 
 def serve(  # noqa: PLR0913 - what a command line may say about it
-    loop: Loop,
+    loop: Loop[ClusterView],
     settings: Settings,
     *,
     truth: Callable[[], float] | None = None,
@@ -82,7 +83,7 @@ def serve(  # noqa: PLR0913 - what a command line may say about it
         loop.close()
 
 
-def _otlp(loop: Loop, settings: Settings, tokens: Tokens) -> OtlpServer | None:
+def _otlp(loop: Loop[ClusterView], settings: Settings, tokens: Tokens) -> OtlpServer | None:
     """Take OTLP over gRPC, if a port is set for it and there is somebody to give it to."""
     service = settings.service
     if not service.otlp_grpc_port or loop.intake is None:

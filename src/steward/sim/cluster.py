@@ -107,6 +107,8 @@ class ClusterState:
         self.idle_watts = np.array([gpu.model.idle_watts for gpu in cluster.gpus])
         self.seats: Ints = np.full((2, size), NOBODY, dtype=np.int64)
         self.healthy: Bools = np.ones(size, dtype=bool)
+        self.draining: Bools = np.zeros(len(cluster.nodes), dtype=bool)
+        self.node_row: dict[NodeId, int] = node
         self.free: Ints = np.zeros((len(cluster.nodes), len(self.models)), dtype=np.int64)
         np.add.at(self.free, (self.node, self.model), 1)
         self._rows_of = [np.flatnonzero(self.node == i) for i in range(len(cluster.nodes))]
@@ -114,19 +116,24 @@ class ClusterState:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def open(self) -> Ints:
+        """Free GPUs by node and model, without nodes that are draining."""
+        return np.where(self.draining[:, None], 0, self.free)
+
     def mask(self, models: Sequence[str]) -> int:
         """Return the set of models that a job may use, as bits; any when none is named."""
         return sum(1 << i for i, name in enumerate(self.models) if not models or name in models)
 
     def fits(self, gpus: int, mask: int) -> bool:
         """Say whether some node has that many free GPUs of one suitable model."""
-        best = self.free.max(axis=0, initial=0).tolist()
+        best = self.open.max(axis=0, initial=0).tolist()
         return any(free >= gpus for i, free in enumerate(best) if mask >> i & 1)
 
     def place(self, gpus: int, mask: int) -> Ints:
         """Return free GPUs on the node that is filled best by them; none where they do not fit."""
         suitable = [mask >> i & 1 for i in range(len(self.models))]
-        free = np.where(np.array(suitable, dtype=bool), self.free, 0)
+        free = np.where(np.array(suitable, dtype=bool), self.open, 0)
         free = np.where(free >= gpus, free, np.iinfo(np.int64).max)
         best = int(free.argmin())
         node, model = divmod(best, len(self.models))

@@ -1,7 +1,8 @@
 """The clockwork of a simulated cluster: what happens when, to whom, and what follows from it.
 
 The engine is what a site already runs: it starts jobs, ends them at their limit, requeues them
-when a GPU breaks. It knows nothing of steward but two requests, `lend` and `call_back`.
+when a GPU breaks. It knows nothing of steward but its requests: `lend`, `call_back`, `start`,
+`preempt`, `drain` and `undrain`. Where `starts_jobs` is off, jobs start by request alone.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.errors import PermanentError
 from steward.model.cluster import Health
 from steward.model.event import Event
-from steward.model.identity import DecisionId, GpuId, JobId
+from steward.model.identity import DecisionId, GpuId, JobId, NodeId
 from steward.model.job import Job, JobState
 from steward.sim.cluster import BORROWER, NOBODY, OWNER, ClusterState, Line, build_cluster
 from steward.sim.events import EventQueue, Rank
@@ -65,6 +67,7 @@ class News:
     jobs: tuple[Job, ...]
     events: tuple[Event, ...]
     health: Mapping[GpuId, Health]
+    draining: Mapping[NodeId, bool]
 
 
 class Engine:
@@ -87,6 +90,9 @@ class Engine:
         self._changed: dict[int, Life] = {}
         self._events: list[Event] = []
         self._health: dict[GpuId, Health] = {}
+        self._draining: dict[NodeId, bool] = {}
+        self.starts_jobs = True
+        self.started = self.preempted = 0  # by request
         self._script = script
         self._next: Order | None = None
         for order in script.initial():
@@ -115,8 +121,9 @@ class Engine:
             jobs=tuple(life.job for life in lives),
             events=tuple(self._events),
             health=dict(self._health),
+            draining=dict(self._draining),
         )
-        self._changed, self._events, self._health = {}, [], {}
+        self._changed, self._events, self._health, self._draining = {}, [], {}, {}
         return news
 
     @property
@@ -160,7 +167,7 @@ class Engine:
 
     def _on_pass(self, _: _Event, t_s: float) -> None:
         self._pass_s = -np.inf
-        while (number := self._line.first(self.cluster.fits)) is not None:
+        while self.starts_jobs and (number := self._line.first(self.cluster.fits)) is not None:
             life = self.lives[number]
             self._start(life, self.cluster.place(life.job.shape.gpus, life.mask), t_s)
         self.ledger.look_elsewhere(self.cluster.fits, t_s)
@@ -251,8 +258,9 @@ class Engine:
         self._turn(life, t_s)
 
     def _end_overlay(self, life: Life, overlay: Phase, t_s: float) -> None:
-        if overlay.use is Use.SAVE and life.loan is not None:
-            self._requeue(life, t_s, "called back", kept=True)
+        if overlay.use is Use.SAVE and (life.loan is not None or life.stopping):
+            why = "preempted" if life.stopping else "called back"
+            self._requeue(life, t_s, why, kept=True)
             return
         if overlay.use is Use.SAVE:  # the owner left meanwhile: nobody wants the GPUs back
             life.save(self.meter.work(life))
@@ -383,6 +391,74 @@ class Engine:
         else:
             borrower.cover(saving(self.shapes, how.save_s), t_s)
             self._turn(borrower, t_s)
+
+    def start(self, id_: DecisionId, job: JobId, gpus: Sequence[GpuId]) -> None:
+        """Start a waiting job on free GPUs, now; raise with all that speaks against it."""
+        life = self.find(job)
+        rows = np.array([self.cluster.row.get(gpu, NOBODY) for gpu in gpus], dtype=np.int64)
+        faults = [f"there is no {gpu}" for gpu in gpus if gpu not in self.cluster.row]
+        if life is None or life.running:
+            faults.append(f"job {job} does not wait")
+        elif not faults:
+            faults += self._unfit(life, rows)
+        if faults or life is None:
+            raise PermanentError(
+                f"job {job} can't be started: {'; '.join(faults)}",
+                where=f"decision {id_}",
+                hint="the cluster has changed since this was decided; decide anew",
+            )
+        self.started += 1
+        self._start(life, rows, self.now_s)
+
+    def _unfit(self, life: Life, rows: Ints) -> list[str]:
+        cluster, faults = self.cluster, []
+        if len({*rows.tolist()}) != life.job.shape.gpus or len(rows) != life.job.shape.gpus:
+            faults.append(f"it needs {life.job.shape.gpus} GPUs and would get {len(rows)}")
+        for row in rows.tolist():
+            if bool((cluster.seats[:, row] != NOBODY).any()):
+                faults.append(f"{cluster.ids[row]} is in use")
+            elif not cluster.healthy[row] or cluster.draining[cluster.node[row]]:
+                faults.append(f"{cluster.ids[row]} is broken or draining")
+            elif not life.mask >> int(cluster.model[row]) & 1:
+                faults.append(f"it can't run on the model of {cluster.ids[row]}")
+        return faults
+
+    def preempt(self, id_: DecisionId, job: JobId) -> int:
+        """Have a running job save itself and go back into the queue; return which run it was."""
+        life = self.find(job)
+        able = life is not None and life.job.checkpointing.able
+        if life is None or not life.running or life.loan is not None or life.loans or not able:
+            raise PermanentError(
+                f"job {job} can't be preempted: it does not run, shares GPUs or can't save",
+                where=f"decision {id_}",
+                hint="the cluster has changed since this was decided; decide anew",
+            )
+        taken, t_s = life.taken, self.now_s
+        if life.stopping:
+            return taken
+        self.preempted += 1
+        self.meter.settle(life, t_s)
+        if life.overlay is not None:  # while restoring, nothing is new
+            self._requeue(life, t_s, "preempted", kept=True)
+        else:
+            life.stopping = True
+            life.cover(saving(self.shapes, life.job.checkpointing.save_s), t_s)
+            self._turn(life, t_s)
+        return taken
+
+    def is_over(self, job: JobId, taken: int) -> bool:
+        """Return whether a job has left the GPUs that it had in its run number `taken`."""
+        life = self.find(job)
+        return life is None or not life.running or life.taken != taken
+
+    def drain(self, node: NodeId, *, draining: bool) -> None:
+        """Start nothing new on a node, or allow it again."""
+        row = self.cluster.node_row.get(node)
+        if row is None:
+            raise PermanentError(f"there is no node {node}", where="simulated", hint="see `nodes`")
+        self.cluster.draining[row] = draining
+        self._draining[node] = draining
+        self._want_pass(self.now_s)
 
     _handlers: ClassVar[Mapping[_Do, Callable[[Engine, _Event, float], None]]] = {
         _Do.PHASE: _on_phase,

@@ -115,6 +115,7 @@ class Life:
         "slot",
         "speed",
         "split_loss",
+        "stopping",
         "taken",
         "tau_s",
         "until_s",
@@ -140,6 +141,7 @@ class Life:
         self.loan: Loan | None = None  # by which it runs
         self.loans: list[Loan] = []  # of its own GPUs, to others
         self.split_loss = 0.0  # how much of its loss has been put down to its loans
+        self.stopping = False  # it saves itself to be put back into the queue
         self.taken = 0  # when it took its GPUs, as a count
         self.until_s = math.inf  # when its time limit ends this run
 
@@ -208,6 +210,7 @@ class Life:
         self.overlay, self.speed, self.saved_work = None, 1.0, 0.0
         self.slot, self.gpus, self.loan = NOBODY, _NOWHERE, None
         self.split_loss = 0.0
+        self.stopping = False
         self.epoch += 1
 
 

@@ -54,6 +54,7 @@ class Scenario:
     longest_job_s: float = 24 * HOUR_S
     failures_per_gpu_hour: float = 1e-4
     repair_s: float = 2 * HOUR_S  # mean
+    starts_jobs: bool = True  # False: after the warm-up, somebody else decides who runs
 
     def __post_init__(self) -> None:
         faults = [*self._faulty_numbers(), *self._faulty_groups()]

@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import assert_never
+from typing import Literal
 
 from steward.errors import PermanentError, unknown_name
-from steward.model.decision import CallBack, Decision, Drain, Lend, Preempt, Receipt, Start, Tell
+from steward.model.actions import (
+    Action,
+    CallBack,
+    Drain,
+    Lend,
+    Preempt,
+    Resume,
+    Start,
+    Tell,
+    Undrain,
+)
+from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability, Observation
 from steward.model.identity import DecisionId, GpuId
 from steward.model.metrics import CANONICAL
@@ -40,6 +51,7 @@ class World:
         script = script or Workload(scenario, seed=seed, begin_s=begin_s)
         self._engine = Engine(scenario, script, seed=seed, begin_s=begin_s)
         self._engine.run_until(start_s)
+        self._engine.starts_jobs = scenario.starts_jobs
         self._engine.news()  # what happened before anybody looked
         self._engine.meter.begin(start_s)
         self._sampler = Sampler(self._engine.meter, self._engine.ledger, begin_s=start_s)
@@ -48,6 +60,7 @@ class World:
         self._instant += (self._instant + 1) * every_s <= start_s  # where the division was unkind
         self._introduced = False
         self._receipts: dict[DecisionId, Receipt] = {}
+        self._stopping: dict[DecisionId, tuple[Preempt, int]] = {}  # and which run it stops
         self._lock = threading.RLock()
 
     def available(self) -> Availability:
@@ -74,6 +87,7 @@ class World:
                 lines=kernel_lines(news.events),
                 jobs=news.jobs,
                 health=news.health,
+                draining=news.draining,
             )
 
     def _move_to(self, t_s: float) -> None:
@@ -94,14 +108,27 @@ class World:
             events=news.events,
             jobs=news.jobs,
             cluster=engine.cluster.cluster,
+            draining=dict.fromkeys(
+                (
+                    node
+                    for node, row in engine.cluster.node_row.items()
+                    if engine.cluster.draining[row]
+                ),
+                True,
+            ),
             tenants=tuple(group.tenant for group in self.scenario.groups),
             health={gpu: engine.cluster.health_of(row) for row, gpu in rows},
         )
 
     # -- actuator ------------------------------------------------------------------------------
 
+    def actions(self) -> tuple[type[Action], ...]:
+        """Return what this world can carry out; starts only where it leaves them to others."""
+        lending: tuple[type[Action], ...] = (Lend, CallBack, Drain, Undrain, Tell)
+        return lending if self.scenario.starts_jobs else (*lending, Start, Resume, Preempt)
+
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
-        """Lend or call back. The same decision again returns the same receipt and does nothing."""
+        """Do it. The same decision again returns the same receipt and does nothing."""
         with self._lock:
             known = self._receipts.get(decision.id)
             if known is not None:
@@ -109,49 +136,80 @@ class World:
             self._move_to(max(t_s, self._engine.now_s))
             gpus, text = self._act(decision)
             self._engine.run_until(self._engine.now_s)  # what the action itself set in motion
-            receipt = Receipt(
-                decision=decision.id, t_s=self._engine.now_s, result="done", gpus=gpus, text=text
+            if decision.id in self._stopping:
+                return self._progress(decision)
+            return self._receipt(decision, "done", gpus, text)
+
+    def progress(self, decision: Decision, t_s: float) -> Receipt:
+        """Return whether a preempted job has left its GPUs."""
+        with self._lock:
+            known = self._receipts.get(decision.id)
+            if known is not None:
+                return known
+            self._move_to(max(t_s, self._engine.now_s))
+            return self._progress(decision)
+
+    def _progress(self, decision: Decision) -> Receipt:
+        found = self._stopping.get(decision.id)
+        if found is None:
+            raise PermanentError(
+                "this world knows nothing of it",
+                where=f"decision {decision.id}",
+                hint="it was begun in a simulated world that has ended",
             )
-            self._receipts[decision.id] = receipt
-            return receipt
+        action, taken = found
+        if self._engine.is_over(action.job, taken):
+            return self._receipt(decision, "done", action.gpus, f"job {action.job} was saved")
+        text = f"job {action.job} saves itself"
+        return Receipt(
+            decision=decision.id,
+            t_s=self._engine.now_s,
+            result="begun",
+            gpus=action.gpus,
+            text=text,
+        )
+
+    def _receipt(
+        self, decision: Decision, result: Literal["done"], gpus: tuple[GpuId, ...], text: str
+    ) -> Receipt:
+        receipt = Receipt(
+            decision=decision.id, t_s=self._engine.now_s, result=result, gpus=gpus, text=text
+        )
+        self._receipts[decision.id] = receipt
+        return receipt
 
     def _act(self, decision: Decision) -> tuple[tuple[GpuId, ...], str]:
+        engine = self._engine
         match decision.action:
             case Lend() as lend:
-                self._engine.lend(decision.id, lend.gpus, lend.owner, lend.borrower)
+                engine.lend(decision.id, lend.gpus, lend.owner, lend.borrower)
                 return lend.gpus, f"job {lend.borrower} runs beside job {lend.owner}"
             case CallBack() as back:
-                return self._call_back(decision.id, back)
-            case Start() | Preempt() as move:
-                raise PermanentError(
-                    f"job {move.job} is not ours to {move.type}",
-                    where=f"decision {decision.id}",
-                    hint="this cluster starts and stops jobs itself; it only lends and calls back",
-                )
-            case Tell() as said:
-                return (), f"told {said.to}: {said.text}"
-            case Drain() as drain:
-                raise PermanentError(
-                    f"node {drain.node} cannot be drained",
-                    where=f"decision {decision.id}",
-                    hint="this cluster only lends and calls back",
-                )
+                return self._call_back(back)
+            case Start() | Resume() as start:
+                engine.start(decision.id, start.job, start.gpus)
+                return start.gpus, f"job {start.job} runs"
+            case Preempt() as stop:
+                self._stopping[decision.id] = (stop, engine.preempt(decision.id, stop.job))
+                return stop.gpus, ""
+            case Drain() | Undrain() as drain:
+                engine.drain(drain.node, draining=isinstance(drain, Drain))
+                return drain.gpus, f"node {drain.node}: {drain.type}ed"
+            case Tell() as told:
+                return (), f"told {told.to}: {told.text}"
             case other:
-                assert_never(other)
+                raise PermanentError(
+                    f"a simulated cluster cannot {other.type}",
+                    where=f"decision {decision.id}",
+                    hint="`steward doctor` lists what each engine can carry out",
+                )
 
-    def _call_back(self, id_: DecisionId, back: CallBack) -> tuple[tuple[GpuId, ...], str]:
-        ledger = self._engine.ledger
-        loan = ledger.open.get(back.loan)
+    def _call_back(self, back: CallBack) -> tuple[tuple[GpuId, ...], str]:
+        loan = self._engine.ledger.open.get(back.loan)
         if loan is not None:
             self._engine.call_back(loan)
             return back.gpus, f"job {back.borrower} saves itself and leaves"
-        if back.loan in ledger.gained:
-            return (), "the loan had ended already"
-        raise PermanentError(
-            f"there is no loan {back.loan}",
-            where=f"decision {id_}",
-            hint="a call-back names the decision that lent",
-        )
+        return (), "the loan had ended already"
 
     # -- truth ---------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from steward.errors import StewardError, did_you_mean
-from steward.model.decision import Choice, DecisionState, Lend
+from steward.model.actions import Lend
+from steward.model.decision import Choice, DecisionState
 from steward.model.identity import DecisionId
 from steward.model.outcome import Story
 from steward.store.journal import Journal

@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError
 from sqlalchemy import event
 
 from steward.errors import StewardError
-from steward.model.decision import Choice, Decision, Receipt, Verdict
+from steward.model.decision import Choice, Decision, Receipt, StandingApproval, Verdict
 from steward.model.event import Event
 from steward.model.finding import Finding, Opinion, Pattern, Recurrence
 from steward.model.identity import stable_id
@@ -52,6 +52,7 @@ Record = (
     | Decision
     | Verdict
     | Choice
+    | StandingApproval
     | Receipt
     | Outcome
 )
@@ -66,6 +67,7 @@ KINDS = MappingProxyType(
         "decision": Decision,
         "verdict": Verdict,
         "choice": Choice,
+        "approval": StandingApproval,
         "receipt": Receipt,
         "outcome": Outcome,
     }
@@ -164,7 +166,7 @@ def _names_of(value: Record) -> tuple[str, str]:
     match value:
         case Decision():
             return value.id, value.findings[0] if value.findings else ""
-        case Finding() | Pattern():
+        case Finding() | Pattern() | StandingApproval():
             return value.id, ""
         case Event():
             parts = (value.kind, value.subject, value.t_s, value.source, value.text)

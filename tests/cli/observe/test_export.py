@@ -128,7 +128,7 @@ def test_remote_write_brings_what_steward_takes_in_again(
 
     assert json.loads(done.stdout)["sent"] == 301
     decoders = Decoders()
-    seen = observation_of([decoders.remote_write(pushed(body)) for _, body in taken])
+    seen = observation_of([decoders.remote_write(pushed(body)).convert() for _, body in taken])
     assert rows(*seen.tables) == expected(recording)
 
 
@@ -142,7 +142,7 @@ def test_otlp_brings_what_steward_takes_in_again(
     assert {path for path, _ in taken} == {"/v1/metrics"}
     decoders = Decoders()
     bodies = [pushed(body, encoding="gzip") for _, body in taken]
-    seen = observation_of([decoders.otlp_metrics(body) for body in bodies])
+    seen = observation_of([decoders.otlp_metrics(body).convert() for body in bodies])
     assert rows(*seen.tables) == expected(recording)
 
 

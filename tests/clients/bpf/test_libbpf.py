@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import struct
 
-from steward.clients.bpf.libbpf import Settings, last_reason
+from steward.clients.bpf.libbpf import ProbeSettings, last_reason
 
 
 def test_the_reason_is_the_end_of_the_verifiers_log() -> None:
@@ -27,7 +27,7 @@ def test_without_a_log_the_reason_is_the_first_message() -> None:
 
 
 def test_settings_are_laid_out_as_in_c() -> None:
-    settings = Settings(slots=256, stripes=8, controller=-1, switch_has_state=True)
+    settings = ProbeSettings(slots=256, stripes=8, controller=-1, switch_has_state=True)
 
     assert struct.unpack("<IIiI", settings.config) == (256, 7, -1, 1)
     assert settings.max_entries["rows"] == 2048

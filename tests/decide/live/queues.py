@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from factories import column, job, node, tenants, view
-from steward.model.decision import Decision, Preempt, Start
+from steward.model.actions import Preempt, Start
+from steward.model.decision import Decision
 from steward.model.forecast import RUN_LEFT_S, RUN_RANK_GPU_S, SIMILAR_JOBS, About
 from steward.model.job import Job, JobShape, JobState, Tenant
 from steward.model.view import ClusterView

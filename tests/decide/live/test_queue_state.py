@@ -17,8 +17,8 @@ from steward.decide.scheduling.ordered.fit_first import FitFirst
 from steward.decide.scheduling.ordered.las import Las
 from steward.decide.scheduling.ordered.srtf import Srtf
 from steward.decide.scheduling.ordered.tiresias import Tiresias
+from steward.model.actions import Preempt, Start
 from steward.model.cluster import GIB, Health
-from steward.model.decision import Preempt, Start
 from steward.model.event import Observation
 from steward.model.identity import GpuId, JobId
 from steward.model.job import Checkpointing, JobShape

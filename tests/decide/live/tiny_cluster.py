@@ -9,8 +9,8 @@ from math import inf
 import numpy as np
 
 from factories import node
+from steward.model.actions import Preempt, Start
 from steward.model.cluster import Cluster, Health
-from steward.model.decision import Preempt, Start
 from steward.model.event import Observation
 from steward.model.forecast import ForecastColumn
 from steward.model.identity import GpuId, JobId, TenantId

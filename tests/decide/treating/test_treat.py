@@ -6,7 +6,7 @@ import pytest
 
 from factories import finding, job, loan, node, view
 from steward.decide.treating.treat import Treat
-from steward.model.decision import CallBack, Drain, Preempt, Start, Tell
+from steward.model.actions import CallBack, Drain, Preempt, Start, Tell
 from steward.model.finding import Finding
 from steward.model.job import Checkpointing
 from steward.model.treatment import Effect, Treatment

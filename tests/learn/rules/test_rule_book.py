@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from factories import decision, finding, outcome
 from steward.learn.rules import RuleBook, rule_stats
 from steward.learn.rules.book import HALF_LIFE_S, MOST_BUCKETS, MOST_JUDGED
-from steward.model.decision import Choice, Tell
+from steward.model.actions import Tell
+from steward.model.decision import Choice
 from steward.model.finding import Finding, Opinion, Recurrence
 from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Change

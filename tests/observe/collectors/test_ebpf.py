@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import shutil
 import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fake_bpf import FakeLoader
+from fake_bpf import FakeLoader, FakeMap
 from steward.clients.bpf.columns import COLUMNS
 from steward.clients.bpf.counter_reader import CounterReader
-from steward.clients.bpf.probe_sets import PROBE_SETS
+from steward.clients.bpf.probe_sets import PROBE_SETS, PROGRAMS, choose_sets
+from steward.clients.bpf.probes import Probes
 from steward.clients.bpf.support import obstacle
 from steward.clients.cgroups import CgroupReader
 from steward.errors import StewardError
@@ -18,7 +20,7 @@ from steward.observe.collectors.ebpf import Ebpf
 
 
 class FakeGroups(CgroupReader):
-    """Control groups by id, in the v2 hierarchy unless it says another."""
+    """Control groups by id, in the v2 hierarchy unless another is given."""
 
     def __init__(self, groups: dict[int, str], hierarchy: str = "") -> None:
         super().__init__()
@@ -111,17 +113,17 @@ def test_the_layout_is_the_same_object_until_a_job_comes_or_goes(bench: Bench) -
     assert bench.read()["n1"]["faults.count"] == 1  # what a job counted stays in the total
 
 
-def test_a_set_that_cannot_run_is_told_once_and_the_others_go_on(bench: Bench) -> None:
+def test_a_set_that_cannot_run_is_reported_once_and_the_others_run(bench: Bench) -> None:
     assert bench.probes.available().status == "limited"
     assert "tcp: this kernel has no tracepoint tcp_retransmit_skb" in (
         bench.probes.available().reason
     )
 
-    told = [bench.probes.collect(float(turn)).events for turn in range(2)]
+    reported = [bench.probes.collect(float(turn)).events for turn in range(2)]
 
-    assert [event.kind for event in told[0]] == ["collector.limited"]
-    assert "no probes for tcp" in told[0][0].text
-    assert told[1] == ()
+    assert [event.kind for event in reported[0]] == ["collector.limited"]
+    assert "no probes for tcp" in reported[0][0].text
+    assert reported[1] == ()
     assert "faults.count" in bench.read()["n1"]
 
 
@@ -187,15 +189,15 @@ def test_waits_that_last_are_counted_before_each_reading() -> None:
     assert bench.loader.settings.switch_has_state
 
 
-def test_a_hierarchy_without_a_controller_is_told(bench: Bench) -> None:
+def test_a_hierarchy_without_a_controller_is_reported(bench: Bench) -> None:
     bench.groups.name = "systemd"
 
-    told = bench.probes.collect(1.0).events
+    events = bench.probes.collect(1.0).events
 
-    assert "probes.unattributed" in [event.kind for event in told]
+    assert "probes.unattributed" in [event.kind for event in events]
 
 
-def test_what_was_lost_is_counted_and_told(bench: Bench) -> None:
+def test_lost_events_are_counted_and_reported(bench: Bench) -> None:
     bench.probes.layout()
     session = bench.probes._session
     assert session
@@ -210,7 +212,7 @@ def test_what_was_lost_is_counted_and_told(bench: Bench) -> None:
     assert kinds == {"collector.limited", "probes.full", "probes.lost"}
 
 
-def test_without_the_right_to_probe_nothing_is_read_and_it_says_so() -> None:
+def test_without_the_right_to_probe_nothing_is_read_and_the_reason_is_reported() -> None:
     fault = StewardError("this user may not load probes", hint="run as root")
     bench = Bench(problem=fault)
 
@@ -230,7 +232,7 @@ def test_damaged_types_are_a_reason_and_no_crash() -> None:
     assert "cannot read the kernel's types" in bench.probes.collect(0.0).events[0].text
 
 
-def test_an_unknown_set_is_answered_with_those_that_there_are() -> None:
+def test_an_unknown_set_is_refused_with_the_known_ones() -> None:
     with pytest.raises(StewardError, match="no probe set called 'shed'") as caught:
         Ebpf(sets=("shed",))
     assert "sched" in caught.value.hint
@@ -247,7 +249,7 @@ def test_every_word_belongs_to_one_set() -> None:
         assert sum(word.startswith(each.counters) for each in PROBE_SETS.values()) == 1, word
 
 
-def test_a_machine_without_libbpf_is_told_what_to_install(tmp_path: Path) -> None:
+def test_a_machine_without_libbpf_reports_what_to_install(tmp_path: Path) -> None:
     fake_proc(tmp_path, release="6.1.0", capabilities="000001ffffffffff")
 
     found = obstacle(vmlinux=tmp_path, proc=tmp_path, library="libbpf-none.so.1")
@@ -274,7 +276,7 @@ def fake_proc(folder: Path, *, release: str, capabilities: str) -> None:
         ("5.13.1", "0000000000200000", ""),  # CAP_SYS_ADMIN
     ],
 )
-def test_what_stands_in_the_way_is_named(
+def test_the_obstacle_is_named(
     tmp_path: Path, release: str, capabilities: str, problem: str
 ) -> None:
     fake_proc(tmp_path, release=release, capabilities=capabilities)
@@ -285,3 +287,27 @@ def test_what_stands_in_the_way_is_named(
     assert problem in (found.problem if found else "")
     assert bool(found) == bool(problem)
     assert obstacle(vmlinux=tmp_path / "none", proc=tmp_path, library=libc) is not None
+
+
+def test_an_object_that_is_missing_from_the_package_leaves_out_its_set(tmp_path: Path) -> None:
+    shutil.copy(PROGRAMS / "faults.bpf.o", tmp_path)
+    loader = FakeLoader(tracepoints={"page_fault_user": 3, "tcp_retransmit_skb": 2, "tcp_probe": 2})
+    sets = choose_sets(("faults", "tcp"))
+    types = loader.types([name for each in sets for name in each.tracepoints])
+
+    probes = Probes(loader, types, sets, controller=-1, slots=4, programs=tmp_path)
+
+    assert [each.name for each in probes.running] == ["faults"]
+    assert "tcp.bpf.o: No such file" in probes.refused["tcp"]
+
+
+def test_maps_that_cannot_be_used_leave_nothing_loaded() -> None:
+    class FullMap(FakeMap):
+        def update(self, key: bytes, value: bytes) -> None:
+            raise StewardError("cannot write to a map: Cannot allocate memory")
+
+    bench = Bench(shared_maps=FullMap)
+
+    assert bench.probes.layout().width == 0
+    assert "Cannot allocate memory" in bench.probes.available().reason
+    assert not bench.loader.leftovers()

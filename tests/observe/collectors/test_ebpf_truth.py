@@ -22,7 +22,7 @@ _SECONDS = count(start=0, step=100)
 
 @contextmanager
 def probing(*sets: str, max_groups: int = 256) -> Iterator[Ebpf]:
-    """Run probe sets. Time jumps at each look, so that who came is seen at once."""
+    """Run probe sets. Time jumps at each reading, so that a new job is seen at once."""
     probes = Ebpf(node="n1", sets=sets, max_groups=max_groups, now_s=lambda: float(next(_SECONDS)))
     try:
         probes.layout()
@@ -46,8 +46,8 @@ def worked(probes: Ebpf, work: str) -> dict[str, float]:
     return grown(before.get(f"n1@{job}", {}), after[f"n1@{job}"])
 
 
-def test_time_asleep_is_booked_under_what_was_waited_for(tmp_path: Path) -> None:
-    # A busy machine wakes nobody on time: what the load slept is what it measures, less the time
+def test_time_asleep_is_counted_under_what_was_waited_for(tmp_path: Path) -> None:
+    # A busy machine wakes no task on time: what the load slept is what it measures, less the time
     # that it then waited for a processor.
     work = f"""
     lock = threading.Lock(); lock.acquire()
@@ -92,7 +92,7 @@ def test_a_wait_that_lasts_is_seen_before_it_ends() -> None:
         finally:
             load.end()
 
-    least_s, most_s = at_s[2] - at_s[1], at_s[3] - at_s[0]  # a busy machine takes long to look
+    least_s, most_s = at_s[2] - at_s[1], at_s[3] - at_s[0]  # a busy machine takes long to read
     assert 0.95 * least_s <= grown(before, after)["wait.file.ns"] * 1e-9 <= 1.05 * most_s
     assert grown(before, after)["wait.file.count"] == 0
 
@@ -180,7 +180,7 @@ def test_time_inside_a_call_is_what_the_caller_measures(tmp_path: Path) -> None:
         seen = worked(probes, work)
 
     took_ns = int((tmp_path / "took").read_text())
-    assert seen["calls.read.count"] == 21  # and the one with which the load is told to go
+    assert seen["calls.read.count"] == 21  # and the one that starts the load
     assert seen["calls.read.ns"] == pytest.approx(took_ns, rel=0.05, abs=5e7)
 
 
@@ -190,13 +190,13 @@ def test_disks_have_moved_what_diskstats_says(tmp_path: Path) -> None:
         read(probes)
         before, known = read(probes), diskstats()
         copy_past_the_cache(tmp_path / "data", size, chunk)
-        after, said = read(probes), diskstats()
+        after, later = read(probes), diskstats()
 
-    disk = max(said, key=lambda name: sum(said[name]) - sum(known.get(name, (0, 0, 0, 0))))
+    disk = max(later, key=lambda name: sum(later[name]) - sum(known.get(name, (0, 0, 0, 0))))
     entity = f"n1/disk:{disk}"
     seen = grown(before.get(entity, {}), after[entity])
     names = ("block.read.count", "block.read.bytes", "block.write.count", "block.write.bytes")
-    for name, now, then in zip(names, said[disk], known[disk], strict=True):
+    for name, now, then in zip(names, later[disk], known[disk], strict=True):
         assert seen[name] == pytest.approx(now - then, rel=0.05, abs=16 << 10), name
     assert seen["block.read.bytes"] >= size * 0.95
     assert seen["block.write.bytes"] >= size * 0.95
@@ -229,7 +229,7 @@ def diskstats() -> dict[str, tuple[int, int, int, int]]:
 
 
 def test_segments_sent_again_are_what_the_tcp_counters_say() -> None:
-    # A link whose other end listens to nobody: each attempt to connect is repeated after a second.
+    # A link whose other end does not answer: each attempt to connect is repeated after a second.
     script = """
 set -e
 ip link set lo up
@@ -250,12 +250,12 @@ grep ^Tcp: /proc/net/snmp
 """
     with probing("tcp") as probes:
         before = read(probes)["n1"]
-        told = subprocess.run(
+        finished = subprocess.run(
             ["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, check=True
         )
         seen = grown(before, read(probes)["n1"])
 
-    names, values = (line.split() for line in told.stdout.splitlines())
+    names, values = (line.split() for line in finished.stdout.splitlines())
     sent_again = int(values[names.index("RetransSegs")])
     assert sent_again >= 100
     assert seen["tcp.retransmits"] == pytest.approx(sent_again, rel=0.05)
@@ -274,8 +274,8 @@ def test_round_trips_of_a_connection_are_those_of_its_socket() -> None:
             peer.sendall(peer.recv(1))
             client.recv(1)
         after = read(probes)["n1"]
-        told = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-        rtt_us = struct.unpack_from("<I", told, 68)[0]
+        tcp_info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        rtt_us = struct.unpack_from("<I", tcp_info, 68)[0]
         client.close()
         peer.close()
 
@@ -360,7 +360,7 @@ def test_jobs_that_come_and_go_leave_the_total_of_the_node_growing() -> None:
     assert not [entity for entity in last if "@" in entity]
 
 
-def test_more_groups_than_places_are_counted_and_told() -> None:
+def test_more_groups_than_slots_are_counted_and_reported() -> None:
     with probing("faults", max_groups=2) as probes, job_group() as one, job_group() as other:
         loads = [Load("def work(): bytearray(1 << 24)", group=group) for _, group in (one, other)]
         try:
@@ -372,10 +372,10 @@ def test_more_groups_than_places_are_counted_and_told() -> None:
         finally:
             for load in loads:
                 load.end()
-        told = probes.collect(1.0).events
+        events = probes.collect(1.0).events
 
     jobs = [entity for entity in after if "@" in entity]
     assert len(jobs) <= 1
     assert after["n1"]["probes.unattributed"] > 0
     assert grown(before["n1"], after["n1"])["faults.count"] >= 2 * 4000  # the node has them all
-    assert [event.kind for event in told] == ["probes.full"]
+    assert [event.kind for event in events] == ["probes.full"]

@@ -19,7 +19,7 @@ from steward.model.event import Event, Observation
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.observe.agent.parcel import Parcel, open_parcel, pack_parcel
-from steward.observe.intake import Intake, Once
+from steward.observe.intake import Intake, StreamPosition
 from steward.store.spool import SpoolFullError
 
 
@@ -29,8 +29,8 @@ def intake(tmp_path: Path) -> Iterator[Intake]:
         yield opened
 
 
-def once(number: int, stream: str = "a-1/r-1") -> Once:
-    return Once(stream=stream, number=number)
+def once(number: int, stream: str = "a-1/r-1") -> StreamPosition:
+    return StreamPosition(stream=stream, number=number)
 
 
 def times(seen: Observation) -> list[float]:
@@ -39,7 +39,7 @@ def times(seen: Observation) -> list[float]:
 
 def test_what_was_accepted_is_collected_once_and_in_order(intake: Intake) -> None:
     for sequence in (1, 2, 3):
-        assert intake.accept("parcel", parcel(sequence), once=once(sequence))
+        assert intake.accept("parcel", parcel(sequence), position=once(sequence))
 
     seen = intake.collect(T0)
 
@@ -58,50 +58,51 @@ def test_everything_in_a_parcel_arrives(intake: Intake) -> None:
     assert seen.spans == expected.spans
     assert seen.jobs == expected.jobs
     assert seen.health == expected.health
+    assert seen.draining == expected.draining
     assert seen.other.equals(expected.other)
     assert seen.cluster is not None
     assert seen.cluster.nodes == expected.cluster.nodes  # type: ignore[union-attr]
 
 
 def test_a_parcel_that_comes_again_is_not_taken_again(intake: Intake) -> None:
-    intake.accept("parcel", parcel(5), once=once(5))
+    intake.accept("parcel", parcel(5), position=once(5))
 
-    assert not intake.accept("parcel", parcel(5), once=once(5))
-    assert not intake.accept("parcel", parcel(4), once=once(4))
-    assert intake.accept("parcel", parcel(5), once=once(5, "another"))
+    assert not intake.accept("parcel", parcel(5), position=once(5))
+    assert not intake.accept("parcel", parcel(4), position=once(4))
+    assert intake.accept("parcel", parcel(5), position=once(5, "another"))
     assert times(intake.collect(T0)) == [5, 5]
     assert (intake.stats.accepted, intake.stats.repeated) == (2, 2)
 
 
 def test_what_was_not_kept_is_collected_again_after_a_crash(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
-        before.accept("parcel", parcel(1), once=once(1))
+        before.accept("parcel", parcel(1), position=once(1))
         before.collect(T0)
-        before.accept("parcel", parcel(2), once=once(2))
+        before.accept("parcel", parcel(2), position=once(2))
 
     with closing(Intake(tmp_path)) as after:
-        assert not after.accept("parcel", parcel(2), once=once(2))
+        assert not after.accept("parcel", parcel(2), position=once(2))
         assert after.stats.waiting_bodies == 2
         assert times(after.collect(T0)) == [1, 2]
 
 
 def test_what_was_kept_is_not_and_its_numbers_are_still_known(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
-        before.accept("parcel", parcel(1), once=once(1))
+        before.accept("parcel", parcel(1), position=once(1))
         before.collect(T0)
         before.collect(T0)
-        before.kept()
+        before.release()
 
     with closing(Intake(tmp_path)) as after:
         assert times(after.collect(T0)) == []
-        assert not after.accept("parcel", parcel(1), once=once(1))
+        assert not after.accept("parcel", parcel(1), position=once(1))
 
 
 def test_the_newest_look_is_not_let_go_of_yet(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
-        before.accept("parcel", parcel(1), once=once(1))
+        before.accept("parcel", parcel(1), position=once(1))
         before.collect(T0)
-        before.kept()  # the turn that collected it may be late
+        before.release()  # the turn that collected it may be late
 
     with closing(Intake(tmp_path)) as after:
         assert times(after.collect(T0)) == [1]
@@ -109,23 +110,23 @@ def test_the_newest_look_is_not_let_go_of_yet(tmp_path: Path) -> None:
 
 def test_numbers_are_learned_from_the_spool_when_the_small_file_is_lost(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
-        before.accept("parcel", parcel(3), once=once(3))
+        before.accept("parcel", parcel(3), position=once(3))
     (tmp_path / "streams.json").write_text("{broken")
 
     with closing(Intake(tmp_path)) as after:
-        assert not after.accept("parcel", parcel(3), once=once(3))
+        assert not after.accept("parcel", parcel(3), position=once(3))
 
 
 def test_what_does_not_fit_into_memory_waits_on_disk(tmp_path: Path) -> None:
     with closing(Intake(tmp_path, max_open_bytes=1000)) as intake:
         for sequence in range(1, 11):
-            intake.accept("parcel", parcel(sequence), once=once(sequence))
+            intake.accept("parcel", parcel(sequence), position=once(sequence))
 
         seen: list[float] = []
         looks = 0
         while len(seen) < 10:
             seen += times(intake.collect(T0))
-            intake.kept()
+            intake.release()
             looks += 1
 
         assert seen == list(range(1, 11))
@@ -135,12 +136,12 @@ def test_what_does_not_fit_into_memory_waits_on_disk(tmp_path: Path) -> None:
 def test_nothing_more_is_collected_while_the_store_keeps_nothing(tmp_path: Path) -> None:
     with closing(Intake(tmp_path, max_open_bytes=1000)) as intake:
         for sequence in range(1, 11):
-            intake.accept("parcel", parcel(sequence), once=once(sequence))
+            intake.accept("parcel", parcel(sequence), position=once(sequence))
         while times(intake.collect(T0)):
             pass
 
         assert intake.stats.waiting_bodies > 0
-        intake.kept()
+        intake.release()
         assert times(intake.collect(T0)) != []
 
 
@@ -149,27 +150,27 @@ def test_senders_are_asked_to_wait_when_the_disk_share_is_used_up(tmp_path: Path
         accepted = 0
         while intake.stats.held_bytes < 6000 - 2 * len(parcel(1)):
             accepted += 1
-            intake.accept("parcel", parcel(accepted), once=once(accepted))
+            intake.accept("parcel", parcel(accepted), position=once(accepted))
         with pytest.raises(SpoolFullError):
             intake.accept(
-                "parcel", pack_parcel(label(accepted + 1), full()), once=once(accepted + 1)
+                "parcel", pack_parcel(label(accepted + 1), full()), position=once(accepted + 1)
             )
         intake.collect(T0)
         intake.collect(T0)
-        intake.kept()
+        intake.release()
 
-        assert intake.accept("parcel", parcel(accepted + 1), once=once(accepted + 1))
+        assert intake.accept("parcel", parcel(accepted + 1), position=once(accepted + 1))
         assert times(intake.collect(T0)) == [accepted + 1]
 
 
 def test_bad_bodies_are_refused_and_leave_nothing(intake: Intake) -> None:
     with pytest.raises(StewardError, match="no parcel"):
-        intake.accept("parcel", b"rubbish", once=once(1))
+        intake.accept("parcel", b"rubbish", position=once(1))
     with pytest.raises(StewardError, match="no kind of body called 'post'"):
         intake.accept("post", b"")
 
     assert intake.stats.waiting_bodies == 0
-    assert intake.accept("parcel", parcel(1), once=once(1))
+    assert intake.accept("parcel", parcel(1), position=once(1))
 
 
 def test_a_check_can_refuse_what_was_decoded(intake: Intake) -> None:
@@ -178,7 +179,7 @@ def test_a_check_can_refuse_what_was_decoded(intake: Intake) -> None:
         raise StewardError("not yours", where=seen.label.node)
 
     with pytest.raises(StewardError, match="not yours"):
-        intake.accept("parcel", parcel(1), once=once(1), check=check)
+        intake.accept("parcel", parcel(1), position=once(1), check=check)
 
     assert intake.stats.waiting_bodies == 0
 
@@ -249,17 +250,17 @@ def test_the_same_parcel_twice_at_the_same_time_is_taken_once(intake: Intake) ->
     intake.decoders["parcel"] = slow
     results: list[bool] = []
     first = threading.Thread(
-        target=lambda: results.append(intake.accept("parcel", parcel(1), once=once(1)))
+        target=lambda: results.append(intake.accept("parcel", parcel(1), position=once(1)))
     )
     first.start()
     inside.wait(60)
     with pytest.raises(TemporaryError, match="still being written"):
-        intake.accept("parcel", parcel(1), once=once(1))
+        intake.accept("parcel", parcel(1), position=once(1))
     go_on.set()
     first.join()
 
     assert results == [True]
-    assert not intake.accept("parcel", parcel(1), once=once(1))
+    assert not intake.accept("parcel", parcel(1), position=once(1))
     assert times(intake.collect(T0)) == [1]
 
 
@@ -268,7 +269,7 @@ def test_many_threads_lose_nothing_while_the_loop_collects(intake: Intake) -> No
         for sequence in range(1, 21):
             seen = small(T0 + sequence, entity=f"n{who}/gpu0")
             body = pack_parcel(label(sequence, agent=f"a-{who}"), seen)
-            assert intake.accept("parcel", body, once=once(sequence, f"a-{who}"))
+            assert intake.accept("parcel", body, position=once(sequence, f"a-{who}"))
 
     threads = [threading.Thread(target=send, args=(who,)) for who in range(6)]
     for thread in threads:
@@ -276,7 +277,7 @@ def test_many_threads_lose_nothing_while_the_loop_collects(intake: Intake) -> No
     collected = []
     while any(thread.is_alive() for thread in threads):
         collected += list(intake.collect(T0).tables)
-        intake.kept()
+        intake.release()
     collected += list(intake.collect(T0).tables)
 
     rows = pl.concat(collected)
@@ -321,7 +322,7 @@ def test_a_cluster_that_does_not_fit_to_the_rest_costs_only_itself(intake: Intak
 
 def test_what_the_server_has_to_tell_comes_with_the_next_look(intake: Intake) -> None:
     event = Event(t_s=T0, kind="agent.renamed", subject="n2", text="was n1", source="intake")
-    intake.tell(event)
+    intake.add_event(event)
 
     assert intake.collect(T0).events == (event,)
     assert intake.collect(T0).events == ()

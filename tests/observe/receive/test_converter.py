@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steward.clients.wire.remote_write import encode_write
 from steward.clock import ManualClock
 from steward.errors import StewardError
 from steward.model.event import Observation
@@ -36,7 +37,7 @@ def cells(seen: Observation, metric: str) -> list[tuple[float, str, float]]:
 
 
 def all_of(decoders: Decoders, *bodies: bytes) -> Observation:
-    return observation_of([decoders.remote_write(body) for body in bodies])
+    return observation_of([decoders.remote_write(body).convert() for body in bodies])
 
 
 def test_what_a_real_prometheus_sent_becomes_tables() -> None:
@@ -126,10 +127,29 @@ def test_infinite_and_missing_values_are_not_kept() -> None:
     assert all_of(Decoders(), *bodies).tables == ()
 
 
-@pytest.mark.parametrize("t_ms", [-5, 10**15, 2**62])
-def test_a_time_that_no_calendar_has_is_refused(t_ms: int) -> None:
-    with pytest.raises(StewardError, match="no calendar"):
-        Decoders().remote_write(request_of([({"__name__": "a"}, 1.0)], t_ms=t_ms))
+@pytest.mark.parametrize("t_ms", [-5, 7_258_118_400_000, 10**15, 2**62])  # one of them: 2200
+def test_a_time_before_1970_or_to_come_is_refused_and_counted(t_ms: int) -> None:
+    decoders = Decoders()
+
+    with pytest.raises(StewardError, match=r"before 1970|ahead of this machine"):
+        decoders.remote_write(request_of([({"__name__": "a"}, 1.0)], t_ms=t_ms))
+
+    assert decoders.stats["remote-write"].out_of_time == 1
+
+
+def test_one_sample_with_a_wrong_time_costs_itself_only() -> None:
+    decoders = Decoders()
+    good, bad = {"__name__": "a"}, {"__name__": "b"}
+    body = encode_write([(good, [T_MS], [1.0]), (bad, [2**62], [2.0])])
+
+    parsed = decoders.remote_write(pushed(body))
+    readings = parsed.convert()
+
+    assert parsed.refused == 1
+    assert "ahead of this machine's clock" in parsed.why
+    assert len(readings) == 1
+    assert [event.kind for event in readings.events] == ["telemetry.time-refused"]
+    assert decoders.stats["remote-write"].out_of_time == 1
 
 
 # -- too much ------------------------------------------------------------------------------------
@@ -141,20 +161,22 @@ def series(number: int, kind: str = "a") -> dict[str, str]:
 
 def test_a_sender_with_too_many_series_is_refused_new_ones_and_keeps_its_old() -> None:
     decoders = Decoders(max_series=3)
-    decoders.remote_write(request_of([(series(n), 1.0) for n in range(3)]))
+    decoders.remote_write(request_of([(series(n), 1.0) for n in range(3)])).convert()
 
-    found = decoders.remote_write(request_of([(series(n), 2.0) for n in range(5)], t_ms=T_MS + 1))
+    parsed = decoders.remote_write(request_of([(series(n), 2.0) for n in range(5)], t_ms=T_MS + 1))
+    found = parsed.convert()
 
-    assert found.refused == 2
+    assert parsed.refused == found.refused == 2
+    assert parsed.why == found.events[0].text
     assert len(found) == 3
     (event,) = found.events
-    assert "3 series of at most 3" in event.text
+    assert "at most 3 series" in event.text
     assert decoders.stats["remote-write"].refused == 2
 
 
 def test_another_sender_is_not_refused_for_that() -> None:
     decoders = Decoders(max_series=3)
-    decoders.remote_write(request_of([(series(n), 1.0) for n in range(9)], sender="loud"))
+    decoders.remote_write(request_of([(series(n), 1.0) for n in range(9)], sender="loud")).convert()
 
     found = decoders.remote_write(request_of([(series(n, "b"), 1.0) for n in range(3)], sender="q"))
 
@@ -164,15 +186,15 @@ def test_another_sender_is_not_refused_for_that() -> None:
 def test_series_that_are_silent_for_an_hour_make_room() -> None:
     clock = ManualClock()
     decoders = Decoders(max_series=3, now_s=clock.now_s)
-    decoders.remote_write(request_of([(series(n), 1.0) for n in range(3)]))
+    decoders.remote_write(request_of([(series(n), 1.0) for n in range(3)])).convert()
     clock.set(3500.0)
     counter = {"__name__": "node_context_switches_total", "instance": "n01:9100"}
-    decoders.remote_write(request_of([(series(0), 1.0)]))
+    decoders.remote_write(request_of([(series(0), 1.0)])).convert()
     clock.set(4000.0)
 
     found = decoders.remote_write(request_of([(series(7), 1.0), (counter, 1.0)], t_ms=T_MS + 1))
 
-    assert found.refused == 0
+    assert found.refused == found.convert().refused == 0
     assert decoders.stats["remote-write"].series == 3
 
 
@@ -180,7 +202,7 @@ def test_a_counter_is_remembered_when_others_are_forgotten() -> None:
     clock = ManualClock()
     decoders = Decoders(max_series=2, now_s=clock.now_s)
     counter = {"__name__": "node_context_switches_total", "instance": "n01:9100"}
-    decoders.remote_write(request_of([(series(0), 1.0)]))
+    decoders.remote_write(request_of([(series(0), 1.0)])).convert()
     clock.set(3700.0)
     bodies = [
         request_of([(counter, 10.0)]),
@@ -201,13 +223,40 @@ def targets_of(metrics: int) -> Targets:
     return targets
 
 
-def test_samples_that_are_scattered_over_too_many_moments_are_refused() -> None:
-    t_ms, few, many = np.arange(70_000), targets_of(3), targets_of(40)
+def test_samples_that_are_scattered_over_many_moments_take_no_more_memory_than_they_are() -> None:
+    t_ms, values = np.arange(70_000), np.ones(70_000)
 
-    few.check_density(t_ms, t_ms % 3)
+    (dense,), _ = targets_of(3).tables(t_ms, t_ms % 3, values)
+    sparse, _ = targets_of(40).tables(t_ms, t_ms % 40, values)
 
-    with pytest.raises(StewardError, match="70000 moments and 40 metrics"):
-        many.check_density(t_ms, t_ms % 40)
+    assert dense.shape == (70_000, 5)
+    assert [table.shape for table in sparse] == [(1_750, 3)] * 40
+    assert sum(table.height - table.null_count().row(0)[2] for table in sparse) == 70_000
+
+
+def test_a_series_that_comes_twenty_times_in_its_first_message_is_one() -> None:
+    decoders = Decoders()
+    body = encode_write([(series(0), [T_MS + t], [1.0]) for t in range(20)])
+
+    found = decoders.remote_write(pushed(body)).convert()
+
+    assert decoders.stats["remote-write"].series == 1
+    assert len(found) == 20
+
+
+def test_parsing_changes_nothing_that_is_remembered() -> None:
+    decoders = Decoders()
+    counter = {"__name__": "node_context_switches_total", "instance": "n01:9100"}
+    all_of(decoders, request_of([(counter, 10.0)]))
+    before = decoders.stats
+
+    for _ in range(3):
+        decoders.remote_write(request_of([(counter, 30.0)], t_ms=T_MS + 2000))
+    unchanged = decoders.stats
+    seen = all_of(decoders, request_of([(counter, 30.0)], t_ms=T_MS + 2000))
+
+    assert unchanged == before
+    assert cells(seen, "host.context_switches_per_s") == [(2.0, "n01", 10.0)]
 
 
 def test_a_malformed_series_refuses_its_message_and_is_counted() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_otlp_metrics_are_decoded_packed_or_not() -> None:
 
     for encoding, data in (("identity", body), ("gzip", gzip.compress(body))):
         readings = decoders.otlp_metrics(pushed(data, encoding=encoding))
-        (table,) = observation_of([readings]).tables
+        (table,) = observation_of([readings.convert()]).tables
         assert table.rows() == [(T_MS / 1000, "n01/gpu0", 0.5)]
 
 
@@ -43,7 +44,9 @@ def test_histograms_are_kept_as_count_and_sum() -> None:
     metric = {"name": "latency", "histogram": {"dataPoints": [point]}}
     text = json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).encode()
 
-    seen = observation_of([Decoders().otlp_metrics(pushed(text, encoding="identity", json=True))])
+    seen = observation_of(
+        [Decoders().otlp_metrics(pushed(text, encoding="identity", json=True)).convert()]
+    )
 
     assert dict(zip(seen.other["metric"], seen.other["value"], strict=True)) == {
         "latency/count": 3.0,
@@ -67,6 +70,40 @@ def test_log_records_become_lines_with_syslogs_levels() -> None:
         LogLine(t_s=T_MS / 1000, entity="n01", source="trainer", text="boom", level=3),
         LogLine(t_s=T_MS / 1000, entity="job:8", source="trainer", text="ok", level=6),
     )
+
+
+@pytest.mark.parametrize("t_ns", [2**63, 2**64 - 1, 7_258_118_400 * 10**9])  # one of them: 2200
+def test_a_log_record_of_a_time_to_come_costs_itself_only_and_is_counted(t_ns: int) -> None:
+    decoders = Decoders()
+    good, bad = (
+        LogRecord(t_ns=each, severity=9, text="x", resource={"host.name": "n01"}, attributes={})
+        for each in (T_MS * 10**6, t_ns)
+    )
+
+    found = decoders.otlp_logs(pushed(encode_logs([good, bad]), encoding="identity"))
+
+    assert [line.t_s for line in found.lines] == [T_MS / 1000]
+    assert (found.refused, decoders.stats["otlp-logs"].out_of_time) == (1, 1)
+    assert [event.kind for event in found.events] == ["telemetry.time-refused"]
+    with pytest.raises(StewardError, match="1 log records from p are refused"):
+        decoders.otlp_logs(pushed(encode_logs([bad]), encoding="identity"))
+
+
+def test_a_log_record_without_a_time_has_that_of_its_arrival() -> None:
+    decoders = Decoders(wall_s=lambda: 5_000.0)
+    record = LogRecord(t_ns=0, severity=9, text="x", resource={}, attributes={})
+
+    found = decoders.otlp_logs(pushed(encode_logs([record]), encoding="identity"))
+
+    assert found.lines[0].t_s == 5_000.0
+
+
+@pytest.mark.parametrize("t_ns", [2**63, 2**64 - 1, 7_258_118_400 * 10**9])
+def test_otlp_points_of_a_time_to_come_are_refused(t_ns: int) -> None:
+    body = encode_metrics({"host.name": "n01"}, [replace(BUSY, t_ns=[t_ns])])
+
+    with pytest.raises(StewardError, match=r"ahead of this machine|before 1970"):
+        Decoders().otlp_metrics(pushed(body, encoding="identity"))
 
 
 def test_a_gzip_bomb_is_refused() -> None:

@@ -40,7 +40,7 @@ def test_what_is_exposed_comes_back_exactly(values: dict[object, float]) -> None
     text = metrics_text(latest, since_s=0.0, held={"n1/gpu0": (("job_id", "9"),)}).text.encode()
 
     sorter = SampleConverter(lambda key: map_series(labels_of_text(key)), source="test")
-    seen = observation_of([sorter.sort(decode_text(text, now_ms=5000))])
+    seen = observation_of([sorter.read(decode_text(text, now_ms=5000))])
     found = {
         (name, row["entity"]): row[name]
         for table in seen.tables

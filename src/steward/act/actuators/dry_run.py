@@ -1,20 +1,22 @@
-"""Carries out nothing, and says what it would have done."""
+"""Carries out nothing, and records what it would have done."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
-from steward.model.decision import Action, Decision, Drain, Receipt, Tell
+from steward.model.actions import Action, Tell
+from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability
 
-__all__ = ["DryRun", "told"]
+__all__ = ["DryRun"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """The safe default: a receipt says `failed`, since nothing was changed, and names the deed.
+    """The safe default: a receipt is `failed`, since nothing was changed, and names the action.
 
-    What is only to be said is said: the journal is where people of this site read it.
+    Advice is given: the journal is where people of this site read it.
     """
 
     name: str = "dry-run"
@@ -26,18 +28,16 @@ class DryRun:
             hint="set act.actuator to the engine that this site runs",
         )
 
+    def actions(self) -> tuple[type[Action], ...]:
+        return get_args(Action)
+
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
         action = decision.action
         if isinstance(action, Tell):
-            return Receipt(decision=decision.id, t_s=t_s, result="done", gpus=(), text=told(action))
-        return Receipt(decision=decision.id, t_s=t_s, result="failed", gpus=(), text=_would(action))
+            text = f"told {action.to}: {action.text}"
+            return Receipt(decision=decision.id, t_s=t_s, result="done", gpus=(), text=text)
+        text = f"dry run, nothing was changed: {action.sentence}"
+        return Receipt(decision=decision.id, t_s=t_s, result="failed", gpus=(), text=text)
 
-
-def told(action: Tell) -> str:
-    """Say what was said, and to whom."""
-    return f"told {action.to}: {action.text}"
-
-
-def _would(action: Action) -> str:
-    whose = f"node {action.node}" if isinstance(action, Drain) else f"job {action.moves}"
-    return f"dry run: would {action.type} {', '.join(action.gpus)} ({whose})"
+    def progress(self, decision: Decision, t_s: float) -> Receipt:
+        return self.carry_out(decision, t_s)

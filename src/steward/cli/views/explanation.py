@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from steward.cli.output import plain
-from steward.cli.views.stories import what
 from steward.cli.words import gpu_hours, moment, moment_ago, number, span, sparkline
 from steward.model.decision import Choice, Decision
 from steward.model.finding import Finding
@@ -50,12 +49,12 @@ def lines_of(told: DecisionExplanation, now_s: float) -> Iterator[str]:
 def _head(decision: Decision, now_s: float) -> Iterator[Line]:
     expects = decision.expects
     promise = f"{number(expects.low / 3600)} to {number(expects.high / 3600)}"
-    yield "what", what(decision.action)
+    yield "what", decision.action.sentence
     yield "decided", f"{moment_ago(decision.t_s, now_s)} by {decision.policy}"
     yield "why", decision.because
     yield "tenant", decision.tenant
     yield "expected", f"{gpu_hours(expects.mid)} ({promise}) after {span(decision.check_after_s)}"
-    yield "undo", what(decision.undo) if decision.undo else "it is itself a way back"
+    yield "undo", decision.undo.sentence if decision.undo else "it is itself a way back"
     for forecast in decision.forecasts:
         low, mid, high = (number(v) for v in (forecast.low, forecast.mid, forecast.high))
         yield "believed", f"{forecast.quantity} of {forecast.subject} is {mid} ({low} to {high})"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any
 
 from steward.cli.output import plain
 from steward.cli.words import ago, gpu_hours, moment, moment_ago
-from steward.model.decision import Action, CallBack, Drain, Lend, Preempt, Start, Tell
 from steward.model.finding import Finding
 from steward.model.outcome import Story
 from steward.store.journal import Journal
@@ -18,7 +17,6 @@ __all__ = [
     "finding_row",
     "record",
     "row",
-    "what",
 ]
 
 COLUMNS = ("id", "decided", "state", "what", "gained", "because")
@@ -40,26 +38,6 @@ def find_stories(journal: Journal, *, state: str | None, limit: int) -> list[tup
     return found[:limit]
 
 
-def what(action: Action) -> str:
-    """Say in words what an action does."""
-    gpus = ", ".join(action.gpus)
-    match action:
-        case Lend():
-            return f"lend {gpus} of {action.owner} to {action.borrower}"
-        case CallBack():
-            return f"call {gpus} back from {action.borrower} for {action.owner}"
-        case Start():
-            after = f" after {', '.join(action.after)}" if action.after else ""
-            return f"start {action.job} on {gpus}{after}"
-        case Preempt():
-            return f"save {action.job}, free {gpus} and put it back into the queue"
-        case Tell():
-            return f"tell {action.to} about {action.about}: {action.text}"
-        case Drain():
-            return f"let nothing new start on {action.node}"
-    assert_never(action)
-
-
 def row(story: Story, now_s: float) -> tuple[str, ...]:
     """Return a decision as a row of `COLUMNS`."""
     decision = story.decision
@@ -67,7 +45,7 @@ def row(story: Story, now_s: float) -> tuple[str, ...]:
         decision.id,
         f"{moment(decision.t_s)}, {ago(decision.t_s, now_s)}",
         story.state.value,
-        what(decision.action),
+        decision.action.sentence,
         gpu_hours(story.gained) if story.outcomes else "-",
         decision.because,
     )
@@ -81,7 +59,7 @@ def record(seq: int, story: Story) -> dict[str, Any]:
         "id": decision.id,
         "t_s": decision.t_s,
         "state": story.state.value,
-        "what": what(decision.action),
+        "what": decision.action.sentence,
         "because": decision.because,
         "policy": decision.policy,
         "tenant": decision.tenant,

@@ -23,7 +23,7 @@ from typing import Protocol
 from steward.clients.bpf.support import LIBRARY, VMLINUX, obstacle
 from steward.errors import StewardError
 
-__all__ = ["BpfMap", "KernelTypes", "LibBpf", "LoadedObject", "Loader", "Settings"]
+__all__ = ["BpfMap", "KernelTypes", "LibBpf", "LoadedObject", "Loader", "ProbeSettings"]
 
 _BTF_ENUM, _BTF_TYPEDEF = 6, 8
 _RUN_TIME_STATS = 0
@@ -32,15 +32,15 @@ _WARNING = 0  # level of a message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTypes:
-    """What the kernel's own types say: its tracepoints and its cgroup controllers."""
+    """What is read from the kernel's own types: its tracepoints and its cgroup controllers."""
 
     arguments: Mapping[str, int]  # number of arguments of each tracepoint that exists
     controllers: Mapping[str, int]  # index of each cgroup controller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What an object is told before it is loaded: `config` of `counters.h`, and sizes of maps."""
+class ProbeSettings:
+    """What is set in an object before it is loaded: `config` of `counters.h`, sizes of maps."""
 
     slots: int
     stripes: int  # a power of two
@@ -91,7 +91,7 @@ class Loader(Protocol):
     def obstacle(self) -> StewardError | None: ...
     def types(self, tracepoints: Collection[str]) -> KernelTypes: ...
     def load(
-        self, name: str, code: bytes, *, settings: Settings, maps: Mapping[str, BpfMap]
+        self, name: str, code: bytes, *, settings: ProbeSettings, maps: Mapping[str, BpfMap]
     ) -> LoadedObject: ...
 
 
@@ -124,7 +124,7 @@ class LibBpf:
             lib.btf__free(btf)
 
     def load(
-        self, name: str, code: bytes, *, settings: Settings, maps: Mapping[str, BpfMap]
+        self, name: str, code: bytes, *, settings: ProbeSettings, maps: Mapping[str, BpfMap]
     ) -> _Object:
         """Load all programs of an object; `maps` are used in place of its own of the same name."""
         return _Object(name, code, settings=settings, maps=maps)
@@ -180,7 +180,7 @@ class _Object:
     """An object of the running kernel. Its maps are named as in the C source."""
 
     def __init__(
-        self, name: str, code: bytes, *, settings: Settings, maps: Mapping[str, BpfMap]
+        self, name: str, code: bytes, *, settings: ProbeSettings, maps: Mapping[str, BpfMap]
     ) -> None:
         self._lib = _library()
         self._name = name
@@ -237,7 +237,7 @@ class _Object:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _configure(self, settings: Settings, maps: Mapping[str, BpfMap]) -> None:
+    def _configure(self, settings: ProbeSettings, maps: Mapping[str, BpfMap]) -> None:
         for name, pointer in self._map_pointers().items():
             shared = maps.get(name)
             if isinstance(shared, _Map):
@@ -410,6 +410,6 @@ def last_reason(messages: str) -> str:
     if found:
         log = log.partition("-- END PROG LOAD LOG --")[0]
         lines = [line.strip() for line in log.splitlines()]
-        told = [line for line in lines if line and not line.startswith("processed ")]
-        return " / ".join(told[-3:])
+        objections = [line for line in lines if line and not line.startswith("processed ")]
+        return " / ".join(objections[-3:])
     return messages.partition("\n")[0].removeprefix("libbpf: ").strip()

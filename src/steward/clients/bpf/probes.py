@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from steward.clients.bpf.columns import NOTES
 from steward.clients.bpf.counter_table import CounterTable
-from steward.clients.bpf.libbpf import BpfMap, KernelTypes, LoadedObject, Loader, Settings
+from steward.clients.bpf.libbpf import BpfMap, KernelTypes, LoadedObject, Loader, ProbeSettings
 from steward.clients.bpf.probe_sets import PROGRAMS, ProbeSet
 from steward.clients.bpf.syscall_table import TABLE_SIZE, call_table
 from steward.errors import StewardError
@@ -37,7 +37,7 @@ def find_refusals(sets: Sequence[ProbeSet], types: KernelTypes) -> dict[str, str
 
 
 class Probes:
-    """Running probe sets. `refused` says which are not running, and why."""
+    """Running probe sets. `refused` has the reason of each set that is not running."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Probes:
         self._programs = programs
         self._objects: dict[str, LoadedObject] = {}  # by source
         self._maps: dict[str, BpfMap] = {}  # of all objects together, by name
-        self._settings = Settings(
+        self._settings = ProbeSettings(
             slots=slots,
             stripes=min(_MAX_STRIPES, 1 << max(0, (os.cpu_count() or 1) - 1).bit_length()),
             controller=controller,
@@ -65,8 +65,14 @@ class Probes:
         if not self._objects:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.refused.items())
             raise StewardError(f"no probe set can run: {reasons}", where="bpf")
-        self.table = CounterTable(self._maps, slots=slots, stripes=self._settings.stripes)
-        self._notes = self._prepare_maps()
+        try:
+            self.table = CounterTable(self._maps, slots=slots, stripes=self._settings.stripes)
+            self._notes = self._prepare_maps()
+        except (StewardError, OSError) as fault:
+            self.close()
+            raise StewardError(
+                f"cannot use the maps of the probes: {fault}", where="bpf"
+            ) from fault
         for each in sets:
             self._attempt(each, self._attach)
         self.running = tuple(each for each in sets if each.name not in self.refused)
@@ -114,7 +120,11 @@ class Probes:
         source = probe_set.source
         if source in self._objects:
             return
-        code = (self._programs / f"{source}.bpf.o").read_bytes()
+        path = self._programs / f"{source}.bpf.o"
+        try:
+            code = path.read_bytes()
+        except OSError as fault:
+            raise StewardError(f"cannot read {path}: {fault.strerror}", where="bpf") from fault
         loaded = self._loader.load(source, code, settings=self._settings, maps=self._maps)
         self._objects[source] = loaded
         for name, each in loaded.maps.items():

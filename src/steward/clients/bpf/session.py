@@ -28,7 +28,7 @@ _DISK = 1 << 62  # OWNER_IS_DISK of `counters.h`
 
 
 class Session:
-    """Running probes. `parts` says what is read, as of the last `refresh`.
+    """Running probes. `parts` is what is read, as of the last `refresh`.
 
     A part is the end of an entity's name (`@812`, `/disk:vda`, empty for the node) and the names
     of its numbers. It is the same object until a job or disk comes or goes.

@@ -1,8 +1,11 @@
 """Detectors: what is worth knowing in a moment."""
 
 from steward.decide.rules.gpu_idle_while_allocated import GpuIdleWhileAllocated
+from steward.model.view import ClusterView
 from steward.ports import Detector
 
 __all__ = ["DETECTORS"]
 
-DETECTORS: dict[str, type[Detector]] = {"gpu-idle-while-allocated": GpuIdleWhileAllocated}
+DETECTORS: dict[str, type[Detector[ClusterView]]] = {
+    "gpu-idle-while-allocated": GpuIdleWhileAllocated
+}

@@ -4,11 +4,12 @@ from steward.decide.scheduling.give_back import GiveBack
 from steward.decide.scheduling.lend_idle import LendIdle
 from steward.decide.scheduling.ordered import ORDERED
 from steward.decide.scheduling.tenant_sharing import SHARED
+from steward.model.view import ClusterView
 from steward.ports import Policy
 
 __all__ = ["POLICIES"]
 
-POLICIES: dict[str, type[Policy]] = {
+POLICIES: dict[str, type[Policy[ClusterView]]] = {
     "give-back": GiveBack,
     "lend-idle": LendIdle,
     **ORDERED,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steward.model.decision import CallBack, Decision, Expectation
+from steward.model.actions import CallBack
+from steward.model.decision import Decision
 from steward.model.forecast import REMAINING_S, About
 from steward.model.identity import DecisionId, stable_id
 from steward.model.view import ClusterView, Loan
@@ -63,10 +64,6 @@ class GiveBack:
             policy=self.name,
             action=CallBack(loan=loan.id, gpus=loan.gpus, owner=loan.owner, borrower=loan.borrower),
             because=reason,
-            findings=(),
-            forecasts=(),
-            expects=Expectation(low=0.0, mid=0.0, high=0.0),
             check_after_s=self.check_after_s,
-            undo=None,
             tenant=view.details[loan.owner].tenant,
         )

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.model.actions import Lend
 from steward.model.cluster import Health
-from steward.model.decision import CallBack, Decision, Expectation, Lend
+from steward.model.decision import Decision, Expectation
 from steward.model.finding import Finding
 from steward.model.forecast import LOAN_YIELD, REMAINING_S, About, ForecastColumn
 from steward.model.identity import DecisionId, JobId, stable_id
@@ -63,8 +64,9 @@ class LendIdle:
         """Gather idle GPUs by holder and node; those that stay idle longest come first."""
         gpus = view.gpus
         lendable = (
-            (gpus.borrower < 0)
+            (gpus.users == 1)
             & ~gpus.reserved
+            & ~view.nodes.draining[gpus.node]
             & (gpus.health == HEALTH_CODES[Health.GOOD])
             & ~np.isnan(gpus.memory_used_bytes)
         ).tolist()
@@ -72,10 +74,12 @@ class LendIdle:
         pools = []
         taken: set[int] = set()  # several findings may be about one GPU
         for finding in (each for each in view.findings if each.offers_gpus):
+            if finding.job not in view.details:
+                continue  # its job has ended since
             by_node: dict[int, list[int]] = {}
             for gpu in finding.gpus:
-                row = view.gpu_row[gpu]
-                if lendable[row] and row not in taken:
+                row = view.gpu_row.get(gpu)
+                if row is not None and lendable[row] and row not in taken:
                     taken.add(row)
                     by_node.setdefault(int(gpus.node[row]), []).append(row)
             for rows in by_node.values():
@@ -127,7 +131,6 @@ class LendIdle:
             forecasts=tuple(remaining.row(row, gpu) for row, gpu in zip(rows, gpus, strict=True)),
             expects=expects,
             check_after_s=self.check_after_s,
-            undo=CallBack(loan=decision, gpus=gpus, owner=owner, borrower=borrower),
             tenant=view.details[owner].tenant,
             subject=pool.finding.subject,
             treatment=pool.finding.treatment,

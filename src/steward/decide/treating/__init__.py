@@ -7,8 +7,9 @@ which GPUs (`decide.scheduling`), or whether it may be done (`act.guard`).
 from __future__ import annotations
 
 from steward.decide.treating.treat import Treat
+from steward.model.view import ClusterView
 from steward.ports import Policy
 
 __all__ = ["TREATING"]
 
-TREATING: dict[str, type[Policy]] = {"treat": Treat}
+TREATING: dict[str, type[Policy[ClusterView]]] = {"treat": Treat}

@@ -4,11 +4,12 @@ from steward.learn.estimators.idle_spells import IdleSpells
 from steward.learn.estimators.quiet_phases import QuietPhases
 from steward.learn.estimators.similar_jobs import SimilarJobs
 from steward.learn.estimators.tenant_use import TenantUse
+from steward.model.view import ClusterView
 from steward.ports import Estimator
 
 __all__ = ["ESTIMATORS"]
 
-ESTIMATORS: dict[str, type[Estimator]] = {
+ESTIMATORS: dict[str, type[Estimator[ClusterView]]] = {
     "idle-spells": IdleSpells,
     "quiet-phases": QuietPhases,
     "similar-jobs": SimilarJobs,

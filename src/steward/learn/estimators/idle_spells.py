@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,10 @@ from steward.model.forecast import (
     REMAINING_S,
     UNEXPLAINED_S,
     About,
+    Forecast,
     ForecastColumn,
 )
+from steward.model.job import JobRequest
 from steward.model.outcome import Outcome
 from steward.model.view import ClusterView
 
@@ -84,6 +87,25 @@ class IdleSpells:
                 basis=f"{self.name}, {self._offered_s / 3600:.0f} GPU-hours of loans",
             ),
         )
+
+    def estimate(self, _: JobRequest) -> tuple[Forecast, ...]:
+        """Return nothing: idleness is known of GPUs, not of jobs that have not run."""
+        return ()
+
+    @property
+    def state_version(self) -> int:
+        return 1
+
+    def save_state(self) -> dict[str, Any]:
+        spells = np.fromiter(self._spells, dtype=np.float64)
+        return {"spells": spells, "offered_s": self._offered_s, "gained_s": self._gained_s}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        offered_s, gained_s = float(state["offered_s"]), float(state["gained_s"])
+        spells = np.asarray(state["spells"], dtype=np.float64).tolist()
+        self._spells.extend(spells)
+        self._offered_s, self._gained_s = offered_s, gained_s
+        self._times, self._lasting = _kaplan_meier(np.array(spells), np.empty(0))
 
     def _remaining(self, ages: Floats, chance: float) -> Floats:
         """Return how much longer a spell of each age lasts with the given chance."""

@@ -8,12 +8,14 @@ loading keep one core or more busy, a checkpoint writes hundreds of megabytes a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.model.forecast import UNEXPLAINED_S, About, ForecastColumn
+from steward.model.forecast import UNEXPLAINED_S, About, Forecast, ForecastColumn
+from steward.model.job import JobRequest
 from steward.model.outcome import Outcome
 from steward.model.view import ClusterView
 
@@ -35,17 +37,17 @@ class QuietPhases:
         self.busy_bytes_per_s = busy_bytes_per_s
         self._ids: NDArray[np.object_] = np.empty(0, dtype=object)
         self._since_s: NDArray[np.float64] = np.empty(0)
-        self._heard: NDArray[np.bool_] = np.empty(0, dtype=bool)  # quiet, with its host at work
+        self._at_work: NDArray[np.bool_] = np.empty(0, dtype=bool)  # quiet, with its host at work
 
     def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
         self._follow(view)
         unexplained = self._unexplained(view)
         begins = unexplained & np.isnan(self._since_s)
         # A quiet spell began when the GPU went quiet, unless its host side was at work until now.
-        starts = np.where(self._heard, view.t_s, view.gpus.quiet_since_s)
+        starts = np.where(self._at_work, view.t_s, view.gpus.quiet_since_s)
         self._since_s[begins] = starts[begins]
         self._since_s[~unexplained] = np.nan
-        self._heard = ~unexplained & ~np.isnan(view.gpus.quiet_since_s)
+        self._at_work = ~unexplained & ~np.isnan(view.gpus.quiet_since_s)
 
     def predict(self, view: ClusterView) -> tuple[ForecastColumn, ...]:
         self._follow(view)
@@ -60,6 +62,29 @@ class QuietPhases:
                 basis=self.name,
             ),
         )
+
+    def estimate(self, _: JobRequest) -> tuple[Forecast, ...]:
+        """Return nothing: quiet phases are seen, not foretold."""
+        return ()
+
+    @property
+    def state_version(self) -> int:
+        return 1
+
+    def save_state(self) -> dict[str, Any]:
+        return {
+            "gpus": [str(id_) for id_ in self._ids],
+            "since_s": self._since_s,
+            "at_work": self._at_work,
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        ids = np.array(state["gpus"], dtype=object)
+        since_s = np.array(state["since_s"], dtype=np.float64)
+        at_work = np.array(state["at_work"], dtype=bool)
+        if not len(ids) == len(since_s) == len(at_work):
+            raise ValueError("columns differ in length")
+        self._ids, self._since_s, self._at_work = ids, since_s, at_work
 
     def _unexplained(self, view: ClusterView) -> NDArray[np.bool_]:
         gpus, jobs = view.gpus, view.jobs
@@ -84,4 +109,4 @@ class QuietPhases:
         before = dict(zip(self._ids, self._since_s, strict=True))
         self._ids = view.gpus.ids
         self._since_s = np.array([before.get(id_, np.nan) for id_ in self._ids], dtype=np.float64)
-        self._heard = np.zeros(len(self._ids), dtype=bool)
+        self._at_work = np.zeros(len(self._ids), dtype=bool)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steward.errors import StewardError
 from steward.learn.experience import EDGES_S, blank_experience, likely, rank_of, remember
-from steward.model.forecast import RUN_LEFT_S, RUN_RANK_GPU_S, SIMILAR_JOBS, About, ForecastColumn
-from steward.model.job import Job
+from steward.model.forecast import (
+    RUN_LEFT_S,
+    RUN_RANK_GPU_S,
+    SIMILAR_JOBS,
+    About,
+    Forecast,
+    ForecastColumn,
+)
+from steward.model.job import Job, JobRequest
 from steward.model.outcome import Outcome
 from steward.model.view import RUNNING, ClusterView
 
@@ -78,6 +86,53 @@ class SimilarJobs:
             self._column(RUN_RANK_GPU_S, rank, rank, rank),
             self._column(SIMILAR_JOBS, similar, similar, similar),
         )
+
+    def estimate(self, request: JobRequest) -> tuple[Forecast, ...]:
+        """Return how long a job like this one will run, as those like it have run."""
+        shape = request.shape
+        kind = (shape.gpus, request.tenant, request.user, _stem(request.name))
+        row = next(self._rows[each] for each in _kinds(kind) if each in self._rows)
+        self._renew(row)
+        at, used = np.array([row]), np.zeros(1)
+        low, mid, high = (
+            float(self._left(at, used, chance)[0]) / max(shape.gpus, _NO_GPU)
+            for chance in (LOW, MID, HIGH)
+        )
+        basis = f"{self.name}, {self._past.total[row]:.0f} similar jobs"
+        return (
+            Forecast(
+                subject=request.name, quantity=RUN_LEFT_S, low=low, mid=mid, high=high, basis=basis
+            ),
+        )
+
+    @property
+    def state_version(self) -> int:
+        return 1
+
+    def save_state(self) -> dict[str, Any]:
+        past = self._past
+        return {
+            "kinds": [[list(kind), row] for kind, row in self._rows.items()],
+            "parent": past.parent,
+            "seen": past.seen,
+            "total": past.total,
+            "finished": past.finished,
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        past = self._past
+        arrays = {name: np.asarray(state[name]) for name in ("parent", "seen", "total", "finished")}
+        if any(each.shape != getattr(past, name).shape for name, each in arrays.items()):
+            raise ValueError("it was learned with other options")
+        rows = OrderedDict((tuple(kind), int(row)) for kind, row in state["kinds"])
+        if rows.get(()) != 0:
+            raise ValueError("there is no class of all jobs")
+        for name, each in arrays.items():
+            getattr(past, name)[...] = each
+        past.made_at[...] = -1
+        self._lasting_at[...] = -1
+        self._rows = rows
+        self._free = sorted({*range(1, len(past.total))} - {*rows.values()}, reverse=True)
 
     def _column(self, quantity: str, low: Floats, mid: Floats, high: Floats) -> ForecastColumn:
         basis = f"{self.name}, {int(self._past.finished[0])} jobs"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from steward.model.forecast import USED_GPU_S, About, ForecastColumn
+from steward.model.forecast import USED_GPU_S, About, Forecast, ForecastColumn
+from steward.model.job import JobRequest
 from steward.model.outcome import Outcome
 from steward.model.view import ClusterView
 
@@ -30,6 +32,22 @@ class TenantUse:
             tenant: self._used.get(tenant, 0.0) * fade + gpus * elapsed_s for tenant, gpus in held
         }
         self._t_s = view.t_s
+
+    def estimate(self, _: JobRequest) -> tuple[Forecast, ...]:
+        """Return nothing: use is known of tenants, not of single jobs."""
+        return ()
+
+    @property
+    def state_version(self) -> int:
+        return 1
+
+    def save_state(self) -> dict[str, Any]:
+        return {"used": dict(self._used), "t_s": self._t_s if np.isfinite(self._t_s) else None}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        used = {str(tenant): float(gpu_s) for tenant, gpu_s in state["used"].items()}
+        self._t_s = np.inf if state["t_s"] is None else float(state["t_s"])
+        self._used = used
 
     def predict(self, view: ClusterView) -> tuple[ForecastColumn, ...]:
         used = np.array([self._used.get(tenant, 0.0) for tenant in view.tenants.ids], np.float64)

@@ -1,8 +1,9 @@
 """Miners: what keeps happening."""
 
 from steward.learn.patterns.idle_habits import IdleHabits
+from steward.model.view import ClusterView
 from steward.ports import Miner
 
 __all__ = ["MINERS"]
 
-MINERS: dict[str, type[Miner]] = {"idle-habits": IdleHabits}
+MINERS: dict[str, type[Miner[ClusterView]]] = {"idle-habits": IdleHabits}

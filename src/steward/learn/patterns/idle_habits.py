@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +43,18 @@ class IdleHabits:
             for tenant, (hits, cases) in sorted(self._counts.items())
             if cases >= self.fewest
         )
+
+    @property
+    def state_version(self) -> int:
+        return 1
+
+    def save_state(self) -> dict[str, Any]:
+        return {"counts": {tenant: [*each] for tenant, each in self._counts.items()}}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        self._counts = {
+            str(tenant): (int(idle), int(held)) for tenant, (idle, held) in state["counts"].items()
+        }
 
     def _count(self, view: ClusterView, idle: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
         for row in range(len(view.tenants)):

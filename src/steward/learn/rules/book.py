@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 
 from scipy.special import betaincinv
 
-from steward.model.decision import Choice, Decision, Tell
+from steward.model.actions import Tell
+from steward.model.decision import Choice, Decision
 from steward.model.finding import Finding, Opinion, Recurrence
 from steward.model.outcome import Outcome
 from steward.model.rules import RuleStats

@@ -69,6 +69,7 @@ def _entities(parcel: Parcel) -> Iterator[str]:
     yield from (span.entity for span in rest.spans)
     yield from (gpu for job in rest.jobs for gpu in job.gpus)
     yield from rest.health
+    yield from rest.draining
     if rest.cluster is not None:
         yield from _parts(rest.cluster)
 

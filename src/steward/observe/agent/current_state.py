@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steward.model.cluster import Cluster, Health
 from steward.model.event import Observation
-from steward.model.identity import GpuId, JobId
+from steward.model.identity import GpuId, JobId, NodeId
 from steward.model.job import Job, Tenant
 from steward.model.span import Span
 
@@ -18,6 +18,7 @@ class CurrentState:
         self._cluster: Cluster | None = None
         self._tenants: tuple[Tenant, ...] | None = None
         self._health: dict[GpuId, Health] = {}
+        self._draining: dict[NodeId, bool] = {}
         self._jobs: dict[JobId, Job] = {}
         self._spans: dict[str, Span] = {}
 
@@ -26,6 +27,7 @@ class CurrentState:
         self._cluster = seen.cluster or self._cluster
         self._tenants = seen.tenants or self._tenants
         self._health.update(seen.health)
+        self._draining.update(seen.draining)
         for job in seen.jobs:
             self._jobs[job.id] = job
             if job.state.ended:
@@ -41,6 +43,7 @@ class CurrentState:
             cluster=self._cluster,
             tenants=self._tenants,
             health=dict(self._health),
+            draining=dict(self._draining),
             jobs=tuple(self._jobs.values()),
             spans=tuple(self._spans.values()),
         )

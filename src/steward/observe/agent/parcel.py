@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from steward.model.cluster import Cluster, Health
 from steward.model.event import Event, LogLine, Observation
 from steward.model.frame import ENTITY, OTHER_SCHEMA, T_S, Frame
-from steward.model.identity import GpuId
+from steward.model.identity import GpuId, NodeId
 from steward.model.job import Job, Tenant
 from steward.model.span import Span
 from steward.observe.agent.table_codec import (
@@ -119,6 +119,7 @@ class _News:
     cluster: Cluster | None = None
     tenants: tuple[Tenant, ...] | None = None
     health: dict[GpuId, Health] = field(default_factory=dict)
+    draining: dict[NodeId, bool] = field(default_factory=dict)
 
 
 _LABEL = TypeAdapter(ParcelHeader)
@@ -258,6 +259,7 @@ class _Contents:
             cluster=news.cluster,
             tenants=news.tenants,
             health=news.health,
+            draining=news.draining,
         )
         return seen if self._other is None else replace(seen, other=self._other)
 
@@ -270,6 +272,7 @@ def _news_of(seen: Observation) -> _News:
         cluster=seen.cluster,
         tenants=seen.tenants,
         health=dict(seen.health),
+        draining=dict(seen.draining),
     )
 
 

@@ -26,7 +26,6 @@ from steward.model.frame import ENTITY, T_S, Frame
 from steward.observe.agent.buffer import DroppedParcels, ParcelBuffer, QueuedParcel
 from steward.observe.agent.clock_offset import ClockOffset, Instant, Machine, Offset, shift_of
 from steward.observe.agent.current_state import CurrentState
-from steward.observe.agent.joining import joined
 from steward.observe.agent.parcel import (
     MAX_NEWS,
     MAX_PARCEL_BYTES,
@@ -36,6 +35,7 @@ from steward.observe.agent.parcel import (
     replace_header,
 )
 from steward.observe.agent.table_codec import MAX_ROWS
+from steward.observe.merge import merge_observations, merge_tables
 
 __all__ = ["AgentIdentity", "ParcelReceiver", "Shipper", "ShipperStatus"]
 
@@ -138,7 +138,8 @@ class Shipper:
         offset = self._offset.at(now)
         if offset is not None:
             more.append(Observation(frame=self._offset_row(now.wall_s, offset)))
-        self._pack(joined(seen, *more, events=self._own_events(now.wall_s)), now)
+        merged = merge_observations((*more, seen), events=self._own_events(now.wall_s))
+        self._pack(replace(merged, frames=merge_tables(merged.frames)), now)
 
     def step(self) -> float:
         """Send one parcel, if there is one; return after how many seconds to do the next step."""

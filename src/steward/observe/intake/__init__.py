@@ -1,12 +1,20 @@
 """What other machines send to this server: kept before it is acknowledged, and who sent it.
 
-Belongs here: durability, order, taking each body once, the list of agents. Does not: bytes of wire
+Belongs here: durability, order, accepting each body once, the list of agents. Does not: wire
 formats (`receive`), what an agent packs (`agent`), or HTTP (`service/api/agents.py`).
 """
 
 from __future__ import annotations
 
-from steward.observe.intake.intake import Decoder, Intake, IntakeStats, Once
+from steward.observe.intake.intake import Decoder, Intake, IntakeStats, StreamPosition
 from steward.observe.intake.roster import SILENT_AFTER_S, AgentState, Roster
 
-__all__ = ["SILENT_AFTER_S", "AgentState", "Decoder", "Intake", "IntakeStats", "Once", "Roster"]
+__all__ = [
+    "SILENT_AFTER_S",
+    "AgentState",
+    "Decoder",
+    "Intake",
+    "IntakeStats",
+    "Roster",
+    "StreamPosition",
+]

@@ -1,10 +1,11 @@
 """What other machines send: on disk before it is acknowledged, read by the loop like any source.
 
-    accept: decode -> spool (synced) -> acknowledged          collect: everything accepted, in order
-    kept:   the store has synced what was collected -> the spool lets go of it
+    accept:  decode and check -> spool (synced) -> acknowledged        changes nothing else
+    collect: everything accepted, in order; here counters move         once per body
+    release: the store has synced what was collected -> the spool deletes it
 
-A crash at any point repeats at most what was not acknowledged or not let go of; numbers make a
-repeated parcel harmless, and a row that is stored twice counts once. Memory is bounded: what does
+A crash at any point repeats at most what was not acknowledged or not released. A repeated parcel is
+known by its number; values that the store has already are left out. Memory is bounded: what does
 not fit waits on disk, and when the disk's share is used up, senders are asked to wait.
 """
 
@@ -15,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -23,22 +24,27 @@ import polars as pl
 from steward.errors import StewardError, TemporaryError, unknown_name
 from steward.model.event import Availability, Event, Observation
 from steward.observe.agent.parcel import Parcel, open_parcel
-from steward.observe.intake.merging import Merging, Seen
-from steward.observe.receive import Readings
+from steward.observe.intake.merger import (
+    Decoded,
+    ObservationMerger,
+    ReadStored,
+    without_stored,
+)
+from steward.observe.receive import PushedLines, PushedSamples
 from steward.store.spool import Spool, SpoolRecord, StreamPositions
 
-__all__ = ["Decoder", "Intake", "IntakeStats", "Once"]
+__all__ = ["Decoder", "Intake", "IntakeStats", "StreamPosition"]
 
 MAX_BYTES = 2 * 2**30
 MAX_OPEN_BYTES = 256 * 2**20
-KEEP_EVERY_S = 30.0
+RELEASE_EVERY_S = 30.0
 
-Decoder = Callable[[bytes], Seen]
+Decoder = Callable[[bytes], Decoded]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Once:
-    """Says which body this is, so that it is taken once: numbers of a stream only grow."""
+class StreamPosition:
+    """The number of a body in its stream: numbers only grow, so each body is accepted once."""
 
     stream: str
     number: int
@@ -46,65 +52,73 @@ class Once:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeStats:
-    """What came in since this was opened."""
+    """Counts since the intake was opened."""
 
     accepted: int = 0
     repeated: int = 0  # had been accepted before
-    unreadable: int = 0  # were accepted by an earlier version, and cannot be read by this one
+    unreadable: int = 0  # accepted by an earlier version, and not readable by this one
     waiting_bodies: int = 0  # accepted and not collected yet
     held_bytes: int = 0  # of the disk
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _DecodedBody:
     """A body that was decoded, and about how much memory it takes."""
 
     number: int
-    seen: Seen
+    content: Decoded
     size: int
 
 
 class Intake:
     """A collector whose source is the network. `folder` is its own; one process at a time.
 
-    Others add to `decoders` how to read their bodies, before the first `collect`.
+    `decoders` has a decoder per kind of body; add to it before the first `collect`. With
+    `read_stored`, values that were stored before a crash are not returned again.
     """
 
     name = "intake"
     vocabulary = "canonical"
 
     def __init__(
-        self, folder: Path, *, max_bytes: int = MAX_BYTES, max_open_bytes: int = MAX_OPEN_BYTES
+        self,
+        folder: Path,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_open_bytes: int = MAX_OPEN_BYTES,
+        read_stored: ReadStored | None = None,
     ) -> None:
         self.decoders: dict[str, Decoder] = {"parcel": open_parcel}
         self._max_open_bytes = max_open_bytes
+        self._read_stored = read_stored
         self._spool = Spool(folder, max_bytes=max_bytes)
         self._streams = StreamPositions(folder / "streams.json")
         self._lock = threading.Lock()  # guards all below
         self._busy: set[str] = set()  # streams of which a body is being written right now
-        self._waiting: dict[int, _Held] = {}  # decoded already; all others wait on disk
-        self._waiting_bytes = 0
-        self._drained = self._spool.released  # all up to this number were collected
-        self._handed = self._drained  # and all up to this one are certainly in the store's hands
-        self._unkept: deque[tuple[int, int]] = deque()  # numbers and sizes, collected and not kept
-        self._kept_s = float("-inf")
-        self._told: list[Event] = []
+        self._cache: dict[int, _DecodedBody] = {}  # decoded already; all others wait on disk
+        self._cache_bytes = 0
+        self._collected = self._spool.released  # the newest number that was collected
+        self._stored = self._collected  # the newest that was handed to the store for certain
+        self._replayed = self._spool.newest  # up to here, the store may know it from before a crash
+        self._unreleased: deque[tuple[int, int]] = deque()  # numbers and sizes, oldest first
+        self._released_s = float("-inf")
+        self._events: list[Event] = []
         self._accepted = self._repeated = self._unreadable = 0
         self._damage: tuple[str, ...] = ()
-        self._merging = Merging()
-        for record in self._spool.read(self._drained):  # who sent what may repeat after a crash
-            once = _opened(record.body)[1]
-            if once is not None:
-                self._streams.advance(once.stream, once.number)
+        self._merger = ObservationMerger()
+        for record in self._spool.read(self._collected):  # senders repeat what was not answered
+            position = _unpack_record(record.body)[1]
+            if position is not None:
+                self._streams.advance(position.stream, position.number)
 
     @property
     def stats(self) -> IntakeStats:
-        """Figures for those who look at it."""
+        """The counts now."""
         return IntakeStats(
             accepted=self._accepted,
             repeated=self._repeated,
             unreadable=self._unreadable,
-            waiting_bodies=self._spool.newest - self._drained,
+            waiting_bodies=self._spool.newest - self._collected,
             held_bytes=self._spool.held_bytes,
         )
 
@@ -113,32 +127,32 @@ class Intake:
         kind: str,
         body: bytes,
         *,
-        once: Once | None = None,
-        check: Callable[[Seen], None] = lambda _seen: None,
+        position: StreamPosition | None = None,
+        check: Callable[[Decoded], None] = lambda _decoded: None,
     ) -> bool:
-        """Take a body: durable when it returns. False: it was taken before, and is not again.
+        """Make a body durable; return False if it was accepted before.
 
         Raises `StewardError` for a body that is wrong (or that `check` refuses) and
-        `TemporaryError` when there is no room for it now.
+        `TemporaryError` when there is no room for it now. Nothing has changed then.
         """
         if kind not in self.decoders:
             raise unknown_name("kind of body", kind, self.decoders, where="intake")
-        with self._claimed(once) as new:
+        with self._claimed(position) as new:
             if not new:
                 self._repeated += 1
                 return False
-            seen = _decoded(self.decoders[kind], body)
-            check(seen)
-            number = self._spool.append(_closed(kind, once, body))
-            if once is not None:
-                self._streams.advance(once.stream, once.number)
-            self._remember(_Held(number, seen, _size(seen, body)))
+            content = _decode(self.decoders[kind], body)
+            check(content)
+            number = self._spool.append(_pack_record(kind, position, body))
+            if position is not None:
+                self._streams.advance(position.stream, position.number)
+            self._remember(_DecodedBody(number, content, _size(content, body)))
         return True
 
-    def tell(self, event: Event) -> None:
-        """Let the next look bring an event of our own."""
+    def add_event(self, event: Event) -> None:
+        """Add an event of our own to the next `collect`."""
         with self._lock:
-            self._told.append(event)
+            self._events.append(event)
 
     def available(self) -> Availability:
         stats = self.stats
@@ -148,40 +162,43 @@ class Intake:
     def collect(self, t_s: float) -> Observation:
         """Return what was accepted since the last time, as much as fits into memory.
 
-        Whoever asks again has what was returned before: it may be kept.
+        The caller has stored, or is about to store, what earlier calls returned.
         """
         with self._lock:
-            self._handed = self._drained
-            told, self._told = self._told, []
-        room = self._max_open_bytes - sum(size for _, size in self._unkept)
-        following = self._following(t_s)
-        while room > 0 and (held := next(following, None)) is not None:
-            self._merging.add(held.seen)
-            self._unkept.append((held.number, held.size))
-            room -= held.size
-        return self._merging.taken([*told, *self._damage_events(t_s)], t_s)
+            self._stored = self._collected
+            events, self._events = self._events, []
+        room = self._max_open_bytes - sum(size for _, size in self._unreleased)
+        replayed, bodies = self._collected < self._replayed, self._next_bodies(t_s)
+        while room > 0 and (body := next(bodies, None)) is not None:
+            self._merger.add(body.content)
+            self._unreleased.append((body.number, body.size))
+            room -= body.size
+        seen = self._merger.fetch([*events, *self._damage_events(t_s)], t_s)
+        if replayed and self._read_stored is not None:
+            return replace(seen, frames=without_stored(seen.frames, self._read_stored))
+        return seen
 
-    def kept(self) -> None:
-        """Let go of all that earlier looks have returned; the store has made it durable.
+    def release(self) -> None:
+        """Delete all that earlier calls of `collect` returned; the store has made it durable.
 
-        The newest look is not meant: a slow turn may not have stored it yet.
+        The newest call is not meant: a slow turn may not have stored it yet.
         """
         with self._lock:
-            upto = self._handed
-            while self._unkept and self._unkept[0][0] <= upto:
-                self._unkept.popleft()
-        self._streams.save()  # before the spool forgets what it could be learned from
+            upto = self._stored
+            while self._unreleased and self._unreleased[0][0] <= upto:
+                self._unreleased.popleft()
+        self._streams.save()  # before the spool deletes what it could be learned from
         self._spool.release(upto)
 
     def upkeep(self, t_s: float, flush: Callable[[], None]) -> None:
-        """Now and then, let the store make everything durable and let go of it here."""
-        if not 0 <= t_s - self._kept_s < KEEP_EVERY_S:
-            self._kept_s = t_s
+        """Every half minute, let the store make everything durable and release it here."""
+        if not 0 <= t_s - self._released_s < RELEASE_EVERY_S:
+            self._released_s = t_s
             flush()
-            self.kept()
+            self.release()
 
     def close(self) -> None:
-        """Let another process go on. What was accepted and not kept is read again then."""
+        """Unlock the folder. What was accepted and not released is read again next time."""
         with suppress(StewardError):
             self._streams.save()
         self._spool.close()
@@ -189,21 +206,21 @@ class Intake:
     # -- inside --------------------------------------------------------------------------------
 
     @contextmanager
-    def _claimed(self, once: Once | None) -> Iterator[bool]:
+    def _claimed(self, position: StreamPosition | None) -> Iterator[bool]:
         """Keep two requests with the same body from being written at the same time."""
-        if once is None:
+        if position is None:
             yield True
             return
         with self._lock:
-            new = once.number > self._streams.newest(once.stream)
-            if new and once.stream in self._busy:
+            new = position.number > self._streams.newest(position.stream)
+            if new and position.stream in self._busy:
                 raise TemporaryError(
                     "an earlier body of this stream is still being written",
-                    where=once.stream,
+                    where=position.stream,
                     hint="send it again in a moment",
                 )
             if new:
-                self._busy.add(once.stream)
+                self._busy.add(position.stream)
         if not new:
             yield False
             return
@@ -211,86 +228,91 @@ class Intake:
             yield True
         finally:
             with self._lock:
-                self._busy.discard(once.stream)
+                self._busy.discard(position.stream)
 
-    def _remember(self, held: _Held) -> None:
+    def _remember(self, body: _DecodedBody) -> None:
         with self._lock:
             self._accepted += 1
-            fits = self._waiting_bytes + held.size <= self._max_open_bytes
-            if fits and held.number > self._drained:
-                self._waiting[held.number] = held
-                self._waiting_bytes += held.size
+            fits = self._cache_bytes + body.size <= self._max_open_bytes
+            if fits and body.number > self._collected:
+                self._cache[body.number] = body
+                self._cache_bytes += body.size
 
-    def _following(self, t_s: float) -> Iterator[_Held]:
-        """Give what was accepted after what was drained, from memory where it is there."""
-        while self._drained < (newest := self._spool.newest):
-            held = self._from_memory(self._drained + 1) or self._from_disk(t_s)
+    def _next_bodies(self, t_s: float) -> Iterator[_DecodedBody]:
+        """Give what was accepted after what was collected, from memory where it is there."""
+        while self._collected < (newest := self._spool.newest):
+            body = self._from_cache(self._collected + 1) or self._from_disk(t_s)
             with self._lock:
-                self._drained = newest if held is None else held.number
-            if held is not None:
-                yield held
+                self._collected = newest if body is None else body.number
+            if body is not None:
+                yield body
 
-    def _from_memory(self, number: int) -> _Held | None:
+    def _from_cache(self, number: int) -> _DecodedBody | None:
         with self._lock:
-            held = self._waiting.pop(number, None)
-            if held is not None:
-                self._waiting_bytes -= held.size
-            return held
+            body = self._cache.pop(number, None)
+            if body is not None:
+                self._cache_bytes -= body.size
+            return body
 
-    def _from_disk(self, t_s: float) -> _Held | None:
+    def _from_disk(self, t_s: float) -> _DecodedBody | None:
         """Return the next body that can be read, or None when no more are there."""
-        for record in self._spool.read(self._drained):
+        for record in self._spool.read(self._collected):
             try:
-                return self._from_memory(record.number) or self._read(record)
+                return self._from_cache(record.number) or self._read(record)
             except StewardError as fault:
                 self._unreadable += 1
-                self.tell(_event(t_s, f"body {record.number} cannot be read any more: {fault}"))
+                self.add_event(_event(t_s, f"body {record.number} cannot be read: {fault}"))
         return None
 
-    def _read(self, record: SpoolRecord) -> _Held:
-        kind, _, body = _opened(record.body)
+    def _read(self, record: SpoolRecord) -> _DecodedBody:
+        kind, _, body = _unpack_record(record.body)
         if kind not in self.decoders:
             raise unknown_name("kind of body", kind, self.decoders, where="intake")
-        seen = _decoded(self.decoders[kind], body)
-        return _Held(record.number, seen, _size(seen, body))
+        content = _decode(self.decoders[kind], body)
+        return _DecodedBody(record.number, content, _size(content, body))
 
     def _damage_events(self, t_s: float) -> list[Event]:
         damage, known = self._spool.damage(), self._damage
         self._damage = damage
-        return [_event(t_s, said) for said in damage if said not in known]
+        return [_event(t_s, text) for text in damage if text not in known]
 
 
 def _event(t_s: float, text: str) -> Event:
     return Event(t_s=t_s, kind="telemetry.damaged", subject="intake", text=text, source="intake")
 
 
-def _decoded(decoder: Decoder, body: bytes) -> Seen:
+def _decode(decoder: Decoder, body: bytes) -> Decoded:
     try:
         return decoder(body)
     except StewardError:
         raise
-    # A stranger's bytes: whatever they do to a decoder is their fault, and a panic is no exception.
+    # Foreign bytes: whatever they do to a decoder is their fault, and a panic is no exception.
     except (Exception, pl.exceptions.PanicException) as fault:
         problem = f"it cannot be read: {type(fault).__name__}: {fault}"
         raise StewardError(problem[:500], where="intake", hint="see what was sent") from fault
 
 
-def _size(seen: Seen, body: bytes) -> int:
-    if isinstance(seen, Parcel):
-        return len(body) + sum(table.matrix.nbytes for table in seen.tables)
-    if isinstance(seen, Readings):
-        return len(body) + 24 * len(seen)
-    return len(body) + sum(int(table.estimated_size()) for table in (*seen.tables, seen.other))
+def _size(content: Decoded, body: bytes) -> int:
+    match content:
+        case Parcel():
+            return len(body) + sum(table.matrix.nbytes for table in content.tables)
+        case PushedSamples():
+            return len(body) + content.nbytes
+        case PushedLines():
+            return len(body) + sum(len(line.text) for line in content.lines)
+    return len(body) + sum(int(each.estimated_size()) for each in (*content.tables, content.other))
 
 
-def _closed(kind: str, once: Once | None, body: bytes) -> bytes:
-    """Write on a body what has to be known about it after a crash."""
-    about = {"kind": kind} if once is None else {"kind": kind, "of": [once.stream, once.number]}
+def _pack_record(kind: str, position: StreamPosition | None, body: bytes) -> bytes:
+    """Put before a body what has to be known about it after a crash."""
+    about: dict[str, object] = {"kind": kind}
+    if position is not None:
+        about["of"] = [position.stream, position.number]
     return json.dumps(about).encode() + b"\n" + body
 
 
-def _opened(record: bytes) -> tuple[str, Once | None, bytes]:
+def _unpack_record(record: bytes) -> tuple[str, StreamPosition | None, bytes]:
     line, _, body = record.partition(b"\n")
     about = json.loads(line)  # we wrote it, and its checksum is right
     of = about.get("of")
-    return about["kind"], Once(stream=of[0], number=of[1]) if of else None, body
+    return about["kind"], StreamPosition(stream=of[0], number=of[1]) if of else None, body

@@ -6,14 +6,16 @@ Does not: bytes (`clients/wire`), meaning of names (`observe/translate`), durabi
 
 from __future__ import annotations
 
-from steward.observe.receive.converter import ConverterStats, SampleConverter
-from steward.observe.receive.decoders import Decoders, PushedBody, pack_body, warm_up
+from steward.observe.receive.converter import ConverterStats, PushedSamples, SampleConverter
+from steward.observe.receive.decoders import Decoders, PushedBody, PushedLines, pack_body, warm_up
 from steward.observe.receive.tables import Readings, observation_of
 
 __all__ = [
     "ConverterStats",
     "Decoders",
     "PushedBody",
+    "PushedLines",
+    "PushedSamples",
     "Readings",
     "SampleConverter",
     "observation_of",

@@ -29,17 +29,17 @@ class ScrapeTarget:
         self.where = url
         self._about = {"node": node} if node else {}
         self._exporter = Exporter(endpoint(url=url))
-        self._sorter = SampleConverter(self._place, source="prometheus")
+        self._converter = SampleConverter(self._map, source="prometheus")
 
     def read(self, t_s: float) -> Readings:
         """Scrape it once."""
-        return self._sorter.sort(self._exporter.scrape(t_s), sender=self.where)
+        return self._converter.read(self._exporter.scrape(t_s), sender=self.where)
 
     def close(self) -> None:
         """Close the connection."""
         self._exporter.close()
 
-    def _place(self, key: bytes) -> SeriesMapping:
+    def _map(self, key: bytes) -> SeriesMapping:
         return map_series({"instance": self.where, **labels_of_text(key), **self._about})
 
 
@@ -50,7 +50,7 @@ class QueryTarget:
         self.where = endpoint.url
         self._server = PrometheusServer(endpoint)
         self._queries = queries
-        self._sorter = SampleConverter(_place_of_answer, source="prometheus")
+        self._converter = SampleConverter(_map_answer, source="prometheus")
 
     def read(self, t_s: float) -> Readings:
         """Ask everything once."""
@@ -58,7 +58,7 @@ class QueryTarget:
         for name, promql in self._queries.items():
             for series in self._server.query(promql, at_s=t_s):
                 found += _points(name, series)
-        return self._sorter.sort(_samples(found), sender=self.where)
+        return self._converter.read(_samples(found), sender=self.where)
 
     def close(self) -> None:
         """Close the connection."""
@@ -84,7 +84,7 @@ def _samples(found: list[tuple[bytes, float, float]]) -> WireSamples:
     )
 
 
-def _place_of_answer(key: bytes) -> SeriesMapping:
+def _map_answer(key: bytes) -> SeriesMapping:
     labels = labels_of_text(key)
     ours = aliases_from(CANONICAL).get(labels["__name__"])
     if ours is None:

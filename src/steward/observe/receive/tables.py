@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from steward.errors import StewardError
 from steward.model.event import Event, Observation
 from steward.model.frame import ENTITY, T_S, Frame, empty_other
 from steward.observe.receive.kernels import PENDING, assign_rows
@@ -24,7 +23,7 @@ __all__ = ["GrowingArray", "Readings", "Targets", "observation_of"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MOST_CELLS = 2**21
-MOST_EMPTY = 32  # cells per reading, in tables larger than that
+MOST_EMPTY = 32  # cells per reading, in tables larger than that: then one table per metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,9 +82,9 @@ class Targets:
         self.parts = GrowingArray(np.int64, width=3 + 2 * PENDING)
         self.sums = GrowingArray(np.float64, width=PENDING)
         self._numbers: dict[tuple[str, str, bool], int] = {}
-        self._entities = _Words()
-        self._names = _Words()
-        self._kinds = _Words()
+        self._entities = _Names()
+        self._names = _Names()
+        self._kinds = _Names()
         self._entity = GrowingArray(np.int64)
         self._name = GrowingArray(np.int64)
         self._kind = GrowingArray(np.int64)
@@ -108,30 +107,18 @@ class Targets:
         self.parts.array[target, 0] += 1
         self.parts.array[target, 1] = max(t_ms, self.parts.array[target, 1])
 
-    def check_density(self, t_ms: Ints, target: Ints) -> None:
-        """Refuse a message whose table would be almost empty: it would take memory for nothing."""
-        if 64 * len(t_ms) < MOST_CELLS:
-            return
-        kinds = self._kind.array[target]
-        for kind in np.unique(kinds).tolist():
-            chosen = np.flatnonzero(kinds == kind)
-            names, _, count = self._arranged(t_ms[chosen], target[chosen])
-            too_many = count * len(names) > max(MOST_CELLS, MOST_EMPTY * len(chosen))
-            if self._kinds.words[kind] and too_many:
-                raise StewardError(
-                    f"{len(chosen)} samples lie in {count} moments and {len(names)} metrics",
-                    hint="send fewer samples in one request",
-                )
-
     def tables(self, t_ms: Ints, target: Ints, values: Floats) -> tuple[list[Frame], list[Frame]]:
-        """Return a wide table per kind of entity, and a long one of what nobody translated."""
+        """Return a wide table per kind of entity, and a long one of untranslated metrics."""
         wide: list[Frame] = []
         long: list[Frame] = []
         kinds = self._kind.array[target]
         for kind in np.unique(kinds).tolist():
             chosen = np.flatnonzero(kinds == kind)
-            make, tables = (self._wide, wide) if self._kinds.words[kind] else (self._long, long)
-            tables.append(make(t_ms[chosen], target[chosen], values[chosen]))
+            ours = t_ms[chosen], target[chosen], values[chosen]
+            if self._kinds.texts[kind]:
+                wide += self._wide(*ours)
+            else:
+                long.append(self._long(*ours))
         return wide, long
 
     def _arranged(self, t_ms: Ints, target: Ints) -> tuple[Ints, Ints, int]:
@@ -151,41 +138,55 @@ class Targets:
             }
         )
 
-    def _wide(self, t_ms: Ints, target: Ints, values: Floats) -> Frame:
+    def _wide(self, t_ms: Ints, target: Ints, values: Floats) -> list[Frame]:
+        """Return one table, or one per metric where one would be almost empty."""
         names, row, count = self._arranged(t_ms, target)
+        if count * len(names) <= max(MOST_CELLS, MOST_EMPTY * len(t_ms)):
+            return [self._table(t_ms, target, values, (names, row, count))]
+        tables = []
+        for name in names.tolist():
+            of_name = np.flatnonzero(self._name.array[target] == name)
+            ours = t_ms[of_name], target[of_name]
+            tables.append(self._table(*ours, values[of_name], self._arranged(*ours)))
+        return tables
+
+    def _table(
+        self, t_ms: Ints, target: Ints, values: Floats, arranged: tuple[Ints, Ints, int]
+    ) -> Frame:
+        names, row, count = arranged
         cells = np.full((len(names), count), np.nan)
         cells[np.searchsorted(names, self._name.array[target]), row] = values
         times, who = np.empty(count), np.empty(count, np.int64)
         times[row], who[row] = t_ms / 1000.0, self._entity.array[target]
-        words = self._names.words
+        texts = self._names.texts
         return pl.DataFrame(
             [
                 pl.Series(T_S, times),
                 self._entities.series(who).alias(ENTITY),
                 *(
-                    pl.Series(words[name], cells[i], nan_to_null=True)
+                    pl.Series(texts[name], cells[i], nan_to_null=True)
                     for i, name in enumerate(names.tolist())
                 ),
             ]
         )
 
 
-class _Words:
-    """Words with numbers, and columns of words made from columns of numbers."""
+class _Names:
+    """Texts with numbers, and columns of texts made from columns of numbers."""
 
     def __init__(self) -> None:
-        self.words: list[str] = []
+        self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
         self._column = pl.Series(dtype=pl.String)
 
-    def number(self, word: str) -> int:
-        found = self._numbers.get(word)
+    def number(self, text: str) -> int:
+        found = self._numbers.get(text)
         if found is None:
-            found = self._numbers[word] = len(self.words)
-            self.words.append(word)
+            found = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
         return found
 
     def series(self, numbers: NDArray[np.int64]) -> pl.Series:
-        if len(self._column) != len(self.words):
-            self._column = pl.Series(self.words, dtype=pl.String)
+        if len(self._column) != len(self.texts):
+            self._column = pl.Series(self.texts, dtype=pl.String)
         return self._column.gather(numbers)

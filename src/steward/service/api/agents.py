@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from steward.errors import StewardError, TemporaryError
 from steward.observe.agent.authorisation import ANY_NODE, check_authorised, check_times
 from steward.observe.agent.parcel import Parcel, ParcelHeader, read_header
-from steward.observe.intake import Intake, Once, Roster
+from steward.observe.intake import Intake, Roster, StreamPosition
 from steward.service.api.replies import Number, Reply, failures
 from steward.service.authentication import User
 from steward.service.failures import RefusedError
@@ -117,9 +117,11 @@ class _Desk:
         try:
             label = read_header(body)
             _check_node(user, label)
-            once = Once(stream=f"{user.name}/{label.agent}/{label.run}", number=label.sequence)
+            position = StreamPosition(
+                stream=f"{user.name}/{label.agent}/{label.run}", number=label.sequence
+            )
             check = self._check(user, label)
-            new = self._intake.accept("parcel", body, once=once, check=check)
+            new = self._intake.accept("parcel", body, position=position, check=check)
         except RefusedError:
             raise
         except TemporaryError as fault:
@@ -131,7 +133,7 @@ class _Desk:
             raise RefusedError(400, fault.problem, where="parcel", hint=fault.hint) from fault
         if new:
             for event in self._roster.heard(label, self._now_s()):
-                self._intake.tell(event)
+                self._intake.add_event(event)
         return not new
 
     def _check(self, user: User, label: ParcelHeader) -> Callable[[object], None]:

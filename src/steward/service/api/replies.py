@@ -5,13 +5,16 @@ Names are those of the model; a shape here is filled straight from the value of 
 
 from __future__ import annotations
 
+from dataclasses import fields
 from math import isfinite
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
+from steward.model.actions import ACTIONS, Action
 from steward.model.decision import DecisionState, Ruling
 from steward.model.finding import Severity
+from steward.model.yardstick import Comparison
 
 __all__ = [
     "ChoiceReply",
@@ -27,6 +30,7 @@ __all__ = [
     "PatternReply",
     "RecordReply",
     "Reply",
+    "StandingApprovalReply",
     "StoryReply",
     "Text",
     "TreatmentReply",
@@ -174,65 +178,26 @@ class PatternReply(Reply):
     high_share: Number
 
 
-class LendReply(Reply):
-    """Let `borrower` run on GPUs that `owner` holds but does not use."""
-
-    type: Literal["lend"]
-    gpus: list[str]
-    owner: str
-    borrower: str
-
-
-class CallBackReply(Reply):
-    """Give lent GPUs back to their owner."""
-
-    type: Literal["call-back"]
-    loan: str
-    gpus: list[str]
-    owner: str
-    borrower: str
+def _reply_of(action: type[Action]) -> type[Reply]:
+    """Return the shape of an action's answer: the fields of its value, and its sentence."""
+    hints = get_type_hints(action)
+    shape: dict[str, Any] = {each.name: (hints[each.name], ...) for each in fields(action)}
+    return create_model(
+        f"{action.__name__}Reply",
+        __base__=Reply,
+        __doc__=action.__doc__,
+        sentence=(Text, ...),
+        **shape,
+    )
 
 
-class StartReply(Reply):
-    """Start a waiting job; those in `after` make room first."""
-
-    type: Literal["start"]
-    job: str
-    gpus: list[str]
-    after: list[str]
-
-
-class PreemptReply(Reply):
-    """Save a running job and put it back into the queue."""
-
-    type: Literal["preempt"]
-    job: str
-    gpus: list[str]
-
-
-class TellReply(Reply):
-    """Say to somebody what would help; nothing changes by it."""
-
-    type: Literal["tell"]
-    to: str
-    about: str
-    text: Text
-    job: str | None
-    gpus: list[str]
-
-
-class DrainReply(Reply):
-    """Let nothing new start on a node."""
-
-    type: Literal["drain"]
-    node: str
-    gpus: list[str]
-
-
-ActionReply = Annotated[
-    LendReply | CallBackReply | StartReply | PreemptReply | TellReply | DrainReply,
-    Field(discriminator="type"),
-]
+if TYPE_CHECKING:
+    ActionReply = Any  # made from the table of actions, which no type checker can follow
+else:
+    ActionReply = Annotated[
+        Union[tuple(map(_reply_of, ACTIONS.values()))],  # noqa: UP007 - it has no operators
+        Field(discriminator="type"),
+    ]
 
 
 class ForecastReply(Reply):
@@ -247,7 +212,7 @@ class ForecastReply(Reply):
 
 
 class DecisionReply(Reply):
-    """One thing to do and why. `expects` is in GPU-seconds."""
+    """One thing to do and why. `expects` is in the unit of its action's yardstick."""
 
     id: str
     t_s: float
@@ -263,6 +228,8 @@ class DecisionReply(Reply):
     subject: str
     treatment: TreatmentReply | None
     trusted: bool
+    after: list[str]
+    undoes: str | None
 
 
 class VerdictReply(Reply):
@@ -284,12 +251,26 @@ class ChoiceReply(Reply):
     note: str
 
 
+class StandingApprovalReply(Reply):
+    """An approval in advance, for one tenant and one type of action; or one that is revoked."""
+
+    id: str
+    t_s: float
+    tenant: str
+    action: str
+    until_s: Number
+    gpus: int
+    user: str
+    note: str
+    revokes: str
+
+
 class ReceiptReply(Reply):
     """What was really done."""
 
     decision: str
     t_s: float
-    result: Literal["done", "partly", "failed"]
+    result: Literal["begun", "done", "partly", "failed"]
     gpus: list[str]
     text: Text
 
@@ -306,7 +287,7 @@ class ChangeReply(Reply):
 
 
 class OutcomeReply(Reply):
-    """What it was worth between `from_s` and `to_s`, in GPU-seconds."""
+    """What it was worth between `from_s` and `to_s`, in the unit of its yardstick."""
 
     decision: str
     t_s: float
@@ -319,6 +300,9 @@ class OutcomeReply(Reply):
     idle_watts: Number
     final: bool
     text: Text
+    yardstick: str
+    comparison: Comparison
+    kept_share: Number | None
     effect: ChangeReply | None
 
 
@@ -343,6 +327,7 @@ RecordReply = (
     | PatternReply
     | VerdictReply
     | ChoiceReply
+    | StandingApprovalReply
     | ReceiptReply
     | EventReply
 )

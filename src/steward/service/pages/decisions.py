@@ -10,7 +10,8 @@ from nicegui import ui
 from nicegui.element import Element
 
 from steward.errors import StewardError
-from steward.model.decision import CallBack, DecisionState
+from steward.model.actions import CallBack
+from steward.model.decision import DecisionState
 from steward.model.identity import DecisionId
 from steward.model.outcome import Story
 from steward.service.live_state import Say, StateSnapshot
@@ -19,7 +20,7 @@ from steward.service.pages.explanation import draw_explanation
 from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
-from steward.service.pages.wording import STATE_WORDS, action_text, gpu_hours
+from steward.service.pages.wording import STATE_WORDS, gpu_hours
 from steward.store.choices import possible
 from steward.store.journal_summary import TrackedStory
 
@@ -35,7 +36,7 @@ DONE = {
 FILTERS: dict[str, frozenset[DecisionState]] = {
     "All": frozenset(DecisionState),
     "Waiting": frozenset({DecisionState.WAITING}),
-    "In effect": frozenset({DecisionState.ACTIVE, DecisionState.APPROVED}),
+    "In effect": frozenset({DecisionState.ACTIVE, DecisionState.UNDER_WAY, DecisionState.APPROVED}),
     "Done": frozenset({DecisionState.DONE}),
     "Advice": frozenset({DecisionState.ADVISED}),
     "Held back": frozenset({DecisionState.HELD}),
@@ -226,7 +227,7 @@ class _Row:
                     self._button(say)
 
     def _button(self, say: Say) -> None:
-        what = action_text(self._told.story.decision.action)
+        what = self._told.story.decision.action.sentence
         button = ui.button(WORDS[say], color=None, on_click=lambda: self._say(say))
         button.props("no-caps unelevated dense").classes(f"st-say st-say-{say}")
         set_prop(button, "aria-label", f"{WORDS[say]}: {what}")
@@ -260,7 +261,7 @@ def _notice(fault: StewardError) -> Markup:
 
 
 def _spoken(story: Story) -> str:
-    return f"{STATE_WORDS[story.state]}: {action_text(story.decision.action)}"
+    return f"{STATE_WORDS[story.state]}: {story.decision.action.sentence}"
 
 
 def _worth(story: Story) -> Markup:
@@ -278,7 +279,7 @@ def _line(story: Story, now_s: float) -> Markup:
         tag(
             "div",
             state_chip(story.state),
-            tag("b", action_text(decision.action)),
+            tag("b", decision.action.sentence),
             class_="st-line",
         ),
         tag("p", decision.because, class_="st-quiet st-clip"),

@@ -14,7 +14,6 @@ from steward.service.pages.wording import (
     SEVERITY_WORDS,
     STATE_WORDS,
     about,
-    action_text,
     clock,
     gpu_hours,
     plural,
@@ -160,7 +159,7 @@ def _news_line(story: Story, now_s: float) -> Markup:
     return tag(
         "a",
         state_chip(story.state),
-        tag("span", action_text(decision.action)),
+        tag("span", decision.action.sentence),
         tag("span", f"{about(now_s - decision.t_s)} ago", worth, class_="st-quiet st-number"),
         class_="st-news",
         href=f"/decisions/{decision.id}",

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from nicegui import ui
 
-from steward.model.decision import CallBack, Decision, Ruling
+from steward.model.actions import CallBack
+from steward.model.decision import Decision, Ruling
 from steward.model.forecast import Forecast
 from steward.model.frame import Frame
 from steward.model.metrics import METRICS

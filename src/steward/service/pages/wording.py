@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from steward.model.decision import (
-    Action,
-    CallBack,
-    DecisionState,
-    Drain,
-    Lend,
-    Preempt,
-    Start,
-    Tell,
-)
+from steward.model.decision import DecisionState
 from steward.model.finding import Finding, Severity
 from steward.model.outcome import HOUR_S, Interval
 from steward.service.cluster_snapshot import GpuState
@@ -24,7 +15,6 @@ __all__ = [
     "SEVERITY_WORDS",
     "STATE_WORDS",
     "about",
-    "action_text",
     "amount",
     "clock",
     "duration",
@@ -60,6 +50,7 @@ STATE_WORDS = {
     DecisionState.APPROVED: "approved",
     DecisionState.REJECTED: "rejected",
     DecisionState.HELD: "held back",
+    DecisionState.UNDER_WAY: "under way",
     DecisionState.ACTIVE: "in effect",
     DecisionState.DONE: "done",
     DecisionState.FAILED: "failed",
@@ -194,21 +185,3 @@ def gpus_text(gpus: tuple[str, ...]) -> str:
     """
     named = ", ".join(gpus[:3])
     return named if len(gpus) <= 3 else f"{named} and {len(gpus) - 3} more"
-
-
-def action_text(action: Action) -> str:
-    """Say what is to be done."""
-    gpus = plural(len(action.gpus), "GPU")
-    match action:
-        case Lend():
-            return f"Lend {gpus} of job {action.owner} to job {action.borrower}"
-        case CallBack():
-            return f"Give {gpus} back to job {action.owner} from job {action.borrower}"
-        case Start():
-            return f"Start job {action.job} on {gpus}"
-        case Preempt():
-            return f"Save job {action.job}, free its {gpus} and put it back into the queue"
-        case Tell():
-            return f"Tell {action.to} about {action.about}: {action.text}"
-        case Drain():
-            return f"Let nothing new start on node {action.node} ({gpus})"

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from steward.loop import Loop
 from steward.model.frame import steps_of
+from steward.model.view import ClusterView
 from steward.service.cluster_snapshot import ClusterSnapshot, GpuRow
 
 __all__ = ["CollectorState", "LatestValues", "NodeSummary", "node_of"]
@@ -60,7 +61,7 @@ class CollectorState:
 class LatestValues:
     """Reads what the loop saw last; worked out once per turn, and only if somebody asks."""
 
-    def __init__(self, loop: Loop, *, stale_after_s: float) -> None:
+    def __init__(self, loop: Loop[ClusterView], *, stale_after_s: float) -> None:
         self._loop = loop
         self._stale_after_s = stale_after_s
         self._lock = threading.Lock()

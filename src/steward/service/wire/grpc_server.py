@@ -6,17 +6,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceResponse,
-)
 from starlette.datastructures import Headers
 
 from steward.clients.otlp import LOGS_METHOD, METRICS_METHOD
 from steward.errors import StewardError, TemporaryError
 from steward.observe.receive import PushedBody
 from steward.service.authentication import Authenticator
-from steward.service.wire.pushed import PushReceiver, accept_pushed, check_may_send
+from steward.service.wire.pushed import PushReceiver, accept_pushed, check_may_send, otlp_reply
 
 __all__ = ["OtlpServer"]
 
@@ -93,13 +89,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no ty
                 context.abort(grpc.StatusCode.UNAVAILABLE, str(fault))
             except StewardError as fault:
                 context.abort(_code(fault), str(fault))
-            if kind == "otlp-logs":
-                return bytes(ExportLogsServiceResponse().SerializeToString())
-            said = ExportMetricsServiceResponse()
-            if taken.refused:
-                said.partial_success.rejected_data_points = taken.refused
-                said.partial_success.error_message = taken.why
-            return bytes(said.SerializeToString())
+            return bytes(otlp_reply(kind, taken).SerializeToString())
 
         return answer
 

@@ -1,63 +1,71 @@
-"""Hands a pushed body to the intake, and says what became of it."""
+"""Hands a pushed body to the intake, and returns what was refused of it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from steward.errors import StewardError
-from steward.observe.receive import PushedBody, Readings, pack_body
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceResponse,
+)
+
+from steward.observe.receive import PushedBody, PushedLines, PushedSamples, pack_body
 from steward.service.authentication import User
 from steward.service.failures import RefusedError
 
-__all__ = ["PushReceiver", "PushResult", "accept_pushed", "check_may_send"]
+__all__ = ["PushReceiver", "PushResult", "accept_pushed", "check_may_send", "otlp_reply"]
 
 ANY_NODE = "*"
-AHEAD_S = 600.0
 
 
 class PushReceiver(Protocol):
-    """What makes a body durable and lets the loop see it: the intake."""
+    """Makes a body durable and hands it to the loop: the intake."""
 
     def accept(self, kind: str, body: bytes, *, check: Callable[[Any], None] = ...) -> bool:
-        """Take a body; durable when it returns. `check` sees what was in it."""
+        """Make a body durable. `check` is called with its decoded content."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushResult:
-    """What became of a body: how many samples were refused, and why."""
+    """How many samples or lines of a body were refused, and why; the others are kept."""
 
     refused: int
     why: str = ""
 
 
-def accept_pushed(reception: PushReceiver, kind: str, given: PushedBody) -> PushResult:
+def accept_pushed(receiver: PushReceiver, kind: str, pushed: PushedBody) -> PushResult:
     """Make a body durable; raises what the intake raises."""
-    seen: list[Readings] = []
+    seen: list[PushedSamples | PushedLines] = []
 
-    def look(at: object) -> None:
-        if isinstance(at, Readings):
-            _check_not_ahead(at)
-            seen.append(at)
+    def look(decoded: object) -> None:
+        if isinstance(decoded, PushedSamples | PushedLines):
+            seen.append(decoded)
 
-    reception.accept(kind, pack_body(given), check=look)
-    refused = sum(each.refused for each in seen)
-    why = "; ".join(event.text for each in seen for event in each.events)
-    return PushResult(refused=refused, why=why)
+    receiver.accept(kind, pack_body(pushed), check=look)
+    return PushResult(
+        refused=sum(each.refused for each in seen),
+        why="; ".join(filter(None, (e.why for e in seen))),
+    )
 
 
-def _check_not_ahead(readings: Readings) -> None:
-    """Refuse samples of a time to come: nothing that comes later would be newer than they are."""
-    ahead_s = float(readings.t_ms.max(initial=0)) / 1000.0 - time.time()
-    if ahead_s > AHEAD_S:
-        raise StewardError(
-            f"a sample is {ahead_s:.0f} s ahead of this machine's clock",
-            where="pushed samples",
-            hint="look at the time synchronisation of both machines",
-        )
+def otlp_reply(
+    kind: str, result: PushResult
+) -> ExportLogsServiceResponse | ExportMetricsServiceResponse:
+    """Return OTLP's answer of success, with what was refused as its partial success."""
+    if kind == "otlp-logs":
+        logs = ExportLogsServiceResponse()
+        if result.refused:
+            logs.partial_success.rejected_log_records = result.refused
+            logs.partial_success.error_message = result.why
+        return logs
+    metrics = ExportMetricsServiceResponse()
+    if result.refused:
+        metrics.partial_success.rejected_data_points = result.refused
+        metrics.partial_success.error_message = result.why
+    return metrics
 
 
 def check_may_send(user: User | None) -> str:

@@ -7,10 +7,6 @@ from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
 from google.protobuf.json_format import MessageToJson
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceResponse,
-)
 from starlette.concurrency import run_in_threadpool
 
 from steward.clients.wire.remote_write import field
@@ -18,7 +14,13 @@ from steward.errors import StewardError, TemporaryError
 from steward.observe.receive import PushedBody
 from steward.service.access_middleware import PUSHED
 from steward.service.failures import RefusedError
-from steward.service.wire.pushed import PushReceiver, PushResult, accept_pushed, check_may_send
+from steward.service.wire.pushed import (
+    PushReceiver,
+    PushResult,
+    accept_pushed,
+    check_may_send,
+    otlp_reply,
+)
 
 __all__ = ["wire_routes"]
 
@@ -113,13 +115,5 @@ def _status(message: str, media: str) -> bytes:
 
 
 def _answer(kind: str, taken: PushResult, media: str) -> bytes:
-    if kind == "otlp-logs":
-        said: ExportLogsServiceResponse | ExportMetricsServiceResponse = ExportLogsServiceResponse()
-    else:
-        said = ExportMetricsServiceResponse()
-        if taken.refused:
-            said.partial_success.rejected_data_points = taken.refused
-            said.partial_success.error_message = taken.why
-    if media == JSON:
-        return str(MessageToJson(said)).encode()
-    return bytes(said.SerializeToString())
+    reply = otlp_reply(kind, taken)
+    return str(MessageToJson(reply)).encode() if media == JSON else bytes(reply.SerializeToString())

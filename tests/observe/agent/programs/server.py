@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from steward.observe.agent.parcel import read_header
-from steward.observe.intake import Intake, Once
+from steward.observe.intake import Intake, StreamPosition
 from steward.store.recording import Recording
 
 KEPT_EVERY_S = 0.15
@@ -31,8 +31,8 @@ def main(folder: str, port: str) -> None:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             label = read_header(body)
-            once = Once(stream=f"{label.agent}/{label.run}", number=label.sequence)
-            intake.accept("parcel", body, once=once)
+            once = StreamPosition(stream=f"{label.agent}/{label.run}", number=label.sequence)
+            intake.accept("parcel", body, position=once)
             self._answer()
 
         def _answer(self) -> None:
@@ -58,7 +58,7 @@ def keep(intake: Intake, recording: Recording) -> None:
         if time.monotonic() - kept_s > KEPT_EVERY_S:
             kept_s = time.monotonic()
             recording.flush()
-            intake.kept()
+            intake.release()
         time.sleep(0.02)
 
 

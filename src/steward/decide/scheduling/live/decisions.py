@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,8 @@ from steward.decide.scheduling.live.queue_state import LiveQueueState, live_queu
 from steward.decide.scheduling.live.ranks import ranks_of
 from steward.decide.scheduling.live.reasons import Reasons
 from steward.decide.scheduling.ranking import Ranking
-from steward.model.decision import Decision, Expectation, Preempt, Start
+from steward.model.actions import Preempt, Resume, Start
+from steward.model.decision import Decision, Expectation
 from steward.model.forecast import RUN_LEFT_S, About
 from steward.model.identity import DecisionId, JobId, stable_id
 from steward.model.view import ClusterView
@@ -40,10 +41,10 @@ def decide_by_rank(name: str, ranking: Ranking, view: ClusterView) -> tuple[Deci
     makes = _Maker(name=name, view=view, reasons=reasons)
     takers = {row: each.row for each in reversed(starts) for row in each.after}
     stops = live.jobs[plan.stop[: plan.n[1]]].tolist()
-    return (
-        *(makes.preempt(row, view.job_id(takers[row])) for row in stops if row in takers),
-        *(makes.start(each) for each in starts),
-    )
+    preempted = {
+        row: makes.preempt(row, view.job_id(takers[row])) for row in stops if row in takers
+    }
+    return (*preempted.values(), *(makes.start(each, preempted) for each in starts))
 
 
 def _rule(ranking: Ranking, view: ClusterView) -> PlanParameters:
@@ -97,15 +98,15 @@ class _Maker:
     view: ClusterView
     reasons: Reasons
 
-    def start(self, started: _Started) -> Decision:
+    def start(self, started: _Started, preempted: Mapping[int, Decision]) -> Decision:
         view, row = self.view, started.row
         job = view.details[view.job_id(row)]
         gpus = tuple(view.gpu_id(gpu) for gpu in started.gpus)
         after = tuple(view.job_id(other) for other in started.after)
         return self._decision(
             row,
-            action=Start(job=job.id, gpus=gpus, after=after),
-            undo=Preempt(job=job.id, gpus=gpus),
+            action=(Resume if job.past.stops else Start)(job=job.id, gpus=gpus),
+            after=tuple(preempted[other].id for other in started.after if other in preempted),
             because=self.reasons.start(row, after),
             expects=self._put_to_work(row, len(gpus)),
         )
@@ -117,7 +118,6 @@ class _Maker:
         return self._decision(
             row,
             action=Preempt(job=job.id, gpus=job.gpus),
-            undo=Start(job=job.id, gpus=job.gpus),
             because=self.reasons.stop(row, taker),
             expects=Expectation(low=cost, mid=cost, high=cost),
         )
@@ -137,10 +137,10 @@ class _Maker:
         self,
         row: int,
         *,
-        action: Start | Preempt,
-        undo: Start | Preempt,
+        action: Start | Resume | Preempt,
         because: str,
         expects: Expectation,
+        after: tuple[DecisionId, ...] = (),
     ) -> Decision:
         view = self.view
         parts = (self.name, action.type, action.job, *action.gpus, view.t_s)
@@ -150,10 +150,9 @@ class _Maker:
             policy=self.name,
             action=action,
             because=because,
-            findings=(),
             forecasts=self.reasons.forecasts(row),
             expects=expects,
             check_after_s=CHECK_AFTER_S,
-            undo=undo,
             tenant=view.details[action.job].tenant,
+            after=after,
         )

@@ -11,11 +11,12 @@ from steward.decide.scheduling.ordered.sjf import Sjf
 from steward.decide.scheduling.ordered.srsf import Srsf
 from steward.decide.scheduling.ordered.srtf import Srtf
 from steward.decide.scheduling.ordered.tiresias import Tiresias
+from steward.model.view import ClusterView
 from steward.ports import Policy
 
 __all__ = ["ORDERED"]
 
-ORDERED: dict[str, type[Policy]] = {
+ORDERED: dict[str, type[Policy[ClusterView]]] = {
     "fifo": Fifo,
     "fit-first": FitFirst,
     "easy-backfill": EasyBackfill,

@@ -5,11 +5,12 @@ from steward.decide.scheduling.tenant_sharing.drf import Drf
 from steward.decide.scheduling.tenant_sharing.kueue import Kueue
 from steward.decide.scheduling.tenant_sharing.multifactor import Multifactor
 from steward.decide.scheduling.tenant_sharing.static_quota import StaticQuota
+from steward.model.view import ClusterView
 from steward.ports import Policy
 
 __all__ = ["SHARED"]
 
-SHARED: dict[str, type[Policy]] = {
+SHARED: dict[str, type[Policy[ClusterView]]] = {
     "static-quota": StaticQuota,
     "multifactor": Multifactor,
     "kueue": Kueue,

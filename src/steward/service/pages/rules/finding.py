@@ -20,7 +20,7 @@ from steward.service.pages.markup import Markup, join, prose, tag
 from steward.service.pages.rows import Chart, Html
 from steward.service.pages.rules.drawings import address_of
 from steward.service.pages.rules.evidence import Drawn, evidence_charts, quote_table
-from steward.service.pages.wording import about, action_text, gpus_text, plural
+from steward.service.pages.wording import about, gpus_text, plural
 from steward.store.explain import FindingStory
 from steward.store.opinions import OpinionWord
 
@@ -203,7 +203,7 @@ def _story(story: Story) -> Markup:
         tag(
             "div",
             state_chip(story.state),
-            tag("a", tag("b", action_text(decision.action)), href=f"/decisions/{decision.id}"),
+            tag("a", tag("b", decision.action.sentence), href=f"/decisions/{decision.id}"),
             class_="st-line",
         ),
         tag("p", decision.because, class_="st-quiet"),

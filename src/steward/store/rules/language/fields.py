@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from steward.model.actions import ACTIONS
+
 __all__ = [
-    "ACTIONS",
+    "ACTION_TYPES",
     "ALIASES",
     "ATTRIBUTES",
     "DIRECTIONS",
@@ -19,7 +21,7 @@ __all__ = [
     "MappingSpec",
 ]
 
-ACTIONS = ("call-back", "drain", "lend", "preempt", "start", "tell")
+ACTION_TYPES = tuple(sorted(ACTIONS))
 DIRECTIONS = ("up", "down")
 ATTRIBUTES = ("container", "gpu", "host", "job", "rank")
 ALIASES = {"hostname": "host", "container_id": "container"}  # what others call them
@@ -326,13 +328,17 @@ _STEWARD = _shape(
     "rules[].steward",
     "What to do about it, and how one sees whether it helped.",
     FieldSpec(
-        name="action", kind=FieldKind.CHOICE, choices=ACTIONS, required=True, doc="What is done."
+        name="action",
+        kind=FieldKind.CHOICE,
+        choices=ACTION_TYPES,
+        required=True,
+        doc="What is done.",
     ),
     _text("advice", "What a person would do by hand; shown with the finding.", required=True),
     _text("precondition", "PromQL that must hold for the entity when it is done."),
     _one("effect", "effect", "What should be better afterwards."),
     _duration("check_after", "When the effect is looked at.", default="10m"),
-    FieldSpec(name="undo", kind=FieldKind.CHOICE, choices=ACTIONS, doc="What takes it back."),
+    FieldSpec(name="undo", kind=FieldKind.CHOICE, choices=ACTION_TYPES, doc="What takes it back."),
 )
 _EFFECT = _shape(
     "effect",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factories import decision, gpu_row, job, loan, moment, node, outcome, receipt, samples, view
-from steward.act.verify import Verifier
+from steward.act.loan_outcomes import LoanOutcomes
 from steward.model.event import Observation
 from steward.model.frame import share_entity
 from steward.model.identity import GpuId, JobId
@@ -26,12 +26,11 @@ class Scene:
     def __init__(self, *, gpus: int = 1) -> None:
         self.gpus = [f"n1/gpu{i}" for i in range(gpus)]
         self.made: Moment = moment(node("n1", gpus), jobs=[job("j1", on=self.gpus), job("j2")])
-        self.verifier = Verifier()
+        self.verifier = LoanOutcomes()
         self.say(1000.0, owner=0.0)
         decided = decision(gpus=tuple(self.gpus))
-        lent = self.verifier.begin(decided, receipt(decided), self.made.view(1000.0))
-        assert lent is not None
-        self.made.lend(lent)
+        self.verifier.begin(decided, receipt(decided), self.made.view(1000.0))
+        self.made.apply(decided, receipt(decided))
         self.tell(job("j2", on=self.gpus))
 
     def tell(self, *jobs: Job) -> None:
@@ -49,7 +48,7 @@ class Scene:
     def look(self, t_s: float, **shares: float) -> list[Outcome]:
         if shares:
             self.say(t_s, **shares)
-        return self.verifier.follow(self.made.view(t_s))
+        return [outcome for _, outcome in self.verifier.follow(self.made.view(t_s))]
 
 
 def test_an_outcome_is_written_at_the_check_time_from_what_the_borrower_used() -> None:
@@ -218,11 +217,10 @@ def test_a_loan_of_an_earlier_run_is_followed_on_and_its_gap_is_unknown() -> Non
         receipts=(receipt(decided, t_s=0.0),),
         outcomes=(outcome(to_s=600.0, idle_watts=77.0),),
     )
-    verifier = Verifier()
-    resumed = verifier.resume(story)
-    assert resumed is not None
+    verifier = LoanOutcomes()
+    verifier.resume(story)
     made = moment(node("n1", 1), jobs=[OWNER, BORROWER])
-    made.lend(resumed)
+    made.apply(decided, story.receipts[-1])
     rows = {
         GPU: gpu_row(0.9),
         share_entity(GpuId(GPU), JobId("j1")): {"share.busy_share": 0.0},
@@ -230,7 +228,7 @@ def test_a_loan_of_an_earlier_run_is_followed_on_and_its_gap_is_unknown() -> Non
     }
     made.fold(Observation(frame=samples(1200.0, rows)))
 
-    (found,) = verifier.follow(made.view(1200.0))
+    ((_, found),) = verifier.follow(made.view(1200.0))
 
     assert (found.from_s, found.to_s) == (600.0, 1200.0)
     assert found.gained.mid == 0.0
@@ -239,18 +237,18 @@ def test_a_loan_of_an_earlier_run_is_followed_on_and_its_gap_is_unknown() -> Non
 
 
 def test_a_loan_that_the_world_has_forgotten_is_closed_with_what_is_known() -> None:
-    verifier = Verifier()
+    verifier = LoanOutcomes()
     verifier.resume(Story(decision=decision(), receipts=(receipt(decision(), t_s=0.0),)))
 
-    (found,) = verifier.follow(view(node()))
+    ((_, found),) = verifier.follow(view(node()))
 
     assert found.final
     assert found.gained.mid == 0.0
-    assert "nobody knows" in found.text
+    assert "it is unknown" in found.text
 
 
 def test_only_loans_that_were_made_are_followed() -> None:
-    verifier = Verifier()
+    verifier = LoanOutcomes()
     seen = view(jobs=[OWNER, BORROWER], loans=[loan()])
 
     assert verifier.resume(Story(decision=decision())) is None

@@ -1,0 +1,171 @@
+"""Measures starts, stops and call-backs of jobs: what each brought or cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from steward.model.actions import CallBack, Preempt, Resume, Start
+from steward.model.decision import Decision, Receipt
+from steward.model.identity import DecisionId, JobId
+from steward.model.job import Job, JobState
+from steward.model.outcome import Interval, Outcome, Story
+from steward.model.view import ClusterView
+from steward.model.yardstick import RETURN_TIME, RUN, STOP_COST
+
+__all__ = ["ReturnOutcomes", "RunOutcomes", "StopOutcomes"]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Case:
+    decision: Decision
+    from_s: float
+    seen_s: float
+    step_s: float = 0.0  # the longest time between two looks
+    total: float = 0.0
+
+
+class _Cases:
+    """Decisions of some types from their receipt until their outcome is known."""
+
+    types: tuple[type, ...] = ()
+
+    def __init__(self) -> None:
+        self._cases: dict[DecisionId, _Case] = {}
+
+    def begin(self, decision: Decision, receipt: Receipt, _: ClusterView | None) -> None:
+        """Start to follow a decision that was carried out or begun."""
+        if isinstance(decision.action, self.types) and decision.id not in self._cases:
+            self._cases[decision.id] = _Case(
+                decision=decision, from_s=receipt.t_s, seen_s=receipt.t_s
+            )
+
+    def resume(self, story: Story) -> None:
+        """Go on with a decision of an earlier run."""
+        done = [each for each in story.receipts if each.result != "failed"]
+        if done and done[-1] is story.receipts[-1] and not story.outcomes:
+            self.begin(story.decision, done[0], None)
+
+    def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
+        """Take in one moment; return the outcomes that are due in it."""
+        gone = {job.id: job for job in view.ended}
+        found = []
+        for case in list(self._cases.values()):
+            case.step_s = max(case.step_s, view.t_s - case.seen_s)
+            outcome = self._look(case, view, gone)
+            case.seen_s = max(case.seen_s, view.t_s)
+            if outcome is not None:
+                del self._cases[case.decision.id]
+                found.append((case.decision, outcome))
+        return found
+
+    def so_far(self, _: ClusterView) -> tuple[Outcome, ...]:
+        """Return nothing: these are known only at their check."""
+        return ()
+
+    def settle(self, _: ClusterView) -> list[Outcome]:
+        """Return nothing: the next run goes on with them."""
+        return []
+
+    def _look(
+        self, case: _Case, view: ClusterView, gone: dict[JobId, Job]
+    ) -> Outcome | None:  # pragma: no cover - each kind has its own
+        raise NotImplementedError
+
+
+def _outcome(
+    case: _Case, view: ClusterView, gained: Interval, *, yardstick: str, text: str
+) -> Outcome:
+    return Outcome(
+        decision=case.decision.id,
+        t_s=view.t_s,
+        from_s=case.from_s,
+        to_s=max(case.from_s, view.t_s),
+        gained=gained,
+        expected=case.decision.expects.mid,
+        due_s=view.t_s,
+        final=True,
+        text=text,
+        yardstick=yardstick,
+    )
+
+
+class RunOutcomes(_Cases):
+    """How long a started job has held its GPUs by the check."""
+
+    types = (Start, Resume)
+
+    def _look(self, case: _Case, view: ClusterView, gone: dict[JobId, Job]) -> Outcome | None:
+        action = case.decision.action
+        assert isinstance(action, Start | Resume)  # noqa: S101 - see `types`
+        job = gone.get(action.job) or view.details.get(action.job)
+        until_s = min(view.t_s, case.from_s + case.decision.check_after_s)
+        if job is None:
+            return self._end(case, view, "it is unknown what became of the job")
+        runs = job.state is JobState.RUNNING
+        if job.end_s is not None:
+            until_s = min(until_s, job.end_s)
+        elapsed_s = max(0.0, until_s - max(case.seen_s, case.from_s))
+        if runs or job.state.ended:
+            case.total += elapsed_s * len(action.gpus)
+        if job.state.ended:
+            return self._end(case, view, f"the job {job.state.value}", completed=True)
+        if view.t_s >= case.from_s + case.decision.check_after_s:
+            return self._end(case, view, "checked")
+        waits_again = not runs and case.total > 0
+        return self._end(case, view, "the job was stopped again") if waits_again else None
+
+    @staticmethod
+    def _end(case: _Case, view: ClusterView, why: str, *, completed: bool = False) -> Outcome:
+        half = case.step_s * len(case.decision.action.gpus)
+        gained = Interval(low=max(0.0, case.total - half), mid=case.total, high=case.total + half)
+        text = f"{why}: it ran for {case.total / 3600:.2f} GPU-hours by then"
+        outcome = _outcome(case, view, gained, yardstick=RUN, text=text)
+        if not completed:
+            return outcome
+        return replace(outcome, expected=min(outcome.expected, case.total))
+
+
+class StopOutcomes(_Cases):
+    """What it cost to save a job, to repeat what was lost, and to restore it."""
+
+    types = (Preempt,)
+
+    def _look(self, case: _Case, view: ClusterView, gone: dict[JobId, Job]) -> Outcome | None:
+        action = case.decision.action
+        assert isinstance(action, Preempt)  # noqa: S101 - see `types`
+        job = gone.get(action.job) or view.details.get(action.job)
+        if job is not None and job.state is JobState.RUNNING and {*job.gpus} == {*action.gpus}:
+            return None  # it is still saving
+        lines = [] if job is None else [line for line in job.history if line.t_s >= case.from_s]
+        freed_s = lines[0].t_s if lines else view.t_s
+        lost_s = sum(line.lost_s for line in lines)
+        restore_s = 0.0 if job is None or job.state.ended else job.checkpointing.restore_s
+        gpus = len(action.gpus)
+        cost = (max(0.0, freed_s - case.from_s) + lost_s + restore_s) * gpus
+        half = case.step_s * gpus if not lines else 0.0
+        text = (
+            f"the GPUs were free after {freed_s - case.from_s:.0f} s; {lost_s:.0f} s of work is "
+            f"lost, and restoring takes {restore_s:.0f} s"
+        )
+        gained = Interval(low=-cost - half, mid=-cost, high=min(0.0, -cost + half))
+        return _outcome(case, view, gained, yardstick=STOP_COST, text=text)
+
+
+class ReturnOutcomes(_Cases):
+    """How long an owner waited for its GPUs."""
+
+    types = (CallBack,)
+
+    def _look(self, case: _Case, view: ClusterView, gone: dict[JobId, Job]) -> Outcome | None:
+        action = case.decision.action
+        assert isinstance(action, CallBack)  # noqa: S101 - see `types`
+        if any(loan.id == action.loan for loan in view.loans):
+            return None
+        job = gone.get(action.borrower) or view.details.get(action.borrower)
+        lines = [] if job is None else [line for line in job.history if line.t_s >= case.from_s]
+        freed_s = lines[0].t_s if lines else view.t_s
+        took_s = max(0.0, freed_s - case.decision.t_s)
+        half = 0.0 if lines else case.step_s
+        gained = Interval(low=-took_s - half, mid=-took_s, high=min(0.0, -took_s + half))
+        text = f"job {action.owner} had its GPUs alone after {took_s:.0f} s"
+        return _outcome(case, view, gained, yardstick=RETURN_TIME, text=text)

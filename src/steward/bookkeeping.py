@@ -1,0 +1,192 @@
+"""What the loop keeps between turns: faults, records to write, outcomes to learn from."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from steward.act.guard import Guard
+from steward.errors import StewardError
+from steward.learn.rules import KINDS, RuleBook
+from steward.model.decision import Choice, StandingApproval
+from steward.model.event import Fault
+from steward.model.finding import Finding, Pattern
+from steward.model.outcome import Outcome
+from steward.ports import Learner
+from steward.store.journal import Journal, JournalEntry, Record
+from steward.store.learned import LearnedStates
+from steward.store.records import to_row
+
+__all__ = ["Bookkeeping", "as_fault"]
+
+T = TypeVar("T")
+DAY_S = 86400.0
+SAVE_EVERY_S = 600.0  # of the clock of the loop; learned state is saved at least so often
+RULE_BOOK = "rule-book"
+
+
+class Bookkeeping:
+    """The loop's memory. A fault of a plug or of the disk ends here and costs its own part only."""
+
+    def __init__(self, journal: Journal, learned: LearnedStates | None = None) -> None:
+        self.journal = journal
+        self.learned = learned
+        self.t_s = float("-inf")
+        self.faults: deque[Fault] = deque(maxlen=50)
+        self.unlearned: list[Outcome] = []  # outcomes that nothing was learned from yet
+        self.missed_choices: list[Choice] = []  # an earlier run did not get to these
+        self.last_choice_seq = 0  # choices up to this journal entry are known
+        self.last_rule_seq = 0  # entries up to this one are in the rule book
+        self.rules = RuleBook()
+        self.found: dict[str, float] = {}  # finding or pattern: when it was last seen
+        self._unwritten: list[Record] = []
+        self._saved_s = float("-inf")
+
+    # -- records -------------------------------------------------------------------------------
+
+    def note(self, records: Sequence[Record]) -> None:
+        """Add records that the next write makes durable."""
+        self._unwritten += records
+
+    def write(self, records: Sequence[Record], t_s: float) -> bool:
+        """Make records durable, after those that could not be written before."""
+        self.t_s = t_s
+        self._unwritten += records
+        if not self._unwritten:
+            return True
+        try:
+            self.journal.append(self._unwritten)
+        except StewardError as fault:
+            self.faults.append(as_fault(fault, "journal", t_s))
+            self._unwritten = [each for each in self._unwritten if self._can_be_written(each)]
+            return False
+        self._unwritten = []
+        return True
+
+    def _can_be_written(self, record: Record) -> bool:
+        """Leave out what no journal can hold, with a fault: it must not block the rest."""
+        try:
+            to_row(record, seq=0)
+        except StewardError as fault:
+            self.faults.append(as_fault(fault, "journal", self.t_s))
+            return False
+        return True
+
+    def new_findings(
+        self, found: Sequence[Finding | Pattern], t_s: float
+    ) -> list[Finding | Pattern]:
+        """Return those that were not known yet, and remember all."""
+        new = [each for each in found if each.id not in self.found]
+        self.found.update({each.id: t_s for each in found})
+        if len(self.found) > 10_000:
+            self.found = {id_: s for id_, s in self.found.items() if s > t_s - DAY_S}
+        return new
+
+    def choices(self, guard: Guard) -> list[Choice]:
+        """Return what people chose since the last turn; standing approvals go to the guard."""
+        read = partial(self.journal.read, after=self.last_choice_seq, kinds=("choice", "approval"))
+        entries: list[JournalEntry] = self.attempt("journal", read, [])
+        self.last_choice_seq = max([self.last_choice_seq, *(entry.seq for entry in entries)])
+        for entry in entries:
+            if isinstance(entry.value, StandingApproval):
+                guard.allow(entry.value)
+        missed, self.missed_choices = self.missed_choices, []
+        return missed + [entry.value for entry in entries if isinstance(entry.value, Choice)]
+
+    def due_outcomes(self, t_s: float) -> list[Outcome]:
+        """Return the outcomes that can be judged fairly now.
+
+        Bad loans end early. Judged as they end, the first to be known would all be bad.
+        """
+        due = [outcome for outcome in self.unlearned if outcome.due_s <= t_s]
+        self.unlearned = [outcome for outcome in self.unlearned if outcome.due_s > t_s]
+        return due
+
+    # -- learned state -------------------------------------------------------------------------
+
+    def rule_weights(self, t_s: float, *, first: bool) -> dict[str, float] | None:
+        """Return how far each rule is trusted, if anything about one has changed."""
+        read = partial(self.journal.read, after=self.last_rule_seq, kinds=KINDS)
+        entries: list[JournalEntry] = self.attempt("journal", read, [])
+        judged = [self.rules.take(entry.value) for entry in entries]
+        self.last_rule_seq = max([self.last_rule_seq, *(entry.seq for entry in entries)])
+        return self.rules.weights(t_s) if first or any(judged) else None
+
+    def save_learned_if_due(self, plugs: Sequence[object], t_s: float) -> None:
+        """Save learned state every ten minutes: a crash loses no more than that."""
+        if t_s - self._saved_s >= SAVE_EVERY_S:
+            self.save_learned(plugs, t_s)
+
+    def save_learned(self, plugs: Sequence[object], t_s: float) -> None:
+        """Save the state of every plug that learns."""
+        self._saved_s = t_s
+        if self.learned is None:
+            return
+        for plug in plugs:
+            if isinstance(plug, Learner):
+                self.attempt("learned", partial(_save, self.learned, plug, t_s), None)
+
+    def restore_learned(self, plugs: Sequence[object]) -> None:
+        """Restore saved states; one that does not fit is discarded, with the reason as a fault."""
+        if self.learned is None:
+            return
+        for plug in plugs:
+            if isinstance(plug, Learner):
+                self._restore(self.learned, plug)
+
+    def _restore(self, learned: LearnedStates, plug: Learner) -> None:
+        name = _name(plug)
+        if name not in learned.names():
+            return
+        state, why = learned.load(name, plug.state_version)
+        if state is not None:
+            try:
+                plug.restore_state(state.payload)
+            except Exception as fault:  # noqa: BLE001 - whatever a file holds, steward starts
+                why = f"it does not fit ({type(fault).__name__}: {fault})"
+        if why:
+            problem = f"the learned state of {name} was discarded: {why}"
+            hint = "it learns anew from what it sees"
+            self.fault(Fault(t_s=self.t_s, where="learned", problem=problem, hint=hint))
+
+    # -- faults --------------------------------------------------------------------------------
+
+    def call(self, plug: str, call: Callable[[], T], otherwise: T) -> T:
+        """Call a plug; its fault costs its own answer and nothing else."""
+        try:
+            return call()
+        except Exception as fault:  # noqa: BLE001 - a plug's fault must not stop the loop
+            self.fault(as_fault(fault, plug, self.t_s))
+            return otherwise
+
+    def attempt(self, where: str, call: Callable[[], T], otherwise: T) -> T:
+        """Call a part of our own; what it expects to go wrong is a fault, not the end."""
+        try:
+            return call()
+        except StewardError as fault:
+            self.fault(as_fault(fault, where, self.t_s))
+            return otherwise
+
+    def fault(self, fault: Fault) -> None:
+        """Remember a fault; one that comes back every turn is one journal entry."""
+        same = any((f.where, f.problem) == (fault.where, fault.problem) for f in self.faults)
+        self.faults.append(fault)
+        if not same:
+            self._unwritten.append(fault.event())
+
+
+def as_fault(fault: Exception, where: str, t_s: float) -> Fault:
+    """Return an exception as a fault of steward."""
+    if isinstance(fault, StewardError):
+        return Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)
+    return Fault(t_s=t_s, where=where, problem=f"{type(fault).__name__}: {fault}")
+
+
+def _name(plug: Learner) -> str:
+    return str(getattr(plug, "name", type(plug).__name__))
+
+
+def _save(learned: LearnedStates, plug: Learner, t_s: float) -> None:
+    learned.save(_name(plug), plug.state_version, plug.save_state(), learnt_from={"until_s": t_s})

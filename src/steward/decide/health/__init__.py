@@ -1,0 +1,13 @@
+"""Who leaves service for its health, and who comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from steward.decide.health.undrain_recovered import UndrainRecovered
+from steward.model.view import ClusterView
+from steward.ports import Policy
+
+__all__ = ["POLICIES"]
+
+POLICIES: Mapping[str, type[Policy[ClusterView]]] = {"undrain-recovered": UndrainRecovered}

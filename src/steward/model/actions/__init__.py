@@ -1,0 +1,72 @@
+"""What can be done: one module per action, and the table of them.
+
+An action is a frozen value. It names what it acts on (`acts_on`, `claims`), whom it disturbs
+(`affects`), which of the guard's budgets it is charged to (`budget`), what must hold when it is
+carried out (`unmet`), how it is undone (`undo`), what its outcome is measured in (`yardstick`), and
+the sentence that describes it (`sentence`). Command line, API, pages, dry run, rule language and
+reference are derived from these: a new action is its module and one line here, plus the actuators
+that can carry it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import get_args
+
+from steward.model.actions.call_back import CallBack
+from steward.model.actions.cap_power import CapPower
+from steward.model.actions.checks import Budget
+from steward.model.actions.drain import Drain
+from steward.model.actions.lend import Lend
+from steward.model.actions.migrate import Migrate
+from steward.model.actions.preempt import Preempt
+from steward.model.actions.reprioritise import Reprioritise
+from steward.model.actions.reset import Reset
+from steward.model.actions.resize import Resize
+from steward.model.actions.resume import Resume
+from steward.model.actions.right_size import RightSize
+from steward.model.actions.start import Start
+from steward.model.actions.tell import OPERATORS, Tell
+from steward.model.actions.undrain import Undrain
+
+__all__ = [
+    "ACTIONS",
+    "OPERATORS",
+    "Action",
+    "Budget",
+    "CallBack",
+    "CapPower",
+    "Drain",
+    "Lend",
+    "Migrate",
+    "Preempt",
+    "Reprioritise",
+    "Reset",
+    "Resize",
+    "Resume",
+    "RightSize",
+    "Start",
+    "Tell",
+    "Undrain",
+]
+
+Action = (
+    CallBack
+    | CapPower
+    | Drain
+    | Lend
+    | Migrate
+    | Preempt
+    | Reprioritise
+    | Reset
+    | Resize
+    | Resume
+    | RightSize
+    | Start
+    | Tell
+    | Undrain
+)
+ACTIONS: Mapping[str, type[Action]] = MappingProxyType(
+    {cls.__dataclass_fields__["type"].default: cls for cls in get_args(Action)}
+)

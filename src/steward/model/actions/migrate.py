@@ -1,0 +1,87 @@
+"""Move a running job to other GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from steward.model.actions.checks import (
+    Budget,
+    gpu_claims,
+    gpus_unfit,
+    job_claim,
+    not_running,
+    plural,
+)
+from steward.model.finding import Finding
+from steward.model.identity import DecisionId, GpuId, JobId
+from steward.model.view import ClusterView
+from steward.model.yardstick import STOP_COST
+
+__all__ = ["Migrate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migrate:
+    """Save a running job and let it go on on other GPUs."""
+
+    job: JobId
+    source: tuple[GpuId, ...]
+    target: tuple[GpuId, ...]
+    type: Literal["migrate"] = "migrate"
+
+    budget: ClassVar = Budget.DISTURB
+    yardstick: ClassVar = STOP_COST
+    returns: ClassVar = False
+    lasts: ClassVar = False
+
+    @property
+    def gpus(self) -> tuple[GpuId, ...]:
+        """All GPUs that it touches."""
+        return (*self.source, *self.target)
+
+    @property
+    def acts_on(self) -> JobId:
+        """The job that moves."""
+        return self.job
+
+    @property
+    def affects(self) -> JobId:
+        """The job that is left alone for a while when a person refuses."""
+        return self.job
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """What no other open decision may be about."""
+        return gpu_claims(self.gpus) | {job_claim(self.job)}
+
+    @property
+    def sentence(self) -> str:
+        """Describe it for people."""
+        gpus = plural(len(self.target), "other GPU")
+        return f"Save job {self.job} and let it go on on {gpus} ({', '.join(self.target)})"
+
+    def undo(self, _: DecisionId) -> Migrate:
+        """Return the way back."""
+        return replace(self, source=self.target, target=self.source)
+
+    def unmet(self, view: ClusterView) -> str:
+        """Return why it cannot be done now, or an empty text."""
+        if reason := not_running(self.job, view):
+            return reason
+        job = view.details[self.job]
+        if not job.checkpointing.able:
+            return f"{self.job} cannot save its work"
+        if {*job.gpus} != {*self.source}:
+            return f"{self.job} holds other GPUs now"
+        return gpus_unfit(job, self.target, view)
+
+    def may_be_done(self, view: ClusterView) -> bool:
+        """Return whether the view looks as if it had been carried out already."""
+        job = view.details.get(self.job)
+        return job is not None and {*job.gpus} == {*self.target}
+
+    @classmethod
+    def for_finding(cls, _: Finding, __: ClusterView) -> None:
+        """Return None: a finding does not say where a job should go."""
+        return

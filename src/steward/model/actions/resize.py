@@ -1,0 +1,82 @@
+"""Give a running job more or fewer GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from steward.model.actions.checks import Budget, gpu_claims, job_claim, not_running, plural
+from steward.model.finding import Finding
+from steward.model.identity import DecisionId, GpuId, JobId
+from steward.model.view import ClusterView
+from steward.model.yardstick import RUN
+
+__all__ = ["Resize"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize:
+    """Let a job that can do so go on with more or fewer GPUs."""
+
+    job: JobId
+    now: tuple[GpuId, ...]
+    then: tuple[GpuId, ...]
+    type: Literal["resize"] = "resize"
+
+    budget: ClassVar = Budget.DISTURB
+    yardstick: ClassVar = RUN
+    returns: ClassVar = False
+    lasts: ClassVar = False
+
+    @property
+    def gpus(self) -> tuple[GpuId, ...]:
+        """The GPUs that it takes or frees."""
+        return tuple(sorted({*self.now} ^ {*self.then}))
+
+    @property
+    def acts_on(self) -> JobId:
+        """The job that changes size."""
+        return self.job
+
+    @property
+    def affects(self) -> JobId:
+        """The job that is left alone for a while when a person refuses."""
+        return self.job
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """What no other open decision may be about."""
+        return gpu_claims(self.gpus) | {job_claim(self.job)}
+
+    @property
+    def sentence(self) -> str:
+        """Describe it for people."""
+        return f"Resize job {self.job} from {len(self.now)} to {plural(len(self.then), 'GPU')}"
+
+    def undo(self, _: DecisionId) -> Resize:
+        """Return the way back."""
+        return replace(self, now=self.then, then=self.now)
+
+    def unmet(self, view: ClusterView) -> str:
+        """Return why it cannot be done now, or an empty text."""
+        if reason := not_running(self.job, view):
+            return reason
+        if {*view.details[self.job].gpus} != {*self.now}:
+            return f"{self.job} holds other GPUs now"
+        new = [view.gpu_row.get(gpu, -1) for gpu in {*self.then} - {*self.now}]
+        if not self.then or -1 in new:
+            return (
+                "one of the GPUs is not in the cluster any more" if self.then else "no GPU is left"
+            )
+        taken = bool((view.gpus.users[new] > 0).any())
+        return "one of the GPUs is in use" if taken else ""
+
+    def may_be_done(self, view: ClusterView) -> bool:
+        """Return whether the view looks as if it had been carried out already."""
+        job = view.details.get(self.job)
+        return job is not None and {*job.gpus} == {*self.then}
+
+    @classmethod
+    def for_finding(cls, _: Finding, __: ClusterView) -> None:
+        """Return None: a finding does not say which GPUs."""
+        return

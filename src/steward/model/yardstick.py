@@ -1,0 +1,104 @@
+"""What outcomes are measured in: one table for loans, rules, the breaker and the report alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+__all__ = [
+    "EFFECT",
+    "ENERGY",
+    "PUT_TO_WORK",
+    "RETURN_TIME",
+    "RUN",
+    "SERVICE",
+    "STOP_COST",
+    "WAITING",
+    "YARDSTICKS",
+    "Comparison",
+    "Yardstick",
+]
+
+
+class Comparison(Enum):
+    """What the measured figure was compared with."""
+
+    BEFORE_AFTER = "before and after"
+    COUNTERFACTUAL = "what would have happened without it"
+    DIRECT = "measured directly"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yardstick:
+    """A quantity that outcomes of some actions are measured in; more is better."""
+
+    name: str
+    unit: str
+    text: str
+    comparison: Comparison
+    saves: bool = False  # whether its GPU-seconds count as savings
+
+
+PUT_TO_WORK = "put-to-work"
+RUN = "run"
+STOP_COST = "stop-cost"
+SERVICE = "service"
+RETURN_TIME = "return-time"
+WAITING = "waiting"
+ENERGY = "energy"
+EFFECT = "effect"
+
+_ALL = (
+    Yardstick(
+        name=PUT_TO_WORK,
+        unit="GPU-seconds",
+        text="work done on GPUs that would have been idle",
+        comparison=Comparison.COUNTERFACTUAL,
+        saves=True,
+    ),
+    Yardstick(
+        name=RUN,
+        unit="GPU-seconds",
+        text="time that a started job held its GPUs by the check",
+        comparison=Comparison.DIRECT,
+    ),
+    Yardstick(
+        name=STOP_COST,
+        unit="GPU-seconds",
+        text="minus what saving, repeating lost work and restoring cost",
+        comparison=Comparison.DIRECT,
+    ),
+    Yardstick(
+        name=SERVICE,
+        unit="GPU-seconds",
+        text="GPU time brought back into service by the check; negative where it was taken out",
+        comparison=Comparison.BEFORE_AFTER,
+    ),
+    Yardstick(
+        name=RETURN_TIME,
+        unit="seconds",
+        text="minus the time from the request until the owner had its GPUs alone",
+        comparison=Comparison.DIRECT,
+    ),
+    Yardstick(
+        name=WAITING,
+        unit="seconds",
+        text="waiting saved",
+        comparison=Comparison.COUNTERFACTUAL,
+    ),
+    Yardstick(
+        name=ENERGY,
+        unit="joules",
+        text="energy saved for the same work",
+        comparison=Comparison.BEFORE_AFTER,
+    ),
+    Yardstick(
+        name=EFFECT,
+        unit="the unit of the rule's expression",
+        text="how the expression that a rule names changed",
+        comparison=Comparison.BEFORE_AFTER,
+    ),
+)
+YARDSTICKS: Mapping[str, Yardstick] = MappingProxyType({each.name: each for each in _ALL})

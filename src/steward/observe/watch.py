@@ -19,7 +19,7 @@ import polars as pl
 
 from steward.errors import StewardError
 from steward.model.cluster import Cluster, Node
-from steward.model.event import Fault, Observation
+from steward.model.event import Fault, LogLine, Observation
 from steward.model.frame import check_other, empty_frame
 from steward.model.job import Tenant
 from steward.observe.merge import merge_clusters, merge_observations
@@ -44,8 +44,10 @@ class Watch:
         gap_after_s: float = 120.0,
         sample_every_s: float = 1.0,
         tenants: Sequence[Tenant] = (),
+        join_lines: Callable[[Sequence[LogLine]], tuple[LogLine, ...]] = tuple,
     ) -> None:
         self.timeout_s = timeout_s
+        self._join_lines = join_lines  # makes entries of lines: `observe.logs.live_entries`
         self._named = {tenant.id: tenant for tenant in tenants}  # by the site: they win
         self._tenants: dict[str, tuple[Tenant, ...]] = {}
         samplers = [each for each in collectors if isinstance(each, Sampler)]
@@ -69,7 +71,13 @@ class Watch:
                 faults += self._learn_cluster(post.name, each.cluster, t_s)
                 if each.tenants is not None:
                     self._tenants[post.name] = each.tenants
-        return self._merge(seen), tuple(faults)
+        whole = self._merge(seen)
+        try:
+            whole = replace(whole, lines=self._join_lines(whole.lines))
+        except Exception as fault:  # noqa: BLE001 - lines as they came are better than none
+            problem = f"lines could not be joined: {type(fault).__name__}: {fault}"
+            faults.append(Fault(t_s=t_s, where="observe.logs", problem=problem))
+        return whole, tuple(faults)
 
     @property
     def names(self) -> tuple[str, ...]:

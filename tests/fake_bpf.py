@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from steward.clients.bpf.libbpf import BpfMap, KernelTypes, ProbeSettings
+from steward.clients.bpf.loader import BpfMap, KernelTypes, ProbeSettings
 from steward.errors import StewardError
 
 SHARED_MAPS = ("slots", "free_slots", "rows", "notes", "calls", "tasks")

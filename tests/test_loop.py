@@ -16,7 +16,7 @@ from steward.errors import StewardError
 from steward.loop import Loop
 from steward.model.actions import CallBack, Lend
 from steward.model.decision import Autonomy, DecisionState
-from steward.model.event import Availability, Observation
+from steward.model.event import Availability, Event, Observation
 from steward.model.finding import Finding, Pattern
 from steward.model.identity import DecisionId, GpuId
 from steward.model.job import JobShape
@@ -480,3 +480,24 @@ def test_the_last_ticks_are_kept_when_the_loop_ends(tmp_path: Path, clock: Manua
 
     kept = Telemetry(tmp_path / "telemetry").read(entities=["n1"], from_s=0.0, to_s=1e11)
     assert kept.height >= ticks
+
+
+def test_a_damaged_telemetry_file_is_a_fault_in_the_journal_and_the_loop_goes_on(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    first = tiny_loop(tmp_path, world, clock)
+    turn_until(first, clock, START_S + 60)
+    first.close()
+    file = next(tmp_path.rglob("telemetry/**/*.parquet"))
+    content = bytearray(file.read_bytes())
+    content[-20] ^= 1
+    file.write_bytes(content)
+
+    again = tiny_loop(tmp_path, world, clock)
+    turn_until(again, clock, START_S + 120)
+
+    assert any(file.name in fault.problem for fault in again.status.faults)
+    texts = [value.text for value in values(again, "event") if isinstance(value, Event)]
+    assert any(file.name in text and "is damaged" in text for text in texts)
+    assert again.telemetry.read(entities=[GPU], from_s=START_S + 60, to_s=START_S + 120).height > 0
+    again.close()

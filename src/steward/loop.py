@@ -267,6 +267,9 @@ class Loop(Generic[V]):
         self.latest.mark(seen.spans, t_s)
 
     def _upkeep(self, t_s: float) -> None:
+        self.journal.upkeep()
+        for problem in self.recording.new_damage():
+            self._book.fault(Fault(t_s=t_s, where="telemetry", problem=problem))
         self.recording.upkeep(t_s)
         if self.intake is not None:
             self.intake.upkeep(t_s, self.recording.flush)

@@ -173,3 +173,20 @@ def test_a_folder_without_rules_is_called_by_its_own_name(tmp_path: Path) -> Non
     found = standings(tmp_path / "site-rules")
 
     assert found["site-rules"].why.startswith("a folder with no rule files")
+
+
+def test_a_rule_is_off_where_a_detector_finds_the_same_and_a_sites_own_one_is_not(
+    tmp_path: Path,
+) -> None:
+    idle, detectors = "STW-TEL-0001", ("gpu-idle-while-allocated",)
+    own = RulesSettings.model_validate({"paths": [str(tmp_path / "own")]})
+    written(tmp_path / "own", idle)
+
+    def standing(settings: RulesSettings, detectors: tuple[str, ...]) -> RuleStanding:
+        found = read_standings(settings, tmp_path / "store", detectors=detectors)
+        return next(each for each in found if each.id == idle)
+
+    assert standing(RulesSettings(), ()).state is RuleState.ON
+    assert standing(RulesSettings(), detectors).state is RuleState.OFF
+    assert "gpu-idle-while-allocated" in standing(RulesSettings(), detectors).why
+    assert standing(own, detectors).state is RuleState.ON

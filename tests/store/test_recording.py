@@ -73,7 +73,7 @@ def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
         assert again.telemetry.read(from_s=0.0, to_s=1e11).height == 2
         assert again.other.read(from_s=0.0, to_s=1e11).height == 2
         assert again.logs.read(from_s=0.0, to_s=1e11).height == 2
-        assert len(again.spans.all()) == 1
+        assert len(again.spans.read()) == 1
         assert again.damage() == ()
 
 
@@ -81,7 +81,7 @@ def test_whoever_has_a_journal_keeps_no_second_list_of_events(tmp_path: Path) ->
     with closing(Recording(tmp_path, events=False)) as recording:
         recording.keep(look())
 
-    assert not (tmp_path / "events.jsonl").exists()
+    assert not (tmp_path / "events").exists()
 
 
 def test_upkeep_flushes_all_parts_by_sample_time(tmp_path: Path) -> None:
@@ -89,15 +89,15 @@ def test_upkeep_flushes_all_parts_by_sample_time(tmp_path: Path) -> None:
         recording.upkeep(T0)
         recording.keep(look())
         recording.upkeep(T0 + 29)
-        early = [*tmp_path.rglob("*.parquet"), *tmp_path.glob("*.jsonl")]
+        early = [*tmp_path.rglob("*.parquet")]
         recording.upkeep(T0 + 31)
 
         written = {
-            str(file.relative_to(tmp_path)).split("/")[0] for file in tmp_path.rglob("*.*l*")
+            str(file.relative_to(tmp_path)).split("/")[0] for file in tmp_path.rglob("*.parquet")
         }
 
     assert early == []
-    assert {"telemetry", "other", "logs", "spans.jsonl", "events.jsonl"} <= written
+    assert {"telemetry", "other", "logs", "spans", "events"} <= written
 
 
 def test_a_full_disk_leaves_nothing_half_written_and_loses_nothing(
@@ -139,3 +139,49 @@ def test_how_far_lines_were_read_is_written_after_the_lines_themselves(tmp_path:
     assert again.about["positions"] == {"kernel-log": {"sequence": 7}}
     first.close()
     again.close()
+
+
+def test_a_full_disk_does_not_prevent_a_start(
+    tmp_path: Path, small_disk: Callable[[int], AbstractContextManager[None]]
+) -> None:
+    with closing(Recording(tmp_path)) as recording:
+        for number in range(3000):
+            recording.keep(Observation(spans=(_job(to_s=T0 + number),)))
+
+    with small_disk(0):
+        recording = Recording(tmp_path)
+        recording.keep(look())
+        with pytest.raises(StewardError, match="the disk is full"):
+            recording.flush()
+
+    recording.close()
+    with closing(Recording(tmp_path)) as again:
+        assert {span.id for span in again.spans.read()} == {"j1", "j2"}
+
+
+def test_events_and_spans_are_kept_as_long_as_samples(tmp_path: Path) -> None:
+    with closing(Recording(tmp_path, keep_days=1.0)) as recording:
+        recording.keep(Observation(events=look(T0).events, spans=(_job(to_s=T0),)))
+        for hour in range(72):
+            recording.keep(Observation(frame=samples(T0 + hour * 3600, {"n1": {BUSY: 0.5}})))
+        recording.flush()
+        for minute in range(4):
+            recording.upkeep(T0 + 72 * 3600 + 60 * minute)
+
+        assert recording.spans.read() == ()
+    with Query(tmp_path) as query:
+        assert query.ask("SELECT count(*) FROM events").rows == [(0,)]
+
+
+def test_everything_that_is_written_is_for_its_owner_only(tmp_path: Path) -> None:
+    with closing(Recording(tmp_path / "data", about={"by": "a test"})) as recording:
+        recording.keep(look())
+        recording.settle()
+
+    written = [*(tmp_path / "data").rglob("*")]
+    assert {each.stat().st_mode & 0o777 for each in written if each.is_file()} == {0o600}
+    assert {each.stat().st_mode & 0o777 for each in written if each.is_dir()} == {0o700}
+
+
+def _job(id_: str = "j2", **fields: float) -> Span:
+    return Span(id=id_, entity="n1/*", kind="job", name=id_, from_s=T0 - 1, **fields)

@@ -31,6 +31,7 @@ STATES = (
     "approved",
     "rejected",
     "held",
+    "under-way",
     "active",
     "done",
     "failed",
@@ -71,7 +72,7 @@ def list_(
         print_json([record(seq, story) for seq, story in found[:limit]])
         return
     rows = [row(story, present_s) for _, story in found[:limit]]
-    print_table(COLUMNS, rows, empty="no decisions" + (f" are {state}" if state else " yet"))
+    print_table(COLUMNS, rows, empty=f"no {state} decisions" if state else "no decisions yet")
     if len(found) > limit:
         print_note(f"only the newest {limit} are shown; --limit shows more")
 
@@ -142,6 +143,93 @@ def undo(
         _choose(store, decision, "undo", note=note, as_json=as_json)
 
 
+Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose GPUs.")]
+ActionType = Annotated[
+    str, typer.Option("--action", metavar="TYPE", help="Which action, such as lend or start.")
+]
+ForHours = Annotated[
+    float, typer.Option("--hours", min=0.01, help="How long, by the clock of the journal.")
+]
+Gpus = Annotated[int, typer.Option("--gpus", min=1, help="How many GPUs in all.")]
+
+
+@app.command()
+def allow(  # noqa: PLR0913 - options of a command
+    *,
+    tenant: Tenant,
+    action: ActionType,
+    hours: ForHours = 4.0,
+    gpus: Gpus = 32,
+    note: Note = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Approve in advance what would otherwise ask each time, for one tenant and action."""
+    from steward.store.choices import approve_in_advance
+
+    with open_store(config, data) as store:
+        made = approve_in_advance(
+            store.journal,
+            tenant=tenant,
+            action=action,
+            for_s=hours * 3600,
+            gpus=gpus,
+            user=login_name(),
+            t_s=now_s(store.journal),
+            note=note,
+        )
+    if as_json:
+        print_json(made)
+        return
+    print_lines([f"{made.id}: {made.user} approved '{action}' for {tenant} for {hours:g} h"])
+
+
+@app.command()
+def approvals(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
+    """List the standing approvals that are in force."""
+    from steward.store.choices import standing_approvals
+
+    with open_store(config, data) as store:
+        present_s = now_s(store.journal)
+        found = standing_approvals(store.journal, present_s)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            each.id,
+            each.tenant,
+            each.action,
+            f"{(each.until_s - present_s) / 3600:.1f} h",
+            str(each.gpus),
+            each.user,
+        )
+        for each in found
+    ]
+    columns = ("id", "tenant", "action", "left", "GPUs", "by")
+    print_table(columns, rows, empty="no standing approvals")
+
+
+@app.command()
+def revoke(
+    approval: Annotated[str, typer.Argument(help="The id of a standing approval.")],
+    *,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Take back a standing approval."""
+    from steward.store.choices import revoke as revoke_approval
+
+    with open_store(config, data) as store:
+        made = revoke_approval(store.journal, approval, user=login_name(), t_s=now_s(store.journal))
+    if as_json:
+        print_json(made)
+        return
+    print_lines([f"{made.user} revoked {approval}"])
+
+
 def _choose(
     store: Store,
     decision: str,
@@ -157,5 +245,6 @@ def _choose(
     if as_json:
         print_json(said)
         return
-    print_lines([f"{said.user} said {said.choice} to {said.decision}"])
+    words = {"approve": "approved", "reject": "rejected", "undo": "undid"}
+    print_lines([f"{said.user} {words[said.choice]} {said.decision}"])
     print_note("it is in the journal; a running steward takes it up in its next turn")

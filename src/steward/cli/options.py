@@ -64,10 +64,7 @@ class Store:
         """Open the samples, which few commands need."""
         from steward.store.telemetry import Telemetry
 
-        store = self.settings.store
-        return Telemetry(
-            store.telemetry_folder, flush_every_s=store.flush_every_s, keep_days=store.keep_days
-        )
+        return Telemetry(self.settings.store.telemetry_folder, keep_days=None)
 
 
 def read_draft(config: Path | None, data: Path | None) -> Draft:
@@ -103,7 +100,7 @@ def open_store(config: Path | None, data: Path | None) -> Iterator[Store]:
             where=str(store.path),
             hint=_where_else(store.path),
         )
-    journal = open_journal(store.journal_url)
+    journal = open_journal(store.journal_url, read_only_ok=True)
     try:
         yield Store(settings=settings, journal=journal)
         print_warnings(journal.damage())

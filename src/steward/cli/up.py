@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["up"]
 
 DEMO_SPEED = 60.0
+SCHEDULER_BUDGET = 1000  # GPUs that a scheduling policy may free in an hour
 HOUR_S = 3600.0
 SIMULATED = "simulated"  # a file of this name marks the folder of a demo
 ASKS_FIRST = "chem"  # the demo's tenant whose GPUs are lent only when a person approves
@@ -217,6 +218,13 @@ def _scheduling(policy: str, settings: Settings) -> dict[str, Any]:
     policies = dict.fromkeys((*settings.decide.policies, policy))
     estimators = dict.fromkeys((*settings.learn.estimators, "similar-jobs", "tenant-use"))
     return {
+        # a scheduler disturbs as a matter of course: the cautious default is for lending
+        "guard": settings.guard.model_copy(
+            update={
+                key: max(getattr(settings.guard, key), SCHEDULER_BUDGET)
+                for key in ("disturbed_gpus_per_hour", "disturbed_gpus_per_tenant_per_hour")
+            }
+        ),
         "decide": settings.decide.model_copy(update={"policies": tuple(policies)}),
         "learn": settings.learn.model_copy(update={"estimators": tuple(estimators)}),
     }

@@ -68,7 +68,7 @@ def assemble(
     intake = _intake(settings, recording) if collectors is None else None
     targets = targets_of(settings) if collectors is None else ()  # made-up samples stay here
     forwarding = Forwarder(targets) if targets else None
-    standings = read_standings(settings.rules, store.path)
+    standings = read_standings(settings.rules, store.path, detectors=settings.decide.detectors)
     questions = _questions(settings.rules) if collectors is None and running(standings) else None
     stages = Stages(
         watch=Watch(

@@ -19,11 +19,18 @@ from steward.store.rules import SUFFIXES, RuleFault, examine_rules
 __all__ = ["endpoint_of", "read_standings", "rule_files", "running"]
 
 
-def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, ...]:
+# Rules whose findings a detector has as well: where it runs, one finding is enough.
+FOUND_BY = {"STW-TEL-0001": "gpu-idle-while-allocated"}
+
+
+def read_standings(
+    settings: RulesSettings, store: Path, *, detectors: Sequence[str] = ()
+) -> tuple[RuleStanding, ...]:
     """Return all rules that there are for a site, also those that are off or faulty.
 
     These are ours, those of packages that were installed, and those of the paths in the settings. A
-    site's own rule replaces one of ours with the same id.
+    site's own rule replaces one of ours with the same id. A rule of ours that finds what one of
+    the `detectors` finds is off.
     """
     if not settings.on:
         return ()
@@ -37,6 +44,7 @@ def read_standings(settings: RulesSettings, store: Path) -> tuple[RuleStanding, 
     standings = [*ours, *more, *unusable]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
+    standings = [each if each.id in replaced else _left_to(each, detectors) for each in standings]
     standings += [_no_such(id_, named) for id_ in settings.disabled if id_ not in named]
     return tuple(sorted(standings, key=lambda each: (each.pack, each.id)))
 
@@ -148,6 +156,13 @@ def _switched(standing: RuleStanding, disabled: Sequence[str]) -> RuleStanding:
     if standing.state is not RuleState.ON or standing.id not in disabled:
         return standing
     return replace(standing, state=RuleState.OFF, why="rules.disabled names it")
+
+
+def _left_to(standing: RuleStanding, detectors: Sequence[str]) -> RuleStanding:
+    detector = FOUND_BY.get(standing.id)
+    if standing.state is not RuleState.ON or detector not in detectors:
+        return standing
+    return replace(standing, state=RuleState.OFF, why=f"the detector {detector} finds the same")
 
 
 def _no_such(id_: str, known: Iterable[str]) -> RuleStanding:

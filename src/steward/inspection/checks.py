@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steward.decide.rules.rule_check import check
@@ -36,16 +36,18 @@ def sound_rules(paths: Sequence[Path], *, lenient: bool) -> tuple[Rule, ...]:
 
 def with_patterns_checked(parsed: Parsed) -> Parsed:
     """Return what was read without the rules whose patterns cannot run; these are faults, too."""
+    checked = [(rule, check(rule)) for rule in parsed.rules]
+    checked += [(rule, check(rule, whole=False)) for rule in parsed.unsound]
     wrong = [
         RuleFault(place=each.place, problem=each.problem, hint=each.hint, rule=rule.id)
-        for rule in parsed.rules
-        for each in check(rule)
+        for rule, problems in checked
+        for each in problems
     ]
-    broken = {each.rule for each in wrong}
-    return Parsed(
-        rules=tuple(rule for rule in parsed.rules if rule.id not in broken),
+    broken = {id(rule) for rule, problems in checked if problems}
+    return replace(
+        parsed,
+        rules=tuple(rule for rule in parsed.rules if id(rule) not in broken),
         faults=(*parsed.faults, *wrong),
-        notes=parsed.notes,
     )
 
 

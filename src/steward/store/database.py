@@ -21,18 +21,19 @@ from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from steward.errors import StewardError
-from steward.store.pages import PAGE_BYTES
+from steward.store.atomic import PRIVATE_FILE, make_folder
+from steward.store.journal_backup import backup_of, make_private, restored, write_backup
 from steward.store.records import META, SCHEMA_VERSION, TABLES, Row
-from steward.store.salvage import repaired
 
-__all__ = ["Database", "open_database"]
+__all__ = ["Database", "connect_read_only", "open_database"]
 
 _BUSY_S = 30.0
 _LOCK_WAIT_S = 60.0
 _CONNECT_TIMEOUT_S = 5
+_BACKUP_EVERY_S = 86_400.0
 _ADVISORY_LOCK = 0x7374_6577_6172_64  # "steward": one writer at a time commits in order of `seq`
 _PRAGMAS = (
-    f"page_size = {PAGE_BYTES}",
+    "page_size = 4096",
     f"busy_timeout = {int(_BUSY_S * 1000)}",
     "synchronous = FULL",
     "recursive_triggers = ON",  # else REPLACE deletes without asking the delete trigger
@@ -80,7 +81,10 @@ class Database:
     where: str  # without any password
     password: str = field(default="", repr=False)
     lock_handle: int | None = None
+    file: Path | None = None  # of a SQLite journal that is open for writing
     damage: tuple[str, ...] = ()
+    _backup: threading.Thread | None = None
+    _backup_tried_s: float | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _writer: sa.Engine = field(init=False, repr=False)
 
@@ -105,11 +109,38 @@ class Database:
             yield connection
 
     def insert(self, connection: sa.Connection, rows: list[Row]) -> None:
-        """Add rows as the driver takes them: SQLAlchemy's own way doubles the time of an append."""
+        """Add rows through the driver: SQLAlchemy's own way doubles the time of an append."""
         connection.exec_driver_sql(_INSERT[self.engine.dialect.name], [*rows])
 
+    def start_backup(self) -> None:
+        """Back a SQLite journal up in a background thread, if the last backup is a day old."""
+        running = self._backup is not None and self._backup.is_alive()
+        if self.file is None or running or not self._backup_is_due(self.file):
+            return
+        self._backup_tried_s = time.monotonic()
+        self._backup = threading.Thread(target=self._back_up, args=(self.file,), name="backup")
+        self._backup.start()
+
+    def _backup_is_due(self, file: Path) -> bool:
+        tried_s = self._backup_tried_s
+        if tried_s is not None and time.monotonic() - tried_s < _BACKUP_EVERY_S:
+            return False
+        try:
+            age_s = time.time() - backup_of(file).stat().st_mtime
+        except FileNotFoundError:
+            return True
+        return not 0 <= age_s < _BACKUP_EVERY_S
+
+    def _back_up(self, file: Path) -> None:
+        try:
+            write_backup(file)
+        except (OSError, sqlite3.Error) as fault:
+            self.damage = (*self.damage, f"{file} cannot be backed up: {fault}")
+
     def close(self) -> None:
-        """Let go of the database. Other processes may then repair it."""
+        """Release the database. Other processes may then repair it."""
+        if self._backup is not None:
+            self._backup.join()
         self.engine.dispose()
         if self.lock_handle is not None:
             os.close(self.lock_handle)
@@ -124,12 +155,48 @@ class Database:
             raise _explanation(fault, self.where, self.password) from fault
 
 
-def open_database(url: str) -> Database:
-    """Open a journal database and make its tables where they are missing."""
+def open_database(url: str, *, read_only_ok: bool = False) -> Database:
+    """Open a journal database and make its tables where they are missing.
+
+    With `read_only_ok`, a SQLite journal that may not be written to is opened for reading.
+    """
     parsed = _parse(url)
-    if parsed.get_backend_name() == "sqlite":
-        return _open_sqlite(Path(str(parsed.database)).absolute())
-    return _open_postgresql(parsed)
+    if parsed.get_backend_name() != "sqlite":
+        return _open_postgresql(parsed)
+    file = Path(str(parsed.database)).absolute()
+    if read_only_ok and file.exists() and not (_may_write(file) and _may_write(file.parent)):
+        return _open_read_only(file)
+    return _open_sqlite(file)
+
+
+def connect_read_only(file: Path) -> sqlite3.Connection:
+    """Open a SQLite file that may lie in a folder in which nothing can be written."""
+    connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, check_same_thread=False)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").close()
+    except sqlite3.OperationalError:  # its log would have to be made
+        connection.close()
+        connection = sqlite3.connect(
+            f"{file.as_uri()}?immutable=1", uri=True, check_same_thread=False
+        )
+    return connection
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=True)
+
+
+def _open_read_only(file: Path) -> Database:
+    engine = sa.create_engine("sqlite://", creator=lambda: connect_read_only(file))
+
+    @event.listens_for(engine, "connect")
+    def _settle(connection: sqlite3.Connection, _record: object) -> None:
+        connection.text_factory = _text
+
+    database = Database(engine=engine, where=str(file))
+    with _closed_on_failure(database):
+        _check_version(database)
+    return database
 
 
 def _parse(url: str) -> sa.URL:
@@ -169,11 +236,12 @@ def _open_postgresql(url: sa.URL) -> Database:
 
 def _open_sqlite(file: Path) -> Database:
     handle = _lock_file(file)
-    database = Database(engine=_sqlite_engine(file), where=str(file), lock_handle=handle)
+    engine = _sqlite_engine(file)
+    database = Database(engine=engine, where=str(file), file=file, lock_handle=handle)
     with _closed_on_failure(database):
         alone = _take(handle, fcntl.LOCK_EX)
         if alone:
-            database.damage = _repaired(file)
+            database.damage = _restored(file)
             _make_journal_of(database)
         _share(handle, file)
         if not alone:
@@ -192,9 +260,9 @@ def _closed_on_failure(database: Database) -> Iterator[None]:
 
 def _lock_file(file: Path) -> int:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
         lock = file.with_name(file.name + ".lock")
-        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     except OSError as fault:
         raise _refused(file, fault) from fault
 
@@ -228,9 +296,11 @@ def _share(handle: int, file: Path) -> None:
         time.sleep(0.02)
 
 
-def _repaired(file: Path) -> tuple[str, ...]:
+def _restored(file: Path) -> tuple[str, ...]:
     try:
-        return repaired(file)
+        notes = restored(file)
+        make_private(file)
+        return notes
     except OSError as fault:
         raise _refused(file, fault) from fault
     except sqlite3.Error as fault:

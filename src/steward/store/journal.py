@@ -37,9 +37,12 @@ _NAMED_DAMAGES = 20
 _SEQ = ENTRIES.c.seq
 
 
-def open_journal(url: str) -> Journal:
-    """Open the journal at a URL, make it where there is none, and repair it if it is damaged."""
-    return Journal(open_database(url))
+def open_journal(url: str, *, read_only_ok: bool = False) -> Journal:
+    """Open the journal at a URL, make it where there is none, and restore it if it is damaged.
+
+    With `read_only_ok`, one that may not be written to is opened for reading.
+    """
+    return Journal(open_database(url, read_only_ok=read_only_ok))
 
 
 class Journal:
@@ -123,6 +126,10 @@ class Journal:
             return found
         raise self._no_such("finding", finding)
 
+    def upkeep(self) -> None:
+        """Start the daily backup in the background, if it is due."""
+        self._database.start_backup()
+
     def damage(self) -> tuple[str, ...]:
         """Say what was found broken, at opening and while reading, and what was done about it."""
         bad = sorted(self._unreadable.items())
@@ -134,7 +141,7 @@ class Journal:
         return (*self._database.damage, said)
 
     def close(self) -> None:
-        """Let go of the database; the journal cannot be used afterwards."""
+        """Release the database; the journal cannot be used afterwards."""
         self._database.close()
 
     def _no_such(self, kind: str, id_: str) -> StewardError:

@@ -1,6 +1,6 @@
 """A store folder as one thing: samples, other values, lines, spans and events of one site.
 
-`telemetry/`, `other/`, `logs/`, `spans.jsonl`, `events.jsonl`, and `recording.json`, which says
+`telemetry/`, `other/`, `logs/`, `spans/`, `events/`, and `recording.json`, which says
 who recorded what. `observe record`, `observe import` and `steward up` write it; `observe query`
 reads it.
 """
@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.store.atomic import make_folder, write_atomic
-from steward.store.files.json_lines import JsonLines
+from steward.store.files.events import EventTable
 from steward.store.files.logs import Logs
 from steward.store.files.other import OtherMetrics
-from steward.store.files.parquet import cannot_write
+from steward.store.files.parquet import cannot_write, suppress_full_disk
 from steward.store.files.spans import SpanStore
+from steward.store.files.table import ParquetTable
 from steward.store.telemetry import KEEP_TIERS_DAYS, Telemetry
 
 __all__ = ["Recording"]
@@ -46,7 +47,8 @@ class Recording:
         about: Mapping[str, object] | None = None,
     ) -> None:
         try:
-            make_folder(folder)
+            with suppress_full_disk(lambda _text: None):  # its tables note it
+                make_folder(folder)
         except OSError as fault:
             raise cannot_write(folder, fault) from fault
         self.folder = folder
@@ -63,17 +65,24 @@ class Recording:
             folder / "other", flush_every_s=flush_every_s, keep_days=keep_days
         )
         self.logs = Logs(folder / "logs", flush_every_s=flush_every_s, keep_days=keep_days)
-        self.spans = SpanStore(folder / "spans.jsonl")
-        self._events = JsonLines(folder / "events.jsonl") if events else None
+        self.spans = SpanStore(folder / "spans", flush_every_s=flush_every_s, keep_days=keep_days)
+        self._events = (
+            EventTable(folder / "events", flush_every_s=flush_every_s, keep_days=keep_days)
+            if events
+            else None
+        )
+        for table in self._sparse_tables():
+            table.compactor.also_trusted = (self.telemetry.table.compactor,)
         self._flush_every_s = flush_every_s
         self._flushed_s: float | None = None
+        self._reported: frozenset[str] = frozenset()
 
     def stay_small(self, let_go: Callable[[], None] = lambda: None) -> None:
         """Merge little at a time, into more files: for those who run beside others' work.
 
         `let_go` is called between pieces of that work, which have little in common.
         """
-        for table in (self.telemetry.table, self.other.table, self.logs.table):
+        for table in (self.telemetry.table, *self._sparse_tables()):
             table.compactor.max_values = _FEW_VALUES
             table.compactor.between = let_go
 
@@ -85,49 +94,59 @@ class Recording:
         self.logs.keep(observation.lines)
         self.spans.keep(observation.spans)
         if self._events is not None:
-            self._events.append(asdict(event) for event in observation.events)
+            self._events.keep(observation.events)
 
     def flush(self) -> None:
         """Make everything durable. One part that fails does not keep the others from it."""
-        _all_of(
-            self.telemetry.flush,
-            self.other.table.flush,
-            *self._flush_lines(),
-        )
+        others = [each.flush for each in self._sparse_tables() if each is not self.logs.table]
+        _all_of(self.telemetry.flush, *others, self._flush_logs, self._write_about)
 
     def upkeep(self, now_s: float) -> None:
         """Do what is due by sample time: flush, compact, remove what is too old."""
-        due = [*self._flush_lines()] if self._is_due(now_s) else []
+        due = [self._flush_logs, self._write_about] if self._is_due(now_s) else []
+        events = [] if self._events is None else [self._events.table]
         _all_of(
             lambda: self.telemetry.upkeep(now_s),
-            lambda: self.other.table.upkeep(now_s),
-            lambda: self.logs.table.upkeep(now_s),
+            lambda: self.spans.upkeep(now_s),
+            *(partial(each.upkeep, now_s) for each in (self.other.table, *events)),
             *due,
+            lambda: self.logs.table.upkeep(now_s),
         )
 
     def settle(self) -> None:
         """Flush and merge everything now: nothing more will come for a long time."""
         self.flush()
-        for table in (self.telemetry.table, self.other.table, self.logs.table):
+        for table in (self.telemetry.table, *self._sparse_tables()):
             table.compactor.compact_all()
 
     def damage(self) -> tuple[str, ...]:
         """Say what was lost or set aside since this was opened."""
-        parts = (self.telemetry, self.other.table, self.logs, self.spans, self._events)
-        return tuple(said for part in parts if part is not None for said in part.damage())
+        events = () if self._events is None else (self._events.table,)
+        parts = (self.telemetry, self.other.table, self.logs, self.spans.table, *events)
+        return tuple(text for part in parts for text in part.damage())
+
+    def new_damage(self) -> tuple[str, ...]:
+        """Return which files were set aside since this was asked last."""
+        notes = [
+            text for table in (self.telemetry.table, *self._sparse_tables()) for text in table.notes
+        ]
+        new = tuple(text for text in notes if text not in self._reported)
+        self._reported = frozenset(notes)
+        return new
 
     def close(self) -> None:
         """Flush, and let another process go on with this folder."""
         _all_of(
             self.telemetry.close,
-            self.other.table.close,
-            *self._flush_lines(),
-            self.logs.table.close,
+            self._flush_logs,
+            *(each.close for each in self._sparse_tables()),
+            self._write_about,
         )
 
-    def _flush_lines(self) -> list[Callable[[], None]]:
-        events = [] if self._events is None else [self._events.flush]
-        return [self._flush_logs, self.spans.flush, *events, self._write_about]
+    def _sparse_tables(self) -> list[ParquetTable]:
+        """Return the tables that may have no rows for hours."""
+        events = [] if self._events is None else [self._events.table]
+        return [self.other.table, self.logs.table, self.spans.table, *events]
 
     def _flush_logs(self) -> None:
         """Make lines durable before how far they were read: after a crash none may be missing."""

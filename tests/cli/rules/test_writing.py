@@ -38,6 +38,22 @@ def test_check_says_all_faults_with_their_places_and_advice(tmp_path: Path) -> N
     assert "did you mean 'title'?" in text.out
 
 
+def test_check_shows_a_broken_pattern_of_a_rule_that_has_other_faults_as_well(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "rule.yaml"
+    file.write_text(
+        "rules:\n  - cre: {id: BAD-0001, severity: 2, titel: x}\n    rule:\n      set:\n"
+        "        event: {source: a}\n        match:\n          - regex: '(x'\n",
+        encoding="utf-8",
+    )
+
+    answer = steward("rules", "check", file, "--json")
+
+    assert [each["line"] for each in answer.json["faults"]] == [2, 7]
+    assert "does not compile" in answer.json["faults"][1]["problem"]
+
+
 def test_check_of_good_rules_is_0(tmp_path: Path) -> None:
     answer = steward("rules", "check", disk_rule(tmp_path))
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import struct
 
-from steward.clients.bpf.libbpf import ProbeSettings, last_reason
+from steward.clients.bpf.libbpf import last_reason
+from steward.clients.bpf.loader import ProbeSettings
 
 
 def test_the_reason_is_the_end_of_the_verifiers_log() -> None:

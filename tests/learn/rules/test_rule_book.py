@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from factories import decision, finding, outcome
 from steward.learn.rules import RuleBook, rule_stats
 from steward.learn.rules.book import HALF_LIFE_S, MOST_BUCKETS, MOST_JUDGED
-from steward.model.actions import Tell
+from steward.model.actions import Drain, Tell
 from steward.model.decision import Choice
 from steward.model.finding import Finding, Opinion, Recurrence
-from steward.model.identity import DecisionId, FindingId
+from steward.model.identity import DecisionId, FindingId, GpuId, NodeId
 from steward.model.outcome import Change
 from steward.model.rules import RuleStats
 
@@ -29,7 +29,12 @@ def said(opinion: Any, name: str = "f-1", *, t_s: float = 1000.0, user: str = "a
 
 
 def decided(name: str = "d-1", **more: Any) -> Any:
-    return decision(name, findings=(FindingId("f-1"),), **more)
+    drain = Drain(node=NodeId("n1"), gpus=(GpuId("n1/gpu0"),))
+    return decision(name, **{"findings": (FindingId("f-1"),), "action": drain, **more})
+
+
+def lent(name: str = "d-1") -> Any:
+    return decision(name, findings=(FindingId("f-1"),))
 
 
 def checked(*, met: bool | None, name: str = "d-1") -> Any:
@@ -85,7 +90,7 @@ def test_what_steward_itself_undid_is_counted_by_its_check_alone() -> None:
 
 
 def test_an_approval_or_an_unknown_effect_says_nothing_of_the_rule() -> None:
-    stats = only(found(), decided(), chosen("approve"), checked(met=None), outcome("d-1"))
+    stats = only(found(), decided(), chosen("approve"), checked(met=None), outcome(expected=0.0))
 
     assert stats.judged == 0
 
@@ -148,3 +153,26 @@ def test_the_weight_lies_within_its_range_and_grows_with_what_is_good(opinions: 
 
     assert 0.0 <= stats.low <= stats.weight <= stats.high <= 1.0 or not opinions
     assert better.weight > stats.weight
+
+
+def test_a_loan_that_brought_what_it_promised_speaks_for_its_rule() -> None:
+    loans = [(lent(f"d-{n}"), outcome(f"d-{n}", gained=240.0)) for n in range(8)]
+
+    stats = only(found(), *(value for pair in loans for value in pair))
+
+    assert (stats.met, stats.missed, stats.retire) == (8, 0, False)
+    assert stats.weight > 0.8
+
+
+def test_what_a_rule_promised_beside_a_loan_is_not_held_against_it() -> None:
+    stats = only(found(), lent(), outcome(gained=240.0), checked(met=False))
+
+    assert (stats.met, stats.missed) == (1, 0)
+
+
+def test_a_loan_that_brought_less_than_a_quarter_speaks_against_its_rule() -> None:
+    later = outcome(gained=-50.0, expected=0.0)  # of the same loan: nothing was promised any more
+
+    stats = only(found(), lent(), outcome(gained=60.0), later)
+
+    assert (stats.met, stats.missed) == (0, 1)

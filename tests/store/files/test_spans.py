@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -9,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steward.clock import ManualClock
 from steward.model.span import Span
-from steward.store.files.spans import SpanStore, labelled, read_spans, segments
+from steward.store.files.spans import SpanStore, label_intervals, labelled, read_spans
 
 
 def span(id_: str = "s", name: str = "a", **fields: object) -> Span:
@@ -18,54 +21,97 @@ def span(id_: str = "s", name: str = "a", **fields: object) -> Span:
     return Span(id=id_, name=name, **known)  # type: ignore[arg-type]
 
 
-def test_a_later_span_with_the_same_id_replaces_the_earlier_one(tmp_path: Path) -> None:
-    file = tmp_path / "spans.jsonl"
-    spans = SpanStore(file)
+@contextmanager
+def closing(spans: SpanStore) -> Iterator[SpanStore]:
+    try:
+        yield spans
+    finally:
+        spans.table.close()
+
+
+@pytest.fixture
+def spans(tmp_path: Path) -> Iterator[SpanStore]:
+    with closing(SpanStore(tmp_path / "spans")) as opened:
+        yield opened
+
+
+def test_a_later_span_with_the_same_id_replaces_the_earlier_one(
+    tmp_path: Path, spans: SpanStore
+) -> None:
     spans.keep([span(to_s=None, about={"exit": "?"})])
-    spans.flush()
+    spans.table.flush()
     spans.keep([span(to_s=15.0), span("t", "b")])
-    spans.flush()
+    spans.table.flush()
 
-    again = read_spans(file, pytest.fail)
-
-    assert again == (span(to_s=15.0), span("t", "b"))
-    assert SpanStore(file).all() == again
+    assert read_spans(tmp_path, pytest.fail) == (span(to_s=15.0), span("t", "b"))
+    assert spans.read() == (span(to_s=15.0), span("t", "b"))
 
 
-def test_a_span_that_says_nothing_new_is_not_written_again(tmp_path: Path) -> None:
-    file = tmp_path / "spans.jsonl"
-    spans = SpanStore(file)
+def test_a_correction_to_an_earlier_end_counts_also_after_a_restart_with_the_clock_set_back(
+    tmp_path: Path,
+) -> None:
+    with closing(SpanStore(tmp_path / "spans", clock=ManualClock(1000.0))) as first:
+        first.keep([span(from_s=0.0, to_s=90_000.0)])
+    with closing(SpanStore(tmp_path / "spans", clock=ManualClock(1.0))) as second:
+        second.keep([span(from_s=0.0, to_s=5.0)])
+
+    assert read_spans(tmp_path, pytest.fail) == (span(from_s=0.0, to_s=5.0),)
+
+
+def test_a_span_that_says_nothing_new_is_not_written_again(spans: SpanStore) -> None:
     for _ in range(100):
         spans.keep([span()])
-        spans.flush()
+        spans.table.flush()
 
-    assert len(file.read_text().splitlines()) == 1
-
-
-def test_a_file_of_many_replaced_lines_is_made_short_when_it_is_opened(tmp_path: Path) -> None:
-    file = tmp_path / "spans.jsonl"
-    spans = SpanStore(file)
-    spans.keep(span(to_s=float(20 + number)) for number in range(3000))
-    spans.flush()
-
-    assert SpanStore(file).all() == (span(to_s=3019.0),)
-    assert len(file.read_text().splitlines()) == 1
+    assert len(spans.table.files(from_s=0.0, to_s=1e11)) == 1
 
 
-@pytest.mark.parametrize(
-    "line", ['{"id": 1}', '{"id":"x","entity":"e","kind":"k","name":"n"}', "{"]
-)
-def test_a_line_that_is_no_span_is_left_out(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "spans.jsonl"
-    file.write_text(line + "\n")
+def test_more_spans_than_memory_holds_are_all_there(tmp_path: Path) -> None:
+    several = [span(str(number), from_s=1000.0, to_s=None) for number in range(600)]
+    with closing(SpanStore(tmp_path / "spans", max_recent=50)) as spans:
+        spans.keep(several)
 
-    assert SpanStore(file).all() == ()
+        assert len(spans._recent) == 50
+
+    with closing(SpanStore(tmp_path / "spans")) as spans:
+        assert spans.read() == tuple(several)
+        assert spans.table.damage() == ()
+
+
+def test_old_spans_go_and_open_ones_stay(tmp_path: Path) -> None:
+    with closing(SpanStore(tmp_path / "spans", keep_days=2.0)) as spans:
+        spans.keep([span("open", from_s=0.0, to_s=None), span("closed", from_s=0.0, to_s=10.0)])
+        for hour in range(24 * 4):
+            spans.keep([span(f"{hour}", from_s=hour * 3600.0, to_s=hour * 3600.0 + 1)])
+            spans.table.flush()
+            spans.upkeep(hour * 3600.0 + 60)
+
+        ids = {each.id for each in spans.read()}
+
+    assert "open" in ids
+    assert "closed" not in ids
+
+
+def test_a_damaged_file_of_spans_is_named_and_the_others_are_read(
+    tmp_path: Path, spans: SpanStore
+) -> None:
+    for number in range(2):
+        spans.keep([span(str(number))])
+        spans.table.flush()
+    file = spans.table.files(from_s=0.0, to_s=1e11)[0]
+    file.write_bytes(file.read_bytes()[:-1] + b"X")
+    notes: list[str] = []
+
+    found = read_spans(tmp_path, notes.append)
+
+    assert len(found) == 1
+    assert "is damaged" in notes[0]
 
 
 def test_overlapping_spans_become_stretches_that_name_both() -> None:
     spans = [span("1", "a", from_s=0.0, to_s=10.0), span("2", "b", from_s=5.0, to_s=None)]
 
-    cut = [(each.from_s, each.to_s, each.name) for each in segments(spans, "job")]
+    cut = [(each.from_s, each.to_s, each.name) for each in label_intervals(spans, "job")]
 
     assert cut == [(0.0, 5.0, "a"), (5.0, 10.0, "a+b"), (10.0, float("inf"), "b")]
 

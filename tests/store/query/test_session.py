@@ -210,9 +210,10 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_read(tmp_path: Path, folder
 
 
 def test_spans_are_only_read_where_they_matter(folder: Path) -> None:
-    (folder / "spans.jsonl").write_text("broken\n")
-
     def notes(sql: str) -> list[str]:
+        hour = folder / "spans" / "date=2023-11-14" / "hour=22"
+        hour.mkdir(parents=True, exist_ok=True)
+        (hour / "broken.parquet").write_bytes(b"broken")
         with Query(folder) as query:
             query.ask(sql)
             return query.notes

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.clients.bpf.columns import WIDTH
-from steward.clients.bpf.libbpf import BpfMap
+from steward.clients.bpf.loader import BpfMap
 
 __all__ = ["CounterTable"]
 

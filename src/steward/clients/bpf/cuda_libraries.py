@@ -2,7 +2,7 @@
 
 A probe is on the file, so it counts for all processes that map it; containers mostly share the
 host's file. A process's maps are read when it is new and then ever more rarely, since most load
-what they need when they start. A probe costs the process a trap (a microsecond or two) per call, so
+what they need when they start. A probe costs the process a trap (about a microsecond) per call, so
 launches, of which there are tens of thousands a second, are a set of their own.
 """
 

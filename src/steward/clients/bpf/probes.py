@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from steward.clients.bpf.columns import NOTES
 from steward.clients.bpf.counter_table import CounterTable
-from steward.clients.bpf.libbpf import BpfMap, KernelTypes, LoadedObject, Loader, ProbeSettings
+from steward.clients.bpf.loader import BpfMap, KernelTypes, LoadedObject, Loader, ProbeSettings
 from steward.clients.bpf.probe_sets import PROGRAMS, ProbeSet
 from steward.clients.bpf.syscall_table import TABLE_SIZE, call_table
 from steward.errors import StewardError

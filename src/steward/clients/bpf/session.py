@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from steward.clients.bpf.counter_reader import CounterReader
 from steward.clients.bpf.cuda_libraries import CudaLibraries
-from steward.clients.bpf.libbpf import KernelTypes, Loader
+from steward.clients.bpf.loader import KernelTypes, Loader
 from steward.clients.bpf.probe_sets import ProbeSet
 from steward.clients.bpf.probes import Probes
 from steward.clients.cgroups import CgroupReader, job_of

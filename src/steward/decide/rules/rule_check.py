@@ -28,10 +28,11 @@ class Problem:
     hint: str = ""
 
 
-def check(rule: Rule, *, asks: bool = False) -> list[Problem]:
+def check(rule: Rule, *, asks: bool = False, whole: bool = True) -> list[Problem]:
     """Return all that is wrong with a rule, in the order in which it is written.
 
-    `asks` says that a Prometheus is there for the metric terms that cannot be evaluated here.
+    `asks` says that a Prometheus is there for the metric terms that cannot be evaluated here. Of a
+    rule that could not be read as a `whole`, only its patterns are checked.
     """
     problems: list[Problem] = []
     todo = [(rule.root, 1)]
@@ -41,16 +42,20 @@ def check(rule: Rule, *, asks: bool = False) -> list[Problem]:
             problem = f"nodes lie inside one another more than {MOST_DEEP} deep"
             problems.append(Problem(place=node.place, problem=problem, hint="flatten the rule"))
             continue
+        problems += _around(node) if whole else ()
         problems += _in_node(node, asks=asks)
         parts: tuple[Clause | Negation, ...] = (*node.clauses, *node.negations)
         todo += [(each.what, deep + 1) for each in parts if isinstance(each.what, RuleNode)]
     return sorted(problems, key=lambda each: (each.place.line, each.place.column))
 
 
-def _in_node(node: RuleNode, *, asks: bool) -> Iterator[Problem]:
+def _around(node: RuleNode) -> Iterator[Problem]:
     yield from _sizes(node)
     yield from _anchors(node)
     yield from _correlations(node)
+
+
+def _in_node(node: RuleNode, *, asks: bool) -> Iterator[Problem]:
     for clause in node.clauses:
         yield from _compiled(clause.what, clause.place, asks=asks)
         for extract in clause.extracts:

@@ -25,7 +25,7 @@ from steward.model.span import Span
 from steward.observe.export import ExportSelection, frames
 from steward.observe.importing import IMPORTERS, ImportSource, ImportTask, task_for
 from steward.observe.importing.source import FileHead, ImportCounts
-from steward.store.files.json_lines import read_json_lines
+from steward.store.files.events import read_events
 from steward.store.files.other import OtherMetrics
 from steward.store.files.spans import labelled, read_spans
 from steward.store.recording import Recording
@@ -224,8 +224,8 @@ def _through_disk(
 def _recorded(
     folder: Path, wants: frozenset[str], tally: ImportCounts, *, events: tuple[Event, ...] = ()
 ) -> Iterator[Reading]:
-    spans = read_spans(folder / "spans.jsonl", tally.note)
-    events += tuple(_events(folder / "events.jsonl", tally))
+    spans = read_spans(folder, tally.note)
+    events += tuple(Event(**row) for row in read_events(folder, tally.note).iter_rows(named=True))
     telemetry = Telemetry(folder / "telemetry", keep_days=None)
     other = OtherMetrics(folder / "other", keep_days=None) if (folder / "other").is_dir() else None
     try:
@@ -269,15 +269,6 @@ def _tallied(windows: Iterator[Frame] | list[Frame], tally: ImportCounts) -> Ite
         tally.rows += frame.height
         if frame.height:
             yield frame.sort(T_S, ENTITY)
-
-
-def _events(file: Path, tally: ImportCounts) -> Iterator[Event]:
-    for record in read_json_lines(file, tally.note):
-        texts = {key: str(record.get(key, "")) for key in ("kind", "subject", "text", "source")}
-        try:
-            yield Event(t_s=float(str(record["t_s"])), **texts)
-        except (KeyError, ValueError):
-            tally.refuse("an event has no time", file.name)
 
 
 # -- both ----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from steward.model.decision import Choice, Decision
 from steward.model.finding import Finding, Opinion, Recurrence
 from steward.model.outcome import Outcome
 from steward.model.rules import RuleStats
+from steward.model.yardstick import PUT_TO_WORK, RUN
 
 __all__ = ["KINDS", "RuleBook", "rule_stats"]
 
@@ -24,6 +25,7 @@ MOST_BUCKETS = 1008  # a week of ten minutes
 MOST_JUDGED = 500  # per rule; older ones have faded
 REMEMBERED = 100_000  # findings and decisions whose rule is known
 RETIRE_AFTER = 8  # judged findings, before a rule is said to be wrong
+KEPT_SHARE = 0.25  # of what was promised: from here on a promise is kept, as for the breaker
 STEWARD = "steward"  # who undoes what an effect check found to be worse
 
 V = TypeVar("V")
@@ -43,9 +45,7 @@ class RuleBook:
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
         self._rule_of: _Remembered[str] = _Remembered()  # by finding
-        self._decided: _Remembered[tuple[tuple[str, ...], bool]] = (
-            _Remembered()
-        )  # its rules, and whether it only says something
+        self._decided: _Remembered[_Decided] = _Remembered()
         self._newest_s = 0.0
 
     def take(self, value: object) -> bool:
@@ -62,9 +62,9 @@ class RuleBook:
             case Decision():
                 self._decide(value)
             case Choice() | Outcome():
-                rules, said = self._decided.get(value.decision) or ((), False)
-                for rule in rules:
-                    self._account(rule).hear(value, only_said=said)
+                decided = self._decided.get(value.decision) or _Decided()
+                for rule in decided.rules:
+                    self._account(rule).hear(value, decided)
             case _:
                 return False
         self._newest_s = max(self._newest_s, value.t_s)
@@ -85,9 +85,23 @@ class RuleBook:
     def _decide(self, decision: Decision) -> None:
         named = dict.fromkeys(self._rule_of.get(each) for each in decision.findings)
         rules = tuple(rule for rule in named if rule is not None)
-        if not self._decided.add(decision.id, (rules, isinstance(decision.action, Tell))):
+        decided = _Decided(
+            rules=rules,
+            advises=isinstance(decision.action, Tell),
+            in_gpu_time=decision.action.yardstick in (PUT_TO_WORK, RUN),
+        )
+        if not self._decided.add(decision.id, decided):
             for rule in rules:
                 self._account(rule).decisions += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    """What has to be known of a decision when its outcome comes."""
+
+    rules: tuple[str, ...] = ()
+    advises: bool = False  # it only says something
+    in_gpu_time: bool = False  # it is judged by GPU time, whatever else its rule promised
 
 
 class _Remembered(Generic[V]):
@@ -131,14 +145,16 @@ class _Account:
         else:
             self.buckets.append([begin_s, hits])
 
-    def hear(self, value: Choice | Outcome, *, only_said: bool) -> None:
-        """Take what came of a decision that this rule led to."""
+    def hear(self, value: Choice | Outcome, decided: _Decided) -> None:
+        """Add what came of a decision that this rule led to."""
         if isinstance(value, Outcome):
-            met = value.effect.met if value.effect is not None else None
-            if only_said and met is False:
+            share = value.kept_share
+            if share is None or (decided.in_gpu_time and value.effect is not None):
+                return
+            if decided.advises and share < KEPT_SHARE:
                 self.unheeded += 1
-            elif met is not None:
-                self.judge(f"e {value.decision}", value.t_s, good=met)
+            else:
+                self.judge(f"e {value.decision}", value.t_s, good=share >= KEPT_SHARE)
         elif value.user != STEWARD and value.choice in ("reject", "undo"):
             self.judge(f"{value.choice[0]} {value.decision}", value.t_s, good=False)
 

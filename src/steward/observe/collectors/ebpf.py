@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.bpf.libbpf import KernelTypes, LibBpf, Loader
+from steward.clients.bpf.libbpf import LibBpf
+from steward.clients.bpf.loader import KernelTypes, Loader
 from steward.clients.bpf.probe_sets import choose_sets
 from steward.clients.bpf.probes import find_refusals
 from steward.clients.bpf.session import Session

@@ -82,7 +82,7 @@ def import_all(works: Sequence[ImportTask], out: Path) -> Imported:
                     for table in (seen.frame, seen.other):
                         entities.update(table["entity"].unique().to_list())
             # What holds for a node and for all below it are two spans, but one thing.
-            spans = {(span.kind, span.name, span.from_s) for span in recording.spans.all()}
+            spans = {(span.kind, span.name, span.from_s) for span in recording.spans.read()}
             kinds = [kind for kind, _, _ in spans]
             recording.settle()
     for said in recording.damage():

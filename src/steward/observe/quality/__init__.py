@@ -23,7 +23,7 @@ from steward.observe.quality.flaw import Flaw, FlawSeverity, QualityReport
 from steward.observe.quality.stuck import WORKS_SHARE, hanging
 from steward.observe.quality.times import SampleTimes, gap_flaws
 from steward.store.files.damage import BROKEN, intact, panics_as_errors
-from steward.store.files.json_lines import read_json_lines
+from steward.store.files.events import read_events
 from steward.store.files.kinds import kind_of
 from steward.store.files.other import OTHER
 from steward.store.files.parquet import Partitions, TableSchema, columns_of, live_files
@@ -114,8 +114,8 @@ def _family_flaws(
         progress(f"times in {hour.name}")
         times.add(list(alike))
     ignored: list[str] = []
-    events = [*read_json_lines(folder / "events.jsonl", ignored.append)]
-    spans = read_spans(folder / "spans.jsonl", ignored.append)
+    events = read_events(folder, ignored.append).to_dicts()
+    spans = read_spans(folder, ignored.append)
     yield from gap_flaws(times, events, spans, columns)
 
 

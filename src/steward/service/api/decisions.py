@@ -1,4 +1,4 @@
-"""`/api/v1/decisions`: list, explain, approve, reject, undo."""
+"""`/api/v1/decisions`: list, explain, approve, reject, undo; `/api/v1/approvals`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from steward.service.api.replies import (
     FindingReply,
     Number,
     Reply,
+    StandingApprovalReply,
     StoryReply,
     failures,
 )
 from steward.service.authentication import User
 from steward.service.live_state import LiveState, Say
+from steward.store.choices import approve_in_advance, revoke, standing_approvals
 from steward.store.explain import DecisionExplanation
 
 __all__ = ["decision_routes"]
@@ -93,6 +95,7 @@ def decision_routes(live_state: LiveState) -> APIRouter:
         return _explained(live_state.explain(DecisionId(decision)))
 
     _add_choices(routes, live_state)
+    _add_approvals(routes, live_state)
     return routes
 
 
@@ -118,6 +121,51 @@ def _add_choices(routes: APIRouter, live_state: LiveState) -> None:
     def undo(request: Request, decision: Id, note: Note | None = None) -> ChoiceReply:
         """Take back what a decision did. The loop does so in its next turn."""
         return ChoiceReply.model_validate(said(request, decision, "undo", note))
+
+
+class StandingApprovalBody(BaseModel):
+    """An approval in advance."""
+
+    model_config = ConfigDict(extra="forbid")
+    tenant: str = Field(max_length=200, description="whose GPUs")
+    action: str = Field(max_length=40, description="type of the action, as `lend`")
+    hours: float = Field(gt=0, le=24 * 30, description="how long, by the clock of the journal")
+    gpus: int = Field(ge=1, description="how many GPUs in all")
+    note: str = Field("", max_length=2000)
+
+
+def _add_approvals(routes: APIRouter, live_state: LiveState) -> None:
+    @routes.get("/approvals", responses=failures())
+    def approvals() -> list[StandingApprovalReply]:
+        """List the standing approvals that are in force."""
+        loop = live_state.loop
+        found = standing_approvals(loop.journal, loop.view.t_s)
+        return [StandingApprovalReply.model_validate(each) for each in found]
+
+    @routes.post("/approvals", status_code=201, responses=failures(404))
+    def approve_ahead(request: Request, body: StandingApprovalBody) -> StandingApprovalReply:
+        """Approve one tenant's actions of one type in advance, for a while."""
+        user: User = request.state.user
+        loop = live_state.loop
+        made = approve_in_advance(
+            loop.journal,
+            tenant=body.tenant,
+            action=body.action,
+            for_s=body.hours * 3600,
+            gpus=body.gpus,
+            user=user.name,
+            t_s=loop.view.t_s,
+            note=body.note,
+        )
+        return StandingApprovalReply.model_validate(made)
+
+    @routes.delete("/approvals/{approval}", responses=failures(404))
+    def revoke_approval(request: Request, approval: Id) -> StandingApprovalReply:
+        """Take back a standing approval."""
+        user: User = request.state.user
+        loop = live_state.loop
+        made = revoke(loop.journal, approval, user=user.name, t_s=loop.view.t_s)
+        return StandingApprovalReply.model_validate(made)
 
 
 def _page(

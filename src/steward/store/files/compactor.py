@@ -15,7 +15,7 @@ from steward.errors import StewardError
 from steward.store.atomic import PRIVATE_FILE, TMP
 from steward.store.files.compaction import clean, merge
 from steward.store.files.damage import BROKEN, Note
-from steward.store.files.parquet import NO_ROOM, Partitions, TableSchema, cannot_write
+from steward.store.files.parquet import Partitions, TableSchema, cannot_write, suppress_full_disk
 
 __all__ = ["Compactor", "remove_old"]
 
@@ -56,12 +56,8 @@ class Compactor:
         self._next_s: float | None = None
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compaction")
         self._work: tuple[int, Future[None]] | None = None
-        try:
+        with suppress_full_disk(note):
             self._take_over()
-        except OSError as fault:
-            if fault.errno not in NO_ROOM:
-                raise
-            note(f"{partitions.root}: the disk is full; nothing is compacted until there is room")
 
     def touched(self, hour: int) -> None:
         """Remember that a file was written to this hour."""
@@ -138,7 +134,7 @@ class Compactor:
         """Lock this folder unless another process has; remove what that one left half done."""
         if self._lock_handle is not None:
             return True
-        if self._keep_s is None:
+        if self._keep_s is None or not self._partitions.root.is_dir():
             return False
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         handle = os.open(self._partitions.root / ".lock", flags, PRIVATE_FILE)

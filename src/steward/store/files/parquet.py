@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -40,7 +40,6 @@ from steward.store.files.damage import (
 __all__ = [
     "DAY_S",
     "HOUR_S",
-    "NO_ROOM",
     "Partitions",
     "TableSchema",
     "cannot_write",
@@ -54,6 +53,7 @@ __all__ = [
     "rows_of",
     "scan",
     "set_broken_aside",
+    "suppress_full_disk",
     "types_of",
     "write_frame",
 ]
@@ -65,7 +65,7 @@ _COMPACTED = "compacted-"
 _REPLACES = "steward.replaces"
 _MADE_FROM = "steward.made_from"
 _ROW_GROUP_ROWS = 65_536
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DATE, _HOUR = re.compile(r"date=(\d{4}-\d\d-\d\d)"), re.compile(r"hour=([01]\d|2[0-3])")
 _DAY_0 = date(1970, 1, 1)
 
@@ -178,7 +178,7 @@ def write_frame(
 
 def cannot_write(folder: Path, fault: OSError) -> StewardError:
     """Say why a folder takes no more telemetry, and what to do."""
-    if fault.errno in NO_ROOM:
+    if fault.errno in _NO_ROOM:
         return StewardError(
             f"the disk is full ({fault.strerror}): nothing is lost so far, nothing more is kept",
             where=str(folder),
@@ -190,6 +190,17 @@ def cannot_write(folder: Path, fault: OSError) -> StewardError:
         hint="choose a folder that steward may write to: with --out or --data, or [store] folder "
         "in the configuration",
     )
+
+
+@contextmanager
+def suppress_full_disk(note: Note) -> Iterator[None]:
+    """Note that the disk is full instead of raising: that must not prevent a start."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno not in _NO_ROOM:
+            raise
+        note(f"the disk is full ({fault.strerror}): nothing is kept until there is room")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,30 +1,53 @@
-"""SpanStore that last: one JSON line each, the last one of an id counts."""
+"""Spans that last: rows of a table by the time of their end, the newest revision of an id counts.
+
+A span that is open is written again once a day, so that retention does not remove it.
+"""
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import groupby, pairwise
-from math import isfinite
 from pathlib import Path
 
 import polars as pl
 
+from steward.clock import Clock, WallClock
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.span import Span
 from steward.store.files.damage import Note
-from steward.store.files.json_lines import JsonLines, read_json_lines
+from steward.store.files.parquet import DAY_S, HOUR_S, TableSchema
+from steward.store.files.table import ParquetTable
 
-__all__ = ["LabelInterval", "SpanStore", "labelled", "read_spans", "segments"]
+__all__ = ["SPANS", "LabelInterval", "SpanStore", "label_intervals", "labelled", "read_spans"]
 
-_REWRITE_ABOVE = 1000  # lines that later ones have replaced
+SPANS = TableSchema(
+    fixed=(
+        (T_S, pl.Float64()),
+        (ENTITY, pl.String()),
+        ("id", pl.String()),
+        ("kind", pl.String()),
+        ("name", pl.String()),
+        ("from_s", pl.Float64()),
+        ("to_s", pl.Float64()),
+        ("source", pl.String()),
+        ("about", pl.String()),  # JSON
+        ("revision", pl.Int64()),
+    ),
+    order=(ENTITY, T_S, "revision"),
+    metrics=False,
+)
+_EVERYTHING = pl.lit(value=True)
+_MAX_RECENT = 50_000  # spans in memory; one that is seen again after that is written again
+_MAX_WAITING_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelInterval:
-    """A stretch of time in which one set of spans held: `a+b` where two overlapped."""
+    """An interval in which one set of spans held: `a+b` where two overlapped."""
 
     entity: str
     from_s: float
@@ -33,64 +56,115 @@ class LabelInterval:
 
 
 class SpanStore:
-    """All spans of a store folder, by id."""
+    """The spans of a store folder, by id. Memory is bounded by the newest spans."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._notes: deque[str] = deque(maxlen=20)
-        lines = list(read_json_lines(file, self._notes.append))
-        self._by_id = _by_id(lines)
-        if len(lines) - len(self._by_id) > max(_REWRITE_ABOVE, len(self._by_id)):
-            self._rewrite()
-        self._lines = JsonLines(file)
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        flush_every_s: float = 30.0,
+        keep_days: float = 30.0,
+        max_recent: int = _MAX_RECENT,
+        clock: Clock | None = None,
+    ) -> None:
+        self.table = ParquetTable(
+            folder,
+            SPANS,
+            flush_every_s=flush_every_s,
+            keep_days=keep_days,
+            max_waiting_rows=_MAX_WAITING_ROWS,
+        )
+        self._clock = clock or WallClock()
+        self._max_recent = max_recent
+        self._recent: OrderedDict[str, Span] = OrderedDict()
+        self._renewed_s: float | None = None
+        self._revision = self._newest_revision()
 
     def keep(self, spans: Iterable[Span]) -> None:
-        """Take spans that are new or different; the others cost nothing."""
-        changed = [span for span in spans if self._by_id.get(span.id) != span]
+        """Add spans that are new or different; the next flush makes them durable."""
+        changed = [span for span in spans if self._recent.get(span.id) != span]
+        if changed:
+            self.table.append(self._rows(changed))
         for span in changed:
-            self._by_id[span.id] = span
-        self._lines.append(asdict(span) for span in changed)
+            self._recent[span.id] = span
+            self._recent.move_to_end(span.id)
+        while len(self._recent) > self._max_recent:
+            self._recent.popitem(last=False)
 
-    def all(self) -> tuple[Span, ...]:
+    def upkeep(self, now_s: float) -> None:
+        """Do what is due by sample time: renew open spans, flush, compact, remove old ones."""
+        if self._renewed_s is None:
+            self._renewed_s = now_s
+        if now_s - self._renewed_s >= DAY_S:
+            self._renewed_s = now_s
+            still_open = [span for span in self._recent.values() if span.to_s is None]
+            if still_open:
+                self.table.append(self._rows(still_open, now_s=now_s))
+        self.table.upkeep(now_s)
+
+    def read(self) -> tuple[Span, ...]:
         """Return every span as it is known now."""
-        return tuple(self._by_id.values())
+        return _newest_spans(self.table.read(_EVERYTHING))
 
-    def flush(self) -> None:
-        """Make all that was taken durable."""
-        self._lines.flush()
+    def _newest_revision(self) -> int:
+        newest = self.table.partitions.between(0.0, float("inf"))[-3:]
+        if not newest:
+            return 0
+        rows = self.table.read(_EVERYTHING, from_s=float(newest[0] * HOUR_S))
+        return max(rows["revision"].to_list(), default=0)
 
-    def damage(self) -> tuple[str, ...]:
-        """Say what was broken or given up."""
-        return (*self._notes, *self._lines.damage())
-
-    def _rewrite(self) -> None:
-        """Leave only the lines that count; a crash leaves either file, whole."""
-        tmp = self._file.with_name(self._file.name + ".tmp")
-        tmp.unlink(missing_ok=True)
-        try:
-            fresh = JsonLines(tmp)
-            fresh.append(asdict(span) for span in self._by_id.values())
-            fresh.flush()
-            os.replace(tmp, self._file)  # noqa: PTH105 - pathlib has no word for it that is clearer
-        except OSError:
-            tmp.unlink(missing_ok=True)  # the longer file says the same
-
-
-def read_spans(file: Path, note: Note) -> tuple[Span, ...]:
-    """Read the spans of a folder that somebody else may be writing."""
-    return tuple(_by_id(read_json_lines(file, note)).values())
+    def _rows(self, spans: Sequence[Span], *, now_s: float = 0.0) -> Frame:
+        self._revision = max(self._revision, int(self._clock.now_s() * 1e9))
+        rows = []
+        for span in spans:
+            self._revision += 1
+            at_s = max(now_s, span.from_s) if span.to_s is None else span.to_s
+            about = json.dumps(dict(span.about), ensure_ascii=False) if span.about else "{}"
+            rows.append(
+                (
+                    *(at_s, span.entity, span.id, span.kind, span.name),
+                    *(span.from_s, span.to_s, span.source, about, self._revision),
+                )
+            )
+        return pl.DataFrame(rows, schema=dict(SPANS.fixed), orient="row")
 
 
-def segments(spans: Sequence[Span], kind: str) -> list[LabelInterval]:
-    """Cut overlapping spans of one kind into stretches that do not overlap, per entity."""
+def read_spans(folder: Path, note: Note) -> tuple[Span, ...]:
+    """Read the spans of a store folder that another process may be writing."""
+    with closing(ParquetTable(folder / "spans", SPANS, keep_days=None)) as table:
+        spans = _newest_spans(table.read(_EVERYTHING))
+        for text in table.damage():
+            note(text)
+    return spans
+
+
+def _newest_spans(rows: Frame) -> tuple[Span, ...]:
+    newest = rows.sort("revision").unique("id", keep="last", maintain_order=True)
+    return tuple(
+        Span(
+            id=row["id"],
+            entity=row[ENTITY],
+            kind=row["kind"],
+            name=row["name"],
+            from_s=row["from_s"],
+            to_s=row["to_s"],
+            source=row["source"],
+            about=json.loads(row["about"]),
+        )
+        for row in newest.iter_rows(named=True)
+    )
+
+
+def label_intervals(spans: Sequence[Span], kind: str) -> list[LabelInterval]:
+    """Cut overlapping spans of one kind into intervals that do not overlap, per entity."""
     wanted = sorted((s for s in spans if s.kind == kind), key=lambda s: (s.entity, s.from_s, s.id))
     found: list[LabelInterval] = []
     for entity, group in groupby(wanted, key=lambda span: span.entity):
-        found += _stretches(entity, list(group))
+        found += _intervals(entity, list(group))
     return found
 
 
-def _stretches(entity: str, spans: list[Span]) -> list[LabelInterval]:
+def _intervals(entity: str, spans: list[Span]) -> list[LabelInterval]:
     edges: list[tuple[float, int, Span]] = []
     for span in spans:
         to_s = float("inf") if span.to_s is None else span.to_s
@@ -111,8 +185,8 @@ def _stretches(entity: str, spans: list[Span]) -> list[LabelInterval]:
 
 
 def labelled(frame: Frame, spans: Sequence[Span], kind: str) -> Frame:
-    """Return the frame with a column `kind`: whose each sample was, null where nobody says."""
-    cut = segments(spans, kind)
+    """Return the frame with a column `kind`: whose each sample was, null where no span says."""
+    cut = label_intervals(spans, kind)
     exact = pl.col(ENTITY)
     whole_node = pl.col(ENTITY).str.extract("^([^/@]+)/").add("/*")
     return _joined(_joined(frame, cut, key=exact, into=kind), cut, key=whole_node, into=kind)
@@ -135,35 +209,3 @@ def _joined(frame: Frame, cut: list[LabelInterval], *, key: pl.Expr, into: str) 
     return (
         joined.sort("\0row").with_columns(pl.coalesce(into, name).alias(into)).select(had.columns)
     )
-
-
-def _by_id(records: Iterable[Mapping[str, object]]) -> dict[str, Span]:
-    spans: dict[str, Span] = {}
-    for record in records:
-        span = _span(record)
-        if span is not None:
-            spans[span.id] = span
-    return spans
-
-
-def _span(record: Mapping[str, object]) -> Span | None:
-    texts = [record.get(key) for key in ("id", "entity", "kind", "name")]
-    from_s, to_s, about = record.get("from_s"), record.get("to_s"), record.get("about")
-    if not all(isinstance(text, str) for text in texts) or not _is_time(from_s):
-        return None
-    span_id, entity, kind, name = map(str, texts)
-    said = about if isinstance(about, Mapping) else {}
-    return Span(
-        id=span_id,
-        entity=entity,
-        kind=kind,
-        name=name,
-        from_s=float(str(from_s)),
-        to_s=float(str(to_s)) if _is_time(to_s) else None,
-        source=str(record.get("source") or ""),
-        about={str(key): str(value) for key, value in said.items()},
-    )
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

@@ -26,6 +26,7 @@ from steward.store.files.parquet import (
     deduplicated,
     live_files,
     scan,
+    suppress_full_disk,
     write_frame,
 )
 from steward.store.files.write_buffer import WriteBuffer
@@ -65,7 +66,8 @@ class ParquetTable:
         self._bad_rows = 0
         try:
             if keep_days is not None:
-                make_folder(folder)
+                with suppress_full_disk(self.notes.append):
+                    make_folder(folder)
             self.compactor = Compactor(
                 self.partitions,
                 schema=schema,

@@ -18,14 +18,17 @@ class WriteBuffer:
     """Pieces of a table that are in no file yet. Rows of different columns are kept apart."""
 
     def __init__(self, schema: TableSchema) -> None:
-        self._shape = schema
+        self._schema = schema
         self._sets: dict[tuple[str, ...], list[Frame]] = {}
         self.rows = 0
 
     def add(self, frame: Frame) -> None:
         """Take rows in."""
-        names = {*self._shape.names}
-        columns = (*self._shape.names, *sorted(name for name in frame.columns if name not in names))
+        names = {*self._schema.names}
+        columns = (
+            *self._schema.names,
+            *sorted(name for name in frame.columns if name not in names),
+        )
         pieces = self._sets.setdefault(columns, [])
         pieces.append(frame.select(columns))
         self.rows += frame.height
@@ -45,7 +48,9 @@ class WriteBuffer:
         found = []
         for table in self.tables():
             pieces = table.with_columns(number).partition_by(_PART, as_dict=True, include_key=False)
-            found += [(int(p), each) for (p,), piece in pieces.items() for each in _dense(piece)]
+            for (part,), piece in pieces.items():
+                dense = _dense(piece) if self._schema.metrics else [piece]
+                found += [(int(part), each) for each in dense]
         return sorted(found, key=lambda each: each[0])
 
     def keep_only(self, tables: list[Frame]) -> None:

@@ -15,12 +15,13 @@ import duckdb
 import polars as pl
 
 from steward.model.span import Span
+from steward.store.database import connect_read_only
 from steward.store.files.damage import Note, intact
-from steward.store.files.json_lines import read_json_lines
+from steward.store.files.events import read_events
 from steward.store.files.logs import LOGS
 from steward.store.files.other import OTHER
 from steward.store.files.parquet import Partitions, TableSchema, columns_of, live_files
-from steward.store.files.spans import read_spans, segments
+from steward.store.files.spans import label_intervals, read_spans
 from steward.store.files.tiers import TIERS, cover, metrics_of
 from steward.store.query.duplicates import repeated
 from steward.store.query.views import (
@@ -144,7 +145,7 @@ class Tables:
         joins = {}
         spans = self._spans()
         for kind in (kind for kind in SPAN_KINDS if kind in wanted):
-            cut = segments([span for span in spans if self._overlaps(span)], kind)
+            cut = label_intervals([span for span in spans if self._overlaps(span)], kind)
             if cut:
                 stretches = [(each.entity, each.from_s, each.to_s, each.name) for each in cut]
                 table = pl.DataFrame(stretches, schema=_SEGMENTS, orient="row")
@@ -161,16 +162,18 @@ class Tables:
         self._make_table(connection, "spans", pl.DataFrame(rows, schema=_SPANS, orient="row"))
 
     def _spans(self) -> tuple[Span, ...]:
-        return read_spans(self.folder / "spans.jsonl", self.note)
+        return read_spans(self.folder, self.note)
 
     def _overlaps(self, span: Span) -> bool:
         return span.from_s < self.to_s and (span.to_s is None or span.to_s > self.from_s)
 
     def _make_events(self, connection: duckdb.DuckDBPyConnection) -> None:
-        records = [*read_json_lines(self.folder / "events.jsonl", self.note)]
-        records += self._journal_events()
-        rows = [{name: record.get(name) for name in _EVENTS} for record in records]
-        self._make_table(connection, "events", pl.DataFrame(rows, schema=_EVENTS, strict=False))
+        rows = [{name: each.get(name) for name in _EVENTS} for each in self._journal_events()]
+        journal = pl.DataFrame(rows, schema=_EVENTS, strict=False)
+        recorded = read_events(self.folder, self.note)
+        self._make_table(
+            connection, "events", pl.concat([recorded.select(journal.columns), journal])
+        )
 
     def _journal_events(self) -> list[dict[str, object]]:
         """Read the events that the loop has written to its journal, if there is one here."""
@@ -178,7 +181,7 @@ class Tables:
         if not journal.exists():
             return []
         try:
-            with closing(sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)) as database:
+            with closing(connect_read_only(journal)) as database:
                 rows = database.execute("SELECT body FROM entries WHERE kind = 'event'").fetchall()
             return [json.loads(body) for (body,) in rows]
         except (sqlite3.Error, ValueError) as fault:

@@ -20,8 +20,8 @@ _ID = re.compile(r"[A-Za-z0-9-]{4,}")
 _KEY = re.compile(r"[1-9A-Za-z]{12,}")
 
 
-def read_rule(tree: Tree, named: Named, complaints: Complaints, *, user: bool) -> Rule | None:
-    """Return the rule that an entry of `rules` says; none where it has faults.
+def read_rule(tree: Tree, named: Named, complaints: Complaints, *, user: bool) -> tuple[Rule, bool]:
+    """Return the rule of an entry of `rules`, as far as it can be read, and whether it is sound.
 
     `user` fills in what programs call the rule where that is missing; packages must bring it.
     """
@@ -35,7 +35,7 @@ def read_rule(tree: Tree, named: Named, complaints: Complaints, *, user: bool) -
     key, digest = _identity(fields, rule_id, tree, named, user=user)
     rule = _rule(fields, cre, root, names=(rule_id, key, digest))
     complaints.rule = ""
-    return rule if complaints.raised == faults_before else None
+    return rule, complaints.raised == faults_before
 
 
 def _name_of(tree: Tree) -> str:

@@ -35,9 +35,13 @@ LISTS = ("tags", "categories")  # files of the public corpus that lie beside its
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What came of reading: the rules without faults, what is wrong, and what is worth knowing."""
+    """What came of reading: the rules without faults, what is wrong, and what is worth knowing.
+
+    `unsound` are rules with faults, as far as they could be read: more may be wrong with them.
+    """
 
     rules: tuple[Rule, ...]
+    unsound: tuple[Rule, ...] = ()
     faults: tuple[RuleFault, ...] = ()
     notes: tuple[RuleFault, ...] = ()
 
@@ -90,6 +94,7 @@ class _Read:
     complaints: Complaints
     terms: dict[str, MappingEntry] = field(default_factory=dict)
     rules: list[Tree] = field(default_factory=list)
+    unsound: list[Rule] = field(default_factory=list)
 
     def take_file(self, path: Path) -> None:
         start = SourceLocation(file=self.file)
@@ -148,10 +153,12 @@ class _Read:
     def read(self, named: Named, *, user: bool) -> Iterator[Rule]:
         """Give the rules without faults, until there are more faults than anybody reads."""
         for tree in self.rules:
-            rule = read_rule(tree, named, self.complaints, user=user)
-            if rule is not None:
+            rule, is_sound = read_rule(tree, named, self.complaints, user=user)
+            if is_sound:
                 yield rule
-            elif self.complaints.is_full:
+                continue
+            self.unsound.append(rule)
+            if self.complaints.is_full:
                 return
 
     def check_unused(self, read: Set[SourceLocation]) -> None:
@@ -207,6 +214,7 @@ def _joined(files: Sequence[_Read], *, user: bool) -> Parsed:
     clashes = tuple(repeated(rules))
     return Parsed(
         rules=tuple(rules),
+        unsound=tuple(rule for one in files for rule in one.unsound),
         faults=(*(each for one in files for each in _in_order(one.complaints.faults)), *clashes),
         notes=tuple(each for one in files for each in _in_order(one.complaints.notes)),
     )

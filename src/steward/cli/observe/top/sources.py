@@ -193,7 +193,7 @@ class Folder:
 
         users: dict[str, str] = {}
         held: dict[str, dict[str, None]] = {}
-        for span in read_spans(self._folder / "spans.jsonl", lambda _: None):
+        for span in read_spans(self._folder, lambda _: None):
             holds = span.from_s <= t_s and (span.to_s is None or span.to_s >= t_s)
             if span.kind == "job" and holds:
                 users[span.name] = span.about.get("user", "")

@@ -121,7 +121,7 @@ static __always_inline void add_missed(struct wait *wait)
 		add_sleep(row, wait, off_ns, ready_ns);
 }
 
-static __always_inline void leaves(struct task_struct *task, unsigned int state, __u64 now_ns)
+static __always_inline void switch_out(struct task_struct *task, unsigned int state, __u64 now_ns)
 {
 	struct wait *wait = wait_of(task, true);
 
@@ -143,7 +143,7 @@ static __always_inline void leaves(struct task_struct *task, unsigned int state,
 	}
 }
 
-static __always_inline void comes(struct task_struct *task, __u64 now_ns)
+static __always_inline void switch_in(struct task_struct *task, __u64 now_ns)
 {
 	struct wait *wait = wait_of(task, false);
 	__u64 off_ns, ready_ns, slept_until_ns = now_ns;
@@ -189,10 +189,10 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 			state = prev->__state;
 		else
 			state = ((struct task_struct___before_5_14 *)prev)->state;
-		leaves(prev, state, now_ns);
+		switch_out(prev, state, now_ns);
 	}
 	if (next->pid)
-		comes(next, now_ns);
+		switch_in(next, now_ns);
 	return 0;
 }
 

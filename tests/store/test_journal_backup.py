@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import re
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from steward.errors import StewardError
 from steward.model.event import Event
 from steward.store.journal import Journal, open_journal
-from steward.store.pages import PageFile
+from steward.store.journal_backup import backup_of, write_backup
 
 PAGE = 4096
 
@@ -75,48 +76,53 @@ def test_a_torn_page_costs_only_its_own_entries(tmp_path: Path) -> None:
     lost = sorted(set(range(1, 401)) - set(kept))
     assert lost == list(range(lost[0], lost[-1] + 1))
     assert 0 < len(lost) < 30
-    assert f"{len(kept)} entries were salvaged; {len(lost)} entries are lost" in said
+    assert (
+        f"{len(kept)} entries were restored from it and its backup; {len(lost)} entries are lost"
+        in said
+    )
     assert f"seq {lost[0]}-{lost[-1]}" in said
     assert new == (401,)
     assert (tmp_path / "journal.sqlite3.damaged-1").exists()
 
 
-def test_a_broken_first_page_costs_nothing(tmp_path: Path) -> None:
-    file = written(tmp_path / "journal.sqlite3")
+def test_a_broken_first_page_costs_what_came_after_the_backup(tmp_path: Path) -> None:
+    file = written(tmp_path / "journal.sqlite3", entries=100)
+    write_backup(file)
+    with closing(opened(file)) as journal:
+        journal.append([event(101)])
     overwrite(file, 0, bytes(PAGE))
 
     with closing(opened(file)) as journal:
         values = [entry.value for entry in journal.read(limit=1000)]
         (said,) = journal.damage()
+        (new,) = journal.append([event(102)])
 
-    assert values == [event(number) for number in range(1, 401)]
-    assert "400 entries were salvaged; nothing is known to be lost" in said
+    assert values == [event(number) for number in range(1, 101)]
+    assert "100 entries were restored from it and its backup" in said
+    assert new > 101  # no number that may have been given is given again
 
 
-def test_entries_that_only_the_log_holds_are_salvaged_too(tmp_path: Path) -> None:
-    file, number = written(tmp_path / "journal.sqlite3", entries=60), 60
-    frames = {1}
-    while 1 in frames:  # SQLite itself can do without a first page that the log holds
-        number += 1
-        with closing(opened(file)) as journal:
-            journal.append([event(number)])
-            copy = left_by_a_crash(file, tmp_path / f"copy-{number}")
-        frames = frames_of(copy)
-    overwrite(copy, 0, bytes(PAGE))
+def test_a_backup_and_what_can_still_be_read_make_up_the_whole(tmp_path: Path) -> None:
+    file = written(tmp_path / "journal.sqlite3")
+    write_backup(file)
+    with closing(opened(file)) as journal:
+        journal.append([event(401)])
+    overwrite(file, leaf_pages(file)[3] * PAGE, random.Random(1).randbytes(PAGE))  # noqa: S311
 
-    with closing(opened(copy)) as journal:
+    with closing(opened(file)) as journal:
         values = [entry.value for entry in journal.read(limit=1000)]
         (said,) = journal.damage()
 
-    assert values == [event(n) for n in range(1, number + 1)]
+    assert values == [event(number) for number in range(1, 402)]
     assert "nothing is known to be lost" in said
-    assert copy.with_name("journal.sqlite3.damaged-1-wal").exists()
 
 
-def test_a_log_without_its_journal_is_enough(tmp_path: Path) -> None:
+def test_a_journal_whose_log_alone_is_left_is_restored_from_its_backup(tmp_path: Path) -> None:
     with closing(opened(tmp_path / "journal.sqlite3")) as journal:
         journal.append([event(number) for number in range(1, 101)])
         file = left_by_a_crash(tmp_path / "journal.sqlite3", tmp_path / "copy")
+        write_backup(tmp_path / "journal.sqlite3")
+    backup_of(tmp_path / "journal.sqlite3").rename(backup_of(file))
     os.truncate(file, 0)
 
     with closing(opened(file)) as journal:
@@ -125,33 +131,92 @@ def test_a_log_without_its_journal_is_enough(tmp_path: Path) -> None:
 
     assert values == [event(number) for number in range(1, 101)]
     assert "it is empty, but its log is not" in said
+    assert file.with_name("journal.sqlite3.damaged-1-wal").exists()
 
 
-def frames_of(file: Path) -> set[int]:
-    """Return the numbers of the pages in a journal's log."""
-    log = Path(f"{file}-wal").read_bytes()
-    return {int.from_bytes(log[at : at + 4], "big") for at in range(32, len(log), PAGE + 24)}
+def test_upkeep_writes_a_backup_once_a_day(tmp_path: Path) -> None:
+    file = written(tmp_path / "journal.sqlite3", entries=40)
+    with closing(opened(file)) as journal:
+        journal.upkeep()
+    first = backup_of(file).stat()
+    with closing(opened(file)) as journal:
+        journal.upkeep()
+    second = backup_of(file).stat()
+    os.utime(backup_of(file), (0, 0))
+    with closing(opened(file)) as journal:
+        journal.upkeep()
+        journal.upkeep()
+
+    assert first.st_ino == second.st_ino
+    assert backup_of(file).stat().st_mtime > 0
+    assert first.st_mode & 0o777 == 0o600
+    backup_of(file).replace(file)
+    with closing(opened(file)) as journal:
+        assert len(journal.read(limit=1000)) == 40
 
 
-def numbers_in(file: Path) -> list[int]:
-    """Return the numbers of all entries that the pages of a file hold."""
-    cells = list(PageFile.cells(file))
-    return sorted(rowid for rowid, values in cells if rowid is not None and len(values) == 7)
+def test_a_backup_that_cannot_be_written_is_named_and_the_journal_goes_on(tmp_path: Path) -> None:
+    file = written(tmp_path / "journal.sqlite3", entries=40)
+    backup_of(file).mkdir()
+    os.utime(backup_of(file), (0, 0))
+    with closing(opened(file)) as journal:
+        journal.upkeep()
+        journal.append([event(41)])
+    with closing(opened(file)) as again:
+        assert len(again.read(limit=1000)) == 41
+
+    assert "cannot be backed up" in journal.damage()[0]
 
 
-def test_pages_are_read_as_the_last_commit_left_them(tmp_path: Path) -> None:
-    with closing(opened(tmp_path / "journal.sqlite3")) as journal:
-        journal.append([event(number) for number in range(1, 51)])
-        journal.append([event(number) for number in range(51, 101)])
-        file = left_by_a_crash(tmp_path / "journal.sqlite3", tmp_path / "copy")
-    whole = numbers_in(file)
-    wal = Path(f"{file}-wal")
-    os.truncate(wal, wal.stat().st_size - PAGE // 2)
+def test_a_journal_is_for_its_owner_only(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "journal.sqlite3"
+    with closing(opened(file)) as journal:
+        journal.append([event(1)])
+        modes = {each.name: each.stat().st_mode & 0o777 for each in file.parent.iterdir()}
 
-    torn = numbers_in(file)
+    assert {*modes.values()} == {0o600}
+    assert len(modes) == 4  # journal, log, index of the log, lock
+    assert file.parent.stat().st_mode & 0o777 == 0o700
 
-    assert whole == list(range(1, 101))
-    assert torn == list(range(1, 51))
+
+def test_a_journal_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    file = written(tmp_path / "journal.sqlite3", entries=1)
+    file.chmod(0o644)
+
+    opened(file).close()
+
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_journal_that_may_not_be_written_to_is_read(unwritable: Path) -> None:
+    with seen_as_owner():
+        unwritable.chmod(0o755)
+        file = unwritable / "journal.sqlite3"
+        with closing(opened(file)) as journal:
+            journal.append([event(number) for number in range(1, 11)])
+        for each in (unwritable, *unwritable.rglob("*")):
+            each.chmod(0o555 if each.is_dir() else 0o444)
+
+    with closing(open_journal(f"sqlite:///{file}", read_only_ok=True)) as journal:
+        found = [entry.seq for entry in journal.read()]
+        with pytest.raises(StewardError):
+            journal.append([event(11)])
+
+    assert found == list(range(1, 11))
+    with seen_as_owner():
+        for each in (unwritable, *unwritable.rglob("*")):
+            each.chmod(0o755)
+
+
+@contextmanager
+def seen_as_owner() -> Iterator[None]:
+    """Be root again for a moment, where the fixture `unwritable` has given that up."""
+    now, saved = os.geteuid(), os.getuid()
+    os.seteuid(saved)
+    try:
+        yield
+    finally:
+        os.seteuid(now)
 
 
 def test_numbers_of_lost_entries_are_not_given_again(tmp_path: Path) -> None:
@@ -178,14 +243,15 @@ def test_a_file_that_is_no_database_is_kept_under_another_name(tmp_path: Path) -
     file.write_text("a poem, much longer than a line, " * 100)
 
     with closing(opened(file)) as journal:
-        assert journal.append([event(1)]) == (1,)
-        assert "0 entries were salvaged" in journal.damage()[0]
+        assert journal.append([event(1)])
+        assert "0 entries were restored from it and its backup" in journal.damage()[0]
 
     assert (tmp_path / "journal.sqlite3.damaged-1").read_text().startswith("a poem")
 
 
 def test_each_damaged_file_is_kept(tmp_path: Path) -> None:
     file = written(tmp_path / "journal.sqlite3", entries=40)
+    write_backup(file)
     for _ in range(2):
         overwrite(file, 0, bytes(PAGE))
         opened(file).close()
@@ -199,10 +265,9 @@ def test_each_damaged_file_is_kept(tmp_path: Path) -> None:
     }
 
 
-def test_a_salvage_that_was_interrupted_is_done_again(tmp_path: Path) -> None:
+def test_a_restore_that_was_interrupted_is_finished(tmp_path: Path) -> None:
     file = written(tmp_path / "journal.sqlite3")
-    (tmp_path / "journal.sqlite3.salvaging").write_bytes(b"half a copy")
-    file.rename(tmp_path / "journal.sqlite3.damaged-1")
+    file.rename(tmp_path / "journal.sqlite3.restored")
 
     with closing(opened(file)) as journal:
         kept = len(journal.read(limit=1000))
@@ -210,18 +275,7 @@ def test_a_salvage_that_was_interrupted_is_done_again(tmp_path: Path) -> None:
 
     assert kept == 400
     assert "interrupted" in said
-    assert not list(tmp_path.glob("*.salvaging"))
-
-
-def test_a_salvage_that_had_hardly_begun_changes_nothing(tmp_path: Path) -> None:
-    file = written(tmp_path / "journal.sqlite3")
-    (tmp_path / "journal.sqlite3.salvaging").touch()
-
-    with closing(opened(file)) as journal:
-        assert len(journal.read(limit=1000)) == 400
-        assert journal.damage() == ()
-
-    assert not list(tmp_path.glob("*.salvaging"))
+    assert not list(tmp_path.glob("*.restored"))
 
 
 def test_a_journal_in_use_is_not_taken_away_from_its_user(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from steward.ports import Collector, Resumable, Sampler
 __all__ = ["Watch"]
 
 HUNG_S = 0.25  # how long a look waits for one that hung in the last look already
+LINE_AHEAD_S = 86400.0  # a clock may be wrong by a time zone; a line of next week has no time
 CLOSE_S = 2.0  # and the end for a source that does not let itself be closed
 
 
@@ -72,6 +73,7 @@ class Watch:
                 if each.tenants is not None:
                     self._tenants[post.name] = each.tenants
         whole = self._merge(seen)
+        whole = replace(whole, lines=_with_possible_times(whole.lines, t_s))
         try:
             whole = replace(whole, lines=self._join_lines(whole.lines))
         except Exception as fault:  # noqa: BLE001 - lines as they came are better than none
@@ -257,6 +259,16 @@ class _Post:
             return Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)
         problem = f"{type(fault).__name__}: {fault}"
         return Fault(t_s=t_s, where=where, problem=problem, hint="its other samples are kept")
+
+
+def _with_possible_times(lines: tuple[LogLine, ...], now_s: float) -> tuple[LogLine, ...]:
+    """Return lines with times that can be: one of the year 9999 is of now, and harms no other."""
+    latest_s = now_s + LINE_AHEAD_S
+    if all(0.0 <= line.t_s <= latest_s for line in lines):
+        return lines
+    return tuple(
+        line if 0.0 <= line.t_s <= latest_s else replace(line, t_s=now_s) for line in lines
+    )
 
 
 def _missing(seen: Observation, before: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.live.log_blocks import SourceNames
 from steward.model.event import LogLine
 from steward.model.rules import Hit, LogBlock, Rule, Stream
+from steward.observe.collectors.logs.container_logs import ContainerLogs
 from steward.observe.collectors.logs.log_files import LogFiles
 from steward.observe.logs import Reading, read_blocks
 from steward.observe.logs.live_entries import LiveEntries
@@ -119,3 +122,43 @@ def test_in_a_file_of_several_hosts_each_line_is_its_own_hosts() -> None:
 
     assert [each.entity for each in alone] == ["logs"]
     assert [each.entity for each in merged] == ["login1", "gpu02"]
+
+
+def docker(at: int, stream: str, text: str) -> str:
+    time = f"2026-11-14T10:00:{at:02d}.123456789Z"
+    return json.dumps({"log": text, "stream": stream, "time": time})
+
+
+def cri(at: int, stream: str, text: str) -> str:
+    tag = "F" if text.endswith("\n") else "P"
+    return f"2026-11-14T10:00:{at:02d}.123456789+00:00 {stream} {tag} {text.rstrip(chr(10))}"
+
+
+PART = st.tuples(
+    st.sampled_from(["stdout", "stderr"]), st.text('ab é"\\', min_size=1), st.booleans()
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([docker, cri]), st.lists(PART, min_size=1, max_size=8))
+def test_containers_are_read_alike_live_and_over_a_file(
+    form: Callable[[int, str, str], str], parts: list[tuple[str, str, bool]]
+) -> None:
+    # Docker leaves a line open only after 16 KiB; CRI says of each part whether it is the last.
+    ends = [ends or form is docker for _, _, ends in parts]
+    rows = [
+        form(at, stream, text.strip() + "x" + "\n" * end)
+        for at, ((stream, text, _), end) in enumerate(zip(parts, ends, strict=True))
+    ]
+    rows += [form(50, stream, "end\n") for stream in ("stdout", "stderr")]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "0.log"
+        file.write_text("".join(f"{row}\n" for row in rows))
+
+        collector = ContainerLogs(paths=(str(file),), from_start=True, node="n1")
+        live = collector.collect(NOW_S).lines
+        collector.close()
+        blocks = list(read_blocks(file, stream=Stream(name="x"), reading=Reading(now_s=NOW_S)))
+
+    over_file = [(text, t_us / 1e6) for block in blocks for _, t_us, text in entries_of(block)]
+    assert sorted(text for text, _ in over_file) == sorted(line.text for line in live)

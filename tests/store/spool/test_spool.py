@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.errors import StewardError, TemporaryError
-from steward.store.spool import Spool, SpoolFullError
+from steward.store.spool import Spool, SpoolFullError, StreamPositions
 from steward.store.spool.segment import HEAD_BYTES, Segment
 
 MIB = 2**20
@@ -385,3 +385,22 @@ def test_whoever_closes_last_closes_nothing_of_others(tmp_path: Path) -> None:
 
     assert (tmp_path / "other").read_bytes() == b"x"
     Spool(tmp_path / "spool", max_bytes=MIB).close()
+
+
+@pytest.mark.parametrize("text", ["null", "[]", '{"a": null}', '{"a": "x", "b": true}', "{", ""])
+def test_stream_positions_that_cannot_be_read_are_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "streams.json").write_text(text)
+
+    made = StreamPositions(tmp_path / "streams.json")
+
+    assert (made.newest("a"), made.newest("b")) == (0, 0)
+
+
+def test_a_segment_that_something_emptied_is_reported(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as spool:
+        spool.append(b"one")
+    (file,) = files(tmp_path)
+    file.write_bytes(b"")
+
+    with closing(opened(tmp_path)) as again:
+        assert f"{file}: the segment was empty" in again.damage()[0]

@@ -26,7 +26,9 @@ class StreamPositions:
         self._newest: OrderedDict[str, int] = OrderedDict()
         with suppress(FileNotFoundError, ValueError):  # a broken file costs repeated rows, no more
             known = json.loads(file.read_bytes())
-            self._newest.update((str(name), int(number)) for name, number in known.items())
+            if isinstance(known, dict):
+                numbers = {name: n for name, n in known.items() if type(n) is int and n >= 0}
+                self._newest.update(numbers)
 
     def newest(self, stream: str) -> int:
         """Return the newest number of a stream; 0 when it is not known."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -155,8 +157,8 @@ def confirm(
     as_json: Json = False,
 ) -> None:
     """Say that a finding is so: its rule is trusted more."""
-    with open_store(config, data) as store:
-        _say(store, finding, "confirm", note=note, as_json=as_json)
+    given = _give_opinion(finding, "confirm", note=note, config=config, data=data)
+    _print_opinion(given, as_json=as_json)
 
 
 @app.command()
@@ -169,18 +171,30 @@ def dismiss(
     as_json: Json = False,
 ) -> None:
     """Say that a finding is wrong or not worth knowing: its rule is trusted less."""
-    with open_store(config, data) as store:
-        _say(store, finding, "dismiss", note=note, as_json=as_json)
+    given = _give_opinion(finding, "dismiss", note=note, config=config, data=data)
+    _print_opinion(given, as_json=as_json)
 
 
-def _say(store: Store, finding: str, opinion: str, *, note: str, as_json: bool) -> None:
+def _give_opinion(
+    finding: str, opinion: str, *, note: str, config: Path | None, data: Path | None
+) -> Mapping[str, object]:
+    """Send an opinion to the steward that runs here, or write it to the journal if none runs."""
+    from steward.clients.local_service import LocalService
     from steward.store.opinions import say
 
-    t_s = now_s(store.journal)
-    said = say(store.journal, finding, opinion, user=login_name(), t_s=t_s, note=note)
+    service = LocalService(read_settings(config, data).socket_path)
+    answer = service.post("findings", finding, opinion, body={"note": note})
+    if answer is not None:
+        return answer
+    with open_store(config, data) as store:
+        t_s = now_s(store.journal)
+        return asdict(say(store.journal, finding, opinion, user=login_name(), t_s=t_s, note=note))
+
+
+def _print_opinion(given: Mapping[str, object], *, as_json: bool) -> None:
     if as_json:
-        print_json(said)
+        print_json(given)
         return
-    word = "confirmed" if said.opinion == "confirm" else "dismissed"
-    print_lines([f"{said.user} {word} {said.finding} of rule {said.rule}"])
-    print_note("it is in the journal; a running steward takes it up in its next turn")
+    word = "confirmed" if given["opinion"] == "confirm" else "dismissed"
+    print_lines([f"{given['user']} {word} {given['finding']} of rule {given['rule']}"])
+    print_note("it is in the journal; a running steward acts on it in its next turn")

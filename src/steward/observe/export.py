@@ -202,6 +202,8 @@ def _parquet(
             total += samples
             progress(samples)
         lazy = [pl.scan_parquet(piece) for piece in pieces]
-        whole = pl.concat(lazy, how="diagonal") if lazy else pl.LazyFrame()
-        whole.collect(engine="streaming").write_parquet(out)
+        if lazy:
+            pl.concat(lazy, how="diagonal").sink_parquet(out)
+        else:
+            pl.DataFrame().write_parquet(out)
     return total

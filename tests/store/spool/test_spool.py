@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.errors import StewardError, TemporaryError
-from steward.store.spool import Spool, SpoolFullError
+from steward.store.spool import Spool, SpoolFullError, StreamPositions
 from steward.store.spool.segment import HEAD_BYTES, Segment
 
 MIB = 2**20
@@ -385,3 +385,40 @@ def test_whoever_closes_last_closes_nothing_of_others(tmp_path: Path) -> None:
 
     assert (tmp_path / "other").read_bytes() == b"x"
     Spool(tmp_path / "spool", max_bytes=MIB).close()
+
+
+def test_an_emptied_segment_is_named(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as spool:
+        spool.append(b"one")
+    (segment,) = files(tmp_path)
+    os.truncate(segment, 0)
+
+    with closing(opened(tmp_path)) as again:
+        assert segment.name in again.damage()[0]
+        assert "was empty" in again.damage()[0]
+
+
+@pytest.mark.parametrize("content", ["null", "[]", '{"a":null}', '{"a":1.5,"b":"x"}', "7"])
+def test_positions_that_are_no_positions_do_not_prevent_a_start(
+    tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "streams.json"
+    file.write_text(content)
+
+    positions = StreamPositions(file)
+
+    assert positions.newest("a") == 0
+    positions.advance("a", 3)
+    positions.save()
+    assert StreamPositions(file).newest("a") == 3
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_spool_is_for_its_owner_only(tmp_path: Path) -> None:
+    with closing(opened(tmp_path / "spool")) as spool:
+        spool.append(b"one")
+        spool.release(1)
+        modes = {each.stat().st_mode & 0o777 for each in (tmp_path / "spool").iterdir()}
+
+    assert modes == {0o600}
+    assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700

@@ -280,8 +280,13 @@ class Spool:
     def _set_aside(self, path: Path) -> int:
         """Put away a file that is no segment; return a number beyond any that it may hold."""
         size = path.stat().st_size
-        if size <= HEAD_BYTES:  # a crash while it was made: it never held anything
+        if size <= HEAD_BYTES:
             path.unlink()
+            if size == 0:
+                self._notes.append(
+                    f"{path} was empty and was removed: a crash came while it was made, or "
+                    "something has emptied it, and then its records are lost"
+                )
             return int(path.stem)
         aside = path.with_suffix(".damaged")
         path.replace(aside)

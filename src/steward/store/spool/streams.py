@@ -26,7 +26,8 @@ class StreamPositions:
         self._newest: OrderedDict[str, int] = OrderedDict()
         with suppress(FileNotFoundError, ValueError):  # a broken file costs repeated rows, no more
             known = json.loads(file.read_bytes())
-            self._newest.update((str(name), int(number)) for name, number in known.items())
+            if isinstance(known, dict):
+                self._newest.update({k: v for k, v in known.items() if type(v) is int})
 
     def newest(self, stream: str) -> int:
         """Return the newest number of a stream; 0 when it is not known."""

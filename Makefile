@@ -11,13 +11,15 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .venv/.run: pyproject.toml constraints.txt
+	@echo 'setting up .venv: steward and its packages, about 900 MB; a minute or two' >&2
 	@test -d .venv || $(PYTHON) -m venv .venv || { \
 	  echo 'error: cannot make .venv; Debian needs: apt-get install python3-venv' >&2; exit 2; }
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
 .venv/.setup: .venv/.run
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench,scale]'
+	@echo 'installing what tests and benchmarks need, about 500 MB more' >&2
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench,scale]'
 	@echo 'compiling the replay engine, wire formats and rules, once: about a minute' >&2
 	@$(BIN)/python -c 'from steward.sim.lab.rigid.replay import warm_up; warm_up()'
 	@$(BIN)/python -c 'from steward.observe.receive import warm_up; warm_up()'
@@ -27,6 +29,7 @@ help: ## list the targets
 setup: .venv/.setup ## make .venv with all that `make test` and `make bench` need
 
 run: .venv/.run ## start steward with a simulated cluster and open its dashboard
+	@echo 'starting; the first start on a machine compiles for up to a minute' >&2
 	$(BIN)/steward up --demo --data build/run-$$(date +%Y%m%d-%H%M%S)
 
 demo: .venv/.run ## one minute of a simulated cluster in the terminal, then what it was worth
@@ -47,7 +50,7 @@ test-real: .venv/.setup ## the tests with real servers and a real browser (insta
 explore: .venv/.setup ## the tests of laws, on new random examples (`make test` repeats its own)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'hypothesis and not real and not data' --hypothesis-profile=explore
 
-check: .venv/.setup ## format, lint, types, import contracts, tests with coverage, docs drift
+check: .venv/.setup ## what .ci/run begins with: format, lint, types, import contracts, tests with coverage, docs drift
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -1,117 +1,117 @@
-"""Ten minutes of `steward up --demo --speed 60`, as a user starts it, asked all the time.
+"""Ten minutes of `steward up --demo --policy commons --speed 60`, asked all the time.
 
 Watches the process from outside: resident memory must stay flat, every request must be answered,
-and the reported GPU-hours must match the simulator's own account.
+all kinds of actions that the simulated cluster can carry out must have outcomes, and the reported
+GPU-hours must match the simulator's own account. `--policy none` leaves the scheduling to the
+simulated cluster itself.
 """
 
 from __future__ import annotations
 
-import json
-import socket
-import subprocess
-import sys
-import tempfile
+import argparse
 import time
-import urllib.request
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
 
-from report import bar, finish, progress, quick
+from demo_process import Demo, data_folder, report_of
+from report import bar, finish, progress
+from steward.store.journal import open_journal
 
 SPEED = 60
 EVERY_S = 5.0
 SETTLE_SHARE = 0.3  # caches and pools fill in the first third; growth is judged after it
+LENDING = ("lend", "call-back")
+SCHEDULING = (*LENDING, "start", "resume", "preempt")
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def ask(port: int, path: str) -> Any:  # noqa: ANN401 - JSON is whatever it is
-    """Return what the API says."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as reply:
-        return json.loads(reply.read())
-
-
-def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> float:
-    """Return how many seconds it took until the service was ready."""
-    began_s = time.monotonic()
-    while process.poll() is None:
-        try:
-            ask(port, "/readyz")
-            return time.monotonic() - began_s
-        except OSError:
-            time.sleep(0.2)
-    sys.exit("steward up ended before it was ready")
-
-
-def watch(port: int, process: subprocess.Popen[bytes], seconds: float) -> list[tuple[float, float]]:
+def watch(demo: Demo, seconds: float) -> list[tuple[float, float]]:
     """Ask for what a page shows and note the memory, again and again."""
-    of = psutil.Process(process.pid)
+    of = psutil.Process(demo.process.pid)
     began_s = time.monotonic()
     seen = []
     while (passed_s := time.monotonic() - began_s) < seconds:
         for path in ("cluster", "findings", "decisions", "savings"):
-            ask(port, f"/api/v1/{path}")
+            demo.ask(f"/api/v1/{path}")
         seen.append((passed_s, of.memory_info().rss / 2**20))
         if len(seen) % 12 == 0:
-            hours = ask(port, "/api/v1/savings")["gpu_hours"]["mid"]
+            hours = demo.ask("/api/v1/savings")["gpu_hours"]["mid"]
             progress(f"{passed_s:5.0f} s: {seen[-1][1]:.0f} MiB, {hours:.2f} GPU-hours")
         time.sleep(EVERY_S)
     return seen
 
 
+def outcomes_by_action(folder: str) -> dict[str, dict[str, int]]:
+    """Return, by type of action, how many decisions were carried out and how many measured."""
+    done: Counter[str] = Counter()
+    measured: Counter[str] = Counter()
+    journal = open_journal(f"sqlite:///{Path(folder) / 'journal.sqlite3'}")
+    with closing(journal):
+        before = None
+        while page := journal.stories(before=before, limit=500):
+            before = page[-1][0]
+            for _, story in page:
+                carried = any(each.result in ("done", "partly") for each in story.receipts)
+                done[story.decision.action.type] += carried
+                measured[story.decision.action.type] += bool(story.outcomes)
+    return {name: {"done": done[name], "measured": measured[name]} for name in sorted(done)}
+
+
 def main() -> None:
     """Start, watch, compare, stop."""
-    seconds = 90.0 if quick() else 600.0
-    port = free_port()
-    steward = Path(sys.executable).parent / "steward"
-    with tempfile.TemporaryDirectory() as folder:
-        command = [str(steward), "up", "--demo", "--speed", str(SPEED), "--port", str(port)]
-        process = subprocess.Popen(
-            [*command, "--data", folder, "--no-browser"], stdout=subprocess.DEVNULL
-        )
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="90 seconds, same code")
+    parser.add_argument("--policy", default="commons", help="who starts and stops jobs, or none")
+    arguments = parser.parse_args()
+    seconds = 90.0 if arguments.quick else 600.0
+    policy = None if arguments.policy == "none" else arguments.policy
+    with data_folder() as folder:
+        began_s = time.monotonic()
+        demo = Demo(folder, speed=SPEED, policy=policy)
+        ready_s = time.monotonic() - began_s
         try:
-            ready_s = wait_until_ready(port, process)
-            seen = watch(port, process, seconds)
-            savings = ask(port, "/api/v1/savings")
-            findings = len(ask(port, "/api/v1/findings")["items"])
+            seen = watch(demo, seconds)
+            savings = demo.ask("/api/v1/savings")
         finally:
-            process.terminate()
-            code = process.wait(60)
-        after = subprocess.run(
-            [str(steward), "report", "--data", folder, "--json"], capture_output=True, check=True
-        )
-        settled = json.loads(after.stdout)
+            code = demo.stop()
+        settled = report_of(folder)
+        actions = outcomes_by_action(folder)
     times, sizes = np.array(seen).T
     late = times >= SETTLE_SHARE * seconds
     growth = float(sizes[-1] - sizes[late][0])
     trend = float(np.polyfit(times[late], sizes[late], 1)[0]) * 600
-    said, true = savings["gpu_hours"]["mid"], savings["simulated_truth_gpu_hours"]
+    reported, true = savings["gpu_hours"]["mid"], savings["simulated_truth_gpu_hours"]
+    wanted = LENDING if policy is None else SCHEDULING
+    unmeasured = [name for name in wanted if not actions.get(name, {}).get("measured")]
     finish(
         "demo_soak",
         {
+            "policy": policy,
             "seconds": seconds,
             "ready_s": round(ready_s, 1),
             "memory_mib_first": round(float(sizes[0]), 1),
             "memory_mib_settled": round(float(sizes[late][0]), 1),
             "memory_mib_last": round(float(sizes[-1]), 1),
             "memory_trend_mib_per_10_min": round(trend, 2),
-            "reported_gpu_hours": round(said, 3),
+            "reported_gpu_hours": round(reported, 3),
             "true_gpu_hours": round(true, 3),
             "reported_after_stop": settled["gpu_hours"],
-            "findings": findings,
+            "actions": actions,
+            "without_outcomes": unmeasured,
             "exit_code": code,
         },
         [
             bar("growth of memory after the first third, in MiB", round(growth, 2), "<", 15.0),
-            bar("error of the reported GPU-hours", round(abs(said / true - 1), 5), "<=", 0.01),
+            bar(
+                "error of the reported GPU-hours, of what was lent",
+                round(abs(reported - true) / max(abs(true), 1.0), 5),
+                "<=",
+                0.01,
+            ),
+            bar("kinds of actions without outcomes", len(unmeasured), "==", 0),
             bar("exit code", code, "==", 0),
         ],
     )

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NOT_CLAIMS = {"run_all", "report", "crash_trials", "observe_h200"}  # the last needs a GPU
+SHARED = {"run_all", "report", "crash_trials", "demo_process"}
+NOT_CLAIMS = SHARED | {"observe_h200"}  # which needs a GPU
 
 
 def main() -> None:

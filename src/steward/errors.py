@@ -26,7 +26,21 @@ class StewardError(Exception):
 
 
 class TemporaryError(StewardError):
-    """An actuator failed in a way that may pass: the same decision may be tried again."""
+    """Something failed in a way that may pass: the same may be tried again.
+
+    `retry_after_s` is how long the other side asked to wait, if it did.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        where: str = "",
+        hint: str = "",
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(problem, where=where, hint=hint)
+        self.retry_after_s = retry_after_s
 
 
 class PermanentError(StewardError):

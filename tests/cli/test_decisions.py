@@ -82,7 +82,7 @@ def test_an_empty_list_is_said_beside_the_answer(tmp_path: Path) -> None:
     answer = steward("decisions", "list", "--data", told(tmp_path), "--state", "failed")
 
     assert (answer.code, answer.out) == (0, "")
-    assert "no decisions are failed" in answer.err
+    assert "no failed decisions" in answer.err
 
 
 def test_asking_a_folder_without_a_journal_makes_none(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_bodies_arrive_in_order() -> None:
 
 def test_what_may_pass_is_tried_again_and_what_will_not_is_counted() -> None:
     receiver = Receiver(
-        TemporaryError("busy"), TemporaryError("busy", hint="0"), PermanentError("no")
+        TemporaryError("busy"), TemporaryError("busy", retry_after_s=0.0), PermanentError("no")
     )
     sender = QueuedSender(receiver)
 
@@ -71,7 +71,7 @@ def test_more_than_may_wait_is_given_up_at_once_and_counted() -> None:
 
 
 def test_closing_does_not_wait_for_ever() -> None:
-    sender = QueuedSender(Receiver(*[TemporaryError("gone", hint="30")] * 9))
+    sender = QueuedSender(Receiver(*[TemporaryError("gone", retry_after_s=30.0)] * 9))
     sender.offer(b"a", 3, wait=True)
 
     stats = sender.close(within_s=0.1)

@@ -40,16 +40,17 @@ from steward.learn.patterns import MINERS
 from steward.model.actions import Drain, Tell
 from steward.model.forecast import About
 from steward.model.frame import check_frame
-from steward.model.identity import GpuId, NodeId
-from steward.model.job import JobShape, JobState
+from steward.model.identity import GpuId, NodeId, TenantId
+from steward.model.job import JobRequest, JobShape, JobState
 from steward.model.metrics import VOCABULARIES, aliases_from
 from steward.model.moment import Moment
 from steward.model.treatment import Treatment
 from steward.model.view import ClusterView
 from steward.observe.collectors import COLLECTORS
-from steward.ports import Sampler
+from steward.ports import Learner, Sampler
 from steward.sim.scenario import demo
 from steward.sim.world import World
+from steward.store.learned import LearnedStates
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
 DRAIN = decision(action=Drain(node=NodeId("n1"), gpus=(GpuId(GPU),)))
@@ -241,6 +242,51 @@ def test_an_estimator_survives_every_moment_and_being_put_away(name: str) -> Non
     for seen in VIEWS.values():
         for a, b in zip(made.predict(seen), again.predict(seen), strict=True):
             np.testing.assert_array_equal(a.mid, b.mid)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_goes_on_from_its_saved_state(name: str, tmp_path: Path) -> None:
+    first, second = ESTIMATORS[name](), ESTIMATORS[name]()
+    assert isinstance(first, Learner)
+    assert isinstance(second, Learner)
+    for seen in views().values():
+        first.learn(seen, [outcome()])
+    store = LearnedStates(tmp_path)
+    store.save(name, first.state_version, first.save_state(), learnt_from={})
+
+    state, reason = store.load(name, second.state_version)
+    assert state is not None, reason
+    second.restore_state(state.payload)
+
+    assert _plain(second.save_state()) == _plain(first.save_state())
+    last = list(views().values())[-1]
+    for one, other in zip(first.predict(last), second.predict(last), strict=True):
+        assert np.array_equal(one.mid, other.mid, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_refuses_a_state_that_does_not_fit(name: str) -> None:
+    made = ESTIMATORS[name]()
+    assert isinstance(made, Learner)
+
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever it raises, the loop discards it
+        made.restore_state({"something": "else"})
+    assert made.predict(next(iter(views().values()))) is not None
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimator_answers_before_a_job_runs(name: str) -> None:
+    made = ESTIMATORS[name]()
+    request = JobRequest(shape=JobShape(gpus=2), tenant=TenantId("a"), user="ann", name="run 1")
+
+    for each in made.estimate(request):
+        assert each.low <= each.mid <= each.high
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return repr(value.tolist()) if isinstance(value, np.ndarray) else value
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -199,3 +199,18 @@ def test_the_silence_of_endless_names_is_not_remembered_for_ever(
 
     assert len(normaliser._seen_s) == 5
     assert [event.subject for event in events] == ["n0/gpu0"]  # who is heard of is remembered
+
+
+def test_a_frame_without_one_usable_row_is_reported_and_not_dropped_in_silence() -> None:
+    made = Normaliser(source="x", vocabulary="canonical")
+    schema = {"t_s": pl.Float64, "entity": pl.String, "gpu.busy_share": pl.Float64}
+    nameless = pl.DataFrame([(7.0, None, 0.5), (8.0, None, 0.5)], schema=schema, orient="row")
+    timeless = pl.DataFrame([(None, "n1", 0.5)], schema=schema, orient="row")
+
+    found = [made.normalise(frame) for frame in (nameless, timeless)]
+
+    assert [frame.height for frame, _ in found] == [0, 0]
+    (first,), (second,) = (events for _, events in found)
+    assert (first.kind, first.t_s) == ("telemetry.nameless-rows", 8.0)
+    assert "2 rows without a time or an entity" in first.text
+    assert "1 rows" in second.text

@@ -185,12 +185,13 @@ def test_calling_back_twice_does_not_save_twice(stage: Any) -> None:
     assert stage.state(world, waits).state is JobState.QUEUED
 
 
-def test_a_loan_that_never_was_can_not_be_called_back(stage: Any) -> None:
+def test_a_loan_of_a_world_that_has_ended_is_given_back_at_once(stage: Any) -> None:
     owner, waits = stage.job(IDLE), stage.job(WORK)
     world = stage.world()
 
-    with pytest.raises(PermanentError, match="there is no loan d-1"):
-        world.carry_out(stage.calling_back(stage.lending(owner, waits)), START_S)
+    back = world.carry_out(stage.calling_back(stage.lending(owner, waits)), START_S)
+
+    assert (back.result, back.gpus) == ("done", ())
 
 
 def test_the_gain_of_an_unknown_loan_is_not_zero_but_unknown(stage: Any) -> None:

@@ -13,7 +13,13 @@ from factories import call_back, decision, outcome, preempt, receipt, start
 from steward.errors import StewardError
 from steward.model.decision import Choice, DecisionState, Ruling, Verdict
 from steward.model.identity import DecisionId
-from steward.store.choices import choose, possible
+from steward.store.choices import (
+    approve_in_advance,
+    choose,
+    possible,
+    revoke,
+    standing_approvals,
+)
 from steward.store.journal import Journal, Record, open_journal
 
 
@@ -55,7 +61,7 @@ def test_only_what_can_still_be_done_may_be_said(journal: Journal, state: str) -
     assert journal.story(MADE.id).state.value == state
     assert possible(journal.story(MADE.id)) == allowed
     for choice in {"approve", "reject", "undo"} - set(allowed):
-        with pytest.raises(StewardError, match=f"it is {state}, so one cannot {choice} it"):
+        with pytest.raises(StewardError, match=f"cannot {choice} it: it is"):
             choose(journal, "d-1", choice, user="ada", t_s=1010.0)
     assert journal.newest() == before
 
@@ -109,7 +115,7 @@ def test_what_was_started_or_stopped_can_be_undone_once(journal: Journal, made: 
 def test_an_unknown_word_is_answered_with_the_known_ones(journal: Journal) -> None:
     journal.append(STATES["waiting"][0])
 
-    with pytest.raises(StewardError, match="known: approve, reject, undo") as caught:
+    with pytest.raises(StewardError, match="expected approve, reject, undo") as caught:
         choose(journal, "d-1", "aprove", user="ada", t_s=1010.0)
 
     assert caught.value.hint == "did you mean 'approve'?"
@@ -118,3 +124,35 @@ def test_an_unknown_word_is_answered_with_the_known_ones(journal: Journal) -> No
 def test_an_unknown_decision_is_named(journal: Journal) -> None:
     with pytest.raises(StewardError, match="there is no decision 'd-1'"):
         choose(journal, "d-1", "approve", user="ada", t_s=1010.0)
+
+
+def test_a_standing_approval_is_in_force_until_its_time_or_until_it_is_revoked(
+    journal: Journal,
+) -> None:
+    made = approve_in_advance(
+        journal, tenant="bio", action="lend", for_s=3600.0, gpus=8, user="ada", t_s=1000.0
+    )
+
+    assert standing_approvals(journal, 2000.0) == [made]
+    assert standing_approvals(journal, 4600.0) == []
+    revoke(journal, made.id, user="bob", t_s=2000.0)
+    assert standing_approvals(journal, 2000.0) == []
+    with pytest.raises(StewardError, match="standing approval"):
+        revoke(journal, made.id, user="bob", t_s=2001.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"action": "lent"}, "no action called"),
+        ({"tenant": ""}, "tenant is ''"),
+        ({"gpus": 0}, "GPUs"),
+    ],
+)
+def test_a_standing_approval_needs_a_tenant_an_action_a_time_and_gpus(
+    journal: Journal, changes: dict[str, Any], problem: str
+) -> None:
+    good = {"tenant": "bio", "action": "lend", "for_s": 60.0, "gpus": 1, "user": "a", "t_s": 1.0}
+
+    with pytest.raises(StewardError, match=problem):
+        approve_in_advance(journal, **{**good, **changes})

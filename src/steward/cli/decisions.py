@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -12,10 +15,10 @@ from steward.cli.options import (
     DecisionArgument,
     Json,
     Limit,
-    Store,
     login_name,
     now_s,
     open_store,
+    read_settings,
 )
 from steward.cli.output import print_json, print_lines, print_note, print_table, print_warnings
 
@@ -31,12 +34,14 @@ STATES = (
     "approved",
     "rejected",
     "held",
+    "under-way",
     "active",
     "done",
     "failed",
     "undone",
     "expired",
 )
+PAST = {"approve": "approved", "reject": "rejected", "undo": "undid"}
 State = Annotated[
     str | None,
     typer.Option(
@@ -59,19 +64,22 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List decisions, newest first."""
-    from steward.cli.views.stories import COLUMNS, find_stories, record, row
+    from steward.cli.views.stories import COLUMNS, record, row
     from steward.errors import unknown_name
+    from steward.model.decision import DecisionState
+    from steward.store.story_search import find_stories
 
     if state is not None and state not in STATES:
         raise unknown_name("state", state, STATES, where="--state")
     with open_store(config, data) as store:
-        found = find_stories(store.journal, state=state, limit=limit + 1)
+        states = frozenset({DecisionState(state)} if state else ())
+        found = find_stories(store.journal, states=states, limit=limit + 1).stories
         present_s = now_s(store.journal)
     if as_json:
         print_json([record(seq, story) for seq, story in found[:limit]])
         return
     rows = [row(story, present_s) for _, story in found[:limit]]
-    print_table(COLUMNS, rows, empty="no decisions" + (f" are {state}" if state else " yet"))
+    print_table(COLUMNS, rows, empty=f"no {state} decisions" if state else "no decisions yet")
     if len(found) > limit:
         print_note(f"only the newest {limit} are shown; --limit shows more")
 
@@ -110,8 +118,8 @@ def approve(
     as_json: Json = False,
 ) -> None:
     """Let a decision be carried out."""
-    with open_store(config, data) as store:
-        _choose(store, decision, "approve", note=note, as_json=as_json)
+    said = _choose(decision, "approve", note=note, config=config, data=data)
+    _print_choice(said, as_json=as_json)
 
 
 @app.command()
@@ -124,8 +132,8 @@ def reject(
     as_json: Json = False,
 ) -> None:
     """Refuse a decision that waits for approval."""
-    with open_store(config, data) as store:
-        _choose(store, decision, "reject", note=note, as_json=as_json)
+    said = _choose(decision, "reject", note=note, config=config, data=data)
+    _print_choice(said, as_json=as_json)
 
 
 @app.command()
@@ -138,24 +146,123 @@ def undo(
     as_json: Json = False,
 ) -> None:
     """Take back a decision that was carried out."""
+    said = _choose(decision, "undo", note=note, config=config, data=data)
+    _print_choice(said, as_json=as_json)
+
+
+Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose GPUs.")]
+ActionType = Annotated[
+    str, typer.Option("--action", metavar="TYPE", help="Which action, such as lend or start.")
+]
+ForHours = Annotated[
+    float, typer.Option("--hours", min=0.01, help="How long, by the clock of the journal.")
+]
+Gpus = Annotated[int, typer.Option("--gpus", min=1, help="How many GPUs in all.")]
+
+
+@app.command()
+def allow(  # noqa: PLR0913 - options of a command
+    *,
+    tenant: Tenant,
+    action: ActionType,
+    hours: ForHours = 4.0,
+    gpus: Gpus = 32,
+    note: Note = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Approve in advance what would otherwise ask each time, for one tenant and action."""
+    from steward.store.choices import approve_in_advance
+
     with open_store(config, data) as store:
-        _choose(store, decision, "undo", note=note, as_json=as_json)
+        made = approve_in_advance(
+            store.journal,
+            tenant=tenant,
+            action=action,
+            for_s=hours * 3600,
+            gpus=gpus,
+            user=login_name(),
+            t_s=now_s(store.journal),
+            note=note,
+        )
+    if as_json:
+        print_json(made)
+        return
+    print_lines([f"{made.id}: {made.user} approved '{action}' for {tenant} for {hours:g} h"])
+
+
+@app.command()
+def approvals(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
+    """List the standing approvals that are in force."""
+    from steward.store.choices import standing_approvals
+
+    with open_store(config, data) as store:
+        present_s = now_s(store.journal)
+        found = standing_approvals(store.journal, present_s)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            each.id,
+            each.tenant,
+            each.action,
+            f"{(each.until_s - present_s) / 3600:.1f} h",
+            str(each.gpus),
+            each.user,
+        )
+        for each in found
+    ]
+    columns = ("id", "tenant", "action", "left", "GPUs", "by")
+    print_table(columns, rows, empty="no standing approvals")
+
+
+@app.command()
+def revoke(
+    approval: Annotated[str, typer.Argument(help="The id of a standing approval.")],
+    *,
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Take back a standing approval."""
+    from steward.store.choices import revoke as revoke_approval
+
+    with open_store(config, data) as store:
+        made = revoke_approval(store.journal, approval, user=login_name(), t_s=now_s(store.journal))
+    if as_json:
+        print_json(made)
+        return
+    print_lines([f"{made.user} revoked {approval}"])
 
 
 def _choose(
-    store: Store,
     decision: str,
     choice: Literal["approve", "reject", "undo"],
     *,
     note: str,
-    as_json: bool,
-) -> None:
+    config: Path | None,
+    data: Path | None,
+) -> Mapping[str, object]:
+    """Send a choice to the steward that runs here, or write it to the journal of one that rests."""
+    from steward.clients.local_service import LocalService
     from steward.store.choices import choose
 
-    t_s = now_s(store.journal)
-    said = choose(store.journal, decision, choice, user=login_name(), t_s=t_s, note=note)
+    service = LocalService(read_settings(config, data).socket_path)
+    answer = service.post("decisions", decision, choice, body={"note": note})
+    if answer is not None:
+        return answer
+    with open_store(config, data) as store:
+        t_s = now_s(store.journal)
+        return asdict(
+            choose(store.journal, decision, choice, user=login_name(), t_s=t_s, note=note)
+        )
+
+
+def _print_choice(said: Mapping[str, object], *, as_json: bool) -> None:
     if as_json:
         print_json(said)
         return
-    print_lines([f"{said.user} said {said.choice} to {said.decision}"])
-    print_note("it is in the journal; a running steward takes it up in its next turn")
+    print_lines([f"{said['user']} {PAST[str(said['choice'])]} {said['decision']}"])
+    print_note("it is in the journal; a running steward acts on it in its next turn")

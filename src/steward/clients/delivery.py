@@ -63,9 +63,8 @@ class RetryingSender:
             try:
                 self._send(body)
             except TemporaryError as fault:
-                asked_s = float(fault.hint) if fault.hint.isdigit() else 0.0
                 self.count(tries_again=1, fault=str(fault))
-                pause_s = max(asked_s, wait_s * random.uniform(0.5, 1.0))  # noqa: S311 - spread
+                pause_s = max(fault.retry_after_s or 0.0, wait_s * random.uniform(0.5, 1.0))  # noqa: S311 - spread
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
                 if self._now_s() + pause_s > until_s or self._stop.wait(pause_s):
                     break

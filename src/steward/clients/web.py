@@ -113,7 +113,8 @@ def post(client: httpx.Client, url: str, body: bytes, headers: Mapping[str, str]
     problem = f"answers {answer.status_code}: {answer.text[:200].strip()}"
     if answer.status_code in _AGAIN:
         wait = answer.headers.get("retry-after", "")
-        raise TemporaryError(problem, where=url, hint=wait if wait.isdigit() else "")
+        wait_s = float(wait) if wait.isdecimal() else None  # a date is left alone: few send one
+        raise TemporaryError(problem, where=url, retry_after_s=wait_s)
     raise PermanentError(problem, where=url, hint=_hint(answer.status_code))
 
 

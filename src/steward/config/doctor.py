@@ -19,8 +19,10 @@ from steward.config.plugs import KINDS, PlugKind, chosen, wrong_plugs
 from steward.config.read import Draft
 from steward.config.settings import Settings, StoreSettings, masked_url
 from steward.errors import StewardError
+from steward.model.actions import ACTIONS, Action
 from steward.model.event import Availability
 from steward.observe.forwarding.transport import open_transport
+from steward.ports import Actuator
 from steward.store.journal import open_journal
 from steward.store.telemetry import Telemetry
 
@@ -228,7 +230,10 @@ def _plugs(settings: Settings) -> Iterator[Check]:
 
 def _plug(kind: PlugKind, name: str, settings: Settings) -> Check:
     try:
-        state: Availability = kind.make(name)(**settings.plugs.get(name, {})).available()
+        plug = kind.make(name)(**settings.plugs.get(name, {}))
+        state: Availability = plug.available()
+        if kind.kind == "actuator":
+            state = replace(state, reason=f"{state.reason}; {_abilities(plug)}")
     except StewardError as fault:
         state = Availability(status="missing", reason=str(fault), hint=fault.hint)
     except Exception as fault:  # noqa: BLE001 - a plug's fault must not hide the other checks
@@ -238,6 +243,14 @@ def _plug(kind: PlugKind, name: str, settings: Settings) -> Check:
     return Check(
         name=name, kind=kind.kind, status=state.status, reason=state.reason, hint=state.hint
     )
+
+
+def _abilities(actuator: Actuator[Action]) -> str:
+    """Return which actions an engine can carry out here, and which it cannot."""
+    able = {each.__dataclass_fields__["type"].default for each in actuator.actions()}
+    cannot = [name for name in ACTIONS if name not in able]
+    text = f"takes {', '.join(name for name in ACTIONS if name in able) or 'nothing'}"
+    return text + (f"; cannot {', '.join(cannot)}" if cannot else "")
 
 
 def _nvidia() -> Check:

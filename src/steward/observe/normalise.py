@@ -28,6 +28,7 @@ class Normaliser:
         self._known = aliases_from(vocabulary)
         self._blank = vocabulary == "dcgm"
         self._unknown: set[str] = set()
+        self._last_s = 0.0  # the newest time of the frame before
         self._counters: dict[tuple[str, ...], Frame] = {}  # the last readings, per set of counters
         self._seen_s: dict[str, float] = {}
 
@@ -36,24 +37,28 @@ class Normaliser:
         if not frame.height:
             return frame, ()
         placed = frame.drop_nulls([name for name in (T_S, ENTITY) if name in frame.columns])
-        if not placed.height:
-            return placed, ()
-        t_s = float(placed[T_S].max())  # type: ignore[arg-type]  # Float64 by contract
         lost = frame.height - placed.height
+        if not placed.height:
+            return placed, tuple(self._lost(lost, self._newest_s(frame)))
+        t_s = self._last_s = float(placed[T_S].max())  # type: ignore[arg-type]  # Float64
         frame = placed
-        events = (*self._lost(lost, t_s), *self._strangers(frame, t_s), *self._gaps(frame))
+        events = (*self._lost(lost, t_s), *self._unknown_columns(frame, t_s), *self._gaps(frame))
         return self._rates(check_frame(self._rename(frame), where=self.source)), events
 
+    def _newest_s(self, frame: Frame) -> float:
+        times = frame[T_S].drop_nulls() if T_S in frame.columns else ()
+        return max((float(t_s) for t_s in times), default=self._last_s)
+
     def _lost(self, rows: int, t_s: float) -> list[Event]:
-        """Say that rows came without a time or an entity, and how many."""
+        """Report rows without a time or an entity, and how many."""
         if not rows:
             return []
         text = f"{rows} rows without a time or an entity are left out"
         kind = "telemetry.nameless-rows"
         return [Event(t_s=t_s, kind=kind, subject=self.source, text=text, source=self.source)]
 
-    def _strangers(self, frame: Frame, t_s: float) -> list[Event]:
-        """Name columns that nobody knows: once each, and never dropped in silence."""
+    def _unknown_columns(self, frame: Frame, t_s: float) -> list[Event]:
+        """Report columns that are not in the table of metrics, once each."""
         new = set(frame.columns) - {T_S, ENTITY} - set(self._known) - self._unknown
         self._unknown |= new
         return [
@@ -68,7 +73,7 @@ class Normaliser:
         ]
 
     def _gaps(self, frame: Frame) -> list[Event]:
-        """Name entities that were silent for too long, between two looks or within one."""
+        """Report entities that were silent for too long, between two frames or within one."""
         owing = frame.lazy().filter(~pl.col(ENTITY).str.contains("^job:|@"))  # jobs come and go
         spans = (
             owing.group_by(ENTITY, maintain_order=True)

@@ -50,6 +50,7 @@ class World:
         begin_s = start_s - scenario.warm_up_s
         script = script or Workload(scenario, seed=seed, begin_s=begin_s)
         self._engine = Engine(scenario, script, seed=seed, begin_s=begin_s)
+        self._engine.starts_jobs = scenario.starts_jobs or scenario.warm_up_s > 0
         self._engine.run_until(start_s)
         self._engine.starts_jobs = scenario.starts_jobs
         self._engine.news()  # what happened before anybody looked

@@ -1,19 +1,20 @@
-"""What people say about decisions. It reaches the loop through the journal and in no other way."""
+"""What people choose about decisions. It reaches the loop through the journal alone."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
-from steward.errors import StewardError, did_you_mean
-from steward.model.actions import Lend
-from steward.model.decision import Choice, DecisionState
-from steward.model.identity import DecisionId
+from steward.errors import StewardError, did_you_mean, unknown_name
+from steward.model.actions import ACTIONS, Lend
+from steward.model.decision import Choice, DecisionState, StandingApproval
+from steward.model.identity import DecisionId, TenantId, stable_id
 from steward.model.outcome import Story
 from steward.store.journal import Journal
 
-__all__ = ["choose", "possible"]
+__all__ = ["approve_in_advance", "choose", "possible", "revoke", "standing_approvals"]
 
 Say = Literal["approve", "reject", "undo"]
+MOST_READ = 1000
 
 _POSSIBLE: dict[DecisionState, tuple[Say, ...]] = {
     DecisionState.WAITING: ("approve", "reject"),
@@ -24,40 +25,105 @@ _POSSIBLE: dict[DecisionState, tuple[Say, ...]] = {
 
 
 def possible(story: Story) -> tuple[Say, ...]:
-    """Return what a person may say about a decision as it stands now."""
-    said = _POSSIBLE.get(story.state, ())
+    """Return what a person may choose about a decision as it stands now."""
+    choices = _POSSIBLE.get(story.state, ())
     if story.state is DecisionState.DONE and not isinstance(story.decision.action, Lend):
-        said = ("undo",)  # a loan that has ended is over; what was started or stopped is not
-    undoes = any(choice.choice == "undo" for choice in story.choices)
-    can_undo = story.decision.undo is not None and not undoes
-    return tuple(say for say in said if say != "undo" or can_undo)
+        choices = ("undo",)  # a loan that has ended is over; what was started or stopped is not
+    undone = any(choice.choice == "undo" for choice in story.choices)
+    can_undo = story.decision.undo is not None and not undone
+    return tuple(each for each in choices if each != "undo" or can_undo)
 
 
 def choose(
     journal: Journal, decision_id: str, choice: str, *, user: str, t_s: float, note: str = ""
 ) -> Choice:
-    """Write down what `user` says about a decision, if that can be said now."""
+    """Write down what `user` chose about a decision, if that is possible now."""
     known: tuple[Say, ...] = get_args(Say)
-    said = next((say for say in known if say == choice), None)
-    if said is None:
+    chosen = next((each for each in known if each == choice), None)
+    if chosen is None:
         raise StewardError(
-            f"'{choice}' is nothing to say about a decision; known: {', '.join(known)}",
+            f"unknown choice '{choice}'; expected {', '.join(known)}",
             where=f"decision {decision_id}",
             hint=did_you_mean(choice, known) or "use one of these words",
         )
     story = journal.story(DecisionId(decision_id))
-    if said not in possible(story):
-        raise _too_late(story, said)
-    value = Choice(decision=story.decision.id, t_s=t_s, choice=said, user=user, note=note)
+    if chosen not in possible(story):
+        raise _too_late(story, chosen)
+    value = Choice(decision=story.decision.id, t_s=t_s, choice=chosen, user=user, note=note)
     journal.append([value])
     return value
 
 
-def _too_late(story: Story, said: Say) -> StewardError:
-    state = story.state.value
+def _too_late(story: Story, choice: Say) -> StewardError:
     now = possible(story)
-    problem = f"it is {state}, so one cannot {said} it"
-    if said == "undo" and story.state is DecisionState.ACTIVE:
-        problem = "it cannot be undone: it is itself a way back"
+    problem = f"cannot {choice} it: it is {story.state.value}"
+    if choice == "undo" and story.decision.undo is None:
+        problem = "cannot undo it: it is itself a way back, or cannot be taken back"
     hint = f"possible now: {', '.join(now)}" if now else "nothing is left to choose about it"
     return StewardError(problem, where=f"decision {story.decision.id}", hint=hint)
+
+
+def approve_in_advance(  # noqa: PLR0913 - an approval is all of these
+    journal: Journal,
+    *,
+    tenant: str,
+    action: str,
+    for_s: float,
+    gpus: int,
+    user: str,
+    t_s: float,
+    note: str = "",
+) -> StandingApproval:
+    """Write down that one tenant's actions of one type need no approval for a while."""
+    if action not in ACTIONS:
+        raise unknown_name("action", action, tuple(ACTIONS), where="standing approval")
+    if not tenant or for_s <= 0 or gpus < 1:
+        raise StewardError(
+            f"tenant is '{tenant}', time is {for_s:g} s, GPUs are {gpus}",
+            where="standing approval",
+            hint="name a tenant, a time above 0 and a budget of at least one GPU",
+        )
+    value = StandingApproval(
+        id=stable_id("a", tenant, action, user, t_s),
+        t_s=t_s,
+        tenant=TenantId(tenant),
+        action=action,
+        until_s=t_s + for_s,
+        gpus=gpus,
+        user=user,
+        note=note,
+    )
+    journal.append([value])
+    return value
+
+
+def revoke(journal: Journal, approval: str, *, user: str, t_s: float) -> StandingApproval:
+    """Write down that a standing approval holds no longer."""
+    known = {each.id: each for each in standing_approvals(journal, t_s)}
+    found = known.get(approval)
+    if found is None:
+        raise unknown_name("standing approval", approval, tuple(known), where="revoke")
+    value = StandingApproval(
+        id=stable_id("a", "revoke", approval, t_s),
+        t_s=t_s,
+        tenant=found.tenant,
+        action=found.action,
+        until_s=t_s,
+        gpus=0,
+        user=user,
+        revokes=approval,
+    )
+    journal.append([value])
+    return value
+
+
+def standing_approvals(journal: Journal, t_s: float) -> list[StandingApproval]:
+    """Return the standing approvals in force, newest first."""
+    entries = journal.read(kinds=("approval",), newest_first=True, limit=MOST_READ)
+    values = [each.value for each in entries if isinstance(each.value, StandingApproval)]
+    revoked = {each.revokes for each in values}
+    return [
+        each
+        for each in values
+        if not each.revokes and each.id not in revoked and each.until_s > t_s
+    ]

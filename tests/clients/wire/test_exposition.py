@@ -12,6 +12,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from steward.clients.wire.exposition import decode_text, labels_of_text, shown_labels
+from steward.clients.wire.label_escapes import escape_label, unescape_label
 from steward.clients.wire.samples import WireLimits, WireSamples
 from steward.errors import StewardError
 from wire_messages import RECORDED
@@ -134,3 +135,12 @@ def test_hostile_text_is_refused_or_read_and_nothing_else(text: bytes) -> None:
 @given(st.dictionaries(st.sampled_from("abc"), label_values, min_size=1))
 def test_labels_that_are_shown_are_read_again(labels: dict[str, str]) -> None:
     assert labels_of_text(f"x{shown_labels(labels)}".encode()) == {"__name__": "x", **labels}
+
+
+@given(st.text(max_size=20))
+def test_label_values_come_back_from_their_escapes(text: str) -> None:
+    assert unescape_label(escape_label(text)) == text
+
+
+def test_a_line_end_in_a_label_is_a_line_end() -> None:
+    assert unescape_label(r"a\nb\\nc\"d\x") == 'a\nb\\nc"d\\x'

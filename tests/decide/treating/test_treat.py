@@ -6,7 +6,7 @@ import pytest
 
 from factories import finding, job, loan, node, view
 from steward.decide.treating.treat import Treat
-from steward.model.actions import CallBack, Drain, Preempt, Start, Tell
+from steward.model.actions import CallBack, Drain, Preempt, Resume, Tell, Undrain
 from steward.model.finding import Finding
 from steward.model.job import Checkpointing
 from steward.model.treatment import Effect, Treatment
@@ -30,9 +30,9 @@ def test_to_tell_goes_to_the_owner_of_the_job_once_per_finding() -> None:
     (made,) = Treat().decide(seen(treated("tell")))
     (again,) = Treat().decide(replace(seen(treated("tell")), t_s=5000.0))
 
-    assert made.action == Tell(to="ann", about=GPU, text="do it", job=made.action.disturbs)
-    assert made.action.disturbs == "j1"
-    assert made.action.moves is None
+    assert made.action == Tell(to="ann", about=GPU, text="do it", job=made.action.affects)
+    assert made.action.affects == "j1"
+    assert made.action.acts_on is None
     assert made.id == again.id
     assert made.treatment is not None
     assert made.treatment.effect == EFFECT
@@ -60,18 +60,28 @@ def test_draining_names_the_node_and_all_its_gpus() -> None:
     (made,) = Treat().decide(seen(treated("drain")))
 
     assert made.action == Drain(node=node("n1").id, gpus=(GPU, "n1/gpu1"))  # type: ignore[arg-type]
-    assert made.action.moves is None
-    assert made.action.disturbs is None
-    assert made.undo is None
+    assert made.action.acts_on is None
+    assert made.action.affects is None
+    assert isinstance(made.undo, Undrain)
 
 
-@pytest.mark.parametrize(("undo", "expected"), [("start", Start), ("", type(None))])
-def test_a_job_that_can_save_itself_is_preempted(undo: str, expected: type) -> None:
-    (made,) = Treat().decide(seen(treated("preempt", undo=undo)))
+def test_seconds_of_trouble_are_told_and_drain_no_node() -> None:
+    young = replace(treated("drain"), since_s=950.0)
+
+    (made,) = Treat().decide(seen(young))
+    (later,) = Treat().decide(replace(seen(young), t_s=1100.0))
+
+    assert isinstance(made.action, Tell)
+    assert isinstance(later.action, Drain)
+    assert made.id != later.id
+
+
+def test_a_job_that_can_save_itself_is_preempted() -> None:
+    (made,) = Treat().decide(seen(treated("preempt")))
 
     assert isinstance(made.action, Preempt)
     assert made.action.gpus == (GPU,)
-    assert isinstance(made.undo, expected)
+    assert isinstance(made.undo, Resume)
 
 
 def test_a_loan_is_called_back() -> None:

@@ -128,7 +128,10 @@ def run_trial(folder: Path, kills: list[str], dice: random.Random) -> None:
     assert len(acknowledged) > 100 * len(kills)
     assert acknowledged - set(found) == set()
     assert len(found) == len(set(found))  # none twice
-    assert rows.filter(rows["gpu.busy_share"] * 1e6 - (rows["t_s"] - T0) > 1e-6).height == 0
+    unacknowledged = set(found) - acknowledged  # in the buffer, but killed before it said so
+    assert len(unacknowledged) <= 10 * trial.runs
+    wrong = (rows["gpu.busy_share"] * 1e6 - (rows["t_s"] - T0)).abs() > 1e-6
+    assert rows.filter(wrong).height == 0
 
 
 def test_nothing_acknowledged_is_lost_when_either_side_is_killed(tmp_path: Path) -> None:

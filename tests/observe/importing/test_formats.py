@@ -251,6 +251,14 @@ def test_what_steward_exposed_comes_back_under_its_names(tmp_path: Path) -> None
     ) == [("n1/disk:sda", None, 0.25), ("n1/gpu3", 0.5, None)]
 
 
+def test_a_line_end_in_a_label_of_prometheus_text_stays_one(tmp_path: Path) -> None:
+    text = "# TYPE up gauge\n" + r'up{instance="n2:1",path="a\nb\\n"} 1 1700000000000' + "\n"
+
+    imported(write(tmp_path, text, "dump.prom"), tmp_path / "out")
+
+    assert ask(tmp_path / "out", "SELECT metric FROM other") == [('up{path="a\nb\\n"}',)]
+
+
 def test_prometheus_json_of_a_range_query(tmp_path: Path) -> None:
     series = {"metric": {"__name__": "DCGM_FI_DEV_POWER_USAGE", "gpu": "0", "Hostname": "n1"}}
     series |= {"values": [[T0, "80"], [T0 + 15, "82.5"], [T0 + 30, "oops"]]}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import httpx
 import pytest
+from fastapi import FastAPI
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
@@ -22,8 +26,11 @@ from steward.clients.web import Endpoint
 from steward.clients.wire.otlp import LogRecord, OutgoingSeries, encode_logs, encode_metrics
 from steward.errors import PermanentError, TemporaryError
 from steward.observe.intake import Intake
+from steward.observe.intake.budget import ByteBudget
 from steward.observe.receive import Decoders
 from steward.service.app import create_api
+from steward.service.failures import handle_failures
+from steward.service.wire import wire_routes
 from steward.service.wire.grpc_server import OtlpServer
 from steward.store.tokens import Role
 from wire_messages import T_MS, one_series, recorded
@@ -53,7 +60,8 @@ class Room:
             self.house.live_state, self.house.access, self.house.lab, intake=self.intake
         )
         host = self.house.live_state.settings.service.host
-        self.client = Client(app, f"http://{host}:8787")
+        self.token = self.house.tokens.make("prometheus", Role.AGENT, node="*")
+        self.client = Client(app, f"http://{host}:8787", token=self.token)
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
         return self.client.post(path, content=body, headers=headers)
@@ -155,15 +163,102 @@ def test_samples_of_a_time_to_come_are_refused(room: Room) -> None:
 class Full:
     """An intake without room."""
 
+    budget = ByteBudget()
+
     def accept(self, _kind: str, _body: bytes, **_rest: object) -> bool:
         raise TemporaryError("no room", hint="later")
+
+
+def test_bodies_share_one_budget_of_memory_and_beyond_it_senders_wait(
+    make_room: Callable[..., Room],
+) -> None:
+    room = make_room()
+    paths = (("/api/v1/write", recorded(1), WRITE), ("/v1/metrics", METRICS, PROTOBUF))
+    room.intake.budget = ByteBudget(room.intake.budget.most_bytes)
+
+    with room.intake.budget.reserve(room.intake.budget.most_bytes // 5):
+        held = [room.post(*each) for each in paths]
+        held.append(room.post("/api/v1/agents/parcels", b"x", {}))
+    free = [room.post(*each) for each in paths]
+
+    assert [(each.status_code, each.headers["retry-after"]) for each in held] == [(503, "2")] * 3
+    assert [each.status_code for each in free] == [204, 200]
+    assert room.intake.budget.used_bytes == 0
+
+
+def test_a_body_without_a_length_is_reserved_for_as_it_comes(
+    make_room: Callable[..., Room],
+) -> None:
+    room = make_room()
+    room.intake.budget = ByteBudget(5 * 100)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield bytes(60)
+
+    answer = room.client.post("/api/v1/write", content=pieces(), headers=WRITE)
+
+    assert answer.status_code == 503
+    assert room.intake.budget.used_bytes == 0
+
+
+def test_a_client_that_hangs_up_is_no_traceback(make_room: Callable[..., Room]) -> None:
+    room = make_room()
+    messages: list[dict[str, Any]] = [
+        {"type": "http.request", "body": b"x" * 10, "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    user = SimpleNamespace(name="p", role=Role.OPERATOR, node="*", may_decide=True)
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/v1/write",
+        "raw_path": b"/api/v1/write",
+        "query_string": b"",
+        "headers": [(b"content-length", b"1000")],
+        "client": ("127.0.0.1", 1),
+        "state": {"user": user},
+    }
+    app = FastAPI()
+    app.include_router(wire_routes(room.intake))
+    handle_failures(app)
+    asyncio.run(app(scope, receive, send))  # raises what would become a traceback
+
+    assert sent[0]["status"] == 400
+    assert room.intake.budget.used_bytes == 0
+
+
+def test_log_records_that_are_refused_are_told_as_partial_success(room: Room) -> None:
+    good, bad = (
+        LogRecord(t_ns=t_ns, severity=9, text="x", resource=ON_N01, attributes={})
+        for t_ns in (T_MS * 10**6, 2**63)
+    )
+
+    answer = room.post("/v1/logs", encode_logs([good, bad]), PROTOBUF)
+
+    said = ExportLogsServiceResponse.FromString(answer.content).partial_success
+    assert answer.status_code == 200
+    assert said.rejected_log_records == 1
+    assert "ahead of this machine's clock" in said.error_message
+    assert len(room.intake.collect(1.0).lines) == 1
+    assert room.post("/v1/logs", encode_logs([bad]), PROTOBUF).status_code == 400
 
 
 def test_an_intake_that_is_full_asks_to_wait(room: Room) -> None:
     house = room.house
     full: Any = Full()
     client = Client(
-        create_api(house.live_state, house.access, house.lab, intake=full), "http://127.0.0.1:8787"
+        create_api(house.live_state, house.access, house.lab, intake=full),
+        "http://127.0.0.1:8787",
+        token=house.tokens.make("other", Role.AGENT, node="*"),
     )
 
     write = client.post("/api/v1/write", content=recorded(1), headers=WRITE)
@@ -258,7 +353,7 @@ def test_only_those_who_may_speak_of_all_nodes_may_push(make_room: Callable[...,
     room = make_room(host="0.0.0.0")  # noqa: S104 - a name, nothing listens
     tokens = room.house.tokens
     made = {
-        "nobody": {},
+        "nobody": {"Authorization": ""},
         "viewer": room.house.bearer("v", Role.VIEWER),
         "operator": room.house.bearer("o", Role.OPERATOR),
         "agent": {"Authorization": f"Bearer {tokens.make('a', Role.AGENT)}"},
@@ -270,7 +365,7 @@ def test_only_those_who_may_speak_of_all_nodes_may_push(make_room: Callable[...,
         for who, header in made.items()
     }
 
-    assert status == {"nobody": 401, "viewer": 403, "operator": 204, "agent": 403, "any": 204}
+    assert status == {"nobody": 401, "viewer": 403, "operator": 403, "agent": 403, "any": 204}
 
 
 def test_pushing_is_limited_in_size_and_not_in_number(make_room: Callable[..., Room]) -> None:
@@ -296,7 +391,7 @@ def otlp(room: Room) -> Iterator[tuple[Room, OtlpServer]]:
 
 def test_otlp_over_grpc_brings_metrics_and_logs(otlp: tuple[Room, OtlpServer]) -> None:
     room, server = otlp
-    client = OtlpGrpc(Endpoint(url=f"http://127.0.0.1:{server.port}"))
+    client = OtlpGrpc(Endpoint(url=f"http://127.0.0.1:{server.port}", token=room.token))
     record = LogRecord(t_ns=1, severity=9, text="hello", resource=ON_N01, attributes={})
 
     client.send_metrics(METRICS)
@@ -312,7 +407,7 @@ def test_grpc_refuses_what_it_cannot_read_and_what_is_too_large(
     otlp: tuple[Room, OtlpServer],
 ) -> None:
     room, server = otlp
-    client = OtlpGrpc(Endpoint(url=f"http://127.0.0.1:{server.port}"))
+    client = OtlpGrpc(Endpoint(url=f"http://127.0.0.1:{server.port}", token=room.token))
 
     with pytest.raises(PermanentError, match="invalid_argument"):
         client.send_metrics(b"\xff\xff")
@@ -323,16 +418,16 @@ def test_grpc_refuses_what_it_cannot_read_and_what_is_too_large(
     assert room.seen() == []
 
 
-def test_grpc_wants_a_token_where_http_does(make_room: Callable[..., Room]) -> None:
-    room = make_room(host="0.0.0.0")  # noqa: S104 - a name, nothing listens
+def test_grpc_needs_an_agents_token_as_http_does(make_room: Callable[..., Room]) -> None:
+    room = make_room()
     server = OtlpServer(room.intake, room.house.access, port=0)
     server.start()
     address = f"http://127.0.0.1:{server.port}"
-    token = room.house.tokens.make("o", Role.OPERATOR)
 
-    with pytest.raises(PermanentError, match="permission_denied"):
-        OtlpGrpc(Endpoint(url=address)).send_metrics(METRICS)
-    OtlpGrpc(Endpoint(url=address, token=token)).send_metrics(METRICS)
+    for token in ("", room.house.tokens.make("o", Role.OPERATOR)):
+        with pytest.raises(PermanentError, match="permission_denied"):
+            OtlpGrpc(Endpoint(url=address, token=token)).send_metrics(METRICS)
+    OtlpGrpc(Endpoint(url=address, token=room.token)).send_metrics(METRICS)
     server.stop(within_s=0.1)
 
     assert len(room.seen()) == 1

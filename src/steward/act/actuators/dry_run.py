@@ -25,7 +25,7 @@ class DryRun:
         return Availability(
             status="limited",
             reason="decisions are written down and not carried out",
-            hint="set act.actuator to the engine that this site runs",
+            hint="no engine can be acted on yet but the simulated one: steward up --demo",
         )
 
     def actions(self) -> tuple[type[Action], ...]:

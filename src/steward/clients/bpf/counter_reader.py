@@ -47,7 +47,7 @@ class CounterReader:
         if self._table.groups != self._groups:
             self._align()
             is_due = True
-        self._values[:, :PLAIN] = self._table.totals(_COUNTERS)
+        self._table.totals(_COUNTERS, out=self._values[:, :PLAIN])
         if is_due:
             self._renew(now_s)
         return self._values

@@ -63,15 +63,14 @@ class CounterTable:
         self.reserve_shared({owner: known[owner] for owner in known.keys() - taken.keys()})
         self._index()
 
-    def totals(self, columns: slice) -> Totals:
+    def totals(self, columns: slice, *, out: Totals | None = None) -> Totals:
         """Return a row per group, in order of `groups`, and one for all together at the end.
 
         Only these columns are read: everything that is touched comes from memory, because other
-        work has emptied the caches since the last reading.
+        work has emptied the caches since the last reading. For the same reason each call counts.
         """
-        rows: Counts = np.add.reduce(self.rows[:, : self._used, columns], axis=0)
-        totals: Totals = self._membership @ rows.astype(np.float64)
-        totals += self._past[:, columns]
+        rows = np.add.reduce(self.rows[:, : self._used, columns], axis=0, dtype=np.float64)
+        totals: Totals = np.add(self._membership @ rows, self._past[:, columns], out=out)
         return totals
 
     # -- inside ----------------------------------------------------------------------------------

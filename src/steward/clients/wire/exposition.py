@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.clients.wire.label_escapes import escape_label, unescape_label
 from steward.clients.wire.protobuf_scan import Bytes
 from steward.clients.wire.samples import WireLimits, WireSamples
 from steward.compiled import njit
@@ -25,8 +26,6 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(
     r'\s*([a-zA-Z_][a-zA-Z0-9_]*|"(?:[^"\\]|\\.)*")\s*(?:=\s*"((?:[^"\\]|\\.)*)")?\s*'
 )
-_ESCAPE = re.compile(r"\\(.)")
-_ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 BAD_LINE, TOO_MANY, TOO_LONG = -1, -2, -3
 
 
@@ -178,18 +177,12 @@ def _read_labels(text: str, labels: dict[str, str]) -> None:
         word, value = found.groups()
         if value is None:  # a quoted name of a metric, as Prometheus 3 writes UTF-8 names
             word, value = "__name__", word[1:-1] if word.startswith('"') else None
-        name = _plain(word[1:-1]) if word.startswith('"') else word
+        name = unescape_label(word[1:-1]) if word.startswith('"') else word
         if value is None or name in labels:
             problem = f"'{name}' is given twice" if value is not None else f"'{name}' has no value"
             raise StewardError(problem, where=_WHAT)
-        labels[name] = _plain(value)
+        labels[name] = unescape_label(value)
         at = found.end() + 1
-
-
-def _plain(text: str) -> str:
-    if "\\" not in text:
-        return text
-    return _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[0]), text)
 
 
 def shown_labels(labels: Mapping[str, str]) -> str:
@@ -198,9 +191,5 @@ def shown_labels(labels: Mapping[str, str]) -> str:
     >>> shown_labels({"node": "n01", "gpu": "3"})
     '{node="n01",gpu="3"}'
     """
-    inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    inside = ",".join(f'{name}="{escape_label(value)}"' for name, value in labels.items())
     return f"{{{inside}}}" if inside else ""
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

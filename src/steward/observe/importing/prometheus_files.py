@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from steward.clients.wire.label_escapes import unescape_label
 from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S
@@ -26,7 +27,6 @@ _SAMPLE = re.compile(
     r"\s+(?P<value>\S+)(?:\s+(?P<time>-?[\d.]+))?(?:\s+#.*)?$"
 )
 _LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:\\.|[^"\\])*)"')
-_ESCAPE = re.compile(r"\\(.)")
 _MAX_JSON_BYTES = 512 << 20
 _BATCH = 100_000
 _NODES = ("Hostname", "hostname", "node", "nodename", "host", "instance")
@@ -96,7 +96,7 @@ def _text_rows(source: ImportSource, tally: ImportCounts) -> Iterator[Row]:
                     )
                 key = (match["name"], match["labels"] or "")
                 if key not in places:
-                    labels = {k: _ESCAPE.sub(r"\1", v) for k, v in _LABEL.findall(key[1])}
+                    labels = {k: unescape_label(v) for k, v in _LABEL.findall(key[1])}
                     places[key] = _placed(key[0], labels, source.node)
                 metric, entity = places[key]
                 t_s = changed_s if match["time"] is None else _in_seconds(float(match["time"]))

@@ -24,6 +24,7 @@ import polars as pl
 from steward.errors import StewardError, TemporaryError, unknown_name
 from steward.model.event import Availability, Event, Observation
 from steward.observe.agent.parcel import Parcel, open_parcel
+from steward.observe.intake.budget import ByteBudget
 from steward.observe.intake.merger import (
     Decoded,
     ObservationMerger,
@@ -89,6 +90,7 @@ class Intake:
         read_stored: ReadStored | None = None,
     ) -> None:
         self.decoders: dict[str, Decoder] = {"parcel": open_parcel}
+        self.budget = ByteBudget()  # for whoever reads bodies from the network
         self._max_open_bytes = max_open_bytes
         self._read_stored = read_stored
         self._spool = Spool(folder, max_bytes=max_bytes)

@@ -141,7 +141,7 @@ class Track:
         frames = []
         for batch in batches:
             frames += self._words.frames(batch)
-            events += [*self._gaps(batch), *self._strangers(batch)]
+            events += [*self._gaps(batch), *self._unknown_metrics(batch)]
         return tuple(frames), tuple(events)
 
     def _notice_hanging(self) -> None:
@@ -164,8 +164,8 @@ class Track:
             if "@" not in block.entity and not block.entity.startswith("job:")
         ]
 
-    def _strangers(self, batch: Batch) -> list[Event]:
-        """Name words that nobody knows: once each, and never dropped in silence."""
+    def _unknown_metrics(self, batch: Batch) -> list[Event]:
+        """Report metrics that are not in the table, once each."""
         new = self._words.unknown - self._unknown
         self._unknown |= new
         t_s = float(batch.t_s[0])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from steward.clients.wire.label_escapes import escape_label
+
 __all__ = ["node_name", "with_rest"]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
@@ -32,9 +34,5 @@ def with_rest(node: str, labels: Mapping[str, str], *, without: frozenset[str]) 
     'n01{engine="0",model="x"}'
     """
     rest = sorted(name for name in labels if name not in without and not name.startswith("__"))
-    inside = ",".join(f'{name}="{_quoted(labels[name])}"' for name in rest)
+    inside = ",".join(f'{name}="{escape_label(labels[name])}"' for name in rest)
     return f"{node}{{{inside}}}" if inside else node
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from math import ceil
 from typing import Annotated
 
 from fastapi import APIRouter, Request
@@ -18,7 +19,7 @@ from steward.observe.intake import Intake, Roster, StreamPosition
 from steward.service.api.replies import Number, Reply, failures
 from steward.service.authentication import User
 from steward.service.failures import RefusedError
-from steward.store.tokens import Role
+from steward.service.pushed_body import announced_bytes, read_body
 
 __all__ = ["PARCELS", "agent_routes"]
 
@@ -81,9 +82,13 @@ def agent_routes(
     async def parcels(request: Request) -> ParcelReply:
         """Take a parcel. When this answers 200, it is on disk."""
         received_s = now_s()
-        user = _sender(request)
-        body = await request.body()
-        repeated = await run_in_threadpool(desk.take, user, body)
+        user: User = request.state.user  # an agent: the middleware refuses others
+        try:
+            with intake.budget.reserve(announced_bytes(request)) as reservation:
+                body = await read_body(request, reservation)
+                repeated = await run_in_threadpool(desk.take, user, body)
+        except TemporaryError as fault:
+            raise _later(fault) from fault
         return ParcelReply(
             received_s=received_s, answered_s=now_s(), server=desk.name, repeated=repeated
         )
@@ -125,10 +130,7 @@ class _Desk:
         except RefusedError:
             raise
         except TemporaryError as fault:
-            wait = {"Retry-After": str(WAIT_S)}
-            raise RefusedError(
-                503, fault.problem, where=fault.where, hint=fault.hint, headers=wait
-            ) from fault
+            raise _later(fault) from fault
         except StewardError as fault:
             raise RefusedError(400, fault.problem, where="parcel", hint=fault.hint) from fault
         if new:
@@ -146,16 +148,15 @@ class _Desk:
         return check
 
 
-def _sender(request: Request) -> User:
-    user: User | None = getattr(request.state, "user", None)
-    if user is None or user.role is Role.VIEWER:
-        raise RefusedError(
-            403,
-            f"'{user.name if user else 'nobody'}' may look, but not bring parcels",
-            where="Authorization header",
-            hint="make a token with `steward token new NAME --role agent`",
-        )
-    return user
+def _later(fault: TemporaryError) -> RefusedError:
+    wait_s = WAIT_S if fault.retry_after_s is None else ceil(fault.retry_after_s)
+    return RefusedError(
+        503,
+        fault.problem,
+        where=fault.where,
+        hint=fault.hint,
+        headers={"Retry-After": str(wait_s)},
+    )
 
 
 def _check_node(user: User, label: ParcelHeader) -> None:

@@ -1,4 +1,4 @@
-"""`/api/v1/decisions`: list, explain, approve, reject, undo."""
+"""`/api/v1/decisions`: list, explain, approve, reject, undo; `/api/v1/approvals`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from steward.service.api.replies import (
     FindingReply,
     Number,
     Reply,
+    StandingApprovalReply,
     StoryReply,
     failures,
 )
 from steward.service.authentication import User
 from steward.service.live_state import LiveState, Say
+from steward.store.choices import approve_in_advance, revoke, standing_approvals
 from steward.store.explain import DecisionExplanation
+from steward.store.story_search import find_stories
 
 __all__ = ["decision_routes"]
 
-MOST_SCANNED = 2000  # stories per request: a rare state must not make one request read everything
+MOST_READ = 2000  # stories per request
 
 Id = Annotated[
     str,
@@ -39,7 +42,7 @@ class StoryItem(StoryReply):
     seq: int
 
 
-class StoryPage(Reply):
+class StoryPageReply(Reply):
     """Decisions, newest first."""
 
     items: list[StoryItem]
@@ -65,7 +68,7 @@ class ExplanationReply(Reply):
     samples: list[SamplesReply]
 
 
-class Note(BaseModel):
+class ChoiceNote(BaseModel):
     """What may be said beside a choice."""
 
     model_config = ConfigDict(extra="forbid")
@@ -83,7 +86,7 @@ def decision_routes(live_state: LiveState) -> APIRouter:
         state: Annotated[
             list[DecisionState] | None, Query(description="only these states; may be repeated")
         ] = None,
-    ) -> StoryPage:
+    ) -> StoryPageReply:
         """List decisions, newest first."""
         return _page(live_state, limit, before=place_of(cursor), states=frozenset(state or ()))
 
@@ -93,11 +96,12 @@ def decision_routes(live_state: LiveState) -> APIRouter:
         return _explained(live_state.explain(DecisionId(decision)))
 
     _add_choices(routes, live_state)
+    _add_approvals(routes, live_state)
     return routes
 
 
 def _add_choices(routes: APIRouter, live_state: LiveState) -> None:
-    def said(request: Request, decision: str, say: Say, note: Note | None) -> Choice:
+    def said(request: Request, decision: str, say: Say, note: ChoiceNote | None) -> Choice:
         user: User = request.state.user
         text = note.note if note else ""
         return live_state.choose(DecisionId(decision), say, user=user, note=text)
@@ -105,38 +109,78 @@ def _add_choices(routes: APIRouter, live_state: LiveState) -> None:
     replies = failures(404, 409)
 
     @routes.post("/decisions/{decision}/approve", status_code=202, responses=replies)
-    def approve(request: Request, decision: Id, note: Note | None = None) -> ChoiceReply:
+    def approve(request: Request, decision: Id, note: ChoiceNote | None = None) -> ChoiceReply:
         """Let a decision be carried out. The loop does so in its next turn."""
         return ChoiceReply.model_validate(said(request, decision, "approve", note))
 
     @routes.post("/decisions/{decision}/reject", status_code=202, responses=replies)
-    def reject(request: Request, decision: Id, note: Note | None = None) -> ChoiceReply:
+    def reject(request: Request, decision: Id, note: ChoiceNote | None = None) -> ChoiceReply:
         """Refuse a decision that waits."""
         return ChoiceReply.model_validate(said(request, decision, "reject", note))
 
     @routes.post("/decisions/{decision}/undo", status_code=202, responses=replies)
-    def undo(request: Request, decision: Id, note: Note | None = None) -> ChoiceReply:
+    def undo(request: Request, decision: Id, note: ChoiceNote | None = None) -> ChoiceReply:
         """Take back what a decision did. The loop does so in its next turn."""
         return ChoiceReply.model_validate(said(request, decision, "undo", note))
 
 
+class StandingApprovalBody(BaseModel):
+    """An approval in advance."""
+
+    model_config = ConfigDict(extra="forbid")
+    tenant: str = Field(max_length=200, description="whose GPUs")
+    action: str = Field(max_length=40, description="type of the action, as `lend`")
+    hours: float = Field(gt=0, le=24 * 30, description="how long, by the clock of the journal")
+    gpus: int = Field(ge=1, description="how many GPUs in all")
+    note: str = Field("", max_length=2000)
+
+
+def _add_approvals(routes: APIRouter, live_state: LiveState) -> None:
+    @routes.get("/approvals", responses=failures())
+    def approvals() -> list[StandingApprovalReply]:
+        """List the standing approvals that are in force."""
+        loop = live_state.loop
+        found = standing_approvals(loop.journal, loop.view.t_s)
+        return [StandingApprovalReply.model_validate(each) for each in found]
+
+    @routes.post("/approvals", status_code=201, responses=failures(404))
+    def approve_ahead(request: Request, body: StandingApprovalBody) -> StandingApprovalReply:
+        """Approve one tenant's actions of one type in advance, for a while."""
+        user: User = request.state.user
+        loop = live_state.loop
+        made = approve_in_advance(
+            loop.journal,
+            tenant=body.tenant,
+            action=body.action,
+            for_s=body.hours * 3600,
+            gpus=body.gpus,
+            user=user.name,
+            t_s=loop.view.t_s,
+            note=body.note,
+        )
+        return StandingApprovalReply.model_validate(made)
+
+    @routes.delete("/approvals/{approval}", responses=failures(404))
+    def revoke_approval(request: Request, approval: Id) -> StandingApprovalReply:
+        """Take back a standing approval."""
+        user: User = request.state.user
+        loop = live_state.loop
+        made = revoke(loop.journal, approval, user=user.name, t_s=loop.view.t_s)
+        return StandingApprovalReply.model_validate(made)
+
+
 def _page(
     live_state: LiveState, limit: int, *, before: int | None, states: frozenset[DecisionState]
-) -> StoryPage:
-    items: list[StoryItem] = []
-    scanned = 0
-    while scanned < MOST_SCANNED:
-        told = live_state.loop.journal.stories(before=before, limit=limit)
-        scanned += len(told)
-        for seq, story in told:
-            before = seq
-            if not states or story.state in states:
-                items.append(StoryItem(seq=seq, **StoryReply.model_validate(story).model_dump()))
-            if len(items) == limit:
-                return StoryPage(items=items, next_cursor=cursor_at(seq))
-        if len(told) < limit:
-            return StoryPage(items=items, next_cursor=None)
-    return StoryPage(items=items, next_cursor=cursor_at(before or 0))
+) -> StoryPageReply:
+    page = find_stories(
+        live_state.loop.journal, states=states, before=before, limit=limit, most_read=MOST_READ
+    )
+    items = [
+        StoryItem(seq=seq, **StoryReply.model_validate(story).model_dump())
+        for seq, story in page.stories
+    ]
+    more = None if page.before is None else cursor_at(page.before)
+    return StoryPageReply(items=items, next_cursor=more)
 
 
 def _explained(found: DecisionExplanation) -> ExplanationReply:

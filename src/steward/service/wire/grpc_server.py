@@ -25,7 +25,7 @@ class OtlpServer:
 
     def __init__(
         self,
-        reception: PushReceiver,
+        receiver: PushReceiver,
         access: Authenticator,
         *,
         host: str = "127.0.0.1",
@@ -35,12 +35,13 @@ class OtlpServer:
     ) -> None:
         self._server = grpc.server(
             ThreadPoolExecutor(AT_ONCE, thread_name_prefix="otlp"),
+            maximum_concurrent_rpcs=2 * AT_ONCE,  # each may hold `most_bytes` while it waits
             options=[
                 ("grpc.max_receive_message_length", most_bytes),
                 ("grpc.so_reuseport", 0),  # two programs on one port would each get a part
             ],
         )
-        self._server.add_generic_rpc_handlers((_Handlers(reception, access),))
+        self._server.add_generic_rpc_handlers((_Handlers(receiver, access),))
         self.port = self._listen(f"{host}:{port}", tls)
 
     def _listen(self, address: str, tls: tuple[bytes, bytes] | None) -> int:
@@ -68,8 +69,8 @@ class OtlpServer:
 
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
-    def __init__(self, reception: PushReceiver, access: Authenticator) -> None:
-        self._reception = reception
+    def __init__(self, receiver: PushReceiver, access: Authenticator) -> None:
+        self._receiver = receiver
         self._access = access
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
@@ -84,7 +85,8 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no ty
                 given = PushedBody(
                     sender=self._sender(context), encoding="identity", json=False, body=body
                 )
-                taken = accept_pushed(self._reception, kind, given)
+                with self._receiver.budget.reserve(len(body)):
+                    taken = accept_pushed(self._receiver, kind, given)
             except TemporaryError as fault:
                 context.abort(grpc.StatusCode.UNAVAILABLE, str(fault))
             except StewardError as fault:
@@ -97,7 +99,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no ty
         pairs = {
             name: value
             for name, value in context.invocation_metadata()
-            if isinstance(value, str) and name in ("authorization", "forwarded", "x-forwarded-for")
+            if isinstance(value, str) and name == "authorization"
         }
         return f"{check_may_send(self._access.user(Headers(pairs)))} {context.peer()}"
 

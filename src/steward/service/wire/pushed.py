@@ -11,9 +11,11 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
+from steward.observe.intake.budget import ByteBudget
 from steward.observe.receive import PushedBody, PushedLines, PushedSamples, pack_body
 from steward.service.authentication import User
 from steward.service.failures import RefusedError
+from steward.store.tokens import Role
 
 __all__ = ["PushReceiver", "PushResult", "accept_pushed", "check_may_send", "otlp_reply"]
 
@@ -22,6 +24,11 @@ ANY_NODE = "*"
 
 class PushReceiver(Protocol):
     """Makes a body durable and hands it to the loop: the intake."""
+
+    @property
+    def budget(self) -> ByteBudget:
+        """The memory that all pushed bodies share."""
+        ...
 
     def accept(self, kind: str, body: bytes, *, check: Callable[[Any], None] = ...) -> bool:
         """Make a body durable. `check` is called with its decoded content."""
@@ -70,7 +77,7 @@ def otlp_reply(
 
 def check_may_send(user: User | None) -> str:
     """Return the sender's name, or refuse one who may not speak of all nodes."""
-    if user is not None and (user.may_decide or user.node == ANY_NODE):
+    if user is not None and user.role is Role.AGENT and user.node == ANY_NODE:
         return user.name
     raise RefusedError(
         403,

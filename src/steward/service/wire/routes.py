@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import ceil
 
 from fastapi import APIRouter, Request, Response
 from google.protobuf.json_format import MessageToJson
@@ -14,6 +15,7 @@ from steward.errors import StewardError, TemporaryError
 from steward.observe.receive import PushedBody
 from steward.service.access_middleware import PUSHED
 from steward.service.failures import RefusedError
+from steward.service.pushed_body import announced_bytes, read_body
 from steward.service.wire.pushed import (
     PushReceiver,
     PushResult,
@@ -29,18 +31,17 @@ PROTOBUF, JSON = "application/x-protobuf", "application/json"
 WAIT_S = 5
 
 
-def wire_routes(reception: PushReceiver) -> APIRouter:
+def wire_routes(receiver: PushReceiver) -> APIRouter:
     """Return the routes that other monitoring systems push to."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.post(WRITE)
     async def write(request: Request) -> Response:
         _check_write(request.headers)
-        given = await _given(request, encoding="snappy")
         try:
-            taken = await run_in_threadpool(accept_pushed, reception, "remote-write", given)
+            taken = await _push(request, receiver, "remote-write", encoding="snappy")
         except TemporaryError as fault:
-            return _later(str(fault).encode(), "text/plain")
+            return _later(fault, str(fault).encode(), "text/plain")
         except RefusedError:
             raise
         except StewardError as fault:
@@ -51,11 +52,11 @@ def wire_routes(reception: PushReceiver) -> APIRouter:
 
     @routes.post(METRICS)
     async def metrics(request: Request) -> Response:
-        return await _otlp(request, reception, "otlp-metrics")
+        return await _otlp(request, receiver, "otlp-metrics")
 
     @routes.post(LOGS)
     async def logs(request: Request) -> Response:
-        return await _otlp(request, reception, "otlp-logs")
+        return await _otlp(request, receiver, "otlp-logs")
 
     return routes
 
@@ -74,14 +75,19 @@ def _check_write(headers: Mapping[str, str]) -> None:
         )
 
 
-async def _given(request: Request, *, encoding: str, json: bool = False) -> PushedBody:
+async def _push(
+    request: Request, receiver: PushReceiver, kind: str, *, encoding: str, json: bool = False
+) -> PushResult:
+    """Read a body and make it durable, within the memory that all requests share."""
     sender = check_may_send(getattr(request.state, "user", None))
     host = request.client.host if request.client else ""
-    body = await request.body()
-    return PushedBody(sender=f"{sender} {host}", encoding=encoding, json=json, body=body)
+    with receiver.budget.reserve(announced_bytes(request)) as reservation:
+        body = await read_body(request, reservation)
+        pushed = PushedBody(sender=f"{sender} {host}", encoding=encoding, json=json, body=body)
+        return await run_in_threadpool(accept_pushed, receiver, kind, pushed)
 
 
-async def _otlp(request: Request, reception: PushReceiver, kind: str) -> Response:
+async def _otlp(request: Request, receiver: PushReceiver, kind: str) -> Response:
     media = request.headers.get("content-type", PROTOBUF).partition(";")[0].strip()
     packed = request.headers.get("content-encoding", "identity").strip().lower()
     if media not in (PROTOBUF, JSON) or packed not in ("identity", "gzip"):
@@ -91,11 +97,10 @@ async def _otlp(request: Request, reception: PushReceiver, kind: str) -> Respons
             where="Content-Type header",
             hint=f"OTLP is {PROTOBUF} or {JSON}, as it is or packed by gzip",
         )
-    given = await _given(request, encoding=packed, json=media == JSON)
     try:
-        taken = await run_in_threadpool(accept_pushed, reception, kind, given)
+        taken = await _push(request, receiver, kind, encoding=packed, json=media == JSON)
     except TemporaryError as fault:
-        return _later(_status(str(fault), media), media)
+        return _later(fault, _status(str(fault), media), media)
     except RefusedError:
         raise
     except StewardError as fault:
@@ -103,8 +108,9 @@ async def _otlp(request: Request, reception: PushReceiver, kind: str) -> Respons
     return Response(_answer(kind, taken, media), 200, media_type=media)
 
 
-def _later(body: bytes, media: str) -> Response:
-    return Response(body, 503, media_type=media, headers={"Retry-After": str(WAIT_S)})
+def _later(fault: TemporaryError, body: bytes, media: str) -> Response:
+    wait_s = WAIT_S if fault.retry_after_s is None else ceil(fault.retry_after_s)
+    return Response(body, 503, media_type=media, headers={"Retry-After": str(wait_s)})
 
 
 def _status(message: str, media: str) -> bytes:

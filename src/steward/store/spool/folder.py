@@ -280,13 +280,10 @@ class Spool:
     def _set_aside(self, path: Path) -> int:
         """Put away a file that is no segment; return a number beyond any that it may hold."""
         size = path.stat().st_size
-        if size <= HEAD_BYTES:
+        if size <= HEAD_BYTES:  # a crash while it was made, or something has emptied it
             path.unlink()
-            if size == 0:
-                self._notes.append(
-                    f"{path} was empty and was removed: a crash came while it was made, or "
-                    "something has emptied it, and then its records are lost"
-                )
+            if not size:
+                self._notes.append(f"{path}: the segment was empty; what it may have held is lost")
             return int(path.stem)
         aside = path.with_suffix(".damaged")
         path.replace(aside)

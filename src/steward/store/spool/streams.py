@@ -27,7 +27,8 @@ class StreamPositions:
         with suppress(FileNotFoundError, ValueError):  # a broken file costs repeated rows, no more
             known = json.loads(file.read_bytes())
             if isinstance(known, dict):
-                self._newest.update({k: v for k, v in known.items() if type(v) is int})
+                numbers = {name: n for name, n in known.items() if type(n) is int and n >= 0}
+                self._newest.update(numbers)
 
     def newest(self, stream: str) -> int:
         """Return the newest number of a stream; 0 when it is not known."""

@@ -1,0 +1,89 @@
+"""What the loop keeps between turns, and what it makes of states that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from steward.bookkeeping import Bookkeeping
+from steward.store.journal import open_journal
+from steward.store.learned import LearnedStates
+
+
+class Counter:
+    """Learns a number."""
+
+    name = "counter"
+
+    def __init__(self, version: int = 1) -> None:
+        self.state_version = version
+        self.count = 0
+
+    def save_state(self) -> dict[str, Any]:
+        return {"count": self.count}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        self.count = int(state["count"])
+
+
+def book(folder: Path) -> Bookkeeping:
+    journal = open_journal(f"sqlite:///{folder / 'journal.sqlite3'}")
+    return Bookkeeping(journal, LearnedStates(folder / "learned"))
+
+
+def test_what_was_learned_is_restored_by_the_next_run(tmp_path: Path) -> None:
+    first, second = Counter(), Counter()
+    first.count = 7
+
+    book(tmp_path).save_learned([first], 1000.0)
+    again = book(tmp_path)
+    again.restore_learned([second])
+
+    assert second.count == 7
+    assert list(again.faults) == []
+
+
+def test_a_state_of_another_version_is_discarded_with_a_reason(tmp_path: Path) -> None:
+    book(tmp_path).save_learned([Counter(version=1)], 1000.0)
+    newer, again = Counter(version=2), book(tmp_path)
+
+    again.restore_learned([newer])
+
+    assert newer.count == 0
+    assert "version 1" in again.faults[-1].problem
+
+
+def test_a_state_that_raises_is_discarded_with_a_reason(tmp_path: Path) -> None:
+    class Picky(Counter):
+        def restore_state(self, state: Mapping[str, Any]) -> None:
+            raise ValueError("columns differ")
+
+    book(tmp_path).save_learned([Counter()], 1000.0)
+    again = book(tmp_path)
+
+    again.restore_learned([Picky()])
+
+    assert "columns differ" in again.faults[-1].problem
+
+
+def test_learned_state_is_saved_every_ten_minutes(tmp_path: Path) -> None:
+    made, plug = book(tmp_path), Counter()
+    made.save_learned_if_due([plug], 1000.0)
+    plug.count = 1
+    made.save_learned_if_due([plug], 1500.0)
+    early = Counter()
+    book(tmp_path).restore_learned([early])
+    made.save_learned_if_due([plug], 1600.0)
+    late = Counter()
+    book(tmp_path).restore_learned([late])
+
+    assert (early.count, late.count) == (0, 1)
+
+
+def test_nothing_saved_is_no_fault(tmp_path: Path) -> None:
+    made = book(tmp_path)
+
+    made.restore_learned([Counter()])
+
+    assert list(made.faults) == []

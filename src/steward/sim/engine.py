@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -109,6 +110,11 @@ class Engine:
             self._handlers[event.do](self, event, self.now_s)
         self.now_s = t_s
 
+    def look_elsewhere(self, t_s: float) -> None:
+        """Note which borrowers could run elsewhere by now."""
+        self.cluster.note_free(t_s)
+        self.ledger.look_elsewhere(partial(self.cluster.has_room, t_s=t_s), t_s)
+
     def news(self, *, everybody: bool = False) -> News:
         """Return what changed since the last call, or all jobs there are.
 
@@ -170,7 +176,7 @@ class Engine:
         while self.starts_jobs and (number := self._line.first(self.cluster.fits)) is not None:
             life = self.lives[number]
             self._start(life, self.cluster.place(life.job.shape.gpus, life.mask), t_s)
-        self.ledger.look_elsewhere(self.cluster.fits, t_s)
+        self.cluster.note_free(t_s)
 
     # -- starting, going on and stopping -------------------------------------------------------
 

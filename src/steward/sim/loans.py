@@ -2,8 +2,8 @@
 
 A loan gains what its borrower did while it could not have run elsewhere, less what the owner lost
 by being slowed down, less what the borrower has to do again, less the time it will take to restore
-when it was called back. From the first time at which a dispatch pass left enough free GPUs on some
-node, the borrower could have run anyway: from then on a loan gains nothing, but it still costs.
+when it was called back. From the first sample at which some node has had enough free GPUs for a
+minute, the borrower could have run anyway: from then on a loan gains nothing, but it still costs.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Ledger:
             loan.owner_loss += loss * loan.weight
 
     def look_elsewhere(self, fits: Callable[[int, int], bool], t_s: float) -> None:
-        """After a dispatch pass: note which borrowers could run elsewhere now."""
+        """Note which borrowers could run elsewhere now."""
         has_room = cache(fits)
         for loan in self.open.values():
             need = (loan.borrower.job.shape.gpus, loan.borrower.mask)

@@ -96,6 +96,7 @@ class World:
         while (self._instant + 1) * every_s <= t_s:
             self._instant += 1
             self._engine.run_until(self._instant * every_s)
+            self._engine.look_elsewhere(self._instant * every_s)
             self._sampler.take(self._instant * every_s)
         self._engine.run_until(t_s)
 

@@ -24,7 +24,7 @@ from steward.store.tokens import Role, Tokens
 from tiny_world import TinyWorld, tiny_loop, turn_until
 
 START_S = 1_700_000_000.0
-OWNER = "owner"
+OWNER = "local"
 LONG_ENOUGH_S = 400.0  # for a finding and a decision
 AND_CHECKED_S = 1100.0  # for an outcome as well
 

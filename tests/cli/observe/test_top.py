@@ -256,7 +256,9 @@ def test_a_folder_without_telemetry_is_refused(tmp_path: Path) -> None:
 @pytest.mark.real
 def test_a_steward_elsewhere_says_who_rests_and_who_works(tmp_path: Path) -> None:
     with running(tmp_path, autonomy="observe") as service:
-        code, text = ran("--json", "--server", service.address)
+        token = tmp_path / "token"
+        token.write_text(service.token)
+        code, text = ran("--json", "--server", service.address, "--token-file", str(token))
 
     said = json.loads(text)
     assert code == 0

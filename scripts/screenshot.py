@@ -84,7 +84,7 @@ def main() -> None:
                 idle = idle_finding(client)
                 for shot in SHOTS:
                     shown = replace(shot, path=shot.path.format(idle=idle))
-                    take(browser, str(client.base_url), shown, headers=client.headers)
+                    take(browser, str(client.base_url).rstrip("/"), shown, headers=client.headers)
         browser.close()
 
 
@@ -103,7 +103,7 @@ def demo(folder: Path) -> Iterator[httpx.Client]:
     steward = Path(sys.executable).with_name("steward")
     options = ["--speed", SPEED, "--port", "0", "--data", str(folder), "--no-browser", "--json"]
     program = subprocess.Popen([steward, "up", "--demo", *options], stdout=subprocess.PIPE)
-    assert program.stdout is not None
+    assert program.stdout is not None  # noqa: S101 - it is a pipe
     try:
         said = json.loads(program.stdout.readline())
         headers = {"Authorization": f"Bearer {said['token']}"}
@@ -149,7 +149,7 @@ def take(
         token = headers["Authorization"].partition(" ")[2]
         context.request.post(f"{address}/login", form={"token": token})
     page = context.new_page()
-    page.goto(address.rstrip("/") + shot.path)
+    page.goto(address + shot.path)
     page.wait_for_timeout(SETTLE_MS)
     if shot.open_first:
         open_measured(page)

@@ -562,6 +562,7 @@ def test_what_is_forbidden_and_had_to_be_forgotten_is_over() -> None:
     assert engine.metric_counts[0][1].evicted == 0
     others = [row for n in range(2, 6) for row in idle(f"n0{n}/gpu0", since=110, until=150)]
     engine.sample(frame(others))
+    engine.sample(frame(idle("n02/gpu0", since=160, until=160)))
 
     told(engine, "one", (200 * S, "<A>"), entity="n01")
 

@@ -59,11 +59,14 @@ class PrefilteredBlock:
             yield replace(self, stream=stream, found=found, place=self.place[mine])
 
 
-def prefilter_block(block: LogBlock, route: Route | None, *, shared: bool) -> PrefilteredBlock:
+def prefilter_block(
+    block: LogBlock, route: Route | None, *, shared: bool, most_per_term: int | None = None
+) -> PrefilteredBlock:
     """Look for all terms of a route in a block; `shared`: other threads do so too."""
     found = _NOTHING
     if route is not None and len(block):
-        found = route.prefilter.find(block, shared=shared)
+        most = None if most_per_term is None else np.maximum(route.needed, most_per_term)
+        found = route.prefilter.find(block, shared=shared, most=most)
     new = np.diff(found.entry, prepend=-1) > 0
     kept = found.entry[new]
     start, end = block.start[kept], block.end[kept]

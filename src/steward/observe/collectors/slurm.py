@@ -196,6 +196,7 @@ class Slurm:
                 time_limit_s=job.limit_s,
                 state=state,
                 gpus=_gpus(job) if state is JobState.RUNNING else (),
+                nodes=tuple(map(NodeId, job.nodes)) if state is JobState.RUNNING else (),
                 start_s=job.start_s,
                 end_s=(job.end_s or t_s) if state.ended else None,
             ),

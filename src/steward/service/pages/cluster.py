@@ -79,6 +79,7 @@ def key_figures(snapshot: StateSnapshot) -> Markup:
         tile("GPUs busy", f"{in_use:,}", f"of {total:,}" + (f", {dark} dark" if dark else "")),
         tile("Held but idle", f"{count.get(GpuState.IDLE, 0):,}", "by jobs that rest", "waste"),
         tile("Lent now", f"{count.get(GpuState.LENT, 0):,}", plural(_loans(snapshot), "loan")),
+        tile("Running jobs", f"{len(shown.running):,}", "with or without a GPU"),
         tile("Waiting jobs", f"{len(shown.queue):,}", f"for {plural(asked, 'GPU')}"),
         tile("GPU-hours saved", amount(saved.mid), f"95 %: {interval(saved)}", "good"),
         tile("Autonomy", status.autonomy.value, AUTONOMY[status.autonomy]),

@@ -7,6 +7,7 @@ import pytest
 
 from decide.rules.live.rules_live import (
     GPU,
+    LOST,
     START_S,
     Turns,
     line,
@@ -377,3 +378,44 @@ def test_tables_without_anything_wanted_are_left_out_and_gpus_may_be_free() -> N
     (found,) = turns.rules.recognise(Observation(frames=(disk, gpu)), free)
 
     assert (found.job, found.gpus) == (None, (GpuId(GPU),))
+
+
+@pytest.mark.parametrize(
+    "t_s", [2**63 / 1e9, 2**64 / 1e9, float("nan"), float("inf"), -1e19, 7_258_118_400.0]
+)
+def test_a_line_whose_time_cannot_be_used_costs_itself_only(t_s: float) -> None:
+    turns = Turns(line_rule())
+    bad = replace(line(), t_s=t_s)
+
+    (found,) = turns.look(0.0, lines=(bad, line(), replace(bad, entity="n2")))
+
+    assert found.subject == "n1"
+    assert found.hits == 1
+    assert turns.rules.counts.untimed == 2
+    assert turns.look(10.0, lines=(line(10.0),))[0].hits == 2
+
+
+@pytest.mark.parametrize("t_s", [2**63 / 1e9, float("nan")])
+def test_an_event_whose_time_cannot_be_used_costs_itself_only(t_s: float) -> None:
+    bad = Event(t_s=t_s, kind="a", subject="n1", text="b", source="test")
+    turns = Turns(line_rule())
+
+    assert len(turns.look(0.0, lines=(line(),), events=(bad,))) == 1
+
+
+def test_of_a_storm_enough_lines_are_matched_and_the_others_are_counted() -> None:
+    root = RuleNode(kind="set", clauses=(Clause(what=LOST, count=300),), window_ns=10**10)
+    many = Rule(id="R-MANY-1", key="m", hash="m", root=root, title="many")
+    rare = Term(kind="value", text="only once")
+    root = RuleNode(kind="set", clauses=(Clause(what=rare),))
+    once = Rule(id="R-ONCE-1", key="o", hash="o", root=root, title="once")
+    turns = Turns(line_rule(), many, once)
+    streams = [f"n{number}" for number in range(200)]
+    storm = [line(entity=each) for each in streams for _ in range(5)]
+    storm += [line(number / 1000, entity="n0") for number in range(5000)]
+    storm.append(line(9.0, "it happens only once", entity="n0"))
+
+    found = turns.look(10.0, lines=tuple(storm))
+
+    assert {each.rule for each in found} == {"R-LOST-1", "R-MANY-1", "R-ONCE-1"}
+    assert turns.rules.counts.suppressed == 5005 - 2 * 300

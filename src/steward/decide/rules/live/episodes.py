@@ -30,12 +30,15 @@ class Episode:
     finding: Finding
     last_s: float  # of its last match, or when it was last seen to hold
     conditions: frozenset[Key]  # expressions and entities that have to hold for it to go on
+    hits: int = 1
     again: int = 0  # matches that the journal has not heard of
     told_s: float = 0.0
     holds: bool = True  # at this moment; lines are believed until the pause is over
 
     def look(self, holding: Holding, failed: Set[GpuId], now_s: float) -> None:
-        """Note whether what it rests on still holds: its conditions, or a GPU that has failed."""
+        """Count matches, and note whether what it rests on holds: conditions, or a failed GPU."""
+        if self.hits != self.finding.hits:
+            self.finding = replace(self.finding, hits=self.hits)
         finding = self.finding
         if finding.severity is Severity.FAULT and not failed.isdisjoint(finding.gpus):
             self.holds, self.last_s = True, now_s
@@ -66,6 +69,7 @@ class Episodes:
         self.open[key] = Episode(
             finding=finding,
             last_s=finding.t_s,
+            hits=finding.hits,
             conditions=_conditions(key, hit),
             told_s=finding.t_s,
         )
@@ -75,7 +79,7 @@ class Episodes:
         """Count one more match."""
         episode = self.open[key]
         episode.again += 1
-        episode.finding = replace(episode.finding, hits=episode.finding.hits + 1)
+        episode.hits += 1
         episode.last_s = now_s
         episode.conditions = _conditions(key, hit)
         episode.holds = True

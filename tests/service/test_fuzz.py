@@ -40,6 +40,9 @@ CHECKS = [
 ]
 STREAM = ("GET", "/api/v1/stream")
 OPERATIONS = [
+    ("GET", "/api/v1/approvals"),
+    ("POST", "/api/v1/approvals"),
+    ("DELETE", "/api/v1/approvals/{approval}"),
     ("GET", "/api/v1/cluster"),
     ("GET", "/api/v1/decisions"),
     ("GET", "/api/v1/decisions/{decision}"),

@@ -147,6 +147,7 @@ class Slurm:
             cluster=cluster,
             tenants=self._tenants(answer.jobs, t_s),
             health=health,
+            draining={NodeId(each.name): _condition(each) != "up" for each in answer.nodes},
         )
 
     def _job_news(self, jobs: Sequence[SlurmJob], t_s: float, *, first: bool) -> list[JobUpdates]:

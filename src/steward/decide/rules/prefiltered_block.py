@@ -50,11 +50,14 @@ class PrefilteredBlock:
 
     def by_host(self) -> Iterator[PrefilteredBlock]:
         """Yield what was found of each host; the times of all entries are those of each."""
-        own = {id(each): each for each in self.streams}
-        if not own:
-            yield self
-        for key, stream in own.items():
-            mine = np.array([id(each) == key for each in self.streams], dtype=bool)[self.place]
+        own = list({id(each): each for each in self.streams}.values())
+        if len(own) <= 1:
+            yield replace(self, stream=own[0]) if own else self
+            return
+        code_of = {id(each): code for code, each in enumerate(own)}
+        codes = np.array([code_of[id(each)] for each in self.streams])[self.place]
+        for code, stream in enumerate(own):
+            mine = codes == code
             found = TermHits(entry=self.found.entry[mine], term=self.found.term[mine])
             yield replace(self, stream=stream, found=found, place=self.place[mine])
 

@@ -574,3 +574,21 @@ def test_an_administrator_makes_and_revokes_tokens_and_nobody_else(make_house: M
     assert [each["name"] for each in listed.json()["items"]] == ["olga", "ci"]
     assert made["token"] not in listed.text
     assert (before.status_code, after.status_code) == (200, 401)
+
+
+def test_a_viewer_changes_nothing_whatever_the_path(asking_house: House) -> None:
+    viewer = asking_house.bearer("vic", Role.VIEWER)
+    app: Any = asking_house.anonymous.app
+    changing = [
+        (method.upper(), re.sub("{.*?}", "x", path))
+        for path, operations in app.openapi()["paths"].items()
+        for method in operations
+        if path.startswith("/api/") and method != "get"
+    ]
+
+    answers = {
+        each: asking_house.anonymous.request(*each, headers=viewer).status_code for each in changing
+    }
+
+    assert len(answers) >= 8
+    assert set(answers.values()) == {403}

@@ -24,7 +24,7 @@ from steward.store.tokens import Role, Tokens
 from tiny_world import TinyWorld, tiny_loop, turn_until
 
 START_S = 1_700_000_000.0
-OWNER = "owner"
+OWNER = "local"
 LONG_ENOUGH_S = 400.0  # for a finding and a decision
 AND_CHECKED_S = 1100.0  # for an outcome as well
 
@@ -79,7 +79,8 @@ class House:
     live_state: LiveState
     access: Authenticator
     lab: LabRuns
-    client: Client  # with the owner's token
+    token: str  # the owner's
+    client: Client  # with that token
     anonymous: Client
 
     def turn(self, seconds: float) -> None:
@@ -119,6 +120,7 @@ def build_house(
     access = Authenticator(tokens, cookie="steward_test")
     turn_until(loop, clock, START_S + run_s)
     lab = lab or LabRuns()
+    token = access.issue_token(OWNER, Role.ADMIN)
     app, url = create_api(live_state, access, lab), f"http://{host}:8787"
     return House(
         loop=loop,
@@ -128,6 +130,7 @@ def build_house(
         live_state=live_state,
         access=access,
         lab=lab,
-        client=Client(app, url, token=access.issue_token(OWNER, Role.ADMIN)),
+        token=token,
+        client=Client(app, url, token=token),
         anonymous=Client(app, url),
     )

@@ -38,7 +38,7 @@ def running(
         [sys.executable, TESTS / "service" / "tiny_service.py", folder, host, autonomy],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"},
     )
     assert program.stdout is not None
     try:

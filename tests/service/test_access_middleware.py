@@ -550,3 +550,45 @@ def test_accounts_have_the_role_that_the_configuration_gives_them() -> None:
     assert by_group.user(nobody) == User(name=name, role=Role.VIEWER)
     with pytest.raises(RefusedError, match="has no role here"):
         LocalUsers(AccessSettings()).user(nobody)
+
+
+# -- tokens over the API -----------------------------------------------------------------------
+
+
+def test_an_administrator_makes_and_revokes_tokens_and_nobody_else(make_house: MakeHouse) -> None:
+    house = make_house()
+    operator = house.bearer("olga", Role.OPERATOR)
+    wanted = {"name": "ci", "role": "viewer", "days": 1}
+
+    refused = house.anonymous.post("/api/v1/tokens", json=wanted, headers=operator)
+    made = house.client.post("/api/v1/tokens", json=wanted).json()
+    twice = house.client.post("/api/v1/tokens", json=wanted)
+    shown = {"Authorization": f"Bearer {made['token']}"}
+    before = house.anonymous.get("/api/v1/patterns", headers=shown)
+    listed = house.client.get("/api/v1/tokens")
+    house.client.request("DELETE", "/api/v1/tokens/ci")
+    after = house.anonymous.get("/api/v1/patterns", headers=shown)
+
+    assert (refused.status_code, twice.status_code) == (403, 409)
+    assert made["expires_s"] == pytest.approx(made["made_s"] + 86400)
+    assert [each["name"] for each in listed.json()["items"]] == ["olga", "ci"]
+    assert made["token"] not in listed.text
+    assert (before.status_code, after.status_code) == (200, 401)
+
+
+def test_a_viewer_changes_nothing_whatever_the_path(asking_house: House) -> None:
+    viewer = asking_house.bearer("vic", Role.VIEWER)
+    app: Any = asking_house.anonymous.app
+    changing = [
+        (method.upper(), re.sub("{.*?}", "x", path))
+        for path, operations in app.openapi()["paths"].items()
+        for method in operations
+        if path.startswith("/api/") and method != "get"
+    ]
+
+    answers = {
+        each: asking_house.anonymous.request(*each, headers=viewer).status_code for each in changing
+    }
+
+    assert len(answers) >= 8
+    assert set(answers.values()) == {403}

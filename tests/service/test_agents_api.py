@@ -20,7 +20,7 @@ from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.span import Span
 from steward.observe.agent.parcel import pack_parcel, read_header, replace_header
-from steward.observe.intake import Intake, Roster
+from steward.observe.intake import AgentRegistry, Intake
 from steward.service.access_middleware import AccessMiddleware
 from steward.service.api.agents import agent_routes
 from steward.service.app import create_api
@@ -42,7 +42,7 @@ class Site:
         self.access = Authenticator(self.tokens, cookie="steward_test")
         self.intake = Intake(folder / "intake", max_bytes=max_bytes)
         app = FastAPI()
-        app.include_router(agent_routes(self.intake, Roster()), prefix="/api/v1")
+        app.include_router(agent_routes(self.intake, AgentRegistry()), prefix="/api/v1")
         handle_failures(app)
         app.add_middleware(
             AccessMiddleware,
@@ -187,7 +187,7 @@ def test_an_agent_does_not_speak_of_other_nodes_unless_its_token_says_so(
 
     assert refused.status_code == 400
     assert refused.json()["error"]["where"] == "parcel"
-    assert "may not speak of" in problem(refused) or "entitled to" in problem(refused)
+    assert "may not report" in problem(refused) or "entitled to" in problem(refused)
     assert taken.status_code == 200
 
 

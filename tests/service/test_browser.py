@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from patience import until
 from service.browsing import opened
 from service.running import Running, running
+from steward.service.local_users import account_name
 from steward.store.tokens import Role, Tokens
 
 pytestmark = pytest.mark.real
@@ -168,7 +170,7 @@ def test_a_decision_is_rejected(browser: Browser, asking: Running) -> None:
         page.get_by_role("button", name=re.compile("^Refused")).click()
 
         expect(row).to_contain_text("rejected")
-        assert only_decision(asking)["choices"][0]["user"] == "local"
+        assert only_decision(asking)["choices"][0]["user"] == account_name(os.getuid())
 
 
 # One after the other with nothing in between: the page must not hear of it before the click.

@@ -36,6 +36,9 @@ class HeadStart:
             return self._t_s
         return self._t_s + (time.monotonic() - self._began_s) * SPEED
 
+    def elapsed_s(self) -> float:
+        return self.now_s()
+
     def wait(self, seconds: float, stop: threading.Event) -> None:
         if self._began_s is not None:
             stop.wait(seconds / SPEED)

@@ -135,6 +135,9 @@ class AccessMiddleware:
             return _check_agent(user, path)
         if user is not None and path in TELEMETRY:
             raise _only_agents(user)
+        changes = scope["method"] not in SAFE_METHODS and path.startswith("/api/")
+        if user is not None and changes and not user.may_decide:
+            raise _only_reads(user)
         if not path.startswith(UNCOUNTED):
             self._count(scope, user)
         programs = path.startswith(FOR_PROGRAMS) or scope["method"] not in SAFE_METHODS
@@ -243,6 +246,15 @@ def _only_agents(user: User) -> RefusedError:
         f"'{user.name}' is a {user.role.value}: only agents may send telemetry",
         where="Authorization header",
         hint="make a token with `steward token new NAME --role agent`",
+    )
+
+
+def _only_reads(user: User) -> RefusedError:
+    return RefusedError(
+        403,
+        f"{user.name} is a viewer and may not change anything",
+        where="Authorization header",
+        hint="ask somebody with an operator token",
     )
 
 

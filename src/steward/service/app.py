@@ -91,7 +91,7 @@ def create_api(
         lifespan=_life_of(live_state, lab),
     )
     app.state.live_state = live_state
-    app.include_router(api_routes(live_state, lab, intake))
+    app.include_router(api_routes(live_state, lab, access.tokens, intake))
     if intake is not None:
         app.include_router(wire_routes(intake))
     app.include_router(login_routes(access, live_state.settings.site.name))

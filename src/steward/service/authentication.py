@@ -56,7 +56,7 @@ class Authenticator:
         self, tokens: Tokens, *, cookie: str, now_s: Callable[[], float] = time.time
     ) -> None:
         self.cookie = cookie
-        self._tokens = tokens
+        self.tokens = tokens
         self._now_s = now_s
         self._own: dict[str, User] = {}
         self._codes: OrderedDict[str, tuple[User, float]] = OrderedDict()
@@ -93,7 +93,7 @@ class Authenticator:
             session = self._sessions.get(hashed)
             if session is None:
                 return None
-            valid = session.token is None or self._tokens.is_valid(session.token)
+            valid = session.token is None or self.tokens.is_valid(session.token)
             if session.ends_s <= self._now_s() or not valid:
                 del self._sessions[hashed]
                 return None
@@ -127,7 +127,7 @@ class Authenticator:
         own = self._own.get(hash_secret(secret))
         if own is not None:
             return own, None
-        token = self._tokens.find(secret)
+        token = self.tokens.find(secret)
         if token is None:
             return None
         return User(name=token.name, role=token.role, node=token.node), token

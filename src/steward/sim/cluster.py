@@ -19,7 +19,7 @@ from steward.model.cluster import GIB, Cluster, Gpu, Health, Link, LinkKind, Nod
 from steward.model.identity import GpuId, NodeId
 from steward.sim.scenario import Scenario
 
-__all__ = ["BORROWER", "NOBODY", "OWNER", "ClusterState", "Line", "build_cluster"]
+__all__ = ["BORROWER", "NOBODY", "OWNER", "ClusterState", "WaitingLine", "build_cluster"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -195,7 +195,7 @@ class ClusterState:
         np.add.at(self.free, (self.node[well], self.model[well]), change)
 
 
-class Line:
+class WaitingLine:
     """Those who wait, best first: by priority, then by number.
 
     Jobs that ask for the same stand in one heap, so that a pass looks at a handful of heads and

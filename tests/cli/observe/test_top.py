@@ -299,7 +299,9 @@ def test_the_same_jobs_are_shown_of_this_machine_and_of_a_server() -> None:
 @pytest.mark.real
 def test_a_steward_elsewhere_says_who_rests_and_who_works(tmp_path: Path) -> None:
     with running(tmp_path, autonomy="observe") as service:
-        code, text = ran("--json", "--server", service.address)
+        token = tmp_path / "token"
+        token.write_text(service.token)
+        code, text = ran("--json", "--server", service.address, "--token-file", str(token))
 
     said = json.loads(text)
     assert code == 0

@@ -160,5 +160,6 @@ def test_containers_are_read_alike_live_and_over_a_file(
         collector.close()
         blocks = list(read_blocks(file, stream=Stream(name="x"), reading=Reading(now_s=NOW_S)))
 
-    over_file = [(text, t_us / 1e6) for block in blocks for _, t_us, text in entries_of(block)]
-    assert sorted(text for text, _ in over_file) == sorted(line.text for line in live)
+    over_file = [(text, t_us // 1000) for block in blocks for _, t_us, text in entries_of(block)]
+    seen_live = [(line.text, int(line.t_s * 1000)) for line in live]
+    assert sorted(over_file) == sorted(seen_live)

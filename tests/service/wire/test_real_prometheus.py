@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from beds.prometheus import Prometheus, agent, prometheus, upstream
+from beds.prometheus import Prometheus, Upstream, agent, prometheus, upstream
 from patience import free_port, until
 from steward.clients.prometheus import PrometheusServer
 from steward.clients.remote_writer import RemoteWriter
@@ -32,6 +32,7 @@ def test_prometheus_scrapes_exporters_writes_to_steward_and_scrapes_it_back(tmp_
             tmp_path / "prometheus",
             scrape={"exporters": up.exporter, "steward": up.steward},
             write_to=f"http://{up.steward}/api/v1/write",
+            token=up.agent,
         ) as bed,
     ):
         server = PrometheusServer(Endpoint(url=bed.address))
@@ -85,9 +86,9 @@ def forward(bed: Prometheus) -> str:
     return f"[forward.site]\nurl = '{bed.address}/api/v1/write'\nmetrics = ['host.*']\n"
 
 
-def refused(address: str) -> dict[str, float]:
+def refused(up: Upstream) -> dict[str, float]:
     """Return what a steward says that it could not forward, by why."""
-    text = httpx.get(f"http://{address}/metrics").text
+    text = httpx.get(f"http://{up.steward}/metrics", headers=up.headers).text
     lines = [each for each in text.splitlines() if "forward_dropped_samples_total{" in each]
     return {each.split('"')[1]: float(each.rsplit(" ", 1)[1]) for each in lines}
 
@@ -106,7 +107,7 @@ def test_a_live_loop_and_an_agent_forward_all_the_time_even_past_a_pause(tmp_pat
         paused_s = time.monotonic()
         with agent(
             tmp_path / "agent",
-            server=up.steward,
+            server=up,
             settings=f"[agent]\nsend_every_s = 1.0\n{forward(second)}",
         ):
             time.sleep(8.0)
@@ -118,7 +119,7 @@ def test_a_live_loop_and_an_agent_forward_all_the_time_even_past_a_pause(tmp_pat
         until(lambda: server.query(f"count_over_time({own}[1m]) > 12"))
         now_s = time.time()
         (got,) = server.query(f"{own}[5m]", at_s=now_s)
-        dropped = refused(up.steward)
+        dropped = refused(up)
 
     steps_s = [b - a for a, b in pairwise(got.t_s)]
     assert max(steps_s) < paused_s / 2, "samples of the pause are missing"

@@ -51,10 +51,14 @@ class PrefilteredBlock:
     def by_host(self) -> Iterator[PrefilteredBlock]:
         """Yield what was found of each host; the times of all entries are those of each."""
         own = {id(each): each for each in self.streams}
-        if not own:
-            yield self
-        for key, stream in own.items():
-            mine = np.array([id(each) == key for each in self.streams], dtype=bool)[self.place]
+        if len(own) <= 1:
+            yield replace(self, stream=next(iter(own.values()), self.stream))
+            return
+        numbers = {key: number for number, key in enumerate(own)}
+        number = np.array([numbers[id(each)] for each in self.streams])[self.place]
+        order = np.argsort(number, kind="stable")
+        ends = np.cumsum(np.bincount(number))[:-1]
+        for stream, mine in zip(own.values(), np.split(order, ends), strict=True):
             found = TermHits(entry=self.found.entry[mine], term=self.found.term[mine])
             yield replace(self, stream=stream, found=found, place=self.place[mine])
 

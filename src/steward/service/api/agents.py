@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from steward.errors import StewardError, TemporaryError
 from steward.observe.agent.authorisation import ANY_NODE, check_authorised, check_times
 from steward.observe.agent.parcel import Parcel, ParcelHeader, read_header
-from steward.observe.intake import Intake, Roster, StreamPosition
+from steward.observe.intake import AgentRegistry, Intake, StreamPosition
 from steward.service.api.replies import Number, Reply, failures
 from steward.service.authentication import User
 from steward.service.failures import RefusedError
@@ -72,11 +72,11 @@ class AgentList(Reply):
 
 
 def agent_routes(
-    intake: Intake, roster: Roster, *, now_s: Callable[[], float] = time.time
+    intake: Intake, roster: AgentRegistry, *, now_s: Callable[[], float] = time.time
 ) -> APIRouter:
     """Return the routes that agents use, and the one that shows those in the roster."""
     routes = APIRouter(tags=["agents"])
-    desk = _Desk(intake, roster, now_s=now_s)
+    desk = _ParcelHandler(intake, roster, now_s=now_s)
 
     @routes.post("/agents/parcels", responses=failures(), openapi_extra=PARCEL_BODY)
     async def parcels(request: Request) -> ParcelReply:
@@ -108,10 +108,12 @@ def agent_routes(
     return routes
 
 
-class _Desk:
-    """Takes parcels of those who may bring them."""
+class _ParcelHandler:
+    """Accepts parcels of users who may send them."""
 
-    def __init__(self, intake: Intake, roster: Roster, *, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self, intake: Intake, roster: AgentRegistry, *, now_s: Callable[[], float]
+    ) -> None:
         self.name = secrets.token_hex(8)
         self._intake = intake
         self._roster = roster
@@ -134,7 +136,7 @@ class _Desk:
         except StewardError as fault:
             raise RefusedError(400, fault.problem, where="parcel", hint=fault.hint) from fault
         if new:
-            for event in self._roster.heard(label, self._now_s()):
+            for event in self._roster.record(label, self._now_s()):
                 self._intake.add_event(event)
         return not new
 

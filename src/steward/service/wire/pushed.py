@@ -76,7 +76,7 @@ def otlp_reply(
 
 
 def check_may_send(user: User | None) -> str:
-    """Return the sender's name, or refuse one who may not speak of all nodes."""
+    """Return the sender's name, or refuse one who may not report all nodes."""
     if user is not None and user.role is Role.AGENT and user.node == ANY_NODE:
         return user.name
     raise RefusedError(

@@ -127,6 +127,19 @@ def test_evidence_has_the_units_of_its_metric_and_minutes_where_it_lasts() -> No
     assert piece.says == "GPU power above 100 W for 5 min, 400 W at the end"
 
 
+def test_of_several_series_only_the_first_has_its_last_value() -> None:
+    turns = Turns(metric_rule("gpu_busy_share < 0.3 and gpu_power_watts > 100"))
+
+    for at_s in range(0, 70, 10):
+        values = {"gpu.busy_share": 0.1, "gpu.power_watts": 400.0}
+        found = turns.look(float(at_s), frame=samples(START_S + at_s, {GPU: values}))
+
+    assert [each.says for each in found[0].evidence] == [
+        "GPU busy share below 30 % for 60 s, 10 % at the end",
+        "GPU power above 100 W for 60 s",
+    ]
+
+
 def test_a_flood_of_entities_is_bounded_and_nothing_is_lost() -> None:
     turns = Turns(line_rule())
     nodes = 3 * MOST_OPEN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import Phase, given, settings
@@ -117,3 +118,11 @@ def test_series_that_ended_are_dropped_for_all_terms(monkeypatch: pytest.MonkeyP
     (buffer,) = keys.buffers.values()
     assert len(buffer.known) < 25
     assert all("n1/gpu1" in watch.holding() for watch in watches[:2])
+
+
+def test_what_was_looked_up_is_kept_for_others_unless_it_is_very_much() -> None:
+    buffer = sample_buffer.SampleBuffer(most_series=10, by_job=True)
+    few, many = np.zeros(5, np.int64), np.zeros(100_001, np.int64)
+
+    assert buffer.found_at(b"", few) is buffer.found_at(b"", few)
+    assert buffer.found_at(b"", many) is not buffer.found_at(b"", many)

@@ -26,8 +26,8 @@ RAW = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf0\x9f", *(each.encode() for each 
 JSON = [b"{}", b'{"a":"disk"}', b'{"a":"d\\u0069sk"}', b' {"a": "disk", "b": 1} ', b"null", b"12",
         b'"disk"', b"[1, 2]", b"true", b"1 2", b"-",
         b'{"a":{"b":"di\\/sk"}}', b'{"a":NaN}']  # fmt: skip
-PROGRAMS = [".", ".a", '.a == "disk"', '.a == "disk" and .b', '.a == "disk", true', ".a | not",
-            '.a == "disk" or .b', '.a == "di/sk"', '.a.b == "di/sk"', "true, error", ".[0]?",
+PROGRAMS = [".", ".a", '.a == "disk"', '.a == "disk" and .b', '.a == "disk" | true', ".a | not",
+            '.a == "disk" or .b', '.a == "di/sk"', '.a.b == "di/sk"', ".[0]?", ".a[]?",
             '.a == "disk" and (.b // 0) != 0', 'select(.a == "disk")']  # fmt: skip
 
 entries = st.one_of(st.lists(st.sampled_from(RAW), max_size=8).map(b"".join), st.sampled_from(JSON))

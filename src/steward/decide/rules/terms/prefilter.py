@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.decide.rules.terms.automaton import AutomatonSearch
+from steward.decide.rules.terms.jq_program import needed_by_program
 from steward.decide.rules.terms.literal_index import LiteralIndex
 from steward.decide.rules.terms.literals import Literal, Need
-from steward.decide.rules.terms.programs import needed_by_program
 from steward.decide.rules.terms.search import HyperscanSearch, Search, has_hyperscan
 from steward.decide.rules.terms.syntax import needed_by
 from steward.decide.rules.terms.term import Test, compile_term, longest_bytes

@@ -100,7 +100,7 @@ class Query:
         self.close()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Remove what this needed on disk."""
         self._scratch.cleanup()
 
     def ask(self, sql: str, *, limit: int | None = None) -> QueryResult:
@@ -303,7 +303,7 @@ class Query:
 
 
 def _vanished(fault: duckdb.Error) -> bool:
-    """Say whether a file was replaced between listing and reading it."""
+    """Return True if a file was replaced between listing and reading it."""
     said = str(fault)
     return isinstance(fault, duckdb.IOException) and any(each in said for each in _GONE)
 

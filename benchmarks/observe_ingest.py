@@ -43,6 +43,7 @@ from steward.model.metrics import METRICS as METRIC_TABLE
 from steward.model.metrics import aliases_from
 from steward.observe.agent.parcel import ParcelHeader, pack_parcel
 from steward.store.telemetry import Telemetry
+from steward.store.tokens import Role, Tokens
 
 HERE = Path(__file__).parent
 PER_REQUEST = 500
@@ -168,9 +169,11 @@ def steward(folder: Path) -> Iterator[Target]:
         *(sys.executable, "-c", "from steward.cli import main; main()", "up", "--no-browser"),
         *("--config", str(config), "--data", str(folder / "store"), "--port", str(port)),
     ]
+    token = Tokens(folder / "store" / "tokens.json").make("benchmark", Role.AGENT, node="*")
     with _pinned(command, {"POLARS_MAX_THREADS": "1"}) as pid:
         _wait_for(port, "/readyz")
-        yield Target(port=port, pid=pid, path="/api/v1/write", headers=WRITE)
+        headers = WRITE | {"Authorization": f"Bearer {token}"}
+        yield Target(port=port, pid=pid, path="/api/v1/write", headers=headers)
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def main() -> None:
     ratio = most["mb_per_s"] / results["one_by_one_with_all"]["mb_per_s"]
     results["times_one_by_one"] = round(ratio, 1)
     bars = [
-        bar("mb_per_s_with_all_rules", most["mb_per_s"], ">=", 60.0),
+        bar("mb_per_s_with_all_rules", most["mb_per_s"], ">=", 80.0),
         bar("slower_with_all_than_with_10", results["slower_with_all_than_with_10"], "<=", 2.0),
         bar("peak_mib", most["peak_mib"], "<=", 600),
         bar("unparsed", most["unparsed"], "==", 0),

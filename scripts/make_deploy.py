@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent.parent / "deploy"
 NOTE = "# Written by scripts/make_deploy.py; change the code instead.\n"
 SCRAPE = """\
 # An example: steward itself, and the rules beside this file. `steward token new prometheus --role
-# viewer` makes the token; on a loopback address none is needed.
+# viewer` makes the token.
 global:
   scrape_interval: 15s
   evaluation_interval: 15s

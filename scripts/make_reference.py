@@ -307,7 +307,7 @@ def _schema() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.model_validate({"store": {"folder": folder}})
         loop = assemble(settings, clock=ManualClock(), collectors=())
-        access = Authenticator(Tokens(settings.store.tokens_file), required=False, cookie="steward")
+        access = Authenticator(Tokens(settings.store.tokens_file), cookie="steward")
         schema = create_api(LiveState(loop, settings), access).openapi()
         loop.close()
     return schema

@@ -7,13 +7,13 @@ The picture of the lab needs the Philly trace.
 from __future__ import annotations
 
 import argparse
+import json
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,11 +79,12 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=given.chromium, args=ARGUMENTS)
         take(browser, lab_report(Path(folder) / "lab"), Shot(name="lab", path=""))
         if not given.lab_only:
-            with demo(Path(folder) / "demo") as address:
-                wait_for_figures(address)
-                idle = idle_finding(address)
+            with demo(Path(folder) / "demo") as client:
+                wait_for_figures(client)
+                idle = idle_finding(client)
                 for shot in SHOTS:
-                    take(browser, address, replace(shot, path=shot.path.format(idle=idle)))
+                    shown = replace(shot, path=shot.path.format(idle=idle))
+                    take(browser, str(client.base_url).rstrip("/"), shown, headers=client.headers)
         browser.close()
 
 
@@ -97,49 +98,56 @@ def lab_report(folder: Path) -> str:
 
 
 @contextmanager
-def demo(folder: Path) -> Iterator[str]:
-    """Run `steward up --demo` on a free port and give its address."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+def demo(folder: Path) -> Iterator[httpx.Client]:
+    """Run `steward up --demo` on a free port and give a client of its API."""
     steward = Path(sys.executable).with_name("steward")
-    options = ["--speed", SPEED, "--port", str(port), "--data", str(folder), "--no-browser"]
-    program = subprocess.Popen([steward, "up", "--demo", *options], stdout=subprocess.DEVNULL)
+    options = ["--speed", SPEED, "--port", "0", "--data", str(folder), "--no-browser", "--json"]
+    program = subprocess.Popen([steward, "up", "--demo", *options], stdout=subprocess.PIPE)
+    assert program.stdout is not None  # noqa: S101 - it is a pipe
     try:
-        yield f"http://127.0.0.1:{port}"
+        said = json.loads(program.stdout.readline())
+        headers = {"Authorization": f"Bearer {said['token']}"}
+        with httpx.Client(base_url=said["url"], headers=headers) as client:
+            yield client
     finally:
         program.terminate()
         program.wait(timeout=60)
 
 
-def wait_for_figures(address: str) -> None:
+def wait_for_figures(client: httpx.Client) -> None:
     """Wait until there are findings, decisions in effect and savings for sure."""
     end_s = time.monotonic() + WITHIN_S
     while time.monotonic() < end_s:
         try:
-            found = httpx.get(f"{address}/api/v1/findings").json()["items"]
-            decided = httpx.get(f"{address}/api/v1/decisions?state=active").json()["items"]
-            savings = httpx.get(f"{address}/api/v1/savings").json()
+            found = client.get("/api/v1/findings").json()["items"]
+            decided = client.get("/api/v1/decisions?state=active").json()["items"]
+            savings = client.get("/api/v1/savings").json()
         except httpx.TransportError:
             found, decided, savings = [], [], {"outcomes": 0}
         if found and decided and savings["outcomes"] >= ENOUGH and savings["gpu_hours"]["low"] > 0:
             return
         time.sleep(1)
-    sys.exit(f"the demo at {address} showed no savings within {WITHIN_S:.0f} s")
+    sys.exit(f"the demo at {client.base_url} showed no savings within {WITHIN_S:.0f} s")
 
 
-def idle_finding(address: str) -> str:
+def idle_finding(client: httpx.Client) -> str:
     """Return the oldest of the last findings on idle GPUs: what came after it is seen, too."""
-    found = httpx.get(f"{address}/api/v1/findings?limit=100").json()["items"]
+    found = client.get("/api/v1/findings?limit=100").json()["items"]
     return str([each["id"] for each in found if each["rule"] == "STW-TEL-0001"][-1])
 
 
-def take(browser: Browser, address: str, shot: Shot) -> None:
+def take(
+    browser: Browser, address: str, shot: Shot, *, headers: Mapping[str, str] | None = None
+) -> None:
     """Open a page as somebody would, and keep what is seen."""
     context = browser.new_context(
         viewport={"width": shot.width, "height": shot.height},
         color_scheme="dark" if shot.dark else "light",
         device_scale_factor=2 if shot.width < 500 else 1,
     )
+    if headers:
+        token = headers["Authorization"].partition(" ")[2]
+        context.request.post(f"{address}/login", form={"token": token})
     page = context.new_page()
     page.goto(address + shot.path)
     page.wait_for_timeout(SETTLE_MS)

@@ -120,11 +120,13 @@ def test_a_real_steward_asks_a_real_prometheus(tmp_path: Path) -> None:
     ):
 
         def found() -> list[Any]:
-            answer = httpx.get(f"http://{up.steward}/api/v1/findings", timeout=60)
+            answer = httpx.get(
+                f"http://{up.steward}/api/v1/findings", headers=up.headers, timeout=60
+            )
             return list(answer.json()["items"])
 
         (first,) = until(found, why="the finding")
-        page = httpx.get(f"http://{up.steward}/rules", timeout=60).text
+        page = httpx.get(f"http://{up.steward}/rules", headers=up.headers, timeout=60).text
 
     assert "far/gpu2" in str(first)
     assert bed.address in page

@@ -160,7 +160,10 @@ def test_the_breaker_opens_when_outcomes_surely_bring_far_less_than_was_promised
     verdict = guard.judge(decision(), ready())
 
     assert verdict.ruling is Ruling.HOLD
-    assert "open: the last 10 outcomes brought 15% of what was promised" in verdict.why
+    assert (
+        "open: the last 10 outcomes in 'put-to-work' brought 15% of what was promised"
+        in verdict.why
+    )
     assert guard.breaker(1000.0).startswith("open")
     assert guard.breaker(1000.0 + 1800.0) == "closed"
 

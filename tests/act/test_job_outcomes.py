@@ -71,6 +71,20 @@ def test_a_started_job_that_is_stopped_again_or_never_runs_has_not() -> None:
     assert "unknown" in gone.text
 
 
+def test_a_job_that_another_decision_stops_is_not_held_against_its_start() -> None:
+    verifier = ClusterVerifier()
+    verifier.begin(start(), receipt(start()), running(1000.0))
+    stop = preempt("d-stop", job="j2")
+    followed(verifier, running(1020.0))
+    verifier.begin(stop, receipt(stop, t_s=1020.0, result="begun"), running(1020.0))
+
+    found = followed(verifier, view(jobs=[job("j2")], t_s=1030.0))
+
+    (outcome,) = [each for each in found if each.yardstick == RUN]
+    assert outcome.kept_share == 1.0
+    assert "another decision" in outcome.text
+
+
 def test_a_preemption_costs_saving_lost_work_and_restoring() -> None:
     verifier = ClusterVerifier()
     begun = receipt(preempt(), result="begun")

@@ -150,17 +150,18 @@ def test_while_the_owner_is_awake_the_loan_gains_nothing() -> None:
     assert found.counterfactual == pytest.approx(2.5 + 5.0)
 
 
-def test_from_the_time_on_that_there_is_room_elsewhere_the_loan_gains_nothing() -> None:
+def test_when_there_has_been_room_elsewhere_for_a_minute_the_loan_gains_nothing_more() -> None:
     scene = Scene()
     scene.look(1010.0, borrower=1.0)
     scene.made.fold(Observation(cluster=moment(node("n1", 1), node("n2", 1)).view(0.0).cluster))
     scene.made.fold(Observation(frame=samples(1015.0, {"n2/gpu0": gpu_row(0.0)})))
 
-    scene.look(1020.0, borrower=1.0)
-    (found,) = scene.verifier.settle(scene.made.view(1020.0))
+    for t_s in range(1020, 1101, 10):
+        scene.look(float(t_s), borrower=1.0)
+    (found,) = scene.verifier.settle(scene.made.view(1100.0))
 
-    assert found.gained.mid == pytest.approx(10.0)
-    assert found.counterfactual == pytest.approx(10.0)
+    assert found.gained.mid == pytest.approx(70.0)
+    assert found.counterfactual == pytest.approx(30.0)
     assert "room elsewhere" in found.text
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 
 from patience import free_port, until
+from steward.store.tokens import Role, Tokens
 
 TESTS = Path(__file__).parents[1]
 
@@ -30,10 +31,17 @@ class Prometheus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """A steward and an exporter, as `HOST:PORT`."""
+    """A steward and an exporter, as `HOST:PORT`; files with a viewer's and an agent's token."""
 
     steward: str
     exporter: str
+    viewer: Path
+    agent: Path
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a program that reads sends to be let in."""
+        return {"Authorization": f"Bearer {self.viewer.read_text()}"}
 
 
 @contextmanager
@@ -42,21 +50,27 @@ def prometheus(
     *,
     scrape: Mapping[str, str],
     write_to: str = "",
+    token: Path | None = None,
     env: Mapping[str, str] | None = None,
     before: tuple[str, ...] = (),
 ) -> Iterator[Prometheus]:
-    """Run a Prometheus that scrapes every second; `before` goes in front of its command."""
+    """Run a Prometheus that scrapes every second, with a token for all that it speaks to.
+
+    `before` goes in front of its command.
+    """
     program = shutil.which("prometheus")
     assert program, "prometheus is not installed: run scripts/install-real-parts"
     folder.mkdir(parents=True, exist_ok=True)
+    credentials = f", authorization: {{credentials_file: '{token}'}}" if token else ""
     targets = [
-        f"  - {{job_name: {name}, static_configs: [{{targets: ['{target}']}}]}}\n"
+        f"  - {{job_name: {name}, static_configs: [{{targets: ['{target}']}}]{credentials}}}\n"
         for name, target in scrape.items()
     ]
     text = "global: {scrape_interval: 1s}\nscrape_configs:\n" + "".join(targets)
     if write_to:
         text += (
-            f"remote_write:\n  - url: {write_to}\n    queue_config: {{batch_send_deadline: 1s}}\n"
+            f"remote_write:\n  - {{url: '{write_to}', queue_config: {{batch_send_deadline: 1s}}"
+            f"{credentials}}}\n"
         )
     (folder / "prometheus.yml").write_text(text)
     port = free_port()
@@ -88,6 +102,10 @@ def upstream(folder: Path, *, exposition: bytes = b"", settings: str = "") -> It
     (folder / "steward.toml").write_text(
         f'[observe]\ncollectors = ["host"]\n[loop]\nevery_s = 1.0\n{settings}'
     )
+    tokens = Tokens(folder / "store" / "tokens.json")
+    files = {role: folder / f"{role.value}.token" for role in (Role.VIEWER, Role.AGENT)}
+    for role, file in files.items():
+        file.write_text(tokens.make(role.value, role, node="*" if role is Role.AGENT else ""))
     port = free_port()
     command = [
         *(sys.executable, "-c", "from steward.cli import main; main()", "up", "--no-browser"),
@@ -98,21 +116,27 @@ def upstream(folder: Path, *, exposition: bytes = b"", settings: str = "") -> It
     try:
         with exporter(exposition) as shown:
             _wait_for(f"http://127.0.0.1:{port}/readyz")
-            yield Upstream(steward=f"127.0.0.1:{port}", exporter=shown)
+            yield Upstream(
+                steward=f"127.0.0.1:{port}",
+                exporter=shown,
+                viewer=files[Role.VIEWER],
+                agent=files[Role.AGENT],
+            )
     finally:
         program.terminate()
         program.wait()
 
 
 @contextmanager
-def agent(folder: Path, *, server: str, settings: str) -> Iterator[subprocess.Popen[bytes]]:
+def agent(folder: Path, *, server: Upstream, settings: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run `steward observe agent`, which sends to a server and forwards as its settings say."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "steward.toml").write_text(settings)
     command = [
         *(sys.executable, "-c", "from steward.cli import main; main()", "observe", "agent"),
         *("--config", str(folder / "steward.toml"), "--spool", str(folder / "spool")),
-        *("--server", f"http://{server}", "--collectors", "host", "--node", "far"),
+        *("--server", f"http://{server.steward}", "--token-file", str(server.agent)),
+        *("--collectors", "host", "--node", "far"),
     ]
     program = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=dict(os.environ))
     try:

@@ -279,3 +279,12 @@ def test_completion_can_be_shown_for_a_shell() -> None:
 
     assert done.returncode == 0
     assert "_STEWARD_COMPLETE" in done.stdout
+
+
+@pytest.mark.parametrize("group", ["", "observe", "rules", "findings", "decisions", "lab"])
+def test_lists_of_commands_show_whole_sentences(group: str) -> None:
+    answer = steward(*group.split(), "--help")
+
+    commands = answer.out.partition("Commands:")[2].splitlines()
+    assert commands
+    assert [line for line in commands if line.endswith("...")] == []

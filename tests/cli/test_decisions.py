@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -80,7 +82,7 @@ def test_an_empty_list_is_said_beside_the_answer(tmp_path: Path) -> None:
     answer = steward("decisions", "list", "--data", told(tmp_path), "--state", "failed")
 
     assert (answer.code, answer.out) == (0, "")
-    assert "no decisions are failed" in answer.err
+    assert "no failed decisions" in answer.err
 
 
 def test_asking_a_folder_without_a_journal_makes_none(tmp_path: Path) -> None:
@@ -243,3 +245,19 @@ def test_completion_in_an_empty_folder_says_nothing(tmp_path: Path) -> None:
 
 def test_states_are_completed() -> None:
     assert completions("steward decisions list --state re") == ["rejected"]
+
+
+def test_a_store_that_may_only_be_read_is_listed_explained_and_reported(
+    tmp_path: Path, read_only: Callable[[Path], AbstractContextManager[None]]
+) -> None:
+    told(tmp_path / "store")
+
+    with read_only(tmp_path / "store"):
+        listed = steward("decisions", "list", "--data", tmp_path / "store")
+        explained = steward("decisions", "explain", "d-done", "--data", tmp_path / "store")
+        report = steward("report", "--data", tmp_path / "store")
+        refused = steward("decisions", "approve", "d-waiting", "--data", tmp_path / "store")
+
+    assert (listed.code, explained.code, report.code) == (0, 0, 0), (listed, explained, report)
+    assert "d-done" in listed.out
+    assert refused.code == 2

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from factories import finding
-from steward.model.finding import Opinion
+from steward.model.finding import Opinion, Quote, Severity
+from steward.model.identity import FindingId
 from steward.store.journal import open_journal
 from told import steward
 
@@ -51,3 +53,63 @@ def test_findings_are_listed(folder: Path) -> None:
     answer = steward("findings", "list", "--data", folder)
 
     assert "f-j1" in answer.out
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> Path:
+    """Return a store with an idle job and a lost GPU."""
+    quote = Quote(t_s=1000.0, text="NVRM: Xid (PCI:0000:1a:00): 79, GPU has", stream="kernel")
+    fault = replace(
+        finding(),
+        id=FindingId("f-79"),
+        rule="STW-GPU-0001",
+        severity=Severity.FAULT,
+        title="GPU has fallen off the bus on n1/gpu0",
+        quotes=(quote,),
+    )
+    journal = open_journal(f"sqlite:///{tmp_path / 'journal.sqlite3'}")
+    journal.append([finding(), fault])
+    journal.close()
+    return tmp_path
+
+
+def test_a_list_can_be_narrowed_by_severity_and_rule(lost: Path) -> None:
+    def ids(*options: str) -> list[str]:
+        answer = steward("findings", "list", "--data", lost, "--json", *options)
+        return [each["id"] for each in answer.json]
+
+    assert ids() == ["f-79", "f-j1"]
+    assert ids("--severity", "fault") == ["f-79"]
+    assert ids("--rule", "gpu-idle-while-allocated") == ["f-j1"]
+    assert ids("--severity", "note") == []
+    wrong = steward("findings", "list", "--data", lost, "--severity", "bad")
+    assert wrong.code == 2
+    assert "known: fault, note, waste" in wrong.err
+
+
+def test_show_gives_the_evidence_the_lines_and_what_people_said(lost: Path) -> None:
+    steward("findings", "confirm", "f-79", "--note", "seen it", "--data", lost)
+
+    answer = steward("findings", "show", "f-79", "--data", lost)
+
+    assert "fault, by rule STW-GPU-0001" in answer.out
+    assert "NVRM: Xid (PCI:0000:1a:00): 79" in answer.out
+    assert "confirmed it: seen it" in answer.out
+    record = steward("findings", "show", "f-79", "--data", lost, "--json").json
+    assert (record["hits"], record["decisions"]) == (1, [])
+
+
+def test_explain_says_what_the_rule_means_and_what_to_do(lost: Path) -> None:
+    answer = steward("findings", "explain", "f-79", "--data", lost)
+
+    assert "It waits for" in answer.out
+    assert "scontrol update nodename=NODE state=drain" in answer.out
+    record = steward("findings", "explain", "f-79", "--data", lost, "--json").json
+    assert record["rule"]["severity"] == "critical"
+
+
+def test_explain_of_a_detectors_finding_says_that_there_is_no_rule(lost: Path) -> None:
+    answer = steward("findings", "explain", "f-j1", "--data", lost)
+
+    assert answer.code == 0
+    assert "gpu-idle-while-allocated is a detector" in answer.out

@@ -18,6 +18,8 @@ from told import steward
 
 COMMAND = [sys.executable, "-c", "from steward.cli import main; main()", "up"]
 
+AT = ("--plain-http", "--host")
+
 
 def written(folder: Path, text: str) -> Path:
     file = folder / "steward.toml"
@@ -34,8 +36,16 @@ def written(folder: Path, text: str) -> Path:
         (("--demo", "--speed", "0"), "--speed: the speed is 0", "above 0"),
         (("--demo", "--speed", "nan"), "--speed: the speed is nan", "above 0"),
         (("--autonomy", "atuo"), "there is no autonomy level called 'atuo'", "'auto'?"),
-        (("--host", "no.such.host.invalid"), "no.such.host.invalid:8787: cannot listen", "--port"),
-        (("--host", "203.0.113.7", "--port", "0"), "203.0.113.7:0: cannot listen", "--port"),
+        (
+            ("--host", "no.such.host.invalid", "--plain-http"),
+            "no.such.host.invalid:8787: cannot listen",
+            "--port",
+        ),
+        (
+            ("--host", "203.0.113.7", "--port", "0", "--plain-http"),
+            "203.0.113.7:0: cannot listen",
+            "--port",
+        ),
     ],
 )
 def test_a_wrong_option_stops_before_anything_is_made(
@@ -80,12 +90,13 @@ def test_a_folder_that_cannot_be_used_is_said(tmp_path: Path) -> None:
     assert "--data" in answer.err
 
 
-def test_an_open_address_needs_a_token_first(tmp_path: Path) -> None:
-    answer = steward("up", "--data", tmp_path, "--host", "0.0.0.0", "--port", 0)  # noqa: S104
+def test_an_open_address_needs_a_certificate_or_an_explicit_word(tmp_path: Path) -> None:
+    answer = steward("up", "--data", tmp_path / "data", "--host", "0.0.0.0", "--port", 0)  # noqa: S104
 
     assert answer.code == 2
-    assert "there is no access token yet" in answer.err
-    assert "steward token new" in answer.err
+    assert "tokens and cookies would cross the network in the clear" in answer.err
+    assert "--plain-http" in answer.err
+    assert not (tmp_path / "data").exists()
 
 
 def start(*args: object, **environment: str) -> subprocess.Popen[str]:
@@ -108,7 +119,7 @@ def test_it_watches_this_machine_until_it_is_told_to_stop(tmp_path: Path) -> Non
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=120)
 
-    assert said["address"].startswith("http://127.0.0.1:")
+    assert said["url"].startswith("http://127.0.0.1:")
     assert (said["data"], said["autonomy"], said["demo"]) == (str(tmp_path), "advise", False)
     assert second.code == 2
     assert f"steward runs on this folder already (process {said['pid']})" in second.err

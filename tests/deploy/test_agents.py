@@ -37,6 +37,13 @@ def test_units_run_without_more_rights_than_they_name(unit: Path) -> None:
     assert not [line for line in lines if line.startswith("ExecStart=") and "stw_" in line]
 
 
+def test_the_container_has_an_account_of_its_own() -> None:
+    lines = (DEPLOY / "kubernetes" / "Dockerfile").read_text().splitlines()
+    last = [line for line in lines if line.startswith("USER ")][-1]
+
+    assert last.split()[1].partition(":")[0] not in ("0", "root")
+
+
 @pytest.mark.real  # needs systemd-analyze
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: str(unit.name))
 def test_systemd_understands_every_line(unit: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from recorded_nvml import RecordedNvml
 from steward.clients.nvml import Driver, GpuRegistry
 from steward.errors import StewardError
 from steward.model.cluster import Health, Link, LinkKind, Node, Switch
-from steward.model.event import Availability, Observation
+from steward.model.event import Availability, LogLine, Observation
 from steward.model.identity import GpuId, NodeId
 from steward.observe import watch as module
 from steward.observe.collectors.nvml import Nvml
@@ -325,3 +325,27 @@ def test_a_collector_that_has_nothing_to_read_says_why_until_it_brings_something
     assert list(before) == ["nvml"]
     assert "driver does not answer" in before["nvml"]
     assert after == {}
+
+
+def test_a_line_with_an_impossible_time_is_of_now_and_harms_no_other() -> None:
+    times = (5.0, 2.5e11, float("nan"), float("inf"), -1.0, 1e300)
+    lines = tuple(LogLine(t_s=each, entity="n1", source="app", text="x") for each in times)
+    watch = Watch([Eye("a", lambda _t_s: Observation(lines=lines))])
+
+    seen, faults = watch.look(10.0)
+
+    assert [line.t_s for line in seen.lines] == [5.0, 10.0, 10.0, 10.0, 10.0, 10.0]
+    assert faults == ()
+
+
+def test_lines_come_as_they_are_where_joining_them_fails() -> None:
+    def broken(_lines: Sequence[LogLine]) -> tuple[LogLine, ...]:
+        raise ValueError("no")
+
+    line = LogLine(t_s=5.0, entity="n1", source="app", text="x")
+    watch = Watch([Eye("a", lambda _t_s: Observation(lines=(line,)))], join_lines=broken)
+
+    seen, (fault,) = watch.look(10.0)
+
+    assert seen.lines == (line,)
+    assert "could not be joined" in fault.problem

@@ -9,6 +9,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from patience import LONG_S
+from service.running import Running
 
 expect.set_options(timeout=1000 * LONG_S)  # it ends as soon as it is so
 
@@ -35,9 +36,14 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, address: str, **context: Any) -> Iterator[Page]:
+def opened(
+    browser: Browser, service: Running, *, logged_in: bool = True, **context: Any
+) -> Iterator[Page]:
     """Give a page that fails the test if anything breaks in it or comes from elsewhere."""
+    address = service.address
     made = browser.new_context(**context)
+    if logged_in:
+        made.request.post(f"{address}/login", form={"token": service.token})
     page = made.new_page()
     page.set_default_timeout(1000 * LONG_S)
     broken: list[str] = []

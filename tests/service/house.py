@@ -17,22 +17,30 @@ from steward.loop import Loop
 from steward.model.decision import Autonomy
 from steward.model.identity import DecisionId
 from steward.service.app import create_api
-from steward.service.authentication import Authenticator, is_loopback
+from steward.service.authentication import Authenticator
 from steward.service.lab import LabRuns
 from steward.service.live_state import LiveState
 from steward.store.tokens import Role, Tokens
 from tiny_world import TinyWorld, tiny_loop, turn_until
 
 START_S = 1_700_000_000.0
+OWNER = "local"
 LONG_ENOUGH_S = 400.0  # for a finding and a decision
 AND_CHECKED_S = 1100.0  # for an outcome as well
 
 
 class Client:
-    """Speaks to an application without a network, like a browser that keeps its cookies."""
+    """Speaks to an application without a network, like a browser that keeps its cookies.
 
-    def __init__(self, app: FastAPI, base_url: str) -> None:
+    Every request has the token, if one is given; `address` is where requests come from.
+    """
+
+    def __init__(
+        self, app: FastAPI, base_url: str, *, token: str = "", address: str = "127.0.0.1"
+    ) -> None:
         self.app = app
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._address = address
         self.cookies = httpx.Cookies()
         self._base_url = base_url
 
@@ -46,9 +54,14 @@ class Client:
         return self.request("POST", path, **rest)
 
     async def _request(self, method: str, path: str, **rest: Any) -> httpx.Response:
-        transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+        transport = httpx.ASGITransport(
+            app=self.app, raise_app_exceptions=False, client=(self._address, 50_000)
+        )
         async with httpx.AsyncClient(
-            transport=transport, base_url=self._base_url, cookies=self.cookies
+            transport=transport,
+            base_url=self._base_url,
+            cookies=self.cookies,
+            headers=self._headers,
         ) as client:
             answer = await client.request(method, path, **rest)
             self.cookies = client.cookies
@@ -66,7 +79,9 @@ class House:
     live_state: LiveState
     access: Authenticator
     lab: LabRuns
-    client: Client
+    token: str  # the owner's
+    client: Client  # with that token
+    anonymous: Client
 
     def turn(self, seconds: float) -> None:
         """Let the loop go round for so long."""
@@ -102,9 +117,11 @@ def build_house(
     tokens = Tokens(settings.store.tokens_file)
     live_state = LiveState(loop, settings, truth=truth, alive=alive)
     host = settings.service.host
-    access = Authenticator(tokens, required=not is_loopback(host), cookie="steward_test")
+    access = Authenticator(tokens, cookie="steward_test")
     turn_until(loop, clock, START_S + run_s)
     lab = lab or LabRuns()
+    token = access.issue_token(OWNER, Role.ADMIN)
+    app, url = create_api(live_state, access, lab), f"http://{host}:8787"
     return House(
         loop=loop,
         clock=clock,
@@ -113,5 +130,7 @@ def build_house(
         live_state=live_state,
         access=access,
         lab=lab,
-        client=Client(create_api(live_state, access, lab), f"http://{host}:8787"),
+        token=token,
+        client=Client(app, url, token=token),
+        anonymous=Client(app, url),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,15 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-SOURCE = TESTS.parent / "src"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A service that listens; `address` has no slash at its end."""
+    """A service that listens; `address` has no slash at its end. `token` is its owner's."""
 
     program: subprocess.Popen[str]
     address: str
+    login_url: str
+    token: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a program sends to be let in."""
+        return {"Authorization": f"Bearer {self.token}"}
 
 
 @contextmanager
@@ -31,12 +38,14 @@ def running(
         [sys.executable, TESTS / "service" / "tiny_service.py", folder, host, autonomy],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": f"{TESTS}:{SOURCE}"},
+        env={**os.environ, "PYTHONPATH": f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"},
     )
     assert program.stdout is not None
     try:
-        address = program.stdout.readline().strip().replace(host, "127.0.0.1")
-        yield Running(program=program, address=address)
+        said = json.loads(program.stdout.readline().replace(host, "127.0.0.1"))
+        yield Running(
+            program=program, address=said["url"], login_url=said["login_url"], token=said["token"]
+        )
     finally:
         program.kill()
         program.wait()

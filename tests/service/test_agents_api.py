@@ -20,7 +20,7 @@ from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.span import Span
 from steward.observe.agent.parcel import pack_parcel, read_header, replace_header
-from steward.observe.intake import Intake, Roster
+from steward.observe.intake import AgentRegistry, Intake
 from steward.service.access_middleware import AccessMiddleware
 from steward.service.api.agents import agent_routes
 from steward.service.app import create_api
@@ -33,23 +33,23 @@ PARCELS, TIME, AGENTS = "/api/v1/agents/parcels", "/api/v1/agents/time", "/api/v
 
 
 class Site:
-    """The routes of agents behind the door, as other machines reach them."""
+    """The routes of agents behind the access middleware, as other machines reach them."""
 
     def __init__(
         self, folder: Path, *, max_bytes: int = 2**20, per_minute: int = 600, upload: int = 2**20
     ) -> None:
         self.tokens = Tokens(folder / "tokens.json")
-        self.access = Authenticator(self.tokens, required=True, cookie="steward_test")
+        self.access = Authenticator(self.tokens, cookie="steward_test")
         self.intake = Intake(folder / "intake", max_bytes=max_bytes)
         app = FastAPI()
-        app.include_router(agent_routes(self.intake, Roster()), prefix="/api/v1")
+        app.include_router(agent_routes(self.intake, AgentRegistry()), prefix="/api/v1")
         handle_failures(app)
         app.add_middleware(
             AccessMiddleware,
             access=self.access,
             rate=RateLimit(per_minute),
             body=BodyLimit(65536),
-            loopback_only=False,
+            check_host=False,
             uploads={PARCELS: StreamLimit(upload)},
         )
         self.client = Client(app, "http://steward.example:8787")
@@ -114,10 +114,10 @@ def test_agents_are_listed_with_what_they_tell_about_themselves(site: Site) -> N
 def test_an_agents_token_opens_nothing_else(site: Site) -> None:
     headers = bearer(site.token())
 
-    for path in ("/api/v1/cluster", AGENTS, "/metrics", "/", "/api/v1/decisions"):
+    for path in ("/api/v1/cluster", AGENTS, "/", "/api/v1/decisions"):
         answer = site.client.get(path, headers=headers)
         assert answer.status_code == 403, path
-        assert "only brings telemetry" in problem(answer)
+        assert "only sends telemetry" in problem(answer)
     assert site.access.log_in(site.token("more")) is None  # pages are for people
     assert site.client.get(TIME, headers=headers).status_code == 200
 
@@ -187,7 +187,7 @@ def test_an_agent_does_not_speak_of_other_nodes_unless_its_token_says_so(
 
     assert refused.status_code == 400
     assert refused.json()["error"]["where"] == "parcel"
-    assert "may not speak of" in problem(refused) or "entitled to" in problem(refused)
+    assert "may not report" in problem(refused) or "entitled to" in problem(refused)
     assert taken.status_code == 200
 
 
@@ -271,9 +271,10 @@ def test_the_whole_service_has_these_routes_where_there_is_an_intake(tmp_path: P
     with closing(house.loop), closing(Intake(tmp_path / "intake")) as intake:
         app = create_api(house.live_state, house.access, house.lab, intake=intake)
         client = Client(app, "http://localhost:8787")
+        agent, viewer = house.bearer("n1", Role.AGENT), house.bearer("ada", Role.VIEWER)
 
-        assert client.post(PARCELS, content=parcel(1)).status_code == 200
-        assert len(client.get(AGENTS).json()["items"]) == 1
+        assert client.post(PARCELS, content=parcel(1), headers=agent).status_code == 200
+        assert len(client.get(AGENTS, headers=viewer).json()["items"]) == 1
         assert house.client.get(AGENTS).status_code == 404
 
 
@@ -281,7 +282,8 @@ def test_prometheus_sees_how_agents_are(tmp_path: Path) -> None:
     house = build_house(tmp_path)
     with closing(house.loop), closing(Intake(tmp_path / "intake")) as intake:
         app = create_api(house.live_state, house.access, house.lab, intake=intake)
-        client = Client(app, "http://localhost:8787")
+        agents = house.tokens.make("agents", Role.AGENT)
+        client = Client(app, "http://localhost:8787", token=agents)
         before = client.get("/metrics").text
         for sequence, told in enumerate(({"offset_s": 0.25, "gaps": 2}, {"node": "n2"}), start=1):
             body = parcel(sequence, small(entity=f"{told.get('node', 'n1')}/gpu0"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from patience import until
 from service.browsing import opened
 from service.running import Running, running
+from steward.service.local_users import account_name
 from steward.store.tokens import Role, Tokens
 
 pytestmark = pytest.mark.real
@@ -44,7 +46,9 @@ def asking(tmp_path: Path) -> Iterator[Running]:
 
 
 def only_decision(service: Running) -> Any:
-    items = httpx.get(f"{service.address}/api/v1/decisions").json()["items"]
+    items = httpx.get(f"{service.address}/api/v1/decisions", headers=service.headers).json()[
+        "items"
+    ]
     return next(item for item in reversed(items))
 
 
@@ -55,7 +59,7 @@ def only_decision(service: Running) -> Any:
 def test_a_page_shows_itself_and_marks_where_one_is(
     browser: Browser, watched: Running, path: str, heading: str
 ) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         page.goto(watched.address + path)
 
         expect(page.get_by_role("heading", name=heading).first).to_be_visible()
@@ -66,7 +70,7 @@ def test_a_page_shows_itself_and_marks_where_one_is(
 def test_the_cluster_shows_lent_gpus_by_use_and_by_owner(
     browser: Browser, watched: Running
 ) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         page.goto(watched.address)
         lent = page.get_by_label(re.compile(r"n1/gpu0: lent, a, used by b"))
         expect(lent).to_contain_text("⇄")
@@ -83,7 +87,7 @@ def test_the_cluster_shows_lent_gpus_by_use_and_by_owner(
 def test_savings_show_four_figures_and_the_simulators_account(
     browser: Browser, watched: Running
 ) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         page.goto(f"{watched.address}/savings")
 
         expect(page.locator(".st-figure")).to_have_count(4)
@@ -95,7 +99,7 @@ def test_savings_show_four_figures_and_the_simulators_account(
 def test_a_finding_shows_its_samples_and_leads_to_its_decision(
     browser: Browser, watched: Running
 ) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         page.goto(f"{watched.address}/findings")
         expect(page.locator(".st-spark polyline").first).to_be_attached()
 
@@ -106,7 +110,7 @@ def test_a_finding_shows_its_samples_and_leads_to_its_decision(
 
 
 def test_an_address_that_leads_nowhere_says_so(browser: Browser, watched: Running) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         page.goto(f"{watched.address}/nowhere")
         expect(page.get_by_role("heading", name="There is no page here")).to_be_visible()
 
@@ -194,7 +198,7 @@ def test_a_standing_approval_is_given_listed_and_revoked(browser: Browser, askin
 def test_a_decision_is_approved_carried_out_and_undone_without_a_reload(
     browser: Browser, asking: Running
 ) -> None:
-    with opened(browser, asking.address) as page:
+    with opened(browser, asking) as page:
         page.goto(f"{asking.address}/decisions")
         page.evaluate("window.sameDocument = true")
         row = page.locator(".st-decision", has_text=only_decision(asking)["decision"]["id"]).last
@@ -219,7 +223,7 @@ def test_a_decision_is_approved_carried_out_and_undone_without_a_reload(
 def test_what_somebody_reads_stays_when_it_no_longer_fits_the_filter(
     browser: Browser, asking: Running
 ) -> None:
-    with opened(browser, asking.address) as page:
+    with opened(browser, asking) as page:
         page.goto(f"{asking.address}/decisions?show=Waiting")
         row = page.locator(".st-decision", has_text=only_decision(asking)["decision"]["id"])
         row.get_by_role("button", name=re.compile("^waits for you")).press("Space")
@@ -233,7 +237,7 @@ def test_what_somebody_reads_stays_when_it_no_longer_fits_the_filter(
 
 
 def test_a_decision_is_rejected(browser: Browser, asking: Running) -> None:
-    with opened(browser, asking.address) as page:
+    with opened(browser, asking) as page:
         page.goto(f"{asking.address}/decisions?show=Waiting")
         id_ = only_decision(asking)["decision"]["id"]
         row = page.locator(".st-decision", has_text=id_)
@@ -244,7 +248,7 @@ def test_a_decision_is_rejected(browser: Browser, asking: Running) -> None:
         page.get_by_role("button", name=re.compile("^Refused")).click()
 
         expect(row).to_contain_text("rejected")
-        assert only_decision(asking)["choices"][0]["user"] == "local"
+        assert only_decision(asking)["choices"][0]["user"] == account_name(os.getuid())
 
 
 # One after the other with nothing in between: the page must not hear of it before the click.
@@ -258,7 +262,7 @@ APPROVE_AND_CLICK = """(button, address) => {
 
 
 def test_what_somebody_else_decided_first_is_explained(browser: Browser, asking: Running) -> None:
-    with opened(browser, asking.address) as page:
+    with opened(browser, asking) as page:
         page.goto(f"{asking.address}/decisions?show=Waiting")
         id_ = only_decision(asking)["decision"]["id"]
         page.get_by_role("button", name=re.compile("^Reject")).click()
@@ -291,7 +295,7 @@ def test_a_wrong_token_is_refused_and_a_viewer_cannot_decide(
     browser: Browser, guarded: tuple[Running, dict[Role, str]]
 ) -> None:
     service, secrets = guarded
-    with opened(browser, service.address) as page:
+    with opened(browser, service, logged_in=False) as page:
         page.goto(f"{service.address}/decisions")
         log_in(page, "stw_wrong")
         expect(page.get_by_role("alert")).to_contain_text("not a valid token")
@@ -305,7 +309,7 @@ def test_an_operator_decides_under_their_own_name_and_logs_out(
     browser: Browser, guarded: tuple[Running, dict[Role, str]]
 ) -> None:
     service, secrets = guarded
-    with opened(browser, service.address) as page:
+    with opened(browser, service, logged_in=False) as page:
         page.goto(f"{service.address}/decisions")
         log_in(page, secrets[Role.OPERATOR])
         page.get_by_role("button", name=re.compile("^Approve:")).click()
@@ -322,7 +326,7 @@ def test_an_open_page_is_sent_away_when_its_token_is_revoked(
     browser: Browser, guarded: tuple[Running, dict[Role, str]], tmp_path: Path
 ) -> None:
     service, secrets = guarded
-    with opened(browser, service.address) as page:
+    with opened(browser, service, logged_in=False) as page:
         page.goto(service.address)
         log_in(page, secrets[Role.VIEWER])
         expect(page.get_by_role("heading", name="GPUs", exact=True)).to_be_visible()
@@ -330,6 +334,19 @@ def test_an_open_page_is_sent_away_when_its_token_is_revoked(
         Tokens(tmp_path / "tokens.json").revoke("viewer")
 
         expect(page.get_by_label("Access token")).to_be_visible()
+
+
+def test_the_link_that_is_printed_opens_the_dashboard_once(
+    browser: Browser, asking: Running
+) -> None:
+    with opened(browser, asking, logged_in=False) as page:
+        page.goto(asking.login_url)
+        expect(page.get_by_role("heading", name="GPUs", exact=True)).to_be_visible()
+        assert "code" not in page.url
+
+    with opened(browser, asking, logged_in=False) as page:
+        page.goto(asking.login_url)
+        expect(page.get_by_role("alert")).to_contain_text("has been used or has expired")
 
 
 # -- how it looks and feels --------------------------------------------------------------------
@@ -351,7 +368,7 @@ def drawn(page: Page) -> None:
 
 @pytest.mark.parametrize("path", [*PAGES, "/login"])
 def test_nothing_is_wider_than_a_phone(browser: Browser, watched: Running, path: str) -> None:
-    with opened(browser, watched.address, viewport=PHONE) as page:
+    with opened(browser, watched, viewport=PHONE) as page:
         page.goto(watched.address + path)
         drawn(page)
 
@@ -364,7 +381,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, watched: Running, path:
 
 def test_an_open_explanation_fits_a_phone_too(browser: Browser, watched: Running) -> None:
     id_ = only_decision(watched)["decision"]["id"]
-    with opened(browser, watched.address, viewport=PHONE) as page:
+    with opened(browser, watched, viewport=PHONE) as page:
         page.goto(f"{watched.address}/decisions/{id_}")
         expect(page.get_by_text("What happened")).to_be_visible()
 
@@ -378,7 +395,7 @@ def test_colours_follow_the_system_until_somebody_chooses(
         colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
         return [int(part) for part in re.findall(r"\d+", colour)[:3]]
 
-    with opened(browser, watched.address, color_scheme="dark") as page:
+    with opened(browser, watched, color_scheme="dark") as page:
         page.goto(watched.address)
         expect(page.locator("body.body--dark")).to_be_attached()
         assert max(ground(page)) < 60
@@ -399,7 +416,7 @@ def test_a_page_lives_without_reload_and_keeps_what_is_open(
         found = re.search(r"turn ([\d,]+)", page.locator(".st-foot").inner_text())
         return int(found[1].replace(",", "")) if found else -1
 
-    with opened(browser, watched.address, viewport={"width": 900, "height": 300}) as page:
+    with opened(browser, watched, viewport={"width": 900, "height": 300}) as page:
         page.goto(f"{watched.address}/decisions")
         page.evaluate("window.sameDocument = true")
         page.locator(".st-decision-line").first.click()
@@ -423,7 +440,7 @@ def test_everything_that_can_be_pressed_has_a_name(
 ) -> None:
     nameless = """[...document.querySelectorAll('button, [role=button], a')].filter(
         (each) => !(each.ariaLabel || each.innerText.trim())).map((each) => each.outerHTML)"""
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         page.goto(watched.address + path)
         drawn(page)
 

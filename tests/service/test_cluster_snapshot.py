@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 from factories import job, loan, moment, node, samples, view
 from steward.model.cluster import Health
 from steward.model.event import Observation
-from steward.model.identity import GpuId
+from steward.model.identity import GpuId, NodeId
+from steward.model.job import JobState
 from steward.model.view import TenantColumns
 from steward.service.cluster_snapshot import GpuState, cluster_snapshot, fair_shares
 
@@ -62,6 +65,18 @@ def test_who_waits_longest_stands_first_in_the_queue() -> None:
 
     assert [(each.id, each.waiting_s) for each in queue] == [("early", 900.0), ("late", 100.0)]
     assert (queue[0].user, queue[0].deadline_s, queue[1].deadline_s) == ("ada", 5.0, None)
+
+
+def test_jobs_that_run_are_listed_with_or_without_a_gpu() -> None:
+    held = job("j1", on=["n1/gpu0"], user="ada")
+    bare = replace(job("j2", on=[]), state=JobState.RUNNING, nodes=(NodeId("n2"),))
+
+    running = cluster_snapshot(view(jobs=[held, bare, job("j3")])).running
+
+    assert [(each.id, each.user, each.nodes) for each in running] == [
+        ("j1", "ada", ("n1",)),
+        ("j2", "", ("n2",)),
+    ]
 
 
 def test_a_world_without_anything_is_shown_as_such() -> None:

@@ -46,7 +46,7 @@ def test_an_uploaded_trace_is_compared_and_its_table_is_seen(
 ) -> None:
     file = tmp_path / "may.csv"
     file.write_text(f"{TRACE}late,soon,10,1,team0\nhuge,900,10,64,team0\n")
-    with opened(browser, service.address) as page:
+    with opened(browser, service) as page:
         page.goto(f"{service.address}/lab")
         page.get_by_label("Trace file").set_input_files(file)
         choose(page, "fifo", "commons")
@@ -72,7 +72,7 @@ def test_an_uploaded_trace_is_compared_and_its_table_is_seen(
 def test_the_report_is_as_tall_as_it_is_and_has_the_colours_of_the_page(
     browser: Browser, service: Running
 ) -> None:
-    with opened(browser, service.address, color_scheme="light") as page:
+    with opened(browser, service, color_scheme="light") as page:
         page.goto(f"{service.address}/lab")
         page.get_by_label("The example").check()
         choose(page, "fifo", "commons")
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_said_on_the_page(
 ) -> None:
     file = tmp_path / "shopping.csv"
     file.write_text("what,how many\nmilk,2\n")
-    with opened(browser, service.address) as page:
+    with opened(browser, service) as page:
         page.goto(f"{service.address}/lab")
         run(page)
         expect(page.locator(".st-refused")).to_contain_text("Choose a file first")
@@ -131,7 +131,7 @@ def test_a_comparison_that_runs_is_cancelled_and_the_others_stay_within_reach(
 ) -> None:
     file = tmp_path / "empty.csv"
     file.write_text("")
-    with opened(browser, service.address) as page:
+    with opened(browser, service) as page:
         page.goto(f"{service.address}/lab")
         page.get_by_label("Trace file").set_input_files(file)
         run(page)
@@ -152,7 +152,7 @@ def test_a_viewer_sees_what_came_out_and_no_form(browser: Browser, tmp_path: Pat
     token = Tokens(tmp_path / "tokens.json").make("vic", Role.VIEWER)
     with (
         running(tmp_path, host="0.0.0.0") as guarded,  # noqa: S104 - that is what is tested
-        opened(browser, guarded.address) as page,
+        opened(browser, guarded, logged_in=False) as page,
     ):
         page.goto(f"{guarded.address}/lab")
         page.get_by_label("Access token").fill(token)
@@ -164,7 +164,7 @@ def test_a_viewer_sees_what_came_out_and_no_form(browser: Browser, tmp_path: Pat
 
 def test_the_form_and_a_comparison_fit_a_phone(browser: Browser, service: Running) -> None:
     phone = {"width": 375, "height": 812}
-    with opened(browser, service.address, viewport=phone) as page:
+    with opened(browser, service, viewport=phone) as page:
         page.goto(f"{service.address}/lab")
         expect(page.get_by_role("button", name="Run the comparison")).to_be_visible()
         expect(page.locator("form.st-lab")).to_be_visible()

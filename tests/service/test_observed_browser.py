@@ -27,7 +27,7 @@ def map_of(page: Page, service: Running) -> None:
 
 
 def test_one_gets_from_the_list_of_nodes_to_a_gpu(browser: Browser, watched: Running) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         page.goto(f"{watched.address}/nodes")
         page.get_by_role("link", name="n1", exact=True).click()
         expect(page.get_by_text("No samples of the machine itself")).to_be_visible()
@@ -41,7 +41,7 @@ def test_one_gets_from_the_list_of_nodes_to_a_gpu(browser: Browser, watched: Run
 def test_dragging_over_the_map_compares_a_stretch_with_the_rest(
     browser: Browser, watched: Running
 ) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         map_of(page, watched)
         box = page.locator(".st-rhythm canvas").bounding_box()
         assert box is not None
@@ -58,7 +58,7 @@ def test_dragging_over_the_map_compares_a_stretch_with_the_rest(
 
 
 def test_the_map_can_be_used_without_a_mouse(browser: Browser, watched: Running) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         map_of(page, watched)
 
         page.locator(".st-rhythm canvas").focus()
@@ -69,7 +69,7 @@ def test_the_map_can_be_used_without_a_mouse(browser: Browser, watched: Running)
 
 
 def test_another_metric_and_another_time_can_be_chosen(browser: Browser, watched: Running) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         map_of(page, watched)
 
         page.get_by_role("button", name="power", exact=True).click()
@@ -84,7 +84,7 @@ def test_another_metric_and_another_time_can_be_chosen(browser: Browser, watched
 def test_what_is_not_there_is_said_to_be_missing(
     browser: Browser, watched: Running, path: str
 ) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         page.goto(watched.address + path)
 
         expect(page.get_by_text("There is no")).to_be_visible()
@@ -92,7 +92,7 @@ def test_what_is_not_there_is_said_to_be_missing(
 
 @pytest.mark.parametrize("path", ["/nodes", "/nodes/n1", "/gpus/n1/gpu0"])
 def test_a_phone_does_not_scroll_sideways(browser: Browser, watched: Running, path: str) -> None:
-    with opened(browser, watched.address, viewport=PHONE, color_scheme="dark") as page:
+    with opened(browser, watched, viewport=PHONE, color_scheme="dark") as page:
         page.goto(watched.address + path)
         expect(page.locator(".st-card").first).to_be_visible()
 

@@ -85,7 +85,10 @@ def test_the_list_can_be_narrowed(house: House, asked: str, ids: list[str]) -> N
 def test_one_rule_says_what_it_waits_for_and_what_it_found(house: House) -> None:
     told = house.client.get("/api/v1/rules/R-0001").json()
 
-    assert told["waits_for"] == ["this, in a.b", "  a line with oops"]
+    assert told["waits_for"] == [
+        "It waits for this in logs of source a.b:",
+        "  1. a line with `oops`",
+    ]
     assert (told["cause"], told["treatment"]["advice"]) == ("a cause", "say so")
     assert [each["id"] for each in told["newest"]] == ["f-1"]
     assert house.client.get("/api/v1/rules/broken").json()["waits_for"] == []

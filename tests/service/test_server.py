@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -37,7 +36,7 @@ def events(lines: Iterator[str]) -> Iterator[dict[str, str]]:
 
 
 Event = dict[str, str]
-FROM_THE_START: Any = {"headers": {"Last-Event-ID": "0"}, "timeout": 120}
+FROM_THE_START = {"Last-Event-ID": "0"}
 
 
 def first(seen: Iterator[Event], wanted: Callable[[Event], bool]) -> Event:
@@ -50,7 +49,12 @@ def test_a_signal_ends_it_cleanly_with_everything_on_disk(
 ) -> None:
     with (
         running(tmp_path) as service,
-        httpx.stream("GET", f"{service.address}/api/v1/stream", **FROM_THE_START) as stream,
+        httpx.stream(
+            "GET",
+            f"{service.address}/api/v1/stream",
+            headers=FROM_THE_START | service.headers,
+            timeout=120,
+        ) as stream,
     ):
         first(events(stream.iter_lines()), lambda event: event.get("event") == "entry")
         service.program.send_signal(how)
@@ -67,15 +71,17 @@ def test_a_signal_ends_it_cleanly_with_everything_on_disk(
 def test_a_stream_goes_on_where_a_client_was_cut_off(tmp_path: Path) -> None:
     with running(tmp_path) as service:
         url = f"{service.address}/api/v1/stream"
-        with httpx.stream("GET", url, **FROM_THE_START) as stream:
+        with httpx.stream(
+            "GET", url, headers=FROM_THE_START | service.headers, timeout=120
+        ) as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
             seen = events(stream.iter_lines())
             entry = first(seen, lambda event: event["event"] == "entry")
             turn = first(seen, lambda event: event["event"] == "turn")
-        cut = {"Last-Event-ID": str(int(entry["id"]) - 1)}
+        cut = {"Last-Event-ID": str(int(entry["id"]) - 1)} | service.headers
         with httpx.stream("GET", url, headers=cut, timeout=120) as stream:
             again = first(events(stream.iter_lines()), lambda event: event["event"] == "entry")
-        wrong = httpx.get(url, headers={"Last-Event-ID": "yesterday"})
+        wrong = httpx.get(url, headers={"Last-Event-ID": "yesterday"} | service.headers)
 
     assert json.loads(turn["data"]).keys() == {"turns", "t_s", "last_turn_s"}
     assert again == entry
@@ -104,7 +110,7 @@ def test_a_port_in_use_is_named_before_anything_starts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["203.0.113.1", "no-such-host.invalid"])
 def test_an_address_of_another_machine_is_refused(tmp_path: Path, host: str) -> None:
     loop = tiny_loop(tmp_path, TinyWorld(), ManualClock(START_S))
-    given = settings(tmp_path, host=host, port=0)
+    given = settings(tmp_path, host=host, port=0, plain_http=True)
     given.store.tokens_file.write_text(
         '[{"name": "ada", "role": "viewer", "made_s": 0.0, "sha256": "00"}]'
     )
@@ -117,11 +123,12 @@ def test_an_address_of_another_machine_is_refused(tmp_path: Path, host: str) -> 
     assert caught.value.hint
 
 
-def test_an_open_address_needs_a_token_first(tmp_path: Path) -> None:
+def test_an_open_address_needs_a_certificate_or_an_explicit_word(tmp_path: Path) -> None:
     loop = tiny_loop(tmp_path, TinyWorld(), ManualClock(START_S))
 
-    with pytest.raises(StewardError, match="no access token") as caught:
+    with pytest.raises(StewardError, match="in the clear") as caught:
         serve(loop, settings(tmp_path, host="0.0.0.0", port=0))  # noqa: S104 - that is the test
 
     loop.close()
-    assert "steward token new" in caught.value.hint
+    assert "tls_certificate" in caught.value.hint
+    assert "--plain-http" in caught.value.hint

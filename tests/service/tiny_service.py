@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from steward.config.settings import Settings
 from steward.model.decision import Autonomy
 from steward.service import serve
+from steward.service.server import Listening
 from tiny_world import TinyWorld, tiny_loop
 
 START_S = 1_700_000_000.0
@@ -34,7 +37,7 @@ class HeadStart:
         return self._t_s + (time.monotonic() - self._began_s) * SPEED
 
     def elapsed_s(self) -> float:
-        return self.now_s() - START_S
+        return self.now_s()
 
     def wait(self, seconds: float, stop: threading.Event) -> None:
         if self._began_s is not None:
@@ -55,14 +58,19 @@ def main(folder: str, host: str, autonomy: str) -> None:
         {
             "site": {"name": "tiny"},
             "store": {"folder": folder},
-            "service": {"host": host, "port": 0, "requests_per_minute": 100_000},
+            "service": {
+                "host": host,
+                "port": 0,
+                "plain_http": True,
+                "requests_per_minute": 100_000,
+            },
         }
     )
-    serve(loop, settings, truth=lambda: 0.0, speed=SPEED, announce=_say)
+    serve(loop, settings, truth=lambda: 0.0, speed=SPEED, announce=_announce)
 
 
-def _say(address: str) -> None:
-    sys.stdout.write(f"{address}\n")
+def _announce(listening: Listening) -> None:
+    sys.stdout.write(json.dumps(asdict(listening)) + "\n")
     sys.stdout.flush()
 
 

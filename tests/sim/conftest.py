@@ -14,7 +14,7 @@ from steward.model.cluster import GIB
 from steward.model.decision import Decision
 from steward.model.identity import DecisionId, GpuId, JobId, TenantId
 from steward.model.job import Checkpointing, Job, JobShape, JobState, Tenant
-from steward.sim.program import Kind, Life, Order, Phase, Program, Use
+from steward.sim.program import JobProgram, Kind, Order, Phase, SimulatedJob, Use
 from steward.sim.scenario import Group, Scenario
 from steward.sim.shapes import measured_shapes
 from steward.sim.world import World
@@ -29,7 +29,7 @@ class Stage:
     def __init__(self) -> None:
         self.shapes = measured_shapes()
         self._orders: list[Order] = []
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, JobProgram] = {}
         self._coming: list[Order] = []
 
     # -- who comes -----------------------------------------------------------------------------
@@ -62,7 +62,7 @@ class Stage:
         )
         assert not changes
         self._orders.append(order)
-        self._programs[number] = Program(
+        self._programs[number] = JobProgram(
             tuple(
                 Phase(self.shapes.code(shape), seconds, USES.get(shape, Use.WORK))
                 for shape, seconds in phases
@@ -81,7 +81,7 @@ class Stage:
     def submits(self, order: Order, *, waiting: int) -> bool:
         return order.patience == 0.0 or waiting == 0
 
-    def program(self, order: Order) -> Program:
+    def program(self, order: Order) -> JobProgram:
         return self._programs[order.number]
 
     # -- the world -----------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class Stage:
         return World(scenario, seed=seed, start_s=START_S, script=self)
 
     @staticmethod
-    def life(world: World, job: JobId) -> Life:
+    def life(world: World, job: JobId) -> SimulatedJob:
         return world._engine.lives[int(job)]
 
     @staticmethod

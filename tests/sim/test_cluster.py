@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from factories import H200, cluster, node
 from steward.model.cluster import LinkKind
-from steward.sim.cluster import BORROWER, NOBODY, OWNER, ClusterState, Line, build_cluster
+from steward.sim.cluster import BORROWER, NOBODY, OWNER, ClusterState, WaitingLine, build_cluster
 from steward.sim.scenario import demo
 
 ANY = 1
@@ -87,7 +87,7 @@ def fitting(most: int):  # noqa: ANN201 - a predicate
 
 
 def test_the_line_goes_by_priority_then_by_number_and_lets_pass_who_fits() -> None:
-    line = Line()
+    line = WaitingLine()
     line.join(3, gpus=1, mask=ANY, priority=0)
     line.join(1, gpus=8, mask=ANY, priority=0)
     line.join(2, gpus=1, mask=ANY, priority=0)
@@ -113,7 +113,7 @@ def test_the_line_goes_by_priority_then_by_number_and_lets_pass_who_fits() -> No
 def test_the_first_in_line_is_the_one_that_a_plain_scan_finds(
     jobs: list[tuple[int, int]], moves: list[int], most: int
 ) -> None:
-    line, here = Line(), set()
+    line, here = WaitingLine(), set()
     for number in moves:  # join, leave, join again ...
         if number >= len(jobs):
             continue

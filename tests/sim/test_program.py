@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steward.model.job import JobState
-from steward.sim.program import Kind, Order, Program, Use, program_of
+from steward.sim.program import JobProgram, Kind, Order, Use, program_of
 from steward.sim.scenario import demo
 from steward.sim.shapes import measured_shapes
 from steward.sim.workload import Workload
@@ -21,11 +21,11 @@ ORDERS = [WORKLOAD.following() for _ in range(3000)]
 PROGRAMS = [(order, WORKLOAD.program(order)) for order in ORDERS]
 
 
-def spells(program: Program, use: Use) -> list[float]:
+def spells(program: JobProgram, use: Use) -> list[float]:
     return [phase.seconds for phase in program.phases if phase.use is use]
 
 
-def of_kind(kind: Kind) -> list[tuple[Order, Program]]:
+def of_kind(kind: Kind) -> list[tuple[Order, JobProgram]]:
     return [(order, program) for order, program in PROGRAMS if order.kind is kind]
 
 

@@ -33,7 +33,7 @@ def test_what_people_say_is_kept_with_the_rule_of_the_finding(journal: Journal) 
 def test_a_word_or_an_id_that_is_not_known_is_told_with_what_was_meant(journal: Journal) -> None:
     journal.append([finding()])
 
-    with pytest.raises(StewardError, match="nothing to say") as word:
+    with pytest.raises(StewardError, match="unknown opinion") as word:
         say(journal, "f-j1", "confrm", user="ann", t_s=5.0)
     with pytest.raises(StewardError, match="no finding 'f-j2'") as id_:
         say(journal, "f-j2", "confirm", user="ann", t_s=5.0)

@@ -294,7 +294,7 @@ def test_only_beyond_the_limit_the_oldest_samples_are_given_up(
             (T0 + 1, 500),
         ]
         assert everything(telemetry).equals(kept)
-        assert "1500 of the oldest samples were given up" in telemetry.damage()[-1]
+        assert "1500 of the oldest samples were dropped" in telemetry.damage()[-1]
 
 
 def test_too_many_waiting_samples_are_written_without_being_asked(tmp_path: Path) -> None:

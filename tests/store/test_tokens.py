@@ -38,7 +38,10 @@ def test_the_file_holds_no_secret_and_only_its_owner_reads_it(file: Path) -> Non
     assert secret.startswith("stw_")
     assert len(secret) >= 4 + 43  # 256 bits
     assert secret.removeprefix("stw_") not in content
-    assert set(json.loads(content)[0]) == {"name", "role", "made_s", "node", "sha256"}
+    assert set(json.loads(content)[0]) == {
+        *("name", "role", "made_s", "node", "expires_s"),
+        "sha256",
+    }
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 

@@ -57,8 +57,7 @@ class Guard:
         self._lasting: Mapping[DecisionId, JobId] = {}
         self._rests_until_s: dict[JobId, float] = {}
         self._recent: dict[str, deque[tuple[float, float]]] = {}  # by yardstick: gained, promised
-        self._open_until_s = float("-inf")
-        self._open_why = ""
+        self._open: dict[str, tuple[float, str]] = {}  # by yardstick: until when, and why
         self._approvals: dict[str, StandingApproval] = {}
         self._used: Counter[str] = Counter()  # GPUs of each standing approval
 
@@ -133,8 +132,9 @@ class Guard:
         return Ruling.ASK, f"autonomy for {decision.tenant} is 'approve': a person decides"
 
     def _held(self, decision: Decision, t_s: float) -> str:
-        if t_s < self._open_until_s:
-            return self.breaker(t_s)
+        until_s, why = self._open.get(decision.action.yardstick, (t_s, ""))
+        if t_s < until_s:
+            return _opened(until_s, why, t_s)
         job = decision.action.affects
         rest_s = self._rests_until_s.get(job, t_s) - t_s if job is not None else 0.0
         if rest_s > 0:
@@ -221,7 +221,10 @@ class Guard:
         return [job for job, until_s in self._rests_until_s.items() if until_s > t_s]
 
     def learn(self, outcomes: Iterable[Outcome]) -> None:
-        """Open the breaker when decisions keep bringing less than they promised."""
+        """Open the breaker of a yardstick when its decisions keep bringing less than promised.
+
+        Each has its own: loans that disappoint are no reason to start no jobs.
+        """
         for outcome in outcomes:
             if outcome.expected <= 0:
                 continue
@@ -229,27 +232,31 @@ class Guard:
                 outcome.yardstick, deque(maxlen=self.limits.breaker_outcomes)
             )
             recent.append((outcome.gained.mid, outcome.expected))
-            self._judge_outcomes(recent, outcome.due_s)
+            self._judge_outcomes(outcome.yardstick, recent, outcome.due_s)
 
-    def _judge_outcomes(self, recent: deque[tuple[float, float]], t_s: float) -> None:
+    def _judge_outcomes(
+        self, yardstick: str, recent: deque[tuple[float, float]], t_s: float
+    ) -> None:
         limits = self.limits
-        if len(recent) < max(2, limits.breaker_outcomes // 2) or t_s < self._open_until_s:
+        until_s, _ = self._open.get(yardstick, (t_s, ""))
+        if len(recent) < max(2, limits.breaker_outcomes // 2) or t_s < until_s:
             return
         gained = sum(each for each, _ in recent)
         promised = sum(each for _, each in recent)
         if _surely_negative([g - limits.breaker_share * p for g, p in recent]):
-            self._open_until_s = t_s + limits.breaker_rest_s
-            self._open_why = (
-                f"the last {len(recent)} outcomes brought {gained / promised:.0%} of what "
-                f"was promised"
+            why = (
+                f"the last {len(recent)} outcomes in '{yardstick}' brought "
+                f"{gained / promised:.0%} of what was promised"
             )
+            self._open[yardstick] = (t_s + limits.breaker_rest_s, why)
             recent.clear()
 
     def breaker(self, t_s: float) -> str:
         """Return how the circuit breaker stands, in words."""
-        if t_s >= self._open_until_s:
-            return "closed"
-        return f"open: {self._open_why}; closes in {self._open_until_s - t_s:.0f} s"
+        opened = [
+            _opened(until_s, why, t_s) for until_s, why in self._open.values() if t_s < until_s
+        ]
+        return "; ".join(opened) or "closed"
 
 
 _UNANSWERED = {
@@ -267,6 +274,10 @@ def entities_of(decision: Decision) -> tuple[str, ...]:
     entities = [decision.subject, *jobs, *action.gpus]
     nodes = [steps_of(each)[0] for each in entities if each and not each.startswith("job:")]
     return tuple(dict.fromkeys(each for each in (*entities, *nodes) if each))
+
+
+def _opened(until_s: float, why: str, t_s: float) -> str:
+    return f"open: {why}; closes in {until_s - t_s:.0f} s"
 
 
 def _used_up(spent: int, limit: int, what: str) -> str:

@@ -90,9 +90,29 @@ def _outcome(
 
 
 class RunOutcomes(_Cases):
-    """How long a started job has held its GPUs by the check."""
+    """How long a started job has held its GPUs by the check.
+
+    A job that a later decision stopped is not held against the one that started it.
+    """
 
     types = (Start, Resume)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stopped: set[JobId] = set()
+
+    def begin(self, decision: Decision, receipt: Receipt, view: ClusterView | None) -> None:
+        """Start to follow a start, or note that a job is stopped by a decision."""
+        super().begin(decision, receipt, view)
+        if isinstance(decision.action, Preempt):
+            self._stopped.add(decision.action.job)
+
+    def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
+        """Take in one moment; return the outcomes that are due in it."""
+        found = super().follow(view)
+        followed = {case.decision.action.acts_on for case in self._cases.values()}
+        self._stopped &= {job for job in followed if job is not None}
+        return found
 
     def _look(self, case: _Case, view: ClusterView, gone: dict[JobId, Job]) -> Outcome | None:
         action = case.decision.action
@@ -111,8 +131,11 @@ class RunOutcomes(_Cases):
             return self._end(case, view, f"the job {job.state.value}", completed=True)
         if view.t_s >= case.from_s + case.decision.check_after_s:
             return self._end(case, view, "checked")
-        waits_again = not runs and case.total > 0
-        return self._end(case, view, "the job was stopped again") if waits_again else None
+        if runs or not case.total:
+            return None
+        ours = action.job in self._stopped
+        why = "another decision stopped the job" if ours else "the job was stopped again"
+        return self._end(case, view, why, completed=ours)
 
     @staticmethod
     def _end(case: _Case, view: ClusterView, why: str, *, completed: bool = False) -> Outcome:

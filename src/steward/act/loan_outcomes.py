@@ -1,9 +1,9 @@
 """Measures what each loan was really worth, against what would have happened without it.
 
-What would have happened: the GPUs stay idle and the borrower waits, until some node has room for
-it in any case; from then on the loan gains nothing. While the owner is awake beside the borrower,
-what one wins the other loses, so that counts as nothing too. Work that has to be done again and
-the restore after a call-back are taken off.
+What would have happened: the GPUs stay idle and the borrower waits, until some node has had room
+for it for a minute; from then on the loan gains nothing. While the owner is awake beside the
+borrower, what one wins the other loses, so that counts as nothing too. Work that has to be done
+again and the restore after a call-back are taken off.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = ["LoanOutcomes"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+ROOM_S = 60.0  # GPUs free for so long are room; a scheduler between two turns leaves some free too
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class LoanOutcomes:
         self.quiet_share = quiet_share
         self.stale_after_s = stale_after_s
         self._cases: dict[DecisionId, _Case] = {}
+        self._rooms = _Rooms()
 
     def begin(self, decision: Decision, receipt: Receipt, view: ClusterView) -> None:
         """Start to follow a loan that was just carried out."""
@@ -106,6 +108,7 @@ class LoanOutcomes:
 
     def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
         """Take in one moment; return the outcomes that are due in it."""
+        self._rooms.follow(view)
         if not self._cases:
             return []
         on_loan = {loan.id for loan in view.loans}
@@ -154,7 +157,7 @@ class LoanOutcomes:
         if elapsed_s <= 0:
             return
         busy, owner = view.gpus.borrower_busy_share[rows], view.gpus.owner_busy_share[rows]
-        case.had_room = case.had_room or _has_room(view, case.action.borrower)
+        case.had_room = case.had_room or self._rooms.fits(view, case.action.borrower)
         seen = ~np.isnan(busy) if elapsed_s <= self.stale_after_s else np.zeros(len(rows), bool)
         awake = owner >= self.quiet_share  # unknown is not awake: the policy ends such loans
         self._add(case, elapsed_s, np.where(seen, busy, 0.0), awake=awake)
@@ -264,20 +267,32 @@ def _newest(view: ClusterView, rows: list[int]) -> float | None:
     return None if np.isnan(times).all() else float(np.nanmax(times))
 
 
-def _has_room(view: ClusterView, borrower: JobId) -> bool:
-    """Whether the borrower could run somewhere without the loan."""
-    job = view.details.get(borrower)
-    if job is None:
-        return False
-    gpus, wanted = view.gpus, job.shape.gpu_models
-    suits = np.array([not wanted or model in wanted for model in view.models], dtype=bool)
-    free = (
-        (gpus.users == 0)
-        & ~view.nodes.draining[gpus.node]
-        & (gpus.health == HEALTH_CODES[Health.GOOD])
-        & suits[gpus.model]
-    )
-    return bool((np.bincount(gpus.node[free]) >= job.shape.gpus).any())
+class _Rooms:
+    """Which GPUs have been free for so long that nobody seems to be about to use them."""
+
+    def __init__(self) -> None:
+        self._ids: NDArray[np.object_] | None = None
+        self._since_s: Floats = np.empty(0)
+
+    def follow(self, view: ClusterView) -> None:
+        """Note since when each GPU is free."""
+        gpus = view.gpus
+        if self._ids is not gpus.ids:
+            self._ids, self._since_s = gpus.ids, np.full(len(gpus), np.inf)
+        good = gpus.health == HEALTH_CODES[Health.GOOD]
+        free = (gpus.users == 0) & good & ~view.nodes.draining[gpus.node]
+        self._since_s[~free] = np.inf
+        self._since_s[free & np.isinf(self._since_s)] = view.t_s
+
+    def fits(self, view: ClusterView, borrower: JobId) -> bool:
+        """Return whether the borrower could run somewhere without the loan."""
+        job = view.details.get(borrower)
+        if job is None:
+            return False
+        gpus, wanted = view.gpus, job.shape.gpu_models
+        suits = np.array([not wanted or model in wanted for model in view.models], dtype=bool)
+        lasting = (view.t_s - self._since_s >= ROOM_S) & suits[gpus.model]
+        return bool((np.bincount(gpus.node[lasting]) >= job.shape.gpus).any())
 
 
 def _how_it_ended(

@@ -7,19 +7,21 @@ import platform
 import re
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from steward import __version__
 from steward.cli import config, decisions, doctor, findings, lab, observe, report, rules, token, up
 from steward.cli.options import Json
-from steward.cli.output import CommandGroup, print_error, print_json
+from steward.cli.output import print_error, print_json
 from steward.errors import StewardError
 
-__all__ = ["Edge", "app"]
+__all__ = ["Edge", "FullHelpGroup", "app"]
 
 WRONG_USE = 2
+_LONGEST_HELP = 1000  # characters of the first sentence
 _VALUE = re.compile(r"^invalid value for (.*?): Input should be ")
 _HINTS = {
     errno.ENOSPC: "make room on the disk, or name a folder on another one with --data",
@@ -31,7 +33,23 @@ _HINTS = {
 }
 
 
-class Edge(CommandGroup):
+class FullHelpGroup(TyperGroup):
+    """Lists commands with their whole first sentence, wrapped; click cuts it to one line."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's own types
+        """Write the commands of this group."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [
+            (name, command.get_short_help_str(_LONGEST_HELP))
+            for name, command in commands
+            if command is not None and not command.hidden
+        ]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+class Edge(FullHelpGroup):
     """The root group. A mistake ends here as `error:` and `hint:`, never as a traceback."""
 
     def main(  # type: ignore[override]  # the others are typer's own and reach it through **rest
@@ -104,14 +122,14 @@ def _root(
 
 app.command(name="up")(up.up)
 app.command(name="doctor")(doctor.doctor)
-app.add_typer(decisions.app, name="decisions")
-app.add_typer(findings.app, name="findings")
+app.add_typer(decisions.app, name="decisions", cls=FullHelpGroup)
+app.add_typer(findings.app, name="findings", cls=FullHelpGroup)
 app.command(name="report")(report.report)
-app.add_typer(observe.app, name="observe")
-app.add_typer(rules.app, name="rules")
-app.add_typer(lab.app, name="lab")
-app.add_typer(config.app, name="config")
-app.add_typer(token.app, name="token")
+app.add_typer(observe.app, name="observe", cls=FullHelpGroup)
+app.add_typer(rules.app, name="rules", cls=FullHelpGroup)
+app.add_typer(lab.app, name="lab", cls=FullHelpGroup)
+app.add_typer(config.app, name="config", cls=FullHelpGroup)
+app.add_typer(token.app, name="token", cls=FullHelpGroup)
 
 
 @app.command()

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from steward.cli.options import Config, Data, Json, read_draft
-from steward.cli.output import CommandGroup, clean, print_json, print_lines
+from steward.cli.output import clean, print_json, print_lines
 
 __all__ = ["app"]
 
-app = typer.Typer(cls=CommandGroup, help="Check and show the configuration.", rich_markup_mode=None)
+app = typer.Typer(help="Check and show the configuration.", rich_markup_mode=None)
 
 File = Annotated[
     Path | None,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -12,26 +15,17 @@ from steward.cli.options import (
     DecisionArgument,
     Json,
     Limit,
-    Store,
     login_name,
     now_s,
     open_store,
+    read_settings,
 )
-from steward.cli.output import (
-    CommandGroup,
-    print_json,
-    print_lines,
-    print_note,
-    print_table,
-    print_warnings,
-)
+from steward.cli.output import print_json, print_lines, print_note, print_table, print_warnings
 
 __all__ = ["STATES", "app"]
 
 app = typer.Typer(
-    cls=CommandGroup,
-    help="List and explain decisions; approve, reject or undo them.",
-    rich_markup_mode=None,
+    help="List and explain decisions; approve, reject or undo them.", rich_markup_mode=None
 )
 
 STATES = (
@@ -47,6 +41,7 @@ STATES = (
     "undone",
     "expired",
 )
+PAST = {"approve": "approved", "reject": "rejected", "undo": "undid"}
 State = Annotated[
     str | None,
     typer.Option(
@@ -69,13 +64,16 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List decisions, newest first."""
-    from steward.cli.views.stories import COLUMNS, find_stories, record, row
+    from steward.cli.views.stories import COLUMNS, record, row
     from steward.errors import unknown_name
+    from steward.model.decision import DecisionState
+    from steward.store.story_search import find_stories
 
     if state is not None and state not in STATES:
         raise unknown_name("state", state, STATES, where="--state")
     with open_store(config, data) as store:
-        found = find_stories(store.journal, state=state, limit=limit + 1)
+        states = frozenset({DecisionState(state)} if state else ())
+        found = find_stories(store.journal, states=states, limit=limit + 1).stories
         present_s = now_s(store.journal)
     if as_json:
         print_json([record(seq, story) for seq, story in found[:limit]])
@@ -120,8 +118,8 @@ def approve(
     as_json: Json = False,
 ) -> None:
     """Let a decision be carried out."""
-    with open_store(config, data) as store:
-        _choose(store, decision, "approve", note=note, as_json=as_json)
+    said = _choose(decision, "approve", note=note, config=config, data=data)
+    _print_choice(said, as_json=as_json)
 
 
 @app.command()
@@ -134,8 +132,8 @@ def reject(
     as_json: Json = False,
 ) -> None:
     """Refuse a decision that waits for approval."""
-    with open_store(config, data) as store:
-        _choose(store, decision, "reject", note=note, as_json=as_json)
+    said = _choose(decision, "reject", note=note, config=config, data=data)
+    _print_choice(said, as_json=as_json)
 
 
 @app.command()
@@ -148,8 +146,8 @@ def undo(
     as_json: Json = False,
 ) -> None:
     """Take back a decision that was carried out."""
-    with open_store(config, data) as store:
-        _choose(store, decision, "undo", note=note, as_json=as_json)
+    said = _choose(decision, "undo", note=note, config=config, data=data)
+    _print_choice(said, as_json=as_json)
 
 
 Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose GPUs.")]
@@ -240,20 +238,31 @@ def revoke(
 
 
 def _choose(
-    store: Store,
     decision: str,
     choice: Literal["approve", "reject", "undo"],
     *,
     note: str,
-    as_json: bool,
-) -> None:
+    config: Path | None,
+    data: Path | None,
+) -> Mapping[str, object]:
+    """Send a choice to the steward that runs here, or write it to the journal of one that rests."""
+    from steward.clients.local_service import LocalService
     from steward.store.choices import choose
 
-    t_s = now_s(store.journal)
-    said = choose(store.journal, decision, choice, user=login_name(), t_s=t_s, note=note)
+    service = LocalService(read_settings(config, data).socket_path)
+    answer = service.post("decisions", decision, choice, body={"note": note})
+    if answer is not None:
+        return answer
+    with open_store(config, data) as store:
+        t_s = now_s(store.journal)
+        return asdict(
+            choose(store.journal, decision, choice, user=login_name(), t_s=t_s, note=note)
+        )
+
+
+def _print_choice(said: Mapping[str, object], *, as_json: bool) -> None:
     if as_json:
         print_json(said)
         return
-    words = {"approve": "approved", "reject": "rejected", "undo": "undid"}
-    print_lines([f"{said.user} {words[said.choice]} {said.decision}"])
-    print_note("it is in the journal; a running steward takes it up in its next turn")
+    print_lines([f"{said['user']} {PAST[str(said['choice'])]} {said['decision']}"])
+    print_note("it is in the journal; a running steward acts on it in its next turn")

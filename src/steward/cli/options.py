@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -109,11 +109,11 @@ def open_store(config: Path | None, data: Path | None) -> Iterator[Store]:
 
 
 def login_name() -> str:
-    """Return who is typing, as the machine knows them."""
+    """Return the account that runs us, by the kernel and not by the environment."""
     try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return f"user {os.getuid()}"
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid {os.getuid()}"
 
 
 def now_s(journal: Journal) -> float:

@@ -14,15 +14,12 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from math import isfinite
-from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from steward.errors import StewardError
 
 __all__ = [
-    "CommandGroup",
     "clean",
     "is_terminal",
     "plain",
@@ -38,26 +35,6 @@ __all__ = [
 # Also what turns the direction of text around, or breaks lines where nobody sees why.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 Row = Sequence[str]
-WHOLE_HELP = 1000  # characters: more than any first sentence has
-
-
-class CommandGroup(TyperGroup):
-    """A group whose help lists the whole first sentence of each command, on several lines if long.
-
-    Click would cut each off at the width of the terminal.
-    """
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own
-        """Write the list of commands."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [
-            (name, command.get_short_help_str(limit=WHOLE_HELP))
-            for name, command in found
-            if command is not None and not command.hidden
-        ]
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
 
 
 def is_terminal() -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steward.cli.options import Config, Data, Json, now_s, read_draft
-from steward.cli.output import print_lines, print_note, print_warnings, waiting
+from steward.cli.output import is_terminal, print_lines, print_note, print_warnings, waiting
 from steward.errors import StewardError, unknown_name
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from steward.loop import Loop
     from steward.model.decision import Autonomy
     from steward.model.view import ClusterView
+    from steward.service.server import Listening
     from steward.sim.world import World
 
 __all__ = ["up"]
@@ -57,6 +58,14 @@ AutonomyName = Annotated[
         metavar="LEVEL",
         help=f"How much steward may do by itself: {', '.join(AUTONOMIES)}.",
         autocompletion=lambda: list(AUTONOMIES),
+    ),
+]
+PlainHttp = Annotated[
+    bool | None,
+    typer.Option(
+        "--plain-http",
+        help="Allow plain HTTP from other machines: anybody in between can read tokens.",
+        show_default=False,
     ),
 ]
 PolicyName = Annotated[
@@ -96,6 +105,7 @@ def up(  # noqa: PLR0913 - a command's options are its parameters
     seed: Seed = None,
     host: Host = None,
     port: Port = None,
+    plain_http: PlainHttp = None,
     autonomy: AutonomyName = None,
     policy: PolicyName = None,
     stop_after_s: For = None,
@@ -108,7 +118,7 @@ def up(  # noqa: PLR0913 - a command's options are its parameters
 
     Without --demo it watches this machine with the collectors that the configuration names.
     """
-    service = {"host": host, "port": port}
+    service = {"host": host, "port": port, "plain_http": plain_http}
     draft = read_draft(config, data)
     plan = _Plan(
         settings=_settings(draft, service, demo=demo, autonomy=autonomy, policy=policy, data=data),
@@ -264,7 +274,9 @@ def _seed(given: int | None, *, demo: bool) -> int:
 
 def _check_address(settings: Settings) -> None:
     from steward.config.doctor import address_taken
+    from steward.config.exposure import check_exposure
 
+    check_exposure(settings.service)
     host, port = settings.service.host, settings.service.port
     taken = address_taken(host, port)
     if taken:
@@ -278,9 +290,12 @@ def _check_address(settings: Settings) -> None:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold the folder: two loops on one store would each act without knowing of the other."""
+    from steward.store.atomic import make_folder
+
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "steward.lock").open("a+", encoding="utf-8")
+        make_folder(folder)
+        handle = os.open(folder / "steward.lock", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        lock = os.fdopen(handle, "a+", encoding="utf-8")
     except OSError as fault:
         raise StewardError(
             f"the store folder cannot be used: {(fault.strerror or str(fault)).lower()}",
@@ -300,7 +315,11 @@ def _alone(folder: Path) -> Iterator[None]:
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
-        yield
+        before = os.umask(0o077)  # whatever is written below the folder is for its owner
+        try:
+            yield
+        finally:
+            os.umask(before)
 
 
 def _keep_apart(plan: _Plan) -> None:
@@ -360,14 +379,16 @@ def _demo_start_s(plan: _Plan) -> float:
 # -- what to say -------------------------------------------------------------------------------
 
 
-def _announcing(plan: _Plan, *, as_json: bool) -> Callable[[str], None]:
+def _announcing(plan: _Plan, *, as_json: bool) -> Callable[[Listening], None]:
     settings = plan.settings
 
-    def announce(address: str) -> None:
+    def announce(reached: Listening) -> None:
         if as_json:
             _print_line(
                 {
-                    "address": address,
+                    "url": reached.url,
+                    "token": reached.token,
+                    "login_url": reached.login_url,
                     "data": str(plan.folder),
                     "autonomy": settings.loop.autonomy.value,
                     "demo": plan.demo,
@@ -377,11 +398,11 @@ def _announcing(plan: _Plan, *, as_json: bool) -> Callable[[str], None]:
             )
             return
         watched = "a simulated cluster" if plan.demo else "this machine"
-        faster = f", {plan.speed:g} times faster than life" if plan.demo else ""
+        faster = f", {plan.speed:g} times faster than real time" if plan.demo else ""
         print_lines(
             [
                 f"steward watches {watched}{faster}",
-                f"  dashboard  {address}",
+                *_dashboard(reached),
                 f"  data       {plan.folder}",
                 f"  autonomy   {settings.loop.autonomy.value}{_exceptions(settings)}",
                 f"  decisions  steward decisions list --data {plan.folder}",
@@ -391,6 +412,16 @@ def _announcing(plan: _Plan, *, as_json: bool) -> Callable[[str], None]:
         sys.stdout.flush()
 
     return announce
+
+
+def _dashboard(reached: Listening) -> list[str]:
+    """Print the link that logs in to people only: what a service manager reads ends up in logs."""
+    if not is_terminal():
+        return [f"  dashboard  {reached.url}"]
+    return [
+        f"  dashboard  {reached.login_url}",
+        "             (this link works once, within ten minutes; then `steward token new NAME`)",
+    ]
 
 
 def _exceptions(settings: Settings) -> str:

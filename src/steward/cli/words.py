@@ -17,6 +17,7 @@ __all__ = [
     "moment",
     "moment_ago",
     "number",
+    "precise_moment",
     "seconds",
     "short_number",
     "span",
@@ -36,6 +37,14 @@ def moment(t_s: float) -> str:
         return datetime.fromtimestamp(t_s, tz=UTC).astimezone().isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
         return "an unknown time"
+
+
+def precise_moment(t_s: float) -> str:
+    """Write a time as local ISO 8601, to the millisecond."""
+    try:
+        return datetime.fromtimestamp(t_s, tz=UTC).astimezone().isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{t_s:.3f}"
 
 
 def log_time(t_s: float) -> str:

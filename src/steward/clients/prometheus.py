@@ -1,4 +1,4 @@
-"""Speaks to Prometheus and to exporters: scrape, ask, read. `sending` writes."""
+"""Scrapes exporters and queries a Prometheus; `remote_writer` writes to one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from steward.clients.web import Endpoint, open_client, post, read_up_to
+from steward.clients.web import Endpoint, open_client, read_up_to
 from steward.clients.wire.exposition import decode_text
-from steward.clients.wire.remote_read import decode_read, encode_read
 from steward.clients.wire.samples import WireLimits, WireSamples
 from steward.errors import StewardError, TemporaryError
 
@@ -83,18 +82,6 @@ class PrometheusServer:
         """Ask for the values of an expression between two times."""
         asked = {"query": promql, "start": repr(from_s), "end": repr(to_s), "step": repr(step_s)}
         return self._series(self._get("/api/v1/query_range", asked))
-
-    def read(
-        self, matchers: Mapping[str, tuple[str, str]], *, from_s: float, to_s: float
-    ) -> WireSamples:
-        """Return raw samples: `{"__name__": ("=", "up")}` names the series."""
-        body = encode_read(matchers, from_ms=int(from_s * 1000), to_ms=int(to_s * 1000))
-        headers = {
-            "Content-Encoding": "snappy",
-            "Content-Type": "application/x-protobuf",
-            "X-Prometheus-Remote-Read-Version": "0.1.0",
-        }
-        return decode_read(post(self._client, f"{self.url}/api/v1/read", body, headers))
 
     def _get(self, path: str, asked: Mapping[str, str]) -> dict[str, Any]:
         import httpx  # noqa: PLC0415 - 7 MB that most agents need not load

@@ -35,6 +35,7 @@ from steward.model.view import ClusterView
 from steward.observe.collectors import COLLECTORS
 from steward.observe.forwarding import Forwarder
 from steward.observe.intake import Intake
+from steward.observe.logs.live_entries import LiveEntries
 from steward.observe.receive import Decoders
 from steward.observe.watch import Watch
 from steward.ports import Actuator, Collector, Recogniser
@@ -78,6 +79,7 @@ def assemble(
             gap_after_s=observe.stale_after_s,
             sample_every_s=observe.sample_every_s,
             tenants=settings.tenant_values,
+            join_lines=LiveEntries().join,
         ),
         moment=Moment(quiet_share=observe.quiet_share, stale_after_s=observe.stale_after_s),
         miners=make.all("miner", settings.learn.miners, MINERS),

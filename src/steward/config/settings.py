@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -23,6 +24,7 @@ from steward.model.rules import Mode
 __all__ = [
     "JOURNAL_SCHEMES",
     "MASK",
+    "AccessSettings",
     "ActSettings",
     "AgentSettings",
     "DecideSettings",
@@ -117,10 +119,21 @@ def _receiver_url(url: str) -> str:
     return url
 
 
+def _network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError:
+        raise _wrong(
+            f"is '{text}', not an address or network", "write 127.0.0.1 or 10.0.0.0/8"
+        ) from None
+    return text
+
+
 def _no_or_receiver_url(url: str) -> str:
     return _receiver_url(url) if url else ""
 
 
+LocalRole = Literal["viewer", "operator", "admin"]
 Plugs = Annotated[tuple[str, ...], AfterValidator(_named_once)]
 Name = Annotated[str, AfterValidator(_not_blank)]
 
@@ -346,14 +359,41 @@ class ServiceSettings(_Section):
     """The address of the dashboard and the API."""
 
     host: Name = Field(
-        "127.0.0.1", description="the address to listen on; any but loopback needs access tokens"
+        "127.0.0.1",
+        description="the address to listen on; any but loopback needs a certificate, or "
+        "`plain_http`",
     )
     port: int = Field(8787, ge=0, le=65535, description="0 takes any free port")
     tls_certificate: str = Field(
         "", description="a file in PEM form; with it, the service speaks https alone"
     )
     tls_key: str = Field("", description="the key of that certificate, if it is in another file")
-    requests_per_minute: int = Field(600, ge=1, description="per client; more are answered 429")
+    plain_http: bool = Field(
+        default=False,
+        description="allow plain HTTP from other machines: anybody in between can read tokens",
+    )
+    trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
+        (),
+        strict=False,
+        description="addresses or networks of reverse proxies whose X-Forwarded-For and "
+        "X-Forwarded-Proto are believed, as `127.0.0.1` or `10.0.0.0/8`",
+    )
+    socket: str = Field(
+        "",
+        description="a Unix socket for people on this machine; empty means `steward.sock` in the "
+        "store folder",
+    )
+    open_metrics: bool = Field(
+        default=False, description="let everybody read `/metrics` who can reach the address"
+    )
+    requests_per_minute: int = Field(
+        600, ge=1, description="per person or program; more are answered 429"
+    )
+    max_connections: int = Field(
+        1024,
+        ge=8,
+        description="open at once; fewer where the limit of open files leaves no room for storage",
+    )
     body_limit_bytes: int = Field(65536, ge=1, description="larger requests are answered 413")
     upload_limit_bytes: int = Field(
         64 * 2**20,
@@ -362,6 +402,22 @@ class ServiceSettings(_Section):
     )
     otlp_grpc_port: int = Field(
         0, ge=0, le=65535, description="where OTLP over gRPC is taken, as 4317; 0 means nowhere"
+    )
+
+
+class AccessSettings(_Section):
+    """Roles of people who have an account on the machine that steward runs on.
+
+    They are recognised by the kernel on the Unix socket. The account that runs steward and root
+    are administrators. Everybody else, and everybody from elsewhere, needs a token.
+    """
+
+    users: dict[Name, LocalRole] = Field(
+        default_factory=dict, description='the role of an account: `ann = "operator"`'
+    )
+    group: str = Field("", description="the Unix group whose members may connect to the socket")
+    group_role: LocalRole = Field(
+        "viewer", description="the role of members of that group that `users` does not name"
     )
 
 
@@ -465,6 +521,7 @@ class Settings(_Section):
     )
     store: StoreSettings = StoreSettings()
     service: ServiceSettings = ServiceSettings()
+    access: AccessSettings = AccessSettings()
     agent: AgentSettings = AgentSettings()
     forward: dict[Name, ForwardSettings] = Field(
         default_factory=dict, description="one table per receiver: `[forward.NAME]`"
@@ -473,6 +530,12 @@ class Settings(_Section):
     plugs: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="options of one plug by its name: `[plugs.NAME]`"
     )
+
+    @property
+    def socket_path(self) -> Path:
+        """Where people on this machine reach a running steward."""
+        chosen = self.service.socket or self.store.path / "steward.sock"
+        return Path(chosen).expanduser().absolute()
 
     @property
     def tenant_values(self) -> tuple[Tenant, ...]:

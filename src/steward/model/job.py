@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from steward.errors import StewardError
-from steward.model.identity import GpuId, JobId, TenantId
+from steward.model.identity import GpuId, JobId, NodeId, TenantId
 
 __all__ = [
     "Checkpointing",
@@ -118,6 +118,7 @@ class Job:
     time_limit_s: float | None = None  # run time after which its engine ends it; None: unknown
     state: JobState = JobState.QUEUED
     gpus: tuple[GpuId, ...] = ()
+    nodes: tuple[NodeId, ...] = ()  # where it runs, also where it holds no GPU; () is unknown
     gpu_shares: tuple[float, ...] = ()  # of each of them that it was given; empty: all of them
     start_s: float | None = None
     end_s: float | None = None

@@ -8,7 +8,7 @@ from math import sqrt
 
 from steward.model.decision import Choice, Decision, DecisionState, Receipt, Ruling, Verdict
 from steward.model.identity import DecisionId
-from steward.model.yardstick import PUT_TO_WORK, YARDSTICKS, Comparison
+from steward.model.yardstick import PUT_TO_WORK, YARDSTICKS, ComparedWith
 
 __all__ = ["Assumptions", "Change", "Interval", "Outcome", "Savings", "Story", "savings_of"]
 
@@ -70,7 +70,7 @@ class Outcome:
     effect: Change | None = None  # what the expression of a rule's promise was worth
 
     @property
-    def comparison(self) -> Comparison:
+    def comparison(self) -> ComparedWith:
         """What the figure was compared with."""
         return YARDSTICKS[self.yardstick].comparison
 

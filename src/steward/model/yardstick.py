@@ -17,12 +17,12 @@ __all__ = [
     "STOP_COST",
     "WAITING",
     "YARDSTICKS",
-    "Comparison",
+    "ComparedWith",
     "Yardstick",
 ]
 
 
-class Comparison(Enum):
+class ComparedWith(Enum):
     """What the measured figure was compared with."""
 
     BEFORE_AFTER = "before and after"
@@ -37,7 +37,7 @@ class Yardstick:
     name: str
     unit: str
     text: str
-    comparison: Comparison
+    comparison: ComparedWith
     saves: bool = False  # whether its GPU-seconds count as savings
 
 
@@ -55,50 +55,50 @@ _ALL = (
         name=PUT_TO_WORK,
         unit="GPU-seconds",
         text="work done on GPUs that would have been idle",
-        comparison=Comparison.COUNTERFACTUAL,
+        comparison=ComparedWith.COUNTERFACTUAL,
         saves=True,
     ),
     Yardstick(
         name=RUN,
         unit="GPU-seconds",
         text="time that a started job held its GPUs by the check",
-        comparison=Comparison.DIRECT,
+        comparison=ComparedWith.DIRECT,
     ),
     Yardstick(
         name=STOP_COST,
         unit="GPU-seconds",
         text="minus what saving, repeating lost work and restoring cost",
-        comparison=Comparison.DIRECT,
+        comparison=ComparedWith.DIRECT,
     ),
     Yardstick(
         name=SERVICE,
         unit="GPU-seconds",
         text="GPU time brought back into service by the check; negative where it was taken out",
-        comparison=Comparison.BEFORE_AFTER,
+        comparison=ComparedWith.BEFORE_AFTER,
     ),
     Yardstick(
         name=RETURN_TIME,
         unit="seconds",
         text="minus the time from the request until the owner had its GPUs alone",
-        comparison=Comparison.DIRECT,
+        comparison=ComparedWith.DIRECT,
     ),
     Yardstick(
         name=WAITING,
         unit="seconds",
         text="waiting saved",
-        comparison=Comparison.COUNTERFACTUAL,
+        comparison=ComparedWith.COUNTERFACTUAL,
     ),
     Yardstick(
         name=ENERGY,
         unit="joules",
         text="energy saved for the same work",
-        comparison=Comparison.BEFORE_AFTER,
+        comparison=ComparedWith.BEFORE_AFTER,
     ),
     Yardstick(
         name=EFFECT,
         unit="the unit of the rule's expression",
         text="how the expression that a rule names changed",
-        comparison=Comparison.BEFORE_AFTER,
+        comparison=ComparedWith.BEFORE_AFTER,
     ),
 )
 YARDSTICKS: Mapping[str, Yardstick] = MappingProxyType({each.name: each for each in _ALL})

@@ -1,12 +1,14 @@
-"""Gives recorded telemetry away: to other monitoring systems, or into files that others read."""
+"""Exports recorded telemetry: to other monitoring systems, or into files, larger than memory."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fnmatch import translate
 from itertools import chain
 from pathlib import Path
@@ -16,11 +18,12 @@ import polars as pl
 
 from steward.clients.delivery import DeliveryStats, QueuedSender
 from steward.clients.web import Endpoint
+from steward.clients.wire.exposition import shown_labels
 from steward.errors import TemporaryError
 from steward.model.frame import ENTITY, T_S, Frame
+from steward.model.label import exposed_name, labels_of
 from steward.observe.forwarding.transport import SENT_FORMATS, open_transport, parts
-from steward.observe.translate.outgoing import series_of
-from steward.observe.translate.outgoing_text import text_of
+from steward.observe.translate.outgoing import MetricSeries, series_of
 from steward.store.telemetry import Telemetry
 
 __all__ = [
@@ -30,11 +33,14 @@ __all__ = [
     "export_file",
     "export_sent",
     "frames",
+    "text_head",
+    "text_lines",
 ]
 
 FILE_FORMATS = ("prometheus", "csv", "parquet", "json-lines")
 WINDOW_S = 300  # series are sent together for so long: receivers do not take what is too old
 HOUR_S = 3600
+MOST_ROWS = 2_000_000  # of one metric in memory at once
 PATIENCE_S = 60.0  # somebody waits at a terminal
 
 Progress = Callable[[int], None]
@@ -132,12 +138,16 @@ def export_file(
     out: IO[bytes],
     format_: str,
     progress: Progress = lambda _samples: None,
+    most_rows: int = MOST_ROWS,
 ) -> int:
-    """Write what was chosen; returns how many samples that was."""
+    """Write what was chosen and return how many samples that was, whatever their number.
+
+    An hour of samples is in memory at once; of `prometheus`, about `most_rows` of one metric.
+    """
     if format_ == "parquet":
         return _parquet(telemetry, choice, out, progress)
     if format_ == "prometheus":
-        return _text(telemetry, choice, out, progress)
+        return _text(telemetry, choice, out, progress, most_rows)
     total, first = 0, True
     for frame in frames(telemetry, choice):
         long = _long(frame)
@@ -162,23 +172,88 @@ def _json_lines(frame: Frame) -> Iterator[bytes]:
         yield json.dumps(known, ensure_ascii=False).encode() + b"\n"
 
 
-def _text(telemetry: Telemetry, choice: ExportSelection, out: IO[bytes], progress: Progress) -> int:
+def _text(
+    telemetry: Telemetry,
+    choice: ExportSelection,
+    out: IO[bytes],
+    progress: Progress,
+    most_rows: int = MOST_ROWS,
+) -> int:
     """Write metric by metric, since OpenMetrics wants all that belongs to one name together."""
-    names = choice.metrics or _names(telemetry, choice)
     total = 0
-    for name in names:
-        one = ExportSelection(
-            entities=choice.entities, metrics=(name,), from_s=choice.from_s, to_s=choice.to_s
-        )
-        parts = list(frames(telemetry, one))
-        if parts:
-            series = list(series_of(pl.concat(parts, how="diagonal").sort(ENTITY, T_S)))
-            out.writelines(line.encode() for line in text_of(series))
-            count = sum(len(each.values) for each in series)
-            total += count
-            progress(count)
+    for name in choice.metrics or _names(telemetry, choice):
+        written = 0
+        for frame in _by_entity(telemetry, replace(choice, metrics=(name,)), most_rows):
+            for series in series_of(frame):
+                head = "" if written else text_head(series)
+                out.writelines(line.encode() for line in (head, *text_lines(series)))
+                written += len(series.values)
+        total += written
+        progress(written)
     out.write(b"# EOF\n")
     return total
+
+
+def _by_entity(telemetry: Telemetry, choice: ExportSelection, most_rows: int) -> Iterator[Frame]:
+    """Give one metric with all rows of an entity together, about `most_rows` at a time."""
+    rows: Counter[str] = Counter()
+    kept: list[Frame] = []
+    for frame in _known(telemetry, choice):
+        rows.update(dict(frame[ENTITY].value_counts().iter_rows()))
+        kept.append(frame)
+        if rows.total() > most_rows:
+            kept.clear()  # too many at once: they are read again, some entities at a time
+    if rows.total() <= most_rows:
+        yield from _sorted(kept)
+        return
+    for group in _groups(rows, most_rows):
+        some = (frame.filter(pl.col(ENTITY).is_in(group)) for frame in _known(telemetry, choice))
+        if len(group) == 1:  # its rows are in order already, however many they are
+            yield from (frame for frame in some if frame.height)
+        else:
+            yield from _sorted([frame for frame in some if frame.height])
+
+
+def _known(telemetry: Telemetry, choice: ExportSelection) -> Iterator[Frame]:
+    """Give rows that have a value of the one metric that was chosen."""
+    (name,) = choice.metrics
+    for frame in frames(telemetry, choice):
+        known = frame.filter(pl.col(name).is_not_null()).select(T_S, ENTITY, name).sort(T_S)
+        if known.height:
+            yield known
+
+
+def _sorted(pieces: list[Frame]) -> Iterator[Frame]:
+    if pieces:
+        yield pl.concat(pieces).sort(ENTITY, T_S)
+
+
+def _groups(rows: Mapping[str, int], most_rows: int) -> Iterator[list[str]]:
+    """Put entities together as long as their rows are not too many; a large one stays alone."""
+    group: list[str] = []
+    size = 0
+    for entity in sorted(rows):
+        if group and size + rows[entity] > most_rows:
+            yield group
+            group, size = [], 0
+        group.append(entity)
+        size += rows[entity]
+    if group:
+        yield group
+
+
+def text_head(series: MetricSeries) -> str:
+    """Return what comes before the lines of a metric."""
+    name = exposed_name(series.name)
+    meaning = series.metric.meaning if series.metric else series.name
+    return f"# HELP {name} {meaning}\n# TYPE {name} gauge\n"
+
+
+def text_lines(series: MetricSeries) -> Iterator[str]:
+    """Return lines of OpenMetrics with their times, as `promtool` takes them for the past."""
+    labelled = f"{exposed_name(series.name)}{shown_labels(labels_of(series.entity))}"
+    for t_s, value in zip(series.t_s.tolist(), series.values.tolist(), strict=True):
+        yield f"{labelled} {value!r} {t_s:.3f}\n"
 
 
 def _names(telemetry: Telemetry, choice: ExportSelection) -> list[str]:
@@ -201,7 +276,9 @@ def _parquet(
             samples = frame.width * frame.height - sum(frame.null_count().row(0)) - 2 * frame.height
             total += samples
             progress(samples)
+        whole = Path(folder) / "whole.parquet"
         lazy = [pl.scan_parquet(piece) for piece in pieces]
-        whole = pl.concat(lazy, how="diagonal") if lazy else pl.LazyFrame()
-        whole.collect(engine="streaming").write_parquet(out)
+        (pl.concat(lazy, how="diagonal") if lazy else pl.LazyFrame()).sink_parquet(whole)
+        with whole.open("rb") as file:
+            shutil.copyfileobj(file, out)
     return total

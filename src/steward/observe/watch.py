@@ -19,7 +19,7 @@ import polars as pl
 
 from steward.errors import StewardError
 from steward.model.cluster import Cluster, Node
-from steward.model.event import Fault, Observation
+from steward.model.event import Fault, LogLine, Observation
 from steward.model.frame import check_other, empty_frame
 from steward.model.job import Tenant
 from steward.observe.merge import merge_clusters, merge_observations
@@ -30,6 +30,7 @@ from steward.ports import Collector, Resumable, Sampler
 __all__ = ["Watch"]
 
 HUNG_S = 0.25  # how long a look waits for one that hung in the last look already
+LINE_AHEAD_S = 86400.0  # a clock may be wrong by a time zone; a line of next week has no time
 CLOSE_S = 2.0  # and the end for a source that does not let itself be closed
 
 
@@ -44,8 +45,10 @@ class Watch:
         gap_after_s: float = 120.0,
         sample_every_s: float = 1.0,
         tenants: Sequence[Tenant] = (),
+        join_lines: Callable[[Sequence[LogLine]], tuple[LogLine, ...]] = tuple,
     ) -> None:
         self.timeout_s = timeout_s
+        self._join_lines = join_lines  # makes entries of lines: `observe.logs.live_entries`
         self._named = {tenant.id: tenant for tenant in tenants}  # by the site: they win
         self._tenants: dict[str, tuple[Tenant, ...]] = {}
         samplers = [each for each in collectors if isinstance(each, Sampler)]
@@ -69,7 +72,14 @@ class Watch:
                 faults += self._learn_cluster(post.name, each.cluster, t_s)
                 if each.tenants is not None:
                     self._tenants[post.name] = each.tenants
-        return self._merge(seen), tuple(faults)
+        whole = self._merge(seen)
+        whole = replace(whole, lines=_with_possible_times(whole.lines, t_s))
+        try:
+            whole = replace(whole, lines=self._join_lines(whole.lines))
+        except Exception as fault:  # noqa: BLE001 - lines as they came are better than none
+            problem = f"lines could not be joined: {type(fault).__name__}: {fault}"
+            faults.append(Fault(t_s=t_s, where="observe.logs", problem=problem))
+        return whole, tuple(faults)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -249,6 +259,16 @@ class _Post:
             return Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)
         problem = f"{type(fault).__name__}: {fault}"
         return Fault(t_s=t_s, where=where, problem=problem, hint="its other samples are kept")
+
+
+def _with_possible_times(lines: tuple[LogLine, ...], now_s: float) -> tuple[LogLine, ...]:
+    """Return lines with times that can be: one of the year 9999 is of now, and harms no other."""
+    latest_s = now_s + LINE_AHEAD_S
+    if all(0.0 <= line.t_s <= latest_s for line in lines):
+        return lines
+    return tuple(
+        line if 0.0 <= line.t_s <= latest_s else replace(line, t_s=now_s) for line in lines
+    )
 
 
 def _missing(seen: Observation, before: str) -> str:

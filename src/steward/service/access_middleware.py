@@ -1,14 +1,14 @@
-"""The one way in: every request and every socket passes here before anything else sees it.
+"""Authenticate each request and enforce role, rate and size limits, before anything else sees it.
 
-Checked in this order: the Host header (no DNS name but our own may lead to a loopback address,
-so that a web page cannot reach it by rebinding its name), the Origin of anything that changes
-something, who is asking, how often, and how much they send.
+Checked in this order: the Host header (on a loopback address only names of this machine, so that
+a web page cannot reach it by rebinding its own name), the Origin of anything that changes
+something, who sends it, how often, and how much.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import ceil
 from types import MappingProxyType
@@ -18,8 +18,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from steward.clients.transport_rule import is_loopback
 from steward.errors import StewardError
-from steward.service.authentication import Authenticator, User, is_loopback
+from steward.service.authentication import Authenticator, User
 from steward.service.failures import RefusedError, error_response
 from steward.service.limits import (
     BodyLimit,
@@ -28,25 +29,22 @@ from steward.service.limits import (
     RateLimit,
     StreamLimit,
 )
+from steward.service.local_users import PeerCredentials
 from steward.store.tokens import Role
 
 __all__ = ["OPEN", "PUSHED", "AccessMiddleware"]
 
 OPEN = ("/healthz", "/readyz", "/login", "/static/")
-# Those who push telemetry are slowed down by the intake, which knows how much it can take.
+METRICS = "/metrics"
+# Senders of telemetry are slowed down by the intake, which knows how much it can take.
 PUSHED = ("/api/v1/write", "/v1/metrics", "/v1/logs")
 UNCOUNTED = ("/healthz", "/readyz", "/static/", "/_nicegui", *PUSHED)
 FOR_PROGRAMS = ("/api/", "/metrics", "/_nicegui", "/v1/")
-REPEATABLE = frozenset({"state", "kind", "metric"})  # filters that take several values
-HARMLESS = ("GET", "HEAD", "OPTIONS")
-# All that an agent's token opens. How much it may bring there is the intake's to say.
-FOR_AGENTS = (
-    "/api/v1/agents/parcels",
-    "/api/v1/agents/time",
-    "/api/v1/write",
-    "/v1/metrics",
-    "/v1/logs",
-)
+REPEATABLE = frozenset({"state", "kind", "metric", "severity"})  # filters that take several values
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+# Paths that need an agent's token, and all that such a token opens beside them.
+TELEMETRY = ("/api/v1/agents/parcels", *PUSHED)
+FOR_AGENTS = (*TELEMETRY, "/api/v1/agents/time", METRICS)
 HEADERS = {
     # The page framework compiles its templates in the browser, hence the two 'unsafe' ones;
     # nothing at all may come from another address.
@@ -63,27 +61,32 @@ HEADERS = {
 
 
 class AccessMiddleware:
-    """An ASGI wrapper. `loopback_only`: only this machine can reach the service at all.
+    """ASGI middleware. `check_host`: only names of this machine may be asked for.
 
-    `uploads` are the paths to which more may be posted than elsewhere.
+    `uploads` are the paths to which more may be posted than elsewhere; `open_metrics` lets
+    everybody read `/metrics`; `local_user` returns the user at the other end of a local socket.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a limit of its own
         self,
         app: ASGIApp,
         *,
         access: Authenticator,
         rate: RateLimit,
         body: BodyLimit,
-        loopback_only: bool,
+        check_host: bool,
         uploads: Mapping[str, StreamLimit] = MappingProxyType({}),
+        open_metrics: bool = False,
+        local_user: Callable[[PeerCredentials], User] | None = None,
     ) -> None:
         self.app = app
         self._access = access
         self._rate = rate
         self._body = body
-        self._loopback_only = loopback_only
+        self._check_host_name = check_host
         self._uploads = uploads
+        self._open = (*OPEN, METRICS) if open_metrics else OPEN
+        self._local_user = local_user
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -96,7 +99,7 @@ class AccessMiddleware:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             user = self._enter(scope)
-            if user is None and not scope["path"].startswith(OPEN):
+            if user is None and not scope["path"].startswith(self._open):
                 await _to_login(scope)(scope, receive, send)
                 return
             scope.setdefault("state", {})["user"] = user
@@ -109,11 +112,11 @@ class AccessMiddleware:
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             headers = Headers(scope=scope)
-            self._check_host(headers)
+            self._check_host(scope, headers)
             _check_origin(headers)
-            user = self._access.user(headers)
+            user = self._user(scope, headers)
             if user is None or user.role is Role.AGENT:
-                raise _must_log_in()
+                raise _unauthenticated()
         except StewardError:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -123,33 +126,54 @@ class AccessMiddleware:
     def _enter(self, scope: Scope) -> User | None:
         headers = Headers(scope=scope)
         path: str = scope["path"]
-        self._check_host(headers)
-        if scope["method"] not in HARMLESS:
+        self._check_host(scope, headers)
+        if scope["method"] not in SAFE_METHODS:
             _check_origin(headers)
         _check_query(scope)
-        user = self._access.user(headers)
+        user = self._user(scope, headers)
         if user is not None and user.role is Role.AGENT:
-            return _agent(user, path)
+            return _check_agent(user, path)
+        if user is not None and path in TELEMETRY:
+            raise _only_agents(user)
+        changes = scope["method"] not in SAFE_METHODS and path.startswith("/api/")
+        if user is not None and changes and not user.may_decide:
+            raise _only_reads(user)
         if not path.startswith(UNCOUNTED):
             self._count(scope, user)
-        programs = path.startswith(FOR_PROGRAMS) or scope["method"] not in HARMLESS
-        if user is None and programs and not path.startswith(OPEN):
-            raise _must_log_in()
+        programs = path.startswith(FOR_PROGRAMS) or scope["method"] not in SAFE_METHODS
+        if user is None and programs and not path.startswith(self._open):
+            raise _unauthenticated()
         return user
 
-    def _check_host(self, headers: Headers) -> None:
+    def _user(self, scope: Scope, headers: Headers) -> User | None:
+        peer: PeerCredentials | None = scope.get("state", {}).get("peer")
+        local = None
+        if peer is not None and self._local_user is not None and "authorization" not in headers:
+            local = self._local_user(peer)
+        return self._access.user(headers, peer=local)
+
+    def _check_host(self, scope: Scope, headers: Headers) -> None:
         name = _host_name(headers.get("host", ""))
-        if self._loopback_only and not is_loopback(name):
+        over_network = scope.get("state", {}).get("peer") is None
+        if self._check_host_name and over_network and not is_loopback(name):
             raise RefusedError(
                 400,
                 f"the request is for host '{name}', but steward listens on this machine alone",
                 where="Host header",
-                hint="use http://localhost or http://127.0.0.1, or set service.host",
+                hint="use http://localhost or http://127.0.0.1; behind a proxy, set "
+                "service.trusted_proxies",
             )
 
     def _count(self, scope: Scope, user: User | None) -> None:
+        """Count a request against its sender: a person's choices apart from what they read.
+
+        People and programs that authenticate are told apart by name and session, never by address:
+        neither strangers nor a busy program of the same machine take their requests away.
+        """
         address = scope["client"][0] if scope.get("client") else ""
-        wait_s = self._rate.wait_s((address, user.name if user else ""))
+        kind = "read" if scope["method"] in SAFE_METHODS else "change"
+        key = (user.name, user.session, kind) if user else (address,)
+        wait_s = self._rate.wait_s(key)
         if wait_s:
             raise RefusedError(
                 429,
@@ -161,20 +185,20 @@ class AccessMiddleware:
     async def _read(self, scope: Scope, receive: Receive) -> Receive:
         upload = self._uploads.get(scope["path"]) if scope["method"] == "POST" else None
         if upload is None:
-            with _in_words(self._body.most_bytes, "service.body_limit_bytes"):
+            with _as_refusal(self._body.most_bytes, "service.body_limit_bytes"):
                 return await self._body.read(scope, receive)
-        with _in_words(upload.most_bytes, "service.upload_limit_bytes"):
+        with _as_refusal(upload.most_bytes, "service.upload_limit_bytes"):
             pieces = await upload.read(scope, receive)
 
         async def received() -> Message:
-            with _in_words(upload.most_bytes, "service.upload_limit_bytes"):
+            with _as_refusal(upload.most_bytes, "service.upload_limit_bytes"):
                 return await pieces()
 
         return received
 
 
 @contextmanager
-def _in_words(most_bytes: int, setting: str) -> Iterator[None]:
+def _as_refusal(most_bytes: int, setting: str) -> Iterator[None]:
     """Turn what is wrong with a body into an answer."""
     try:
         yield
@@ -205,24 +229,42 @@ def _check_query(scope: Scope) -> None:
         )
 
 
-def _agent(user: User, path: str) -> User:
+def _check_agent(user: User, path: str) -> User:
     if path not in FOR_AGENTS:
         raise RefusedError(
             403,
-            f"the token '{user.name}' is an agent's: it only brings telemetry",
+            f"the token '{user.name}' is an agent's: it only sends telemetry",
             where="Authorization header",
             hint="to look, make a token with `--role viewer`",
         )
     return user
 
 
-def _must_log_in() -> RefusedError:
+def _only_agents(user: User) -> RefusedError:
+    return RefusedError(
+        403,
+        f"'{user.name}' is a {user.role.value}: only agents may send telemetry",
+        where="Authorization header",
+        hint="make a token with `steward token new NAME --role agent`",
+    )
+
+
+def _only_reads(user: User) -> RefusedError:
+    return RefusedError(
+        403,
+        f"{user.name} is a viewer and may not change anything",
+        where="Authorization header",
+        hint="ask somebody with an operator token",
+    )
+
+
+def _unauthenticated() -> RefusedError:
     return RefusedError(
         401,
         "this needs a valid access token",
         where="Authorization header",
         hint="send `Authorization: Bearer TOKEN`; `steward token new` makes one",
-        headers={"WWW-Authenticate": "Bearer"},
+        headers={"WWW-Authenticate": "Bearer", "Connection": "close"},
     )
 
 

@@ -14,8 +14,10 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from steward import __version__
+from steward.clients.transport_rule import is_loopback
 from steward.config.settings import Settings
 from steward.loop import Loop
 from steward.model.view import ClusterView
@@ -24,17 +26,18 @@ from steward.service.access_middleware import OPEN, PUSHED, AccessMiddleware
 from steward.service.api import PREFIX, api_routes
 from steward.service.api.agents import PARCELS
 from steward.service.api.lab import UPLOADS
-from steward.service.authentication import Authenticator, is_loopback
+from steward.service.authentication import Authenticator
 from steward.service.failures import handle_failures
 from steward.service.lab import LabRuns
 from steward.service.lab.upload import request_shapes
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.service.live_state import LiveState
+from steward.service.local_users import LocalUsers
 from steward.service.login import login_routes
 from steward.service.wire import wire_routes
 from steward.store.tokens import Tokens
 
-__all__ = ["access_of", "create_api", "create_app"]
+__all__ = ["authenticator", "create_api", "create_app"]
 
 log = logging.getLogger(__name__)
 
@@ -49,20 +52,19 @@ def create_app(
     loop: Loop[ClusterView],
     settings: Settings,
     *,
+    access: Authenticator,
     truth: Callable[[], float] | None = None,
-    tokens: Tokens,
     speed: float = 1.0,
     alive: Callable[[], bool] = lambda: True,
 ) -> FastAPI:
     """Return the whole service. The page framework allows one per process.
 
     For a demo, `truth` is the simulator's own account of GPU-hours and `speed` how much faster than
-    life it runs. `alive` says whether the loop's thread is.
+    real time it runs. `alive` returns whether the loop's thread runs.
     """
     from steward.service.pages import add_pages  # noqa: PLC0415 - heavy, and not for API tests
 
     live_state = LiveState(loop, settings, truth=truth, speed=speed, alive=alive)
-    access = access_of(settings, tokens)
     lab = LabRuns()
     app = create_api(live_state, access, lab, intake=loop.intake)
     add_pages(app, live_state, access, lab)
@@ -89,8 +91,7 @@ def create_api(
         lifespan=_life_of(live_state, lab),
     )
     app.state.live_state = live_state
-    app.tokens_required = access.required
-    app.include_router(api_routes(live_state, lab, intake))
+    app.include_router(api_routes(live_state, lab, access.tokens, intake))
     if intake is not None:
         app.include_router(wire_routes(intake))
     app.include_router(login_routes(access, live_state.settings.site.name))
@@ -104,25 +105,25 @@ def create_api(
         access=access,
         rate=RateLimit(settings.requests_per_minute),
         body=BodyLimit(settings.body_limit_bytes),
-        loopback_only=not access.required,
+        # A trusted proxy checks names itself, and asks for others than this machine's.
+        check_host=is_loopback(settings.host) and not settings.trusted_proxies,
         uploads={path: StreamLimit(settings.upload_limit_bytes) for path in large},
+        open_metrics=settings.open_metrics,
+        local_user=LocalUsers(live_state.settings.access).user,
     )
+    if settings.trusted_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.trusted_proxies))
     return app
 
 
-def access_of(settings: Settings, tokens: Tokens) -> Authenticator:
-    """Return what tells users apart, by the address that is listened on."""
-    service = settings.service
+def authenticator(settings: Settings, tokens: Tokens) -> Authenticator:
+    """Return the one authenticator of a service, for HTTP and gRPC."""
     # Browsers share cookies between ports: two stewards on one machine must not log each other out.
-    return Authenticator(
-        tokens, required=not is_loopback(service.host), cookie=f"steward_{service.port}"
-    )
+    return Authenticator(tokens, cookie=f"steward_{settings.service.port}")
 
 
 class _Service(FastAPI):
-    """Says in the OpenAPI document where a token is needed; the door asks for it, not FastAPI."""
-
-    tokens_required = False
+    """States in the OpenAPI document where a token is needed; `AccessMiddleware` checks it."""
 
     def openapi(self) -> dict[str, Any]:
         known = self.openapi_schema is not None
@@ -134,14 +135,13 @@ class _Service(FastAPI):
             "token": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "made by `steward token new`; not needed on a loopback address",
+                "description": "made by `steward token new`",
             }
         }
-        without: list[dict[str, list[str]]] = [] if self.tokens_required else [{}]
         for path, operations in document["paths"].items():
             for operation in operations.values():
                 if not path.startswith(OPEN):
-                    operation["security"] = [{"token": []}, *without]
+                    operation["security"] = [{"token": []}]
         return document
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.model.cluster import Health
+from steward.model.frame import steps_of
 from steward.model.identity import GpuId
-from steward.model.view import QUEUED, ClusterView, TenantColumns
+from steward.model.view import QUEUED, RUNNING, ClusterView, TenantColumns
 
 __all__ = [
     "ClusterSnapshot",
@@ -24,6 +25,7 @@ __all__ = [
     "GpuState",
     "NodeRow",
     "QueuedJob",
+    "RunningJob",
     "TenantRow",
     "cluster_snapshot",
     "fair_shares",
@@ -88,6 +90,18 @@ class QueuedJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunningJob:
+    """One job that runs, with the nodes where it does, also where it holds no GPU."""
+
+    id: str
+    name: str
+    user: str
+    tenant: str | None
+    gpus: int
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantRow:
     """One tenant against its share. All but `weight` are GPUs."""
 
@@ -107,6 +121,7 @@ class ClusterSnapshot:
     t_s: float
     nodes: tuple[NodeRow, ...]
     queue: tuple[QueuedJob, ...]
+    running: tuple[RunningJob, ...]
     tenants: tuple[TenantRow, ...]
     states: Mapping[GpuState, int]
 
@@ -129,6 +144,7 @@ def cluster_snapshot(view: ClusterView) -> ClusterSnapshot:
             for row, id_ in enumerate(view.nodes.ids)
         ),
         queue=_queue(view),
+        running=_running(view),
         tenants=_tenants(view),
         states=Counter(gpu.state for gpu in gpus),
     )
@@ -226,6 +242,27 @@ def _queue(view: ClusterView) -> tuple[QueuedJob, ...]:
                 priority=int(jobs.priority[row]),
                 waiting_s=max(0.0, view.t_s - float(jobs.submit_s[row])),
                 deadline_s=None if isnan(deadline_s) else deadline_s,
+            )
+        )
+    return tuple(rows)
+
+
+def _running(view: ClusterView) -> tuple[RunningJob, ...]:
+    tenants = [str(id_) for id_ in view.tenants.ids]
+    rows = []
+    for row in np.flatnonzero(view.jobs.state == RUNNING).tolist():
+        id_ = view.job_id(row)
+        detail = view.details.get(id_)
+        gpus = detail.gpus if detail else ()
+        nodes = (*(detail.nodes if detail else ()), *(steps_of(gpu)[0] for gpu in gpus))
+        rows.append(
+            RunningJob(
+                id=id_,
+                name=detail.name if detail else "",
+                user=detail.user if detail else "",
+                tenant=_at(tenants, int(view.jobs.tenant[row])),
+                gpus=len(gpus) or int(view.jobs.gpus[row]),
+                nodes=tuple(dict.fromkeys(map(str, nodes))),
             )
         )
     return tuple(rows)

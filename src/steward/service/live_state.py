@@ -22,7 +22,7 @@ from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import HOUR_S, Savings, Story
 from steward.model.view import ClusterView
-from steward.observe.intake import Roster
+from steward.observe.intake import AgentRegistry
 from steward.service.authentication import User
 from steward.service.cluster_snapshot import ClusterSnapshot, GpuState, cluster_snapshot
 from steward.service.failures import RefusedError
@@ -100,7 +100,7 @@ class LiveState:
         self.alive = alive
         self.closing = threading.Event()
         self.sparklines = Sparklines(loop.telemetry)
-        self.roster = Roster()
+        self.roster = AgentRegistry()
         self.latest = LatestValues(loop, stale_after_s=settings.observe.stale_after_s)
         self._truth = truth
         self._truth_curve: DownsampledCurve[CurvePoint] = DownsampledCurve()

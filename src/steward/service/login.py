@@ -1,4 +1,7 @@
-"""`/login` and `/logout`: a form that needs no script, and a cookie that no script can read."""
+"""`/login` and `/logout`: a form that needs no script, and a cookie that no script can read.
+
+`/login?code=CODE` is the one-time link that `steward up` prints.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,8 @@ PAGE = """<!doctype html>
 <p id="message" role="alert">{message}</p>
 <button type="submit">Log in</button>
 </form>
-<p class="st-quiet">An operator makes tokens with <code>steward token new</code>.</p>
+<p class="st-quiet"><code>steward up</code> prints a link that logs in once;
+<code>steward token new NAME</code> makes a token.</p>
 </main>
 </body>
 </html>
@@ -51,33 +55,52 @@ def safe_target(wanted: str) -> str:
 
 
 def login_routes(access: Authenticator, site: str) -> APIRouter:
-    """Return the pages that let people in and out."""
+    """Return the pages by which people log in and out."""
     routes = APIRouter(include_in_schema=False)
-    tries = RateLimit(TRIES_PER_MINUTE)
+    pages = _LoginPages(access, site)
+    routes.get("/login")(pages.show)
+    routes.post("/login")(pages.log_in)
+    routes.post("/logout")(pages.log_out)
+    return routes
 
-    def form(wanted: str, message: str = "", status: int = 200) -> Response:
-        page = PAGE.format(
-            site=escape(site), next_=quote(safe_target(wanted), safe=""), message=escape(message)
-        )
-        return HTMLResponse(page, status_code=status, headers={"Cache-Control": "no-store"})
 
-    @routes.get("/login")
-    async def show(request: Request) -> Response:
-        return form(request.query_params.get("next", ""))
+class _LoginPages:
+    def __init__(self, access: Authenticator, site: str) -> None:
+        self._access = access
+        self._site = site
+        self._failures = RateLimit(TRIES_PER_MINUTE)
 
-    @routes.post("/login")
-    async def log_in(request: Request) -> Response:
-        wanted = request.query_params.get("next", "")
-        if tries.wait_s(request.client.host if request.client else ""):
-            return form(wanted, "Too many tries. Wait a minute, then try again.", 429)
+    async def show(self, request: Request) -> Response:
+        code = request.query_params.get("code")
+        if code is None:
+            return self._form(request)
+        secret = self._access.redeem(code)
+        if secret is None:
+            return self._refused(request, "This link has been used or has expired.")
+        return self._logged_in(request, secret)
+
+    async def log_in(self, request: Request) -> Response:
         body = (await request.body()).decode("utf-8", errors="replace")
         token = parse_qs(body).get("token", [""])[0].strip()
-        secret = access.log_in(token)
+        secret = self._access.log_in(token)
         if secret is None:
-            return form(wanted, "This is not a valid token. It may have been revoked.", 401)
-        answer = RedirectResponse(safe_target(wanted), status_code=303)
+            return self._refused(request, "This is not a valid token. It may have been revoked.")
+        return self._logged_in(request, secret)
+
+    async def log_out(self, request: Request) -> Response:
+        self._access.log_out(request.headers)
+        answer = RedirectResponse("/login", status_code=303)
+        answer.delete_cookie(self._access.cookie, httponly=True, samesite="strict")
+        return answer
+
+    def _logged_in(self, request: Request, secret: str) -> Response:
+        answer = RedirectResponse(
+            safe_target(request.query_params.get("next", "")),
+            status_code=303,
+            headers={"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"},
+        )
         answer.set_cookie(
-            access.cookie,
+            self._access.cookie,
             secret,
             max_age=int(SESSION_S),
             httponly=True,
@@ -86,11 +109,15 @@ def login_routes(access: Authenticator, site: str) -> APIRouter:
         )
         return answer
 
-    @routes.post("/logout")
-    async def log_out(request: Request) -> Response:
-        access.log_out(request.headers)
-        answer = RedirectResponse("/login", status_code=303)
-        answer.delete_cookie(access.cookie, httponly=True, samesite="strict")
-        return answer
+    def _refused(self, request: Request, message: str) -> Response:
+        """Count a wrong login against its address; a valid one is never refused for it."""
+        if self._failures.wait_s(request.client.host if request.client else ""):
+            return self._form(request, "Too many tries. Wait a minute, then try again.", 429)
+        return self._form(request, message, 401)
 
-    return routes
+    def _form(self, request: Request, message: str = "", status: int = 200) -> Response:
+        target = safe_target(request.query_params.get("next", ""))
+        page = PAGE.format(
+            site=escape(self._site), next_=quote(target, safe=""), message=escape(message)
+        )
+        return HTMLResponse(page, status_code=status, headers={"Cache-Control": "no-store"})

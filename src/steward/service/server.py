@@ -2,39 +2,67 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import logging
+import os
+import shutil
 import signal
 import socket
 import ssl
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 from fastapi import FastAPI
 
+from steward.config.exposure import check_exposure
 from steward.config.settings import ServiceSettings, Settings
 from steward.errors import StewardError
 from steward.loop import Loop
 from steward.model.view import ClusterView
 from steward.observe.receive import warm_up
-from steward.service.app import access_of, create_app
-from steward.service.authentication import is_loopback
-from steward.store.tokens import Tokens
+from steward.service.app import authenticator, create_app
+from steward.service.authentication import Authenticator
+from steward.service.http_protocol import (
+    ConnectionLimits,
+    LimitedProtocol,
+    connections_within,
+    protocol_with,
+)
+from steward.service.local_users import account_name
+from steward.store.tokens import Role, Tokens
 
 if TYPE_CHECKING:
     from steward.service.wire.grpc_server import OtlpServer
 
-__all__ = ["serve"]
+__all__ = ["Listening", "serve"]
 
-LOOP_ENDS_WITHIN_S = 60.0
+log = logging.getLogger(__name__)
+
+LOOP_ENDS_WITHIN_S = 5.0  # a longer turn is cut off; storage is as safe as after a crash
+SOCKET_PATH_BYTES = 107  # the longest that the kernel takes
 
 
-def serve(  # noqa: PLR0913 - what a command line may say about it
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """Where a service can be reached, and with what by the person who started it.
+
+    `login_url` opens the dashboard once; `token` is valid until the service ends.
+    """
+
+    url: str
+    login_url: str
+    token: str
+
+
+def serve(  # noqa: PLR0913 - what a command line may set
     loop: Loop[ClusterView],
     settings: Settings,
     *,
@@ -42,49 +70,115 @@ def serve(  # noqa: PLR0913 - what a command line may say about it
     speed: float = 1.0,
     open_browser: bool = False,
     stop_after_s: float | None = None,
-    announce: Callable[[str], None] = lambda _address: None,
+    announce: Callable[[Listening], None] = lambda _listening: None,
 ) -> None:
-    """Run until a signal comes, or for `stop_after_s`. Calls `announce` with the address once.
+    """Run until a signal comes, or for `stop_after_s`. Call `announce` once it listens.
 
     Raises `StewardError` when it cannot listen, before the loop has started.
     """
-    tokens = Tokens(settings.store.tokens_file)
-    _refuse_strangers(settings, tokens)
+    check_exposure(settings.service)
     _check_certificate(settings.service)
     listener = _listen(settings.service.host, settings.service.port)
     port = listener.getsockname()[1]
     service = settings.service.model_copy(update={"port": port})
     settings = settings.model_copy(update={"service": service})
+    access = authenticator(settings, Tokens(settings.store.tokens_file))
     stop = threading.Event()
     runner = threading.Thread(target=loop.run, args=(stop,), name="loop", daemon=True)
-    app = create_app(loop, settings, truth=truth, speed=speed, tokens=tokens, alive=runner.is_alive)
-    scheme = "https" if settings.service.tls_certificate else "http"
-    address = f"{scheme}://{_shown(settings.service.host)}:{port}"
+    app = create_app(loop, settings, access=access, truth=truth, speed=speed, alive=runner.is_alive)
 
     def listening() -> None:
-        announce(address)
+        reached = _reached(settings.service, access)
+        announce(reached)
         if open_browser:
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            opening = threading.Thread(
+                target=webbrowser.open, args=(reached.login_url,), daemon=True
+            )
+            opening.start()
 
-    otlp = _otlp(loop, settings, tokens)
+    otlp = _otlp(loop, settings, access)
     if loop.intake is not None:
         threading.Thread(target=warm_up, name="warm-up").start()
     runner.start()
     try:
-        _Server(app, listening=listening, stop_after_s=stop_after_s, service=settings.service).run(
-            sockets=[listener]
-        )
+        with _local_socket(settings) as local:
+            server = _Server(
+                app, listening=listening, stop_after_s=stop_after_s, service=service, local=local
+            )
+            server.run(sockets=[listener])
     finally:
         if otlp is not None:
             otlp.stop()
         stop.set()
-        runner.join(LOOP_ENDS_WITHIN_S)
         listener.close()
+        _end(loop, runner)
+
+
+def _end(loop: Loop[ClusterView], runner: threading.Thread) -> None:
+    runner.join(LOOP_ENDS_WITHIN_S)
+    if runner.is_alive():
+        log.warning("a turn is cut off: it has not ended within %g s", LOOP_ENDS_WITHIN_S)
+    else:
         loop.close()
 
 
-def _otlp(loop: Loop[ClusterView], settings: Settings, tokens: Tokens) -> OtlpServer | None:
-    """Take OTLP over gRPC, if a port is set for it and there is somebody to give it to."""
+def _reached(service: ServiceSettings, access: Authenticator) -> Listening:
+    scheme = "https" if service.tls_certificate else "http"
+    url = f"{scheme}://{_shown(service.host)}:{service.port}"
+    owner = account_name(os.getuid())
+    code = access.issue_login_code(owner, Role.ADMIN)
+    return Listening(
+        url=url,
+        login_url=f"{url}/login?code={code}",
+        token=access.issue_token(owner, Role.ADMIN),
+    )
+
+
+@contextlib.contextmanager
+def _local_socket(settings: Settings) -> Iterator[socket.socket | None]:
+    """Listen on the Unix socket for people on this machine; None where its path is too long."""
+    path = settings.socket_path
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+        log.warning("no socket for this machine's users: %s is too long a path", path)
+        yield None
+        return
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.unlink(missing_ok=True)  # of a steward that was killed
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+        _let_in(path, settings)
+        yield listener
+    except (OSError, LookupError) as fault:
+        raise StewardError(
+            f"cannot listen for this machine's users: {fault}",
+            where=str(path),
+            hint="set service.socket to a path that steward may write to, access.group to a group "
+            "that its account belongs to",
+        ) from fault
+    finally:
+        listener.close()
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _let_in(path: Path, settings: Settings) -> None:
+    """Let members of the configured group connect: who they are is checked per connection."""
+    group = settings.access.group
+    if not group:
+        return
+    shutil.chown(path, group=group)
+    path.chmod(0o660)
+    if path.parent == settings.store.path.absolute():
+        shutil.chown(path.parent, group=group)
+        path.parent.chmod(0o710)  # they may pass through to the socket and list nothing
+
+
+def _otlp(loop: Loop[ClusterView], settings: Settings, access: Authenticator) -> OtlpServer | None:
+    """Return a server for OTLP over gRPC, if a port is set for it and the loop has an intake."""
     service = settings.service
     if not service.otlp_grpc_port or loop.intake is None:
         return None
@@ -96,23 +190,13 @@ def _otlp(loop: Loop[ClusterView], settings: Settings, tokens: Tokens) -> OtlpSe
         tls = (Path(service.tls_key).read_bytes() if service.tls_key else certificate, certificate)
     server = OtlpServer(
         loop.intake,
-        access_of(settings, tokens),
+        access,
         host=_shown(service.host),
         port=service.otlp_grpc_port,
         tls=tls,
     )
     server.start()
     return server
-
-
-def _refuse_strangers(settings: Settings, tokens: Tokens) -> None:
-    host = settings.service.host
-    if not is_loopback(host) and not tokens.list():
-        raise StewardError(
-            f"'{host}' can be reached from other machines, and there is no access token yet",
-            where="service.host",
-            hint="make one with `steward token new NAME --role operator`, or use 127.0.0.1",
-        )
 
 
 def _check_certificate(service: ServiceSettings) -> None:
@@ -168,7 +252,7 @@ def _shown(host: str) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn that says when it listens, lets streams end, and keeps signals to itself."""
+    """Uvicorn with limited connections and a local socket, whose streams end at a signal."""
 
     def __init__(
         self,
@@ -177,10 +261,14 @@ class _Server(uvicorn.Server):
         listening: Callable[[], None],
         stop_after_s: float | None,
         service: ServiceSettings,
+        local: socket.socket | None = None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
+                http=protocol_with(
+                    ConnectionLimits(most=connections_within(service.max_connections))
+                ),
                 log_level="warning",
                 access_log=False,
                 proxy_headers=False,
@@ -193,15 +281,32 @@ class _Server(uvicorn.Server):
         self._app = app
         self._listening = listening
         self._stop_after_s = stop_after_s
+        self._local = local
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            if self._local is not None:
+                await self._listen_locally(self._local)
             self._listening()
             if self._stop_after_s is not None:
                 timer = threading.Timer(self._stop_after_s, self._end)
                 timer.daemon = True
                 timer.start()
+
+    async def _listen_locally(self, local: socket.socket) -> None:
+        """Serve the Unix socket too, without TLS: the kernel is in between, nothing else."""
+
+        def protocol() -> asyncio.Protocol:
+            kind = cast("type[LimitedProtocol]", self.config.http_protocol_class)
+            return kind(
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+            )
+
+        running = asyncio.get_running_loop()
+        self.servers.append(await running.create_unix_server(protocol, sock=local))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

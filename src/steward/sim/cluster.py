@@ -19,13 +19,14 @@ from steward.model.cluster import GIB, Cluster, Gpu, Health, Link, LinkKind, Nod
 from steward.model.identity import GpuId, NodeId
 from steward.sim.scenario import Scenario
 
-__all__ = ["BORROWER", "NOBODY", "OWNER", "ClusterState", "Line", "build_cluster"]
+__all__ = ["BORROWER", "NOBODY", "OWNER", "ClusterState", "WaitingLine", "build_cluster"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 OWNER, BORROWER = 0, 1  # the two seats of each GPU
 NOBODY = -1
+ROOM_S = 60.0  # GPUs free for so long are room; between two turns of a scheduler some are free too
 NVLINK_BYTES_PER_S = 900e9  # of an H200, all links of one GPU together
 NODE_BYTES_PER_S = 400e9  # eight 400 Gbit/s adapters
 LEAVES_PER_SPINE = 32
@@ -107,6 +108,7 @@ class ClusterState:
         self.idle_watts = np.array([gpu.model.idle_watts for gpu in cluster.gpus])
         self.seats: Ints = np.full((2, size), NOBODY, dtype=np.int64)
         self.healthy: Bools = np.ones(size, dtype=bool)
+        self.free_since_s = np.full(size, np.inf)
         self.draining: Bools = np.zeros(len(cluster.nodes), dtype=bool)
         self.node_row: dict[NodeId, int] = node
         self.free: Ints = np.zeros((len(cluster.nodes), len(self.models)), dtype=np.int64)
@@ -129,6 +131,18 @@ class ClusterState:
         """Say whether some node has that many free GPUs of one suitable model."""
         best = self.open.max(axis=0, initial=0).tolist()
         return any(free >= gpus for i, free in enumerate(best) if mask >> i & 1)
+
+    def note_free(self, t_s: float) -> None:
+        """Note since when GPUs are free, after a dispatch pass."""
+        free = self.healthy & (self.seats[OWNER] == NOBODY) & ~self.draining[self.node]
+        self.free_since_s[~free] = np.inf
+        self.free_since_s[free & np.isinf(self.free_since_s)] = t_s
+
+    def has_room(self, gpus: int, mask: int, *, t_s: float) -> bool:
+        """Return whether some node has had that many suitable GPUs free for a minute."""
+        suits = np.array([mask >> i & 1 for i in range(len(self.models))], dtype=bool)
+        lasting = (t_s - self.free_since_s >= ROOM_S) & suits[self.model]
+        return bool((np.bincount(self.node[lasting]) >= gpus).any())
 
     def place(self, gpus: int, mask: int) -> Ints:
         """Return free GPUs on the node that is filled best by them; none where they do not fit."""
@@ -181,7 +195,7 @@ class ClusterState:
         np.add.at(self.free, (self.node[well], self.model[well]), change)
 
 
-class Line:
+class WaitingLine:
     """Those who wait, best first: by priority, then by number.
 
     Jobs that ask for the same stand in one heap, so that a pass looks at a handful of heads and

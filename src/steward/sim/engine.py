@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -20,16 +21,16 @@ from steward.model.cluster import Health
 from steward.model.event import Event
 from steward.model.identity import DecisionId, GpuId, JobId, NodeId
 from steward.model.job import Job, JobState
-from steward.sim.cluster import BORROWER, NOBODY, OWNER, ClusterState, Line, build_cluster
+from steward.sim.cluster import BORROWER, NOBODY, OWNER, ClusterState, WaitingLine, build_cluster
 from steward.sim.events import EventQueue, Rank
-from steward.sim.loans import Ledger, Loan, agreed_loan
-from steward.sim.meter import Meter
-from steward.sim.program import Life, Order, Phase, Use, restoring, saving
+from steward.sim.loans import Ledger, SimulatedLoan, agreed_loan
+from steward.sim.meter import WorkMeter
+from steward.sim.program import Order, Phase, SimulatedJob, Use, restoring, saving
 from steward.sim.scenario import Scenario
 from steward.sim.shapes import measured_shapes
 from steward.sim.workload import Script
 
-__all__ = ["Engine", "News"]
+__all__ = ["Engine", "EngineUpdates"]
 
 Ints = NDArray[np.int64]
 HOUR_S = 3600.0
@@ -61,7 +62,7 @@ class _Event(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class EngineUpdates:
     """What changed since somebody last asked."""
 
     jobs: tuple[Job, ...]
@@ -78,16 +79,16 @@ class Engine:
         self.shapes = shapes = measured_shapes()
         self.now_s = begin_s
         self.cluster = ClusterState(build_cluster(scenario))
-        self.meter = Meter(shapes, self.cluster, random=np.random.default_rng([seed, 3]))
+        self.meter = WorkMeter(shapes, self.cluster, random=np.random.default_rng([seed, 3]))
         self.ledger = Ledger(self.meter)
-        self.lives: dict[int, Life] = {}
+        self.lives: dict[int, SimulatedJob] = {}
         self.submitted = self.ended = self.completed = self.turned_away = 0
-        self._line = Line()
+        self._line = WaitingLine()
         self._queue: EventQueue[_Event] = EventQueue()
         self._faults = np.random.default_rng([seed, 4])
         self._taken = 0
         self._pass_s = -np.inf
-        self._changed: dict[int, Life] = {}
+        self._changed: dict[int, SimulatedJob] = {}
         self._events: list[Event] = []
         self._health: dict[GpuId, Health] = {}
         self._draining: dict[NodeId, bool] = {}
@@ -109,7 +110,12 @@ class Engine:
             self._handlers[event.do](self, event, self.now_s)
         self.now_s = t_s
 
-    def news(self, *, everybody: bool = False) -> News:
+    def look_elsewhere(self, t_s: float) -> None:
+        """Note which borrowers could run elsewhere by now."""
+        self.cluster.note_free(t_s)
+        self.ledger.look_elsewhere(partial(self.cluster.has_room, t_s=t_s), t_s)
+
+    def news(self, *, everybody: bool = False) -> EngineUpdates:
         """Return what changed since the last call, or all jobs there are.
 
         Those who let go come first, the others by when they took their GPUs: whoever folds this
@@ -117,7 +123,7 @@ class Engine:
         """
         changed = self.lives | self._changed if everybody else self._changed
         lives = sorted(changed.values(), key=_reporting_order)
-        news = News(
+        news = EngineUpdates(
             jobs=tuple(life.job for life in lives),
             events=tuple(self._events),
             health=dict(self._health),
@@ -149,13 +155,13 @@ class Engine:
         self._plan_arrival()
 
     def _submit(self, order: Order, t_s: float) -> None:
-        life = Life(order, self.cluster.mask(order.job.shape.gpu_models))
+        life = SimulatedJob(order, self.cluster.mask(order.job.shape.gpu_models))
         self.lives[order.number] = life
         self.submitted += 1
         self._wait(life, order.job.changed(t_s, JobState.QUEUED, "submitted"), t_s)
 
-    def _wait(self, life: Life, job: Job, t_s: float) -> None:
-        self._tell(life, replace(job, gpus=(), start_s=None))
+    def _wait(self, life: SimulatedJob, job: Job, t_s: float) -> None:
+        self._report(life, replace(job, gpus=(), start_s=None))
         number, gpus = life.order.number, job.shape.gpus
         self._line.join(number, gpus=gpus, mask=life.mask, priority=job.priority)
         self._want_pass(t_s)
@@ -170,11 +176,13 @@ class Engine:
         while self.starts_jobs and (number := self._line.first(self.cluster.fits)) is not None:
             life = self.lives[number]
             self._start(life, self.cluster.place(life.job.shape.gpus, life.mask), t_s)
-        self.ledger.look_elsewhere(self.cluster.fits, t_s)
+        self.cluster.note_free(t_s)
 
     # -- starting, going on and stopping -------------------------------------------------------
 
-    def _start(self, life: Life, rows: Ints, t_s: float, *, loan: Loan | None = None) -> None:
+    def _start(
+        self, life: SimulatedJob, rows: Ints, t_s: float, *, loan: SimulatedLoan | None = None
+    ) -> None:
         number = life.order.number
         self._line.leave(number)
         if not life.program.phases:
@@ -188,30 +196,30 @@ class Engine:
         gpus = tuple(self.cluster.ids[row] for row in rows.tolist())
         why = "started" if loan is None else f"borrows from job {loan.owner.id}"
         job = life.job.changed(t_s, JobState.RUNNING, why)
-        self._tell(life, replace(job, gpus=gpus, start_s=t_s))
+        self._report(life, replace(job, gpus=gpus, start_s=t_s))
         life.until_s = t_s + life.order.limit_s
         self._queue.push(life.until_s, Rank.END, _Event(_Do.LIMIT, number, life.taken))
         self.meter.enter(life, t_s)
         self._turn(life, t_s)
 
-    def _tell(self, life: Life, job: Job) -> None:
+    def _report(self, life: SimulatedJob, job: Job) -> None:
         life.job = job
         self._changed[life.order.number] = life
 
-    def _turn(self, life: Life, t_s: float) -> None:
+    def _turn(self, life: SimulatedJob, t_s: float) -> None:
         """Go on in the phase that a settled job is in now, and let its neighbours feel it."""
         self.meter.turn(life)
         self._plan(life)
         self._pace(life if life.loan is None else life.loan.owner, t_s)
 
-    def _plan(self, life: Life) -> None:
+    def _plan(self, life: SimulatedJob) -> None:
         life.epoch += 1
         ends_s = life.since_s + (life.phase.seconds - life.tau_s) / life.speed
         if ends_s <= life.until_s:
             event = _Event(_Do.PHASE, life.order.number, life.epoch)
             self._queue.push(max(ends_s, self.now_s), Rank.END, event)
 
-    def _pace(self, owner: Life, t_s: float) -> None:
+    def _pace(self, owner: SimulatedJob, t_s: float) -> None:
         """Set the speeds of a holder and of all who borrow from it.
 
         Two who ask for more than a whole GPU together get it in parts of what they ask for. A job
@@ -232,7 +240,7 @@ class Engine:
             self._set_speed(loan.borrower, speed, t_s)
         self._set_speed(owner, min(speeds, default=1.0), t_s)
 
-    def _set_speed(self, life: Life, speed: float, t_s: float) -> None:
+    def _set_speed(self, life: SimulatedJob, speed: float, t_s: float) -> None:
         if life.speed == speed:
             return
         self.meter.settle(life, t_s)
@@ -257,7 +265,7 @@ class Engine:
             life.save(self.meter.work(life))
         self._turn(life, t_s)
 
-    def _end_overlay(self, life: Life, overlay: Phase, t_s: float) -> None:
+    def _end_overlay(self, life: SimulatedJob, overlay: Phase, t_s: float) -> None:
         if overlay.use is Use.SAVE and (life.loan is not None or life.stopping):
             why = "preempted" if life.stopping else "called back"
             self._requeue(life, t_s, why, kept=True)
@@ -272,17 +280,17 @@ class Engine:
         if life is not None and life.running and life.taken == event.version:
             self._end(life, t_s, JobState.FAILED, "time limit reached")
 
-    def _end(self, life: Life, t_s: float, state: JobState, why: str) -> None:
+    def _end(self, life: SimulatedJob, t_s: float, state: JobState, why: str) -> None:
         self.meter.settle(life, t_s)
         self._leave(life, t_s)
-        self._tell(life, replace(life.job.changed(t_s, state, why), gpus=(), end_s=t_s))
+        self._report(life, replace(life.job.changed(t_s, state, why), gpus=(), end_s=t_s))
         del self.lives[life.order.number]
         self.ended += 1
         self.completed += state is JobState.COMPLETED
         if state is JobState.FAILED:
             self._event(t_s, "job.failed", f"job:{life.id}", f"job {life.id}: {why}")
 
-    def _requeue(self, life: Life, t_s: float, why: str, *, kept: bool) -> None:
+    def _requeue(self, life: SimulatedJob, t_s: float, why: str, *, kept: bool) -> None:
         """Put a settled job back in line, with what it has done or with what it had saved."""
         redo = restore = lost_s = 0.0
         work = self.meter.work(life)
@@ -295,7 +303,9 @@ class Engine:
         self._leave(life, t_s, redo=redo, restore=restore)
         self._wait(life, life.job.changed(t_s, JobState.QUEUED, why, lost_s=lost_s), t_s)
 
-    def _leave(self, life: Life, t_s: float, *, redo: float = 0.0, restore: float = 0.0) -> None:
+    def _leave(
+        self, life: SimulatedJob, t_s: float, *, redo: float = 0.0, restore: float = 0.0
+    ) -> None:
         """Take a settled job off its GPUs. Who borrows some of them holds them from now on."""
         self.ledger.split_loss(life)
         given, taken = list(life.loans), life.loan
@@ -316,13 +326,13 @@ class Engine:
             self._pace(taken.owner, t_s)
         self._want_pass(t_s)
 
-    def _promote(self, loan: Loan, t_s: float) -> None:
+    def _promote(self, loan: SimulatedLoan, t_s: float) -> None:
         self.cluster.promote(loan.gpus)
         self.meter.promote(loan.gpus)
         borrower = loan.borrower
         borrower.loan = None
         why = f"holds its GPUs since job {loan.owner.id} left them"
-        self._tell(borrower, borrower.job.changed(t_s, JobState.RUNNING, why))
+        self._report(borrower, borrower.job.changed(t_s, JobState.RUNNING, why))
         self._pace(borrower, t_s)
 
     # -- hardware ------------------------------------------------------------------------------
@@ -366,7 +376,7 @@ class Engine:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def find(self, job: JobId) -> Life | None:
+    def find(self, job: JobId) -> SimulatedJob | None:
         """Return a job that waits or runs."""
         return self.lives.get(int(job)) if job.isdecimal() else None
 
@@ -379,7 +389,7 @@ class Engine:
         self.ledger.begin(loan)
         self._start(loan.borrower, loan.gpus, self.now_s, loan=loan)
 
-    def call_back(self, loan: Loan) -> None:
+    def call_back(self, loan: SimulatedLoan) -> None:
         """Have a borrower save itself and leave, or leave at once if it can't save."""
         borrower, t_s = loan.borrower, self.now_s
         how = borrower.job.checkpointing
@@ -410,7 +420,7 @@ class Engine:
         self.started += 1
         self._start(life, rows, self.now_s)
 
-    def _unfit(self, life: Life, rows: Ints) -> list[str]:
+    def _unfit(self, life: SimulatedJob, rows: Ints) -> list[str]:
         cluster, faults = self.cluster, []
         if len({*rows.tolist()}) != life.job.shape.gpus or len(rows) != life.job.shape.gpus:
             faults.append(f"it needs {life.job.shape.gpus} GPUs and would get {len(rows)}")
@@ -470,7 +480,7 @@ class Engine:
     }
 
 
-def _reporting_order(life: Life) -> tuple[int, int]:
+def _reporting_order(life: SimulatedJob) -> tuple[int, int]:
     if life.job.state.ended:
         return (0, life.order.number)
     return (2, life.taken) if life.running else (1, life.order.number)

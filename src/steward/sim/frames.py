@@ -20,10 +20,10 @@ from steward.model.frame import ENTITY, T_S, Frame, empty_frame, job_entity, sha
 from steward.model.identity import JobId
 from steward.sim.cluster import BORROWER, NOBODY, OWNER
 from steward.sim.loans import Ledger
-from steward.sim.meter import Meter
+from steward.sim.meter import WorkMeter
 from steward.sim.shapes import GPU_LEVELS
 
-__all__ = ["Sampler"]
+__all__ = ["FrameSampler"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -55,10 +55,10 @@ class _Block(NamedTuple):
     values: Floats
 
 
-class Sampler:
+class FrameSampler:
     """Takes samples at given times and keeps them until somebody wants them as a frame."""
 
-    def __init__(self, meter: Meter, ledger: Ledger, *, begin_s: float) -> None:
+    def __init__(self, meter: WorkMeter, ledger: Ledger, *, begin_s: float) -> None:
         self._meter = meter
         self._ledger = ledger
         self._last_s = begin_s

@@ -2,8 +2,8 @@
 
 A loan gains what its borrower did while it could not have run elsewhere, less what the owner lost
 by being slowed down, less what the borrower has to do again, less the time it will take to restore
-when it was called back. From the first time at which a dispatch pass left enough free GPUs on some
-node, the borrower could have run anyway: from then on a loan gains nothing, but it still costs.
+when it was called back. From the first sample at which some node has had enough free GPUs for a
+minute, the borrower could have run anyway: from then on a loan gains nothing, but it still costs.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from steward.errors import PermanentError
 from steward.model.cluster import GIB
 from steward.model.identity import DecisionId, GpuId, JobId
 from steward.sim.cluster import BORROWER, NOBODY, OWNER, ClusterState
-from steward.sim.meter import Meter, Sums
-from steward.sim.program import Life, Use
+from steward.sim.meter import Sums, WorkMeter
+from steward.sim.program import SimulatedJob, Use
 
-__all__ = ["Account", "Ledger", "Loan", "agreed_loan"]
+__all__ = ["Ledger", "LoanAccount", "SimulatedLoan", "agreed_loan"]
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Loan:
+class SimulatedLoan:
     """An open loan, with what is known of its account so far, in busy GPU-seconds."""
 
     id: DecisionId
-    owner: Life
-    borrower: Life
+    owner: SimulatedJob
+    borrower: SimulatedJob
     gpus: Ints
     owner_loss: float = 0.0
     weight: float = 0.0  # part of the owner's slowdown that is this loan's doing
@@ -47,7 +47,7 @@ class Loan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class LoanAccount:
     """What loans were worth, in GPU-seconds."""
 
     gross: float = 0.0
@@ -59,8 +59,8 @@ class Account:
     def gained(self) -> float:
         return self.gross - self.owner_loss - self.redo - self.restore
 
-    def __add__(self, other: Account) -> Account:
-        return Account(
+    def __add__(self, other: LoanAccount) -> LoanAccount:
+        return LoanAccount(
             gross=self.gross + other.gross,
             owner_loss=self.owner_loss + other.owner_loss,
             redo=self.redo + other.redo,
@@ -71,11 +71,11 @@ class Account:
 class Ledger:
     """All loans: open ones by decision, and what the closed ones were worth."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: WorkMeter) -> None:
         self._meter = meter
-        self.open: dict[DecisionId, Loan] = {}
+        self.open: dict[DecisionId, SimulatedLoan] = {}
         self.gained: dict[DecisionId, float] = {}  # by closed loans
-        self.closed = Account()
+        self.closed = LoanAccount()
         # Busy seconds since the last sample, of jobs that shared a GPU and are gone from it.
         self.lately: dict[tuple[int, JobId], float] = {}
 
@@ -84,12 +84,12 @@ class Ledger:
         """Return the number of loans ever made."""
         return len(self.open) + len(self.gained)
 
-    def begin(self, loan: Loan) -> None:
+    def begin(self, loan: SimulatedLoan) -> None:
         """Open an account. The owner is settled, and its loss is split."""
         self.open[loan.id] = loan
         loan.owner.loans.append(loan)
 
-    def split_loss(self, owner: Life) -> None:
+    def split_loss(self, owner: SimulatedJob) -> None:
         """Put what a settled owner has lost down to its loans, by their present weights."""
         loss = self._meter.loss(owner) - owner.split_loss
         owner.split_loss += loss
@@ -97,7 +97,7 @@ class Ledger:
             loan.owner_loss += loss * loan.weight
 
     def look_elsewhere(self, fits: Callable[[int, int], bool], t_s: float) -> None:
-        """After a dispatch pass: note which borrowers could run elsewhere now."""
+        """Note which borrowers could run elsewhere now."""
         has_room = cache(fits)
         for loan in self.open.values():
             need = (loan.borrower.job.shape.gpus, loan.borrower.mask)
@@ -105,9 +105,9 @@ class Ledger:
                 self._meter.settle(loan.borrower, t_s)
                 loan.work_elsewhere = self._meter.work(loan.borrower)
 
-    def close(self, loan: Loan, *, redo: float = 0.0, restore: float = 0.0) -> None:
+    def close(self, loan: SimulatedLoan, *, redo: float = 0.0, restore: float = 0.0) -> None:
         """End a loan. Both sides are settled, and the owner's loss is split."""
-        account = _account(loan, self._meter.work(loan.borrower)) + Account(
+        account = _account(loan, self._meter.work(loan.borrower)) + LoanAccount(
             redo=redo, restore=restore
         )
         self.closed += account
@@ -118,26 +118,26 @@ class Ledger:
             for life in (loan.owner, loan.borrower):
                 self.lately.setdefault((row, life.id), 0.0)
 
-    def remember(self, life: Life) -> None:
+    def remember(self, life: SimulatedJob) -> None:
         """Keep what a leaving job did in this period on GPUs that it shared."""
         for row in life.gpus.tolist():
             if (row, life.id) in self.lately:
                 self.lately[row, life.id] += float(self._meter.period[life.seat, row, 0])
 
-    def accounts(self, sums: Sums) -> dict[DecisionId, Account]:
+    def accounts(self, sums: Sums) -> dict[DecisionId, LoanAccount]:
         """Return the accounts of the open loans at the time of some sums."""
         return {loan.id: self._so_far(loan, sums) for loan in self.open.values()}
 
     @staticmethod
-    def _so_far(loan: Loan, sums: Sums) -> Account:
+    def _so_far(loan: SimulatedLoan, sums: Sums) -> LoanAccount:
         unsplit = float(sums.loss[loan.owner.slot]) - loan.owner.split_loss
         account = _account(loan, float(sums.work[loan.borrower.slot]))
-        return account + Account(owner_loss=unsplit * loan.weight)
+        return account + LoanAccount(owner_loss=unsplit * loan.weight)
 
 
-def _account(loan: Loan, work: float) -> Account:
+def _account(loan: SimulatedLoan, work: float) -> LoanAccount:
     gross = work if loan.work_elsewhere is None else loan.work_elsewhere
-    return Account(gross=gross, owner_loss=loan.owner_loss)
+    return LoanAccount(gross=gross, owner_loss=loan.owner_loss)
 
 
 def agreed_loan(
@@ -145,9 +145,9 @@ def agreed_loan(
     cluster: ClusterState,
     gpus: Sequence[GpuId],
     *,
-    owner: Life | None,
-    borrower: Life | None,
-) -> Loan:
+    owner: SimulatedJob | None,
+    borrower: SimulatedJob | None,
+) -> SimulatedLoan:
     """Return a loan that can be made, else say all that speaks against it."""
     rows = np.array([cluster.row.get(gpu, NOBODY) for gpu in gpus], dtype=np.int64)
     faults = [f"there is no {gpu}" for gpu in gpus if gpu not in cluster.row]
@@ -164,10 +164,10 @@ def agreed_loan(
             where=f"decision {id_}",
             hint="the cluster has changed since this was decided; decide anew",
         )
-    return Loan(id=id_, owner=owner, borrower=borrower, gpus=rows)
+    return SimulatedLoan(id=id_, owner=owner, borrower=borrower, gpus=rows)
 
 
-def _unlendable(cluster: ClusterState, rows: Ints, owner: Life) -> list[str]:
+def _unlendable(cluster: ClusterState, rows: Ints, owner: SimulatedJob) -> list[str]:
     faults = []
     for row in rows.tolist():
         if cluster.seats[OWNER, row] != owner.slot:
@@ -177,7 +177,9 @@ def _unlendable(cluster: ClusterState, rows: Ints, owner: Life) -> list[str]:
     return faults
 
 
-def _misfits(cluster: ClusterState, rows: Ints, *, owner: Life, borrower: Life) -> list[str]:
+def _misfits(
+    cluster: ClusterState, rows: Ints, *, owner: SimulatedJob, borrower: SimulatedJob
+) -> list[str]:
     shape = borrower.job.shape
     faults = []
     got = len({*rows.tolist()})

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.sim.cluster import BORROWER, NOBODY, OWNER, ClusterState
-from steward.sim.program import Life, Use
+from steward.sim.program import SimulatedJob, Use
 from steward.sim.shapes import GPU_USE, HOST_USE, Shapes
 
-__all__ = ["Meter", "Sums", "Truth"]
+__all__ = ["Sums", "Truth", "WorkMeter"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,7 +65,7 @@ class Sums:
     capacity: float
 
 
-class Meter:
+class WorkMeter:
     """Arrays along the slots of running jobs and along seats of GPUs, and their integrals.
 
     The last slot stands for nobody, so that an empty seat can be looked up like any other.
@@ -85,7 +85,7 @@ class Meter:
         self.speed: Floats = np.ones(slots)
         self.size: Floats = np.zeros(slots)  # GPUs of the job
         self.peak_bytes: Floats = np.zeros(slots)
-        self.lives: list[Life | None] = [None] * slots
+        self.lives: list[SimulatedJob | None] = [None] * slots
         self.period: Floats = np.zeros(
             (2, gpus, 2)
         )  # busy and active seconds since the last sample
@@ -103,7 +103,7 @@ class Meter:
 
     # -- coming, going and turning -------------------------------------------------------------
 
-    def enter(self, life: Life, t_s: float) -> None:
+    def enter(self, life: SimulatedJob, t_s: float) -> None:
         """Give a job that sits on its GPUs a slot's worth of counters."""
         slot = life.slot
         self.lives[slot] = life
@@ -117,7 +117,7 @@ class Meter:
         """Return a slot that nobody uses."""
         return self._free_slots.pop()
 
-    def turn(self, life: Life) -> None:
+    def turn(self, life: SimulatedJob) -> None:
         """Take over a job's new phase or speed, from `life.since_s` on."""
         slot, phase = life.slot, life.phase
         self.shape[slot] = phase.shape
@@ -127,7 +127,7 @@ class Meter:
         self._mark[life.seat, life.gpus] = self._gpu_reading(life.seat, life.gpus, life.since_s)
         self._host_mark[slot] = self._host_reading(np.array([slot]), life.since_s)[0]
 
-    def leave(self, life: Life) -> None:
+    def leave(self, life: SimulatedJob) -> None:
         """Free a settled job's slot. What it did in this period still happened on its GPUs."""
         self.past[life.gpus] += self.period[life.seat, life.gpus]
         self.period[life.seat, life.gpus] = 0.0
@@ -144,7 +144,7 @@ class Meter:
 
     # -- integrals -----------------------------------------------------------------------------
 
-    def settle(self, life: Life, t_s: float) -> None:
+    def settle(self, life: SimulatedJob, t_s: float) -> None:
         """Book what one job did since it was last settled."""
         slot, seat, gpus = life.slot, life.seat, life.gpus
         reading = self._gpu_reading(seat, gpus, t_s)
@@ -190,11 +190,11 @@ class Meter:
         """Return all integrals up to a time, without booking anything."""
         return self._sums(self._pending(t_s), t_s)
 
-    def work(self, life: Life) -> float:
+    def work(self, life: SimulatedJob) -> float:
         """Return the busy GPU-seconds of a settled job's run."""
         return float(self._work[life.slot])
 
-    def loss(self, life: Life) -> float:
+    def loss(self, life: SimulatedJob) -> float:
         """Return what a settled job would have done more in its run, had it been alone."""
         return float(self._loss[life.slot])
 

@@ -23,9 +23,19 @@ from steward.sim.cluster import BORROWER, NOBODY, OWNER
 from steward.sim.shapes import Shapes
 
 if TYPE_CHECKING:
-    from steward.sim.loans import Loan
+    from steward.sim.loans import SimulatedLoan
 
-__all__ = ["Kind", "Life", "Order", "Phase", "Program", "Use", "program_of", "restoring", "saving"]
+__all__ = [
+    "JobProgram",
+    "Kind",
+    "Order",
+    "Phase",
+    "SimulatedJob",
+    "Use",
+    "program_of",
+    "restoring",
+    "saving",
+]
 
 Ints = NDArray[np.int64]
 _NOWHERE = np.empty(0, dtype=np.int64)
@@ -78,7 +88,7 @@ class Phase(NamedTuple):
     use: Use
 
 
-class Program:
+class JobProgram:
     """All phases of a job. Progress is the seconds done, at full speed."""
 
     __slots__ = ("begins_s", "phases", "total_s")
@@ -90,7 +100,7 @@ class Program:
         self.total_s = ends[-1] if ends else 0.0
 
 
-class Life:
+class SimulatedJob:
     """A job that waits or runs. Time in its phases passes at `speed`: 1 when it is alone.
 
     `overlay` is a phase that is not part of the program: restoring, or saving when called back.
@@ -125,7 +135,7 @@ class Life:
         self.order = order
         self.job: Job = order.job
         self.mask = mask
-        self.program = Program(())  # written when it first starts
+        self.program = JobProgram(())  # written when it first starts
         self.at = 0  # position in the program
         self.overlay: Phase | None = None
         self.tau_s = 0.0  # seconds done of the current phase, at `since_s`
@@ -138,8 +148,8 @@ class Life:
         self.saved_work = 0.0  # busy GPU-seconds of this run that are safe
         self.slot = NOBODY
         self.gpus: Ints = _NOWHERE
-        self.loan: Loan | None = None  # by which it runs
-        self.loans: list[Loan] = []  # of its own GPUs, to others
+        self.loan: SimulatedLoan | None = None  # by which it runs
+        self.loans: list[SimulatedLoan] = []  # of its own GPUs, to others
         self.split_loss = 0.0  # how much of its loss has been put down to its loans
         self.stopping = False  # it saves itself to be put back into the queue
         self.taken = 0  # when it took its GPUs, as a count
@@ -224,10 +234,10 @@ def restoring(shapes: Shapes, seconds: float) -> Phase:
     return Phase(shapes.code("dataset_load"), max(seconds, _SHORTEST_S), Use.RESTORE)
 
 
-def program_of(order: Order, shapes: Shapes, random: np.random.Generator) -> Program:
+def program_of(order: Order, shapes: Shapes, random: np.random.Generator) -> JobProgram:
     """Write the life of a job, from its order and dice of its own."""
     writer = _Writer(order, shapes, random)
-    return Program(tuple(_fitted(writer.lines(), order)))
+    return JobProgram(tuple(_fitted(writer.lines(), order)))
 
 
 def _fitted(lines: Iterator[Phase], order: Order) -> Iterator[Phase]:

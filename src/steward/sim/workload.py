@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from steward.model.cluster import GIB
 from steward.model.identity import JobId
 from steward.model.job import Checkpointing, Job, JobShape, JobState
-from steward.sim.program import Kind, Order, Program, program_of
+from steward.sim.program import JobProgram, Kind, Order, program_of
 from steward.sim.scenario import Scenario
 from steward.sim.shapes import measured_shapes
 
@@ -154,7 +154,7 @@ class Script(Protocol):
         """Say whether an order is still given when so many of its size wait."""
         ...
 
-    def program(self, order: Order) -> Program:
+    def program(self, order: Order) -> JobProgram:
         """Return what the job of an order does, at full speed."""
         ...
 
@@ -196,7 +196,7 @@ class Workload:
         excess = max(0.0, self._scenario.offered_load - 1.0) * waiting / usual
         return order.patience * (1.0 + excess) < 1.0
 
-    def program(self, order: Order) -> Program:
+    def program(self, order: Order) -> JobProgram:
         """Write the life of a job, with dice of its own."""
         dice = np.random.default_rng([self._seed, 5, order.number])
         return program_of(order, measured_shapes(), dice)

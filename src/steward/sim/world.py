@@ -27,7 +27,7 @@ from steward.model.event import Availability, Observation
 from steward.model.identity import DecisionId, GpuId
 from steward.model.metrics import CANONICAL
 from steward.sim.engine import Engine
-from steward.sim.frames import Sampler
+from steward.sim.frames import FrameSampler
 from steward.sim.kernel import kernel_lines
 from steward.sim.meter import Truth
 from steward.sim.scenario import Scenario
@@ -55,7 +55,7 @@ class World:
         self._engine.starts_jobs = scenario.starts_jobs
         self._engine.news()  # what happened before anybody looked
         self._engine.meter.begin(start_s)
-        self._sampler = Sampler(self._engine.meter, self._engine.ledger, begin_s=start_s)
+        self._sampler = FrameSampler(self._engine.meter, self._engine.ledger, begin_s=start_s)
         every_s = scenario.sample_every_s
         self._instant = math.floor(start_s / every_s)  # the last one, as a count
         self._instant += (self._instant + 1) * every_s <= start_s  # where the division was unkind
@@ -96,6 +96,7 @@ class World:
         while (self._instant + 1) * every_s <= t_s:
             self._instant += 1
             self._engine.run_until(self._instant * every_s)
+            self._engine.look_elsewhere(self._instant * every_s)
             self._sampler.take(self._instant * every_s)
         self._engine.run_until(t_s)
 

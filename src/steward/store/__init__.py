@@ -1,4 +1,4 @@
-"""The only place that remembers: the journal, telemetry files, and who may come in.
+"""All that is kept on disk: the journal, telemetry files, learned state, access tokens.
 
 Belongs here: what must outlive a process, and reading it back. Does not: deciding what any of it
 means, or fetching it from somewhere else.

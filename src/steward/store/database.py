@@ -1,7 +1,7 @@
 """Opens the journal's database: SQLite in a file, PostgreSQL by URL. All that differs is here.
 
 Several threads and processes may use one SQLite journal. Each holds a shared lock on
-`*.lock`; whoever finds itself alone checks the file and repairs it before others come in.
+`*.lock`; a process that is alone checks the file and repairs it before others open it.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def _take(handle: int, kind: int) -> bool:
 
 
 def _share(handle: int, file: Path) -> None:
-    """Wait until nobody repairs the file, then keep others from repairing it under us."""
+    """Wait until no process repairs the file, then keep others from repairing it."""
     give_up_s = time.monotonic() + _LOCK_WAIT_S
     while not _take(handle, fcntl.LOCK_SH):
         if time.monotonic() > give_up_s:
@@ -344,7 +344,7 @@ def _make_journal_of(database: Database) -> None:
     with database.explained(), closing(database.engine.raw_connection()) as connection:
         connection.cursor().execute("PRAGMA journal_mode = WAL")  # not within a transaction
     _prepare(database)
-    database.engine.dispose()  # whoever comes in next may find itself alone: hold nothing open
+    database.engine.dispose()  # the next process may find itself alone: hold nothing open
 
 
 def _prepare(database: Database) -> None:
@@ -371,23 +371,23 @@ def _check_version(database: Database) -> None:
 
 
 def _explanation(fault: Exception, where: str, password: str) -> StewardError:
-    """Say in plain words what a database error means, without any secret of its URL."""
+    """Return what a database error means, without any secret of its URL."""
     cause = fault.orig if isinstance(fault, DBAPIError) and fault.orig else fault
     code = getattr(cause, "sqlite_errorname", "") or getattr(cause, "sqlstate", "") or ""
-    said = " ".join(str(cause).split())
-    said = said.replace(password, "***") if password else said
+    text = " ".join(str(cause).split())
+    text = text.replace(password, "***") if password else text
     for beginnings, problem, hint in _TROUBLES:
         if code.startswith(beginnings):
-            return StewardError(f"{problem} ({said})", where=where, hint=hint)
+            return StewardError(f"{problem} ({text})", where=where, hint=hint)
     if where.startswith("postgresql:") and (
         not code or code.startswith(("08", "28", "3D", "53", "57P"))
     ):
         return StewardError(
-            f"the journal's database cannot be used: {said}",
+            f"the journal's database cannot be used: {text}",
             where=where,
             hint="see that the server runs, and that [store] journal names its host, user, "
             "password and database rightly; what was last appended may or may not be there",
         )
     return StewardError(
-        f"the database refuses: {said}", where=where, hint="nothing was written; this is a fault"
+        f"the database refuses: {text}", where=where, hint="nothing was written; this is a fault"
     )

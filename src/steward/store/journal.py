@@ -119,7 +119,7 @@ class Journal:
         raise self._no_such("decision", decision)
 
     def finding(self, finding: FindingId) -> Finding:
-        """Return one finding as it was first told, or raise an error that names the nearest id."""
+        """Return a finding as first reported, or raise an error that names the nearest id."""
         entries = self.read(kinds=("finding",), ids=(finding,), limit=1)
         found = entries[0].value if entries else None
         if isinstance(found, Finding):
@@ -131,7 +131,7 @@ class Journal:
         self._database.start_backup()
 
     def damage(self) -> tuple[str, ...]:
-        """Say what was found broken, at opening and while reading, and what was done about it."""
+        """Return what was found broken at opening and while reading, and what was done."""
         bad = sorted(self._unreadable.items())
         if not bad:
             return self._database.damage

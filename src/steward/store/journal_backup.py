@@ -158,7 +158,7 @@ def _copy(sources: Iterable[Path], target: Path) -> tuple[set[int], int]:
 
 
 def _sound_rows(file: Path, kept: set[int]) -> Iterator[Row]:
-    """Give the rows that SQLite can read, from the first on and then from the last back."""
+    """Yield the rows that SQLite can read, from the first on and then from the last back."""
     for order in ("ASC", "DESC"):
         with (
             suppress(sqlite3.Error, UnicodeDecodeError, OverflowError),

@@ -1,4 +1,4 @@
-"""What people say about findings. The loop learns of it through the journal alone."""
+"""Opinions of people about findings. They reach the loop through the journal only."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ OpinionWord = Literal["confirm", "dismiss"]
 def say(
     journal: Journal, finding_id: str, opinion: str, *, user: str, t_s: float, note: str = ""
 ) -> Opinion:
-    """Write down what `user` says about a finding; who thinks again may say so."""
+    """Append the opinion of `user` about a finding; a later one replaces it."""
     known: tuple[OpinionWord, ...] = get_args(OpinionWord)
     word = next((each for each in known if each == opinion), None)
     if word is None:
         raise StewardError(
-            f"'{opinion}' is nothing to say about a finding; known: {', '.join(known)}",
+            f"unknown opinion '{opinion}'; expected {' or '.join(known)}",
             where=f"finding {finding_id}",
             hint=did_you_mean(opinion, known) or "use one of these words",
         )
     finding = journal.finding(FindingId(finding_id))
-    said = Opinion(
+    given = Opinion(
         finding=finding.id, rule=finding.rule, t_s=t_s, opinion=word, user=user, note=note
     )
-    journal.append([said])
-    return said
+    journal.append([given])
+    return given
 
 
 def opinions_of(journal: Journal, finding: FindingId) -> tuple[Opinion, ...]:
-    """Return what was said about a finding, oldest first."""
+    """Return the opinions about a finding, oldest first."""
     entries = journal.read(kinds=("opinion",), causes=(finding,))
     return tuple(entry.value for entry in entries if isinstance(entry.value, Opinion))

@@ -87,7 +87,7 @@ class Recording:
             table.compactor.between = let_go
 
     def keep(self, observation: Observation) -> None:
-        """Take one look at the world; the next flush makes it durable."""
+        """Add one observation; the next flush makes it durable."""
         for table in observation.tables:
             self.telemetry.append(table)
         self.other.keep(observation.other)
@@ -120,7 +120,7 @@ class Recording:
             table.compactor.compact_all()
 
     def damage(self) -> tuple[str, ...]:
-        """Say what was lost or set aside since this was opened."""
+        """Return what was lost or set aside since this was opened."""
         events = () if self._events is None else (self._events.table,)
         parts = (self.telemetry, self.other.table, self.logs, self.spans.table, *events)
         return tuple(text for part in parts for text in part.damage())

@@ -112,7 +112,7 @@ class UnreadableEntryError(Exception):
 
 
 def is_sound(row: Row) -> bool:
-    """Say whether a row is as it was written."""
+    """Return True if a row is as it was written."""
     return row.crc == _checksum(row.seq, row.kind, row.id, row.cause, row.body)
 
 

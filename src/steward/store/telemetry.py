@@ -22,7 +22,7 @@ KEEP_TIERS_DAYS = (180.0, 1825.0)  # 10 s, 5 min
 class Telemetry:
     """All samples, by entity and time. One process appends; any thread or process may read.
 
-    Who only reads says `keep_days=None`: the folder stays as it is, and may be somebody else's.
+    Readers pass `keep_days=None`: the folder stays as it is, and may be another user's.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Telemetry:
         )
 
     def append(self, frame: Frame) -> None:
-        """Take new samples; the next flush makes them durable."""
+        """Add samples; the next flush makes them durable."""
         self.table.append(check_frame(frame, where="telemetry"))
 
     def flush(self) -> None:
@@ -118,7 +118,7 @@ class Telemetry:
         self.table.notes.append(text)
 
     def damage(self) -> tuple[str, ...]:
-        """Say what was lost or set aside since this was opened."""
+        """Return what was lost or set aside since this was opened."""
         return self.table.damage()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Who may come in from outside. Only a hash of each token is kept: the file gives nobody access."""
+"""Access tokens. Only their hashes are kept: who reads the file gains no access by it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
 
@@ -19,23 +19,37 @@ from steward.clock import Clock, WallClock
 from steward.errors import StewardError, unknown_name
 from steward.store.atomic import make_folder, write_atomic
 
-__all__ = ["Role", "Token", "Tokens"]
+__all__ = ["Role", "Token", "Tokens", "hash_secret", "new_secret"]
 
 _PREFIX = "stw_"
 _RANDOM_BYTES = 32
 
 
 class Role(Enum):
-    """What a token allows: a viewer reads, an operator decides too, an agent brings telemetry."""
+    """What a person or program may do. People's roles are ordered; an agent only sends telemetry.
 
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    AGENT = "agent"
+    >>> Role.ADMIN.includes(Role.OPERATOR), Role.VIEWER.includes(Role.OPERATOR)
+    (True, False)
+    """
+
+    VIEWER = "viewer"  # reads
+    OPERATOR = "operator"  # reads, approves, rejects, undoes, runs the lab
+    ADMIN = "admin"  # all that, and manages tokens
+    AGENT = "agent"  # sends telemetry and nothing else
+
+    def includes(self, other: Role) -> bool:
+        """Return True if this role may do what `other` may do."""
+        if Role.AGENT in (self, other):
+            return self is other
+        return _ORDER.index(self) >= _ORDER.index(other)
+
+
+_ORDER = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token as one may show it: everything but its secret.
+    """A token without its secret. `name` is the person or program that it was made for.
 
     An agent's may be for one node; empty means whichever its user is on, `*` all nodes at once.
     """
@@ -44,6 +58,7 @@ class Token:
     role: Role
     made_s: float
     node: str = ""
+    expires_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +78,7 @@ class Tokens:
         self._stamp: tuple[int, ...] = ()
         self._lines: tuple[_Line, ...] = ()
 
-    def make(self, name: str, role: Role, *, node: str = "") -> str:
+    def make(self, name: str, role: Role, *, node: str = "", valid_s: float | None = None) -> str:
         """Make a token and return it. This is the only time that it can be seen."""
         if not name.strip():
             raise StewardError(
@@ -71,9 +86,16 @@ class Tokens:
                 where=str(self._file),
                 hint="name who will use it: approvals are written down under that name",
             )
-        secret = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+        secret = new_secret()
         made_s = self._clock.now_s()
-        line = _Line(name=name, role=role, made_s=made_s, node=node, sha256=_hash(secret))
+        line = _Line(
+            name=name,
+            role=role,
+            made_s=made_s,
+            node=node,
+            expires_s=None if valid_s is None else made_s + valid_s,
+            sha256=hash_secret(secret),
+        )
         with self._changing() as lines:
             if any(old.name == name for old in lines):
                 raise StewardError(
@@ -85,13 +107,19 @@ class Tokens:
         return secret
 
     def find(self, token: str) -> Token | None:
-        """Return what a secret stands for, in a time that tells nothing about the others."""
-        sha256 = _hash(token)
+        """Return the valid token of this secret; how long it takes depends on no secret."""
+        sha256 = hash_secret(token)
         found: Token | None = None
         for line in self._read():
             if hmac.compare_digest(line.sha256, sha256):
                 found = _shown(line)
-        return found
+        return found if found is not None and self.is_valid(found) else None
+
+    def is_valid(self, token: Token) -> bool:
+        """Return True if a token has been neither revoked nor outlived."""
+        if token.expires_s is not None and token.expires_s <= self._clock.now_s():
+            return False
+        return token in self.list()
 
     def list(self) -> tuple[Token, ...]:
         """Return all tokens, oldest first."""
@@ -156,9 +184,15 @@ class Tokens:
         )
 
 
-def _hash(token: str) -> str:
+def new_secret() -> str:
+    """Return the secret of a new token."""
+    return _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+def hash_secret(token: str) -> str:
+    """Return the hash under which a secret is kept."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
 def _shown(line: _Line) -> Token:
-    return Token(name=line.name, role=line.role, made_s=line.made_s, node=line.node)
+    return Token(**{field.name: getattr(line, field.name) for field in fields(Token)})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -231,3 +233,35 @@ def test_quality_says_once_what_many_metrics_have_in_common(tmp_path: Path) -> N
     assert short.out.count("it may truly be unused") == 1
     assert "5 findings" in short.err
     assert all(name in long.out for name in names)
+
+
+HOSTILE = "SELECT chr(27) || '[2J' AS a, '=HYPERLINK(1)' AS b, '-1' AS c, -1 AS d"
+
+
+def test_csv_holds_no_formula_and_no_control_character(data: str, tmp_path: Path) -> None:
+    file = tmp_path / "out.csv"
+
+    printed = steward("observe", "query", HOSTILE, "--data", data, "--csv").out
+    steward("observe", "query", HOSTILE, "--data", data, "--out", str(file))
+
+    for text in (printed, file.read_text()):
+        (row,) = csv.DictReader(text.splitlines())
+        assert row == {
+            "a": "\N{REPLACEMENT CHARACTER}[2J",
+            "b": "'=HYPERLINK(1)",
+            "c": "'-1",
+            "d": "-1",
+        }
+
+
+def test_times_are_shown_as_times_and_stay_numbers_in_json(data: str) -> None:
+    sql = "SELECT t_s FROM telemetry ORDER BY t_s LIMIT 1"
+
+    shown = steward("observe", "query", sql, "--data", data).out
+    as_json = steward("observe", "query", sql, "--data", data, "--json").json
+    followed = steward("observe", "tail", "--all", "--for", "0", "--data", data).out
+
+    at = datetime.fromtimestamp(T0, tz=UTC).astimezone().isoformat(timespec="milliseconds")
+    assert at in shown
+    assert as_json == [{"t_s": T0}]
+    assert followed.startswith(at)

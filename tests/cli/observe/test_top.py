@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import httpx
 import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from factories import job, view
 from service.running import running
 from steward.cli.app import app
 from steward.cli.observe.top.command import _after
 from steward.cli.observe.top.drawing import SORTS, Looks, draw, sorted_jobs
 from steward.cli.observe.top.narrow import Narrow
 from steward.cli.observe.top.scene import JobLine, Past, Scene, Seen
+from steward.cli.observe.top.sources import Server
 from steward.model.event import Availability, Observation
+from steward.model.identity import NodeId
+from steward.model.job import JobState
 from steward.model.layout import Block, Layout
 from steward.model.span import Span
+from steward.service.cluster_snapshot import cluster_snapshot
 from steward.store.recording import Recording
 
 NOW_S = 1_700_000_000.0
@@ -253,10 +259,49 @@ def test_a_folder_without_telemetry_is_refused(tmp_path: Path) -> None:
     assert "there is no telemetry here" in f"{done.output} {done.exception}"
 
 
+NO_FIGURES = dict.fromkeys(("cpu_busy_share", "memory_used_bytes", "memory_limit_bytes"))
+
+
+def test_the_same_jobs_are_shown_of_this_machine_and_of_a_server() -> None:
+    bare = job("j2", state=JobState.RUNNING, nodes=(NodeId("n1"),), user="bob")
+    jobs = [job("j1", on=["n1/gpu0"], user="ada"), bare, job("waits")]
+    shown = cluster_snapshot(view(jobs=jobs, t_s=60.0))
+    gpus = [asdict(gpu) | {"state": gpu.state.value} for gpu in shown.gpus]
+    replies = {
+        "/api/v1/cluster": {
+            "t_s": shown.t_s,
+            "site": "here",
+            "nodes": [{"id": "n1", "gpus": gpus}],
+            "running": [asdict(each) for each in shown.running],
+        },
+        "/api/v1/nodes": {"items": [{"id": "n1", "jobs": ["j1", "j2", "812"], **NO_FIGURES}]},
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, text=json.dumps(replies[request.url.path], default=str))
+
+    server = Server("http://there", None)
+    server._client = httpx.Client(transport=httpx.MockTransport(answer))
+    local = Seen(
+        t_s=60.0,
+        values={"n1@812": {"job.cpu.busy_cores": 1.0}},
+        users={"j1": "ada", "j2": "bob"},
+        holders={"n1/gpu0": ("j1",)},
+        running=("j1", "j2"),
+    )
+
+    there = {each.id: each.user for each in server.look().jobs}
+    here = {each.id: each.user for each in Past().scene(local, source="here").jobs}
+
+    assert there == here == {"j1": "ada", "j2": "bob", "812": ""}
+
+
 @pytest.mark.real
 def test_a_steward_elsewhere_says_who_rests_and_who_works(tmp_path: Path) -> None:
     with running(tmp_path, autonomy="observe") as service:
-        code, text = ran("--json", "--server", service.address)
+        token = tmp_path / "token"
+        token.write_text(service.token)
+        code, text = ran("--json", "--server", service.address, "--token-file", str(token))
 
     said = json.loads(text)
     assert code == 0

@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patience import LONG_S, until
-from steward.clients.logs.journald import JournalctlFollower, JournalEntry, parse
+from steward.clients.logs.journald import JournalctlFollower, JournaldEntry, parse
 from steward.errors import StewardError
 
 RECORDED = Path(__file__).parents[2] / "data" / "journald-252" / "entries.jsonl"
 
 
-def recorded() -> list[JournalEntry | None]:
+def recorded() -> list[JournaldEntry | None]:
     return [parse(line) for line in RECORDED.read_bytes().splitlines()]
 
 

@@ -562,6 +562,7 @@ def test_what_is_forbidden_and_had_to_be_forgotten_is_over() -> None:
     assert engine.metric_counts[0][1].evicted == 0
     others = [row for n in range(2, 6) for row in idle(f"n0{n}/gpu0", since=110, until=150)]
     engine.sample(frame(others))
+    engine.sample(frame(idle("n02/gpu0", since=160, until=160)))
 
     told(engine, "one", (200 * S, "<A>"), entity="n01")
 
@@ -593,7 +594,9 @@ def named(letter: str, **more: object) -> Clause:
     return Clause(what=term(letter), extracts=extracts, **more)  # type: ignore[arg-type]
 
 
-def per_node(*clauses: Clause, kind: str = "sequence") -> RuleEngine:
+def per_node(
+    *clauses: Clause, kind: str = "sequence", limits: EngineLimits | None = None
+) -> RuleEngine:
     root = RuleNode(
         kind=kind,  # type: ignore[arg-type]
         clauses=clauses,
@@ -601,7 +604,7 @@ def per_node(*clauses: Clause, kind: str = "sequence") -> RuleEngine:
         window_ns=100,
         correlations=("node",),
     )
-    return RuleEngine([rule_of(root)])
+    return RuleEngine([rule_of(root)], limits=limits)
 
 
 def test_a_list_of_hosts_is_joined_host_by_host() -> None:
@@ -640,3 +643,14 @@ def test_repetitions_count_only_with_another_value_within_the_window() -> None:
     assert found((1, 7), (2, 7), (3, 7), (4, 8)) == 0
     assert found((1, 7), (2, 7), (3, 8), (4, 9)) == 1
     assert found((1, 7), (150, 8), (160, 7), (170, 9)) == 1  # the first is out of the window
+
+
+def test_values_that_were_counted_are_remembered_in_bounded_number() -> None:
+    engine = per_node(
+        named("A", count=3, distinct="pid"), kind="set", limits=EngineLimits(events=2)
+    )
+    pids = (7, 8, 9, 7)
+
+    hits = told(engine, "one", *((at, f"<A> node=n1 pid={pid}") for at, pid in enumerate(pids, 1)))
+
+    assert len(hits) <= 1  # the first is forgotten, so that it counts again

@@ -263,3 +263,18 @@ def test_a_working_exporter_is_available() -> None:
     state = Page(OLD).collector().available()
 
     assert (state.status, state.reason) == ("ok", "4 GPUs at http://127.0.0.1:9400/metrics")
+
+
+def test_gpus_keep_their_numbers_when_an_exporter_counts_anew_without_one() -> None:
+    row = 'DCGM_FI_DEV_GPU_UTIL{{gpu="{index}",UUID="GPU-{uuid}"}} {busy}\n'
+    page = Page("".join(row.format(index=n, uuid=n, busy=n) for n in range(3)))
+    collector = page.collector()
+    collector.collect(5.0)
+    page.text = row.format(index=0, uuid=0, busy=10) + row.format(index=1, uuid=2, busy=12)
+
+    rows = canonical(collector.collect(6.0))
+
+    assert {gpu: row["gpu.busy_share"] for gpu, row in rows.items()} == {
+        "n1/gpu0": pytest.approx(0.10),
+        "n1/gpu2": pytest.approx(0.12),
+    }

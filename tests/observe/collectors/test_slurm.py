@@ -57,6 +57,26 @@ def test_running_jobs_hold_their_gpus(tmp_path: Path) -> None:
         ("n1/gpu0", "n1/gpu1"),
     )
     assert (train.shape.gpus, train.shape.gpu_models) == (2, ("a100",))
+    assert train.nodes == ("n1",)
+
+
+@pytest.mark.parametrize(
+    ("told", "limit_s"),
+    [
+        ({"number": 90, "set": True, "infinite": False}, 5400.0),
+        (90, 5400.0),
+        ({"number": 0, "set": False, "infinite": True}, None),
+        (None, None),
+    ],
+)
+def test_the_time_limit_of_a_job_is_slurms(
+    tmp_path: Path, told: object, limit_s: float | None
+) -> None:
+    with_job(FakeSlurm(tmp_path), 1, time_limit=told)
+
+    seen = slurm(tmp_path).collect(T_S)
+
+    assert next(job for job in seen.jobs if job.id == "1").time_limit_s == limit_s
 
 
 def test_what_a_job_holds_is_told_as_spans(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_when_too_much_waits_the_oldest_look_goes_and_that_is_told_once() -> Non
         for turn in range(1, 8):
             outlet.take(look(float(turn)))
             outlet.go()
-            told.append(outlet.news(T0 + turn))
+            told.append(outlet.drop_event(T0 + turn))
 
         site.let_go.set()
         until(lambda: outlet.status.sent_samples == 4)

@@ -184,3 +184,12 @@ def test_every_line_is_kept_or_counted(texts: list[str]) -> None:
 @pytest.mark.parametrize("texts", [["a"], ["", "x1", "ü 0xff"], ["\ud800 broken", "b"]])
 def test_shapes_of_many_are_those_of_each(texts: list[str]) -> None:
     assert shapes_of(texts) == [shape_of(text) for text in texts]
+
+
+def test_a_kernel_line_of_another_host_is_no_event_of_this_machine() -> None:
+    line = f"Nov 14 10:00:00 gpu02 kernel: {XID.format(bus='03')}"
+
+    seen = look(line_filter(), line, line.replace("gpu02", "n1"))
+
+    assert [event.subject for event in seen.events] == ["n1/gpu3"]
+    assert len(seen.lines) == 2

@@ -78,6 +78,18 @@ def test_what_makes_no_sense_is_refused_in_words(
     assert answer.json()["error"]["hint"]
 
 
+def test_no_time_asked_for_makes_an_answer_of_unbounded_size(asking_house: House) -> None:
+    ages = "from=0&to=253402300800"
+
+    heat = asking_house.client.get(f"{GPU}/heat?metric=gpu.busy_share&{ages}")
+    series = asking_house.client.get(f"{GPU}/series?metric=gpu.busy_share&{ages}&step=0.001")
+
+    assert heat.status_code == 422
+    assert "longer than 600 days" in heat.json()["error"]["problem"]
+    assert series.status_code == 200
+    assert len(series.json()["items"][0]["points"]) <= 2000
+
+
 def test_what_dashboards_ask_the_loop_for_is_what_it_says_of_itself(asking_house: House) -> None:
     exposed = asking_house.client.get("/metrics").text
     asked = (DEPLOY / "grafana" / "cluster.json").read_text(encoding="utf-8")

@@ -60,7 +60,8 @@ class Room:
             self.house.live_state, self.house.access, self.house.lab, intake=self.intake
         )
         host = self.house.live_state.settings.service.host
-        self.client = Client(app, f"http://{host}:8787")
+        self.token = self.house.tokens.make("prometheus", Role.AGENT, node="*")
+        self.client = Client(app, f"http://{host}:8787", token=self.token)
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
         return self.client.post(path, content=body, headers=headers)
@@ -255,7 +256,9 @@ def test_an_intake_that_is_full_asks_to_wait(room: Room) -> None:
     house = room.house
     full: Any = Full()
     client = Client(
-        create_api(house.live_state, house.access, house.lab, intake=full), "http://127.0.0.1:8787"
+        create_api(house.live_state, house.access, house.lab, intake=full),
+        "http://127.0.0.1:8787",
+        token=house.tokens.make("other", Role.AGENT, node="*"),
     )
 
     write = client.post("/api/v1/write", content=recorded(1), headers=WRITE)
@@ -350,7 +353,7 @@ def test_only_those_who_may_speak_of_all_nodes_may_push(make_room: Callable[...,
     room = make_room(host="0.0.0.0")  # noqa: S104 - a name, nothing listens
     tokens = room.house.tokens
     made = {
-        "nobody": {},
+        "nobody": {"Authorization": ""},
         "viewer": room.house.bearer("v", Role.VIEWER),
         "operator": room.house.bearer("o", Role.OPERATOR),
         "agent": {"Authorization": f"Bearer {tokens.make('a', Role.AGENT)}"},
@@ -362,7 +365,7 @@ def test_only_those_who_may_speak_of_all_nodes_may_push(make_room: Callable[...,
         for who, header in made.items()
     }
 
-    assert status == {"nobody": 401, "viewer": 403, "operator": 204, "agent": 403, "any": 204}
+    assert status == {"nobody": 401, "viewer": 403, "operator": 403, "agent": 403, "any": 204}
 
 
 def test_pushing_is_limited_in_size_and_not_in_number(make_room: Callable[..., Room]) -> None:
@@ -388,7 +391,7 @@ def otlp(room: Room) -> Iterator[tuple[Room, OtlpServer]]:
 
 def test_otlp_over_grpc_brings_metrics_and_logs(otlp: tuple[Room, OtlpServer]) -> None:
     room, server = otlp
-    client = OtlpGrpc(Endpoint(url=f"http://127.0.0.1:{server.port}"))
+    client = OtlpGrpc(Endpoint(url=f"http://127.0.0.1:{server.port}", token=room.token))
     record = LogRecord(t_ns=1, severity=9, text="hello", resource=ON_N01, attributes={})
 
     client.send_metrics(METRICS)
@@ -404,7 +407,7 @@ def test_grpc_refuses_what_it_cannot_read_and_what_is_too_large(
     otlp: tuple[Room, OtlpServer],
 ) -> None:
     room, server = otlp
-    client = OtlpGrpc(Endpoint(url=f"http://127.0.0.1:{server.port}"))
+    client = OtlpGrpc(Endpoint(url=f"http://127.0.0.1:{server.port}", token=room.token))
 
     with pytest.raises(PermanentError, match="invalid_argument"):
         client.send_metrics(b"\xff\xff")
@@ -415,16 +418,16 @@ def test_grpc_refuses_what_it_cannot_read_and_what_is_too_large(
     assert room.seen() == []
 
 
-def test_grpc_wants_a_token_where_http_does(make_room: Callable[..., Room]) -> None:
-    room = make_room(host="0.0.0.0")  # noqa: S104 - a name, nothing listens
+def test_grpc_needs_an_agents_token_as_http_does(make_room: Callable[..., Room]) -> None:
+    room = make_room()
     server = OtlpServer(room.intake, room.house.access, port=0)
     server.start()
     address = f"http://127.0.0.1:{server.port}"
-    token = room.house.tokens.make("o", Role.OPERATOR)
 
-    with pytest.raises(PermanentError, match="permission_denied"):
-        OtlpGrpc(Endpoint(url=address)).send_metrics(METRICS)
-    OtlpGrpc(Endpoint(url=address, token=token)).send_metrics(METRICS)
+    for token in ("", room.house.tokens.make("o", Role.OPERATOR)):
+        with pytest.raises(PermanentError, match="permission_denied"):
+            OtlpGrpc(Endpoint(url=address, token=token)).send_metrics(METRICS)
+    OtlpGrpc(Endpoint(url=address, token=room.token)).send_metrics(METRICS)
     server.stop(within_s=0.1)
 
     assert len(room.seen()) == 1

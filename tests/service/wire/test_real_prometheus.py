@@ -11,12 +11,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from beds.prometheus import Prometheus, agent, prometheus, upstream
+from beds.prometheus import Prometheus, Upstream, agent, prometheus, upstream
 from patience import free_port, until
 from steward.clients.prometheus import PrometheusServer
 from steward.clients.remote_writer import RemoteWriter
 from steward.clients.web import Endpoint
-from steward.clients.wire.remote_write import encode_write, labels_of_key
+from steward.clients.wire.remote_write import encode_write
 from steward.observe.collectors.prometheus import Prometheus as Source
 from wire_messages import RECORDED
 
@@ -32,6 +32,7 @@ def test_prometheus_scrapes_exporters_writes_to_steward_and_scrapes_it_back(tmp_
             tmp_path / "prometheus",
             scrape={"exporters": up.exporter, "steward": up.steward},
             write_to=f"http://{up.steward}/api/v1/write",
+            token=up.agent,
         ) as bed,
     ):
         server = PrometheusServer(Endpoint(url=bed.address))
@@ -57,14 +58,13 @@ def written(bed: Prometheus, count: int) -> float:
     return begin_s
 
 
-def test_steward_writes_to_prometheus_and_reads_it_by_query_and_by_remote_read(
+def test_steward_writes_to_prometheus_and_reads_it_by_queries(
     tmp_path: Path,
 ) -> None:
     with prometheus(tmp_path, scrape={"self": f"127.0.0.1:{free_port()}"}) as bed:
         begin_s = written(bed, 60)
         server = PrometheusServer(Endpoint(url=bed.address))
-        matchers = {"__name__": ("=", "steward_gpu_busy_share")}
-        raw = server.read(matchers, from_s=begin_s, to_s=begin_s + 100)
+        (raw,) = server.query("steward_gpu_busy_share[101s]", at_s=begin_s + 100)
         ranged = server.query_range(
             "steward_gpu_busy_share", from_s=begin_s, to_s=begin_s + 59, step_s=1.0
         )
@@ -75,9 +75,9 @@ def test_steward_writes_to_prometheus_and_reads_it_by_query_and_by_remote_read(
         version = server.version()
 
     assert version.startswith("2.")
-    assert labels_of_key(raw.key(0))["gpu"] == "3"
-    assert raw.values.tolist() == [t / 100 for t in range(60)]
-    assert raw.t_ms.tolist() == [int((begin_s + t) * 1000) for t in range(60)]
+    assert raw.labels["gpu"] == "3"
+    assert raw.values == tuple(t / 100 for t in range(60))
+    assert raw.t_s == pytest.approx([begin_s + t for t in range(60)])
     assert ranged[0].values == tuple(t / 100 for t in range(60))
     assert seen.tables[0].rows() == [(begin_s + 50, "n01/gpu3", 0.5)]
 
@@ -86,9 +86,9 @@ def forward(bed: Prometheus) -> str:
     return f"[forward.site]\nurl = '{bed.address}/api/v1/write'\nmetrics = ['host.*']\n"
 
 
-def refused(address: str) -> dict[str, float]:
+def refused(up: Upstream) -> dict[str, float]:
     """Return what a steward says that it could not forward, by why."""
-    text = httpx.get(f"http://{address}/metrics").text
+    text = httpx.get(f"http://{up.steward}/metrics", headers=up.headers).text
     lines = [each for each in text.splitlines() if "forward_dropped_samples_total{" in each]
     return {each.split('"')[1]: float(each.rsplit(" ", 1)[1]) for each in lines}
 
@@ -107,7 +107,7 @@ def test_a_live_loop_and_an_agent_forward_all_the_time_even_past_a_pause(tmp_pat
         paused_s = time.monotonic()
         with agent(
             tmp_path / "agent",
-            server=up.steward,
+            server=up,
             settings=f"[agent]\nsend_every_s = 1.0\n{forward(second)}",
         ):
             time.sleep(8.0)
@@ -118,15 +118,10 @@ def test_a_live_loop_and_an_agent_forward_all_the_time_even_past_a_pause(tmp_pat
             direct = until(lambda: far.query("steward_host_memory_used_bytes{node='far'}"))
         until(lambda: server.query(f"count_over_time({own}[1m]) > 12"))
         now_s = time.time()
-        matchers = {
-            "__name__": ("=", "steward_host_memory_used_bytes"),
-            "node": ("!=", "far"),
-        }
-        got = server.read(matchers, from_s=now_s - 300, to_s=now_s)
-        dropped = refused(up.steward)
+        (got,) = server.query(f"{own}[5m]", at_s=now_s)
+        dropped = refused(up)
 
-    steps_s = [(b - a) / 1000 for a, b in pairwise(got.t_ms.tolist())]
-    assert len(got.starts) == 1
+    steps_s = [b - a for a, b in pairwise(got.t_s)]
     assert max(steps_s) < paused_s / 2, "samples of the pause are missing"
     assert direct[0].labels["node"] == "far"
     assert dropped == {"full": 0.0, "refused": 0.0, "late": 0.0, "closed": 0.0}

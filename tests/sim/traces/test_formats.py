@@ -574,4 +574,6 @@ def test_traces_are_found_by_name_in_the_data_folder(
     monkeypatch.setenv("STEWARD_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(StewardError, match="no file, folder or named trace") as caught:
         read_trace("philly")
-    assert "STEWARD_DATA" in caught.value.hint
+    assert "STEWARD_TRACES" in caught.value.hint
+    monkeypatch.setenv("STEWARD_TRACES", str(tmp_path / "traces"))
+    assert len(read_trace("philly")) == 4

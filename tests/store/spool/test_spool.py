@@ -404,3 +404,13 @@ def test_a_segment_that_something_emptied_is_reported(tmp_path: Path) -> None:
 
     with closing(opened(tmp_path)) as again:
         assert f"{file}: the segment was empty" in again.damage()[0]
+
+
+def test_a_spool_is_for_its_owner_only(tmp_path: Path) -> None:
+    with closing(opened(tmp_path / "spool")) as spool:
+        spool.append(b"one")
+        spool.release(1)
+        modes = {each.stat().st_mode & 0o777 for each in (tmp_path / "spool").iterdir()}
+
+    assert modes == {0o600}
+    assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700

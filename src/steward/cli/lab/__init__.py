@@ -7,12 +7,10 @@ import typer
 from steward.cli.lab.commands import compare, explain, policies, replay
 from steward.cli.lab.generate import generate
 from steward.cli.lab.sweep import sweep
-from steward.cli.output import CommandGroup
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    cls=CommandGroup,
     help="Replay recorded workloads under scheduling policies, compare and explain them.",
     rich_markup_mode=None,
 )

@@ -85,7 +85,7 @@ def compare(  # noqa: PLR0913 - a command's options are its parameters
     shown. The same seed gives the same answer, but for cpu_s.
 
     TRACE is a folder or file of the data folder (its name is enough: philly, philly/103959,
-    pollux/1.0/6, gavel, sia, chronus, …; $STEWARD_DATA says where that folder is), an `sacct`
+    pollux/1.0/6, gavel, sia, chronus, …; $STEWARD_TRACES says where that folder is), an `sacct`
     dump (--parsable2), a file in Standard Workload Format (.swf), the public formats of Philly,
     Helios, PAI, openb and Acme, or CSV (also .gz) or Parquet.
 
@@ -107,9 +107,12 @@ def compare(  # noqa: PLR0913 - a command's options are its parameters
     )
     from steward.sim.lab.compare import ComparisonPlan
     from steward.sim.lab.compare import compare as compare_policies
+    from steward.sim.lab.recorded import AS_RECORDED, knows_its_starts
 
     names, settings = policies_of(policies), asked.settings()
     base = base_of(asked, settings)
+    if knows_its_starts(base.trace):
+        names.append(AS_RECORDED)
     plan = ComparisonPlan(
         seeds=tuple(range(asked.seed, asked.seed + seeds)),
         windows=windows,

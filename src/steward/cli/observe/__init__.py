@@ -14,12 +14,10 @@ from steward.cli.observe.quality import quality
 from steward.cli.observe.query import query, tail
 from steward.cli.observe.record import record
 from steward.cli.observe.top import top
-from steward.cli.output import CommandGroup
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    cls=CommandGroup,
     help="Record telemetry, bring in that of others, ask it questions, see how good it is.",
     no_args_is_help=True,
 )

@@ -15,7 +15,7 @@ import typer
 
 from steward.cli.options import Config, Data, Json, read_settings
 from steward.cli.output import clean, plain, print_json, print_note, print_table, print_warnings
-from steward.cli.words import number
+from steward.cli.words import number, precise_moment
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from steward.store.query import QueryResult
 
 __all__ = ["query", "tail"]
+
+_FORMULA = ("=", "+", "-", "@")
+_FIRST_TIME_S = 1e8  # March 1973: less is a length of time, or a simulation that begins at 0
 
 Question = Annotated[
     str,
@@ -111,10 +114,14 @@ def _show(answer: QueryResult, *, as_json: bool, as_csv: bool) -> None:
         print_json([dict(zip(names, row, strict=True)) for row in answer.rows])
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(answer.columns)
-        writer.writerows(answer.rows)
+        writer.writerow([_csv_cell(name) for name in answer.columns])
+        writer.writerows([_csv_cell(value) for value in row] for row in answer.rows)
     else:
-        rows = ([_cell(value) for value in row] for row in answer.rows)
+        times = [_is_time(name) for name in answer.columns]
+        rows = (
+            [_cell(value, is_time=time) for value, time in zip(row, times, strict=True)]
+            for row in answer.rows
+        )
         print_table(answer.columns, rows, empty="no rows")
     if answer.more:
         print_note(f"only the first {len(answer.rows)} rows are shown; --limit shows more")
@@ -129,9 +136,24 @@ def _different(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def _cell(value: object) -> str:
+def _is_time(column: str) -> bool:
+    """Return True for columns that hold a moment by the names of our tables."""
+    return column in ("t_s", "from_s", "to_s")
+
+
+def _csv_cell(value: object) -> object:
+    """Return a value that no spreadsheet takes for a formula and no terminal for a command."""
+    if not isinstance(value, str):
+        return value
+    text = clean(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _cell(value: object, *, is_time: bool = False) -> str:
     if value is None:
         return "-"
+    if is_time and isinstance(value, float) and value >= _FIRST_TIME_S:
+        return precise_moment(value)
     if isinstance(value, float) and abs(value) < 1e9:
         return f"{value:.6g}" if value != int(value) else f"{value:.0f}"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
@@ -179,16 +201,17 @@ def tail(  # noqa: PLR0913 - a command's options are its parameters
 
 def _print_new(table: str, rows: Frame, *, as_json: bool) -> None:
     for row in rows.iter_rows(named=True):
+        at = _cell(row["t_s"], is_time=True)
         known = {key: value for key, value in row.items() if value is not None}
         if as_json:
             line = json.dumps(plain({"table": table, **known}), ensure_ascii=False)
         elif table == "logs":
-            line = f"{row['t_s']:.3f}  {row['entity']}  {row['source']}: {row['text']}"
+            line = f"{at}  {row['entity']}  {row['source']}: {row['text']}"
         else:
             values = [
                 f"{key}={number(value) if isinstance(value, float) else value}"
                 for key, value in known.items()
                 if key not in ("t_s", "entity")
             ]
-            line = f"{row['t_s']:.3f}  {row['entity']}  {'  '.join(values)}"
+            line = f"{at}  {row['entity']}  {'  '.join(values)}"
         typer.echo(line if as_json else clean(line))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import typer
 
-from steward.cli.output import CommandGroup
 from steward.cli.rules.check import check
 from steward.cli.rules.examples import examine
 from steward.cli.rules.explain import explain
@@ -20,7 +19,6 @@ from steward.cli.rules.stats import stats
 __all__ = ["app"]
 
 app = typer.Typer(
-    cls=CommandGroup,
     help="Check rules, test them on their examples, run them over logs and telemetry, share them.",
     no_args_is_help=True,
 )

@@ -8,12 +8,10 @@ from steward.cli.output import plain
 from steward.cli.words import ago, gpu_hours, moment, moment_ago
 from steward.model.finding import Finding
 from steward.model.outcome import Story
-from steward.store.journal import Journal
 
 __all__ = [
     "COLUMNS",
     "FINDING_COLUMNS",
-    "find_stories",
     "finding_row",
     "record",
     "row",
@@ -21,21 +19,6 @@ __all__ = [
 
 COLUMNS = ("id", "decided", "state", "what", "gained", "because")
 FINDING_COLUMNS = ("id", "noticed", "severity", "subject", "title")
-_PAGE = 200
-
-
-def find_stories(journal: Journal, *, state: str | None, limit: int) -> list[tuple[int, Story]]:
-    """Return the newest stories in a state, with the number of each decision."""
-    found: list[tuple[int, Story]] = []
-    before: int | None = None
-    size = _PAGE if state else min(limit, _PAGE)
-    while len(found) < limit:
-        page = journal.stories(before=before, limit=size)
-        found += [each for each in page if state is None or each[1].state.value == state]
-        if len(page) < size:
-            break
-        before = page[-1][0]
-    return found[:limit]
 
 
 def row(story: Story, now_s: float) -> tuple[str, ...]:

@@ -73,17 +73,20 @@ class ContainerFiles:
         self.unreadable = 0
         self._files = FileFollower(patterns, from_start=from_start)
         self._origins: dict[str, Origin] = {}
-        self._begun: dict[tuple[str, str], str] = {}  # path and stream: parts without their end
+        self._begun: dict[tuple[str, str], tuple[str, str]] = {}  # path, stream: time, parts so far
 
     def positions(self) -> dict[str, Any]:
         """Return how far each file is read, with the beginnings of lines that have no end yet."""
-        begun = [[*where, text] for where, text in self._begun.items()]
+        begun = [[*where, text, stamp] for where, (stamp, text) in self._begun.items()]
         return {**self._files.positions(), "begun": begun}
 
     def resume(self, positions: Mapping[str, Any]) -> None:
         """Go on where an earlier run stopped."""
         self._files.resume(positions)
-        self._begun = {(path, stream): text for path, stream, text in positions.get("begun", ())}
+        self._begun = {
+            (path, stream): (stamp[0] if stamp else "", text)
+            for path, stream, text, *stamp in positions.get("begun", ())
+        }
 
     def followed(self) -> int:
         """Return how many files are followed now."""
@@ -112,9 +115,9 @@ class ContainerFiles:
                 self.unreadable += 1
                 continue
             stamp, stream, text, whole = part
-            line = self._joined((new.path, stream), text, whole=whole)
+            begun_at, line = self._joined((new.path, stream), (stamp, text), whole=whole)
             if line:
-                t_s = iso_s(stamp)
+                t_s = iso_s(begun_at)
                 yield ContainerLine(
                     t_s=now_s if t_s is None else t_s,
                     origin=origin,
@@ -122,9 +125,12 @@ class ContainerFiles:
                     text=line,
                 )
 
-    def _joined(self, where: tuple[str, str], text: str, *, whole: bool) -> str | None:
-        """Return the line if this is its end; keep its beginning otherwise, up to a limit."""
-        before = self._begun.get(where, "") if self._begun else ""
+    def _joined(
+        self, where: tuple[str, str], part: tuple[str, str], *, whole: bool
+    ) -> tuple[str, str | None]:
+        """Return when a line began, and the line if this part ends it; else keep its beginning."""
+        stamp, text = part
+        stamp, before = self._begun.get(where, (stamp, "")) if self._begun else (stamp, "")
         if len(before) < _LONGEST:
             text = before + text
             if len(text) >= _LONGEST:
@@ -133,15 +139,15 @@ class ContainerFiles:
             text = before
         if whole:
             self._begun.pop(where, None)
-            return text
-        self._begun[where] = text
-        return None
+            return stamp, text
+        self._begun[where] = (stamp, text)
+        return stamp, None
 
     def _bound(self) -> None:
         """Forget names and beginnings of files that are long gone."""
         if len(self._origins) > 2 * self._files.followed() + 1000:
             self._origins.clear()
-            self._begun = {where: text for where, text in self._begun.items() if _there(where[0])}
+            self._begun = {where: part for where, part in self._begun.items() if _there(where[0])}
 
 
 Part = tuple[str, str, str, bool]  # time, stream, text, whether the line ends here

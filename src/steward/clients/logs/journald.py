@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from steward.errors import StewardError
 
-__all__ = ["JournalEntry", "JournalctlFollower", "parse"]
+__all__ = ["JournalctlFollower", "JournaldEntry", "parse"]
 
 _FIELDS = (
     "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_COMM,_PID,_SYSTEMD_UNIT,_SYSTEMD_CGROUP,_TRANSPORT,"
@@ -31,7 +31,7 @@ _WORDS = 300  # of what journalctl complains about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JournalEntry:
+class JournaldEntry:
     """One entry. `text` may have several lines."""
 
     cursor: str
@@ -44,7 +44,7 @@ class JournalEntry:
     text: str
 
 
-def parse(raw: bytes) -> JournalEntry | None:
+def parse(raw: bytes) -> JournaldEntry | None:
     """Read one line of `journalctl -o json`; None where it has no message or is not one."""
     try:
         said = json.loads(raw)
@@ -55,7 +55,7 @@ def parse(raw: bytes) -> JournalEntry | None:
     if not text:
         return None
     names = ("_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "_COMM")
-    return JournalEntry(
+    return JournaldEntry(
         cursor=_text(said.get("__CURSOR")),
         t_s=t_s,
         level=_number(said.get("PRIORITY"), 6) & 7,
@@ -119,10 +119,10 @@ class JournalctlFollower:
         """Go on after the last entry of an earlier run."""
         self._cursor = str(positions.get("cursor", ""))
 
-    def look(self, *, at_most: int = 10_000) -> list[JournalEntry]:
+    def look(self, *, at_most: int = 10_000) -> list[JournaldEntry]:
         """Return up to that many new entries; raises where journalctl does not work."""
         self._process = process = self._process or self._start()
-        entries: list[JournalEntry] = []
+        entries: list[JournaldEntry] = []
         while len(entries) < at_most:
             entries += self._parsed(at_most - len(entries))
             if len(entries) >= at_most or not self._read_more(process):
@@ -210,7 +210,7 @@ class JournalctlFollower:
 
     # -- entries -------------------------------------------------------------------------------
 
-    def _parsed(self, at_most: int) -> list[JournalEntry]:
+    def _parsed(self, at_most: int) -> list[JournaldEntry]:
         """Take whole entries from what was read."""
         lines = self._rest.split(b"\n", at_most)
         self._rest = lines.pop()

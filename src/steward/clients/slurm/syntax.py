@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from steward.errors import StewardError
+from steward.model.hostlist import hosts, numbers, split_outside
 
 __all__ = ["Gres", "gpu_count", "gres", "hosts", "mebibytes", "number", "tres", "words"]
 
-MOST_HOSTS = 100_000  # more than any site has; a typing mistake must not fill the memory
 MOST_DEVICES = 256  # of one node
 _SUFFIXES = {"K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
 _GRES = re.compile(r"(?P<name>[^:(,]+)(?::(?P<type>[^:(,]*[^:(,\d][^:(,]*))?(?::(?P<count>\d+))?")
@@ -48,25 +47,6 @@ def words(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value.upper(),) if value else ()
     return tuple(str(each).upper() for each in value) if isinstance(value, list) else ()
-
-
-@lru_cache(maxsize=4096)
-def hosts(text: str) -> tuple[str, ...]:
-    """Write a list of hosts out.
-
-    >>> hosts("n[1-3,7],gpu[08-10]-ib,login")
-    ('n1', 'n2', 'n3', 'n7', 'gpu08-ib', 'gpu09-ib', 'gpu10-ib', 'login')
-    >>> hosts("r[1-2]n[1-2]")
-    ('r1n1', 'r1n2', 'r2n1', 'r2n2')
-    """
-    if text in ("", "(null)", "None assigned", "None"):
-        return ()
-    found: list[str] = []
-    for part in _outside(text, "[", "]"):
-        found += itertools.islice(_written_out(part), MOST_HOSTS + 1)
-        if len(found) > MOST_HOSTS:
-            raise StewardError(f"'{text[:60]}' names more than {MOST_HOSTS} hosts")
-    return tuple(found)
 
 
 @lru_cache(maxsize=4096)  # a queue of 100,000 jobs asks for a few hundred different things
@@ -108,7 +88,7 @@ def gres(text: str) -> tuple[Gres, ...]:
     >>> [(each.type, each.count) for each in gres("gres:gpu:h100:8,gpu:2")]
     [('h100', 8), ('', 2)]
     """
-    parts = _outside(text or "", "(", ")")
+    parts = split_outside(text or "", "(", ")")
     return tuple(each for part in parts for each in _one_gres(part))
 
 
@@ -118,44 +98,11 @@ def _one_gres(text: str) -> Iterator[Gres]:
     if not found or text in ("(null)", "N/A"):
         return
     devices = re.search(r"\(IDX:([\d,-]+)\)", text)
-    places = _numbers(devices[1]) if devices else ()
+    places = numbers(devices[1]) if devices else ()
     indices = tuple(sorted({int(place) for place in itertools.islice(places, MOST_DEVICES)}))
     said = found["count"] or ("" if indices else "1")
     count = int(said) if said else len(indices)
     yield Gres(name=found["name"], type=found["type"] or "", count=count, indices=indices)
-
-
-def _outside(text: str, opening: str, closing: str) -> Iterator[str]:
-    """Split at the commas that are not inside brackets."""
-    depth = begin = 0
-    for at, sign in enumerate(text):
-        depth += (sign == opening) - (sign == closing)
-        if sign == "," and depth <= 0:
-            yield text[begin:at]
-            begin = at + 1
-    if text[begin:]:
-        yield text[begin:]
-
-
-def _written_out(text: str) -> Iterator[str]:
-    before, bracket, rest = text.partition("[")
-    if not bracket:
-        yield text
-        return
-    inside, _, after = rest.partition("]")
-    for middle in _numbers(inside):
-        for end in _written_out(after):
-            yield f"{before}{middle}{end}"
-
-
-def _numbers(text: str) -> Iterator[str]:
-    """Write `01-03,7` out, with its leading zeros."""
-    for part in text.split(","):
-        low, _, high = part.partition("-")
-        if low.isdigit() and high.isdigit():
-            yield from (str(n).zfill(len(low)) for n in range(int(low), int(high) + 1))
-        elif low:
-            yield low
 
 
 def _whole(text: str) -> int:

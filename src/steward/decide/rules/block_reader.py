@@ -68,6 +68,7 @@ class BlockReader:
         own = self._clocked(base, prefiltered)
         self._counts.late += int(np.count_nonzero(prefiltered.t_ns < own))
         self._counts.too_long += prefiltered.found.too_long
+        self._counts.suppressed += prefiltered.found.suppressed
         parts = (prefiltered,) if self._drops_late else tuple(prefiltered.by_host())
         for part in parts:
             state = self._streams.of(part.stream)

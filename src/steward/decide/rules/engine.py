@@ -24,6 +24,7 @@ from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
 __all__ = ["EVENTS", "TELEMETRY", "Counts", "EngineLimits", "RuleEngine"]
 
 TELEMETRY = "telemetry"  # what series are called among streams that are expected
+_MOST_S = 9.2e9  # what fits into 64 bits of nanoseconds
 EVENTS = "steward.event"  # the source, and the stream, of what happened to jobs and devices
 
 
@@ -62,6 +63,7 @@ class RuleEngine:
         self._expected_ns: dict[str, int] = {}
         self._newest_ns = -NEVER
         self._key_index = KeyIndex()
+        self._series.share(self._key_index)
 
     def fresh(self) -> RuleEngine:
         """Return an engine for the same rules that has seen nothing; patterns are shared."""
@@ -100,14 +102,16 @@ class RuleEngine:
         return self._queue.advance(self._common_ns)
 
     def prefilter(
-        self, source: str, *, shared: bool = False
+        self, source: str, *, shared: bool = False, most_per_term: int | None = None
     ) -> Callable[[LogBlock], PrefilteredBlock]:
-        """Return what sifts blocks of a source, ahead of `take`; `shared`: by several threads."""
-        return partial(prefilter_block, route=self._routes.of(source), shared=shared)
+        """Return what prefilters blocks of a source; `shared`: it is used by several threads."""
+        route = self._routes.of(source)
+        return partial(prefilter_block, route=route, shared=shared, most_per_term=most_per_term)
 
-    def read(self, block: LogBlock) -> list[Hit]:
-        """Read entries of one stream."""
-        return self.read_prefiltered(self.prefilter(block.stream.source)(block))
+    def read(self, block: LogBlock, *, most_per_term: int | None = None) -> list[Hit]:
+        """Read entries of one stream; of a storm, at most so many that one term holds for."""
+        find = self.prefilter(block.stream.source, most_per_term=most_per_term)
+        return self.read_prefiltered(find(block))
 
     def read_prefiltered(self, prefiltered: PrefilteredBlock) -> list[Hit]:
         """Read what was prefiltered of entries of one stream, in the order of that stream."""
@@ -127,7 +131,9 @@ class RuleEngine:
     def happen(self, events: Sequence[Event]) -> list[Hit]:
         """Read events as lines that say kind, subject and text."""
         hits: list[Hit] = []
-        for block in _blocks(events):
+        timed = [each for each in events if abs(each.t_s) < _MOST_S]  # NaN is not
+        self.counts.untimed += len(events) - len(timed)
+        for block in _blocks(timed):
             hits += self.read(block)
         return _by_time(hits)
 

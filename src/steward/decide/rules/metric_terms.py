@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from steward.decide.rules.joining import MatchQueue, MetricLeaf, NodeMatch, attributes_of
 from steward.decide.rules.matching import NEVER, Occurrence
-from steward.decide.rules.metric import Ended, SortedFrame, TermWatch, WatchCounts
+from steward.decide.rules.metric import Ended, KeyIndex, SortedFrame, TermWatch, WatchCounts
 from steward.model.rules import Item, MetricTerm
 
 __all__ = ["MetricTerms"]
@@ -54,6 +54,11 @@ class MetricTerms:
         for term, watch in self._terms.items():
             found[term.expr] = found.get(term.expr, frozenset()) | watch.holding()
         return found
+
+    def share(self, keys: KeyIndex) -> None:
+        """Let all terms store samples together, each of them once."""
+        for watch in self._terms.values():
+            watch.share(keys)
 
     def add(self, rows: SortedFrame, queue: MatchQueue) -> None:
         """Read samples."""

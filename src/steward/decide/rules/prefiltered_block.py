@@ -51,19 +51,26 @@ class PrefilteredBlock:
     def by_host(self) -> Iterator[PrefilteredBlock]:
         """Yield what was found of each host; the times of all entries are those of each."""
         own = {id(each): each for each in self.streams}
-        if not own:
-            yield self
-        for key, stream in own.items():
-            mine = np.array([id(each) == key for each in self.streams], dtype=bool)[self.place]
+        if len(own) <= 1:
+            yield replace(self, stream=next(iter(own.values()), self.stream))
+            return
+        numbers = {key: number for number, key in enumerate(own)}
+        number = np.array([numbers[id(each)] for each in self.streams])[self.place]
+        order = np.argsort(number, kind="stable")
+        ends = np.cumsum(np.bincount(number))[:-1]
+        for stream, mine in zip(own.values(), np.split(order, ends), strict=True):
             found = TermHits(entry=self.found.entry[mine], term=self.found.term[mine])
             yield replace(self, stream=stream, found=found, place=self.place[mine])
 
 
-def prefilter_block(block: LogBlock, route: Route | None, *, shared: bool) -> PrefilteredBlock:
+def prefilter_block(
+    block: LogBlock, route: Route | None, *, shared: bool, most_per_term: int | None = None
+) -> PrefilteredBlock:
     """Look for all terms of a route in a block; `shared`: other threads do so too."""
     found = _NOTHING
     if route is not None and len(block):
-        found = route.prefilter.find(block, shared=shared)
+        most = None if most_per_term is None else np.maximum(route.needed, most_per_term)
+        found = route.prefilter.find(block, shared=shared, most=most)
     new = np.diff(found.entry, prepend=-1) > 0
     kept = found.entry[new]
     start, end = block.start[kept], block.end[kept]

@@ -29,6 +29,7 @@ class Route:
     matched_by: tuple[tuple[str, ...], ...]  # by term: rules that need nothing else
     is_wanted: NDArray[np.bool_]
     is_matched: NDArray[np.bool_]
+    needed: NDArray[np.int64]  # by term: lines that the most demanding leaf could use
 
 
 class Routes:
@@ -54,9 +55,11 @@ class Routes:
 def _route(leaves: Sequence[LogLeaf]) -> Route:
     wanted: dict[Term, list[tuple[LogLeaf, int]]] = {}
     matched: dict[Term, list[str]] = {}
+    needed: dict[Term, int] = {}
     for leaf in leaves:
         alone = leaf.pattern.is_single and leaf.up is None and not leaf.extracts
         for term, mask in leaf.masks.items():
+            needed[term] = max(needed.get(term, 0), 2 * sum(leaf.pattern.needed))
             wanted.setdefault(term, [])
             matched.setdefault(term, [])
             if alone:
@@ -69,4 +72,5 @@ def _route(leaves: Sequence[LogLeaf]) -> Route:
         matched_by=tuple(map(tuple, matched.values())),
         is_wanted=np.array([bool(each) for each in wanted.values()]),
         is_matched=np.array([bool(each) for each in matched.values()]),
+        needed=np.array(list(needed.values()), dtype=np.int64),
     )

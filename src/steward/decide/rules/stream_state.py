@@ -86,13 +86,14 @@ class StreamStates:
             OrderedDict()
         )  # least recent first
         self._held = 0
+        self._waiting: dict[tuple[str, str], StreamState] = {}
 
     def __iter__(self) -> Iterator[StreamState]:
         return iter(self._streams.values())
 
     def waiting(self) -> list[StreamState]:
         """Return the streams in which something waits for its time."""
-        return [state for state in self._streams.values() if state.dues]
+        return [state for state in self._waiting.values() if state.dues]
 
     def of(self, stream: Stream) -> StreamState:
         """Return the state of a stream."""
@@ -119,6 +120,10 @@ class StreamStates:
             del state.matchers[leaf]
         state.dues = [each for each in state.dues if each[2] in state.matchers]
         heapq.heapify(state.dues)
+        if state.dues:
+            self._waiting[state.stream.name, state.stream.entity] = state
+        else:
+            self._waiting.pop((state.stream.name, state.stream.entity), None)
         held = sum(matcher.held for matcher in state.matchers.values())
         self._held += held - state.held
         state.held = held
@@ -126,7 +131,8 @@ class StreamStates:
             self._forget_one()
 
     def _forget_one(self) -> None:
-        _, state = self._streams.popitem(last=False)
+        key, state = self._streams.popitem(last=False)
+        self._waiting.pop(key, None)
         self._held -= state.held
         self._counts.evicted += state.held
         self._counts.evicted_states += len(state.matchers)

@@ -6,7 +6,15 @@ it is shown.
 
 from __future__ import annotations
 
-from steward.inspection.explanation.description import lasting, rule_words
+from steward.inspection.explanation.description import condition_words, lasting, rule_words
 from steward.inspection.explanation.trials import ConditionSummary, Reason, RuleExplanation, explain
 
-__all__ = ["ConditionSummary", "Reason", "RuleExplanation", "explain", "lasting", "rule_words"]
+__all__ = [
+    "ConditionSummary",
+    "Reason",
+    "RuleExplanation",
+    "condition_words",
+    "explain",
+    "lasting",
+    "rule_words",
+]

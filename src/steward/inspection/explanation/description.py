@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from steward.model.rules import Clause, Extract, MetricTerm, Negation, Rule, RuleNode, Term
 
-__all__ = ["effect_words", "lasting", "rule_words", "what_words"]
+__all__ = ["condition_words", "effect_words", "lasting", "rule_words", "what_words"]
 
 _UNITS = ((86400 * 10**9, "d"), (3600 * 10**9, "h"), (60 * 10**9, "min"), (10**9, "s"),
           (10**6, "ms"), (10**3, "µs"))  # fmt: skip
@@ -28,7 +28,12 @@ def lasting(ns: int) -> str:
 
 def rule_words(rule: Rule) -> list[str]:
     """Return what must happen, what must not, and what is done about it, as indented lines."""
-    return [*_node(rule.root, "It waits for"), *effect_words(rule)]
+    return [*condition_words(rule), *effect_words(rule)]
+
+
+def condition_words(rule: Rule) -> list[str]:
+    """Return what must happen and what must not, as indented lines."""
+    return list(_node(rule.root, "It waits for"))
 
 
 def what_words(what: Term | MetricTerm | RuleNode) -> str:

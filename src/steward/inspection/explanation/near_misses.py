@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from steward.inspection.explanation.description import lasting, what_words
 from steward.model.rules import Clause, Hit, MetricTerm, Negation, Rule, RuleNode
 
-__all__ = ["Demand", "beginning", "demands"]
+__all__ = ["RuleDemand", "beginning", "demands"]
 
 _WIDER = (2, 10, 100)  # times the window, before any distance will do
 _ANY_NS = 100 * 365 * 86400 * 10**9
@@ -16,7 +16,7 @@ _SHORTER = (0.75, 0.5, 0.25, 0.0)  # of how long a series has to be so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class RuleDemand:
     """Something that a rule asks for, and the rule that does not."""
 
     kind: str
@@ -35,7 +35,7 @@ class Demand:
         return start <= t_ns <= start + max(width, 0)
 
 
-def demands(rule: Rule) -> list[Demand]:
+def demands(rule: Rule) -> list[RuleDemand]:
     """Return what a rule asks for beyond its conditions, each with the rule without it."""
     return [*_negations(rule), *_windows(rule), *_orders(rule), *_joins(rule), *_lengths(rule),
             *_counts(rule)]  # fmt: skip
@@ -93,7 +93,7 @@ def _with(rule: Rule, change: Callable[[RuleNode], RuleNode]) -> Rule:
     return replace(rule, root=_rewritten(rule.root, change))
 
 
-def _negations(rule: Rule) -> Iterator[Demand]:
+def _negations(rule: Rule) -> Iterator[RuleDemand]:
     for node in _nodes(rule.root):
         for each in node.negations:
             place = each.place
@@ -103,7 +103,7 @@ def _negations(rule: Rule) -> Iterator[Demand]:
                 return replace(inner, negations=kept)
 
             told = f"it is denied by what must not happen (line {place.line} of the rule)"
-            yield Demand(
+            yield RuleDemand(
                 kind=f"negation {place}",
                 without=_with(rule, without),
                 words=lambda _hit, told=told: told,  # type: ignore[misc]  # bound now, not later
@@ -112,7 +112,7 @@ def _negations(rule: Rule) -> Iterator[Demand]:
             )
 
 
-def _windows(rule: Rule) -> Iterator[Demand]:
+def _windows(rule: Rule) -> Iterator[RuleDemand]:
     if not any(node.window_ns for node in _nodes(rule.root)):
         return
     asked = max(node.window_ns for node in _nodes(rule.root))
@@ -123,10 +123,10 @@ def _windows(rule: Rule) -> Iterator[Demand]:
             return replace(node, window_ns=wide if node.window_ns else 0)
 
         told = f"the lines are too far apart: the window is {lasting(asked)}"
-        yield Demand(kind="window", without=_with(rule, wider), words=lambda _hit, t=told: t)  # type: ignore[misc]
+        yield RuleDemand(kind="window", without=_with(rule, wider), words=lambda _hit, t=told: t)  # type: ignore[misc]
 
 
-def _orders(rule: Rule) -> Iterator[Demand]:
+def _orders(rule: Rule) -> Iterator[RuleDemand]:
     if not any(node.kind == "sequence" for node in _nodes(rule.root)):
         return
 
@@ -134,10 +134,10 @@ def _orders(rule: Rule) -> Iterator[Demand]:
         return replace(node, kind="set")
 
     told = "the lines come in another order than the rule asks for"
-    yield Demand(kind="order", without=_with(rule, unordered), words=lambda _hit: told)
+    yield RuleDemand(kind="order", without=_with(rule, unordered), words=lambda _hit: told)
 
 
-def _joins(rule: Rule) -> Iterator[Demand]:
+def _joins(rule: Rule) -> Iterator[RuleDemand]:
     names = [name for node in _nodes(rule.root) for name in node.correlations]
     if not names:
         return
@@ -150,10 +150,10 @@ def _joins(rule: Rule) -> Iterator[Demand]:
         known = "; ".join(dict.fromkeys(value for value in values if value)) or "none was found"
         return f"the lines do not share the same {' and '.join(dict.fromkeys(names))} ({known})"
 
-    yield Demand(kind="join", without=_with(rule, apart), words=told)
+    yield RuleDemand(kind="join", without=_with(rule, apart), words=told)
 
 
-def _lengths(rule: Rule) -> Iterator[Demand]:
+def _lengths(rule: Rule) -> Iterator[RuleDemand]:
     every = [
         each.what
         for node in _nodes(rule.root)
@@ -169,7 +169,7 @@ def _lengths(rule: Rule) -> Iterator[Demand]:
 
         held = lasting(round(every[0].for_s * share * 1e9))
         told = f"no series was so for long enough: {what_words(every[0])}; for {held} one was"
-        yield Demand(kind="for", without=_with(rule, shorter), words=lambda _hit, t=told: t)  # type: ignore[misc]
+        yield RuleDemand(kind="for", without=_with(rule, shorter), words=lambda _hit, t=told: t)  # type: ignore[misc]
 
 
 def _shortened(clause: Clause, share: float) -> Clause:
@@ -179,7 +179,7 @@ def _shortened(clause: Clause, share: float) -> Clause:
     return replace(clause, what=replace(what, for_s=what.for_s * share))
 
 
-def _counts(rule: Rule) -> Iterator[Demand]:
+def _counts(rule: Rule) -> Iterator[RuleDemand]:
     most = max((each.count for node in _nodes(rule.root) for each in node.clauses), default=1)
     if most <= 1:
         return
@@ -188,4 +188,4 @@ def _counts(rule: Rule) -> Iterator[Demand]:
         return replace(node, clauses=tuple(replace(each, count=1) for each in node.clauses))
 
     told = f"it does not happen often enough: the rule asks for {most} times"
-    yield Demand(kind="count", without=_with(rule, once), words=lambda _hit: told)
+    yield RuleDemand(kind="count", without=_with(rule, once), words=lambda _hit: told)

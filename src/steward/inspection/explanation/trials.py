@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from steward.decide.rules.engine import RuleEngine
 from steward.inspection.explanation.condition_matches import ConditionMatches, Kept, look
 from steward.inspection.explanation.description import lasting
-from steward.inspection.explanation.near_misses import Demand, beginning, demands
+from steward.inspection.explanation.near_misses import RuleDemand, beginning, demands
 from steward.inspection.feeds import Feed, LogFeed
 from steward.inspection.report import Proof, proof_of
 from steward.model.rules import Hit, LogBlock, Mode, Rule
@@ -151,7 +151,7 @@ def _pairs(rule: Rule, kept: Kept, mode: Mode) -> Reason | None:
     return None
 
 
-def _told(demand: Demand, hit: Hit, kept: Kept) -> Reason:
+def _told(demand: RuleDemand, hit: Hit, kept: Kept) -> Reason:
     reason = _reason(demand.words(hit), hit)
     if demand.forbidden is None:
         return reason

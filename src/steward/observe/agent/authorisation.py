@@ -1,4 +1,4 @@
-"""Whether a parcel speaks of what its sender may speak of: its own node, and jobs.
+"""Checks that a parcel is about what its sender may report: its own node, and jobs.
 
 One node that is broken into must not be able to make another one look idle.
 """
@@ -25,7 +25,7 @@ def check_authorised(parcel: Parcel, node: str) -> None:
     if strangers:
         shown = ", ".join(strangers[:5]) + (" ..." if len(strangers) > 5 else "")
         raise StewardError(
-            f"an agent of '{node}' may not speak of {shown}",
+            f"an agent of '{node}' may not report {shown}",
             where="parcel",
             hint="a token made with `--node '*'` may; so may an agent that is called like its node",
         )
@@ -39,12 +39,14 @@ def check_authorised(parcel: Parcel, node: str) -> None:
 
 
 def check_times(parcel: Parcel, now_s: float) -> None:
-    """Raise if anything is said to happen long after now."""
+    """Raise if anything in a parcel is long after now: samples, lines, events or spans."""
     newest_s = max(
         [
             *(float(table.column(T_S).max()) for table in parcel.tables if table.rows),
             *(line.t_s for line in parcel.rest.lines),
             *(event.t_s for event in parcel.rest.events),
+            *(span.from_s for span in parcel.rest.spans),
+            *(float(t_s) for t_s in parcel.rest.other[T_S]),
         ],
         default=now_s,
     )

@@ -1,7 +1,7 @@
-"""Parcels that wait to be sent: on disk, in order, up to a limit; then the oldest are given up.
+"""The queue of parcels to be sent: on disk, in order, up to a limit; then the oldest are dropped.
 
 A disk that refuses costs nothing at first: parcels then wait in memory, up to a smaller limit, and
-can be sent from there. What is given up is told as a gap, from when until when.
+can be sent from there. What is dropped is reported as a gap, from when until when.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DroppedParcels:
 
 
 class ParcelBuffer:
-    """A queue of parcels. One thread puts, another takes; order is kept."""
+    """A queue of parcels for one thread that puts and one that sends; order is kept."""
 
     def __init__(self, spool: Spool, *, max_memory_bytes: int = MAX_MEMORY_BYTES) -> None:
         self._spool = spool
@@ -47,7 +47,7 @@ class ParcelBuffer:
         self._lock = threading.Lock()
         self._memory: deque[bytes] = deque()
         self._next: QueuedParcel | None = None
-        self._gave_up: list[DroppedParcels] = []
+        self._dropped: list[DroppedParcels] = []
         self.problem = ""  # why the disk takes nothing now
 
     @property
@@ -67,33 +67,33 @@ class ParcelBuffer:
             self._memory.append(body)
             self._to_disk()
             while sum(len(each) for each in self._memory) > self._max_memory_bytes:
-                self._forget([self._memory.popleft()], why=self.problem)
+                self._drop([self._memory.popleft()], why=self.problem)
 
     def next(self) -> QueuedParcel | None:
-        """Return the oldest parcel; the same again until it was `taken`."""
+        """Return the oldest parcel; the same again until it is acknowledged."""
         with self._lock:
-            given_up = self._next is not None and 0 < self._next.number <= self._spool.released
-            if self._next is None or given_up:
+            dropped = self._next is not None and 0 < self._next.number <= self._spool.released
+            if self._next is None or dropped:
                 self._next = self._oldest()
             return self._next
 
-    def taken(self, waiting: QueuedParcel) -> None:
-        """Let go of a parcel that need not be sent any more."""
+    def acknowledge(self, parcel: QueuedParcel) -> None:
+        """Delete a parcel that was sent, or that the server will never accept."""
         with self._lock:
             self._next = None
-            if waiting.number:
-                self._spool.release(waiting.number)
+            if parcel.number:
+                self._spool.release(parcel.number)
             if self._memory:
                 self._to_disk()
 
-    def gave_up(self) -> Sequence[DroppedParcels]:
-        """Return what was given up since the last time."""
+    def dropped(self) -> Sequence[DroppedParcels]:
+        """Return what was dropped since the last call."""
         with self._lock:
-            told, self._gave_up = self._gave_up, []
-            return told
+            found, self._dropped = self._dropped, []
+            return found
 
     def damage(self) -> tuple[str, ...]:
-        """Say what was found broken on disk."""
+        """Return what was found broken on disk."""
         return self._spool.damage()
 
     def _oldest(self) -> QueuedParcel | None:
@@ -108,21 +108,21 @@ class ParcelBuffer:
             except SpoolFullError:
                 lost = [record.body for record in self._spool.drop_oldest()]
                 why = f"the buffer of {self._spool.max_bytes} bytes is full"
-                self._forget(lost, why=why)
+                self._drop(lost, why=why)
                 continue
             except TemporaryError as fault:
                 self.problem = str(fault)
                 return
             except StewardError as fault:
                 self.problem = str(fault)
-                self._forget([self._memory[0]], why=str(fault))
+                self._drop([self._memory[0]], why=str(fault))
             self._memory.popleft()
         self.problem = ""
 
-    def _forget(self, bodies: Sequence[bytes], *, why: str) -> None:
+    def _drop(self, bodies: Sequence[bytes], *, why: str) -> None:
         if bodies:
             labels = [read_header(body) for body in bodies]
-            self._gave_up.append(
+            self._dropped.append(
                 DroppedParcels(
                     parcels=len(labels),
                     from_s=min(label.from_s for label in labels),

@@ -113,7 +113,7 @@ class Shipper:
         self._standing = CurrentState()
         self._events: deque[Event] = deque()
         self._given_up = 0
-        self._untold: list[DroppedParcels] = []
+        self._unreported: list[DroppedParcels] = []
         self._known_server = ""
         self._tell_again = False
 
@@ -191,12 +191,12 @@ class Shipper:
 
     def _own_events(self, t_s: float) -> Sequence[Event]:
         events = [self._events.popleft() for _ in range(len(self._events))]
-        gave_up = self.buffer.gave_up()
-        self._given_up += sum(each.parcels for each in gave_up)
-        self._untold += gave_up
-        if self._untold and not self.status.failures:  # or the news would be given up as well
-            events.append(self._gap(self._untold, t_s))
-            self._untold = []
+        dropped = self.buffer.dropped()
+        self._given_up += sum(each.parcels for each in dropped)
+        self._unreported += dropped
+        if self._unreported and not self.status.failures:  # or the news would be given up as well
+            events.append(self._gap(self._unreported, t_s))
+            self._unreported = []
             self._tell_again = True  # who knows what was in those parcels
         return events
 
@@ -272,7 +272,7 @@ class Shipper:
         status = self.status
         if answer.status == 200:
             self._heard(answer)
-            self.buffer.taken(waiting)
+            self.buffer.acknowledge(waiting)
             self.status = replace(
                 status,
                 sent_parcels=status.sent_parcels + 1,
@@ -289,7 +289,7 @@ class Shipper:
                 f"the server refused a parcel: {answer.problem}"
             )
             self._events.append(self._event(answer.back_s, "telemetry.gap", text))
-            self.buffer.taken(waiting)
+            self.buffer.acknowledge(waiting)
             self.status = replace(
                 status,
                 refused_parcels=status.refused_parcels + 1,

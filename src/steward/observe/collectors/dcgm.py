@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import count
 
 import polars as pl
 
@@ -58,6 +59,7 @@ class Dcgm:
         own = hostname() if self._exporter.host in LOOPBACK else ""
         self._node = node or own  # in a container the exporter's name is that of its pod
         self._spans: dict[tuple[str, str], Span] = {}  # by entity and job
+        self._numbers: dict[str, dict[str, int]] = {}  # by host and UUID
         self._told: Cluster | None = None
         self._missing = False
         self._percent = False
@@ -134,9 +136,20 @@ class Dcgm:
         index = labels.get("gpu", "")
         if not _INDEX.fullmatch(index):
             return ""
-        gpu = f"{self._host(labels)}/gpu{int(index)}"
+        host = self._host(labels)
+        gpu = f"{host}/gpu{self._number(host, _first(labels, UUID), int(index))}"
         instance = _first(labels, INSTANCE)
         return f"{gpu}/mig{int(instance)}" if _INDEX.fullmatch(instance) else gpu
+
+    def _number(self, host: str, uuid: str, index: int) -> int:
+        """Return the number that a GPU had first: exporters count anew when one was removed."""
+        if not uuid.startswith("GPU-"):  # unknown, or that of a slice
+            return index
+        known = self._numbers.setdefault(host, {})
+        if uuid not in known:
+            taken = set(known.values())
+            known[uuid] = next(number for number in count(index) if number not in taken)
+        return known[uuid]
 
     def _jobs(self, samples: Iterable[DcgmSample], t_s: float) -> tuple[Span, ...]:
         """Return spans that began, and those that ended with their end."""
@@ -206,7 +219,7 @@ def _gpu(entity: str, node: str, labels: Mapping[str, str], values: Mapping[str,
     return Gpu(
         id=GpuId(entity),
         node=NodeId(node),
-        index=int(labels["gpu"]),
+        index=int(entity.rpartition("/gpu")[2]),
         model=GpuModel(
             name=_first(labels, MODEL) or "unknown",
             generation="unknown",

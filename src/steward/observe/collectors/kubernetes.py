@@ -200,6 +200,7 @@ class Kubernetes:
                 priority=pod.priority,
                 state=state,
                 gpus=gpus if state is JobState.RUNNING else (),
+                nodes=(NodeId(pod.node),) if pod.node and state is JobState.RUNNING else (),
                 start_s=None if state is JobState.QUEUED else pod.start_s,
                 end_s=(pod.end_s or t_s) if state.ended else None,
             ),

@@ -185,6 +185,7 @@ class Processes:
                 name=_title(command) or root.name,
                 state=JobState.RUNNING,
                 gpus=gpus,
+                nodes=(self.node,),
                 start_s=root.start_s,
             ),
             places=(f"{self.node}@{id_}", *gpus),

@@ -147,6 +147,7 @@ class Slurm:
             cluster=cluster,
             tenants=self._tenants(answer.jobs, t_s),
             health=health,
+            draining={NodeId(each.name): _condition(each) != "up" for each in answer.nodes},
         )
 
     def _job_news(self, jobs: Sequence[SlurmJob], t_s: float, *, first: bool) -> list[JobUpdates]:
@@ -196,6 +197,7 @@ class Slurm:
                 time_limit_s=job.limit_s,
                 state=state,
                 gpus=_gpus(job) if state is JobState.RUNNING else (),
+                nodes=tuple(map(NodeId, job.nodes)) if state is JobState.RUNNING else (),
                 start_s=job.start_s,
                 end_s=(job.end_s or t_s) if state.ended else None,
             ),

@@ -96,8 +96,8 @@ class ForwardQueue:
         with self._changed:
             self._changed.notify()
 
-    def news(self, t_s: float) -> Event | None:
-        """Tell that something was dropped: once, until nothing was for an hour."""
+    def drop_event(self, t_s: float) -> Event | None:
+        """Return an event if something was dropped: once, until nothing was for an hour."""
         lost = [each.stats.refused + each.stats.given_up for each in (self._samples, self._lines)]
         dropped = sum(lost) + self._full.total()
         if dropped == self._dropped:

@@ -29,7 +29,7 @@ class Forwarder:
         """Pass a look on; returns what there is to tell about earlier ones."""
         for outlet in self._outlets:
             outlet.take(seen)
-        news = [outlet.news(t_s) for outlet in self._outlets]
+        news = [outlet.drop_event(t_s) for outlet in self._outlets]
         return tuple(each for each in news if each is not None)
 
     def go(self) -> None:

@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from steward.errors import StewardError, unknown_name
-from steward.observe.importing.csv_files import Csv
 from steward.observe.importing.h200 import H200
 from steward.observe.importing.parquet_files import Parquet
 from steward.observe.importing.prometheus_files import PrometheusFiles
-from steward.observe.importing.reveal import Reveal
 from steward.observe.importing.source import FileHead, Importer, ImportSource
+from steward.observe.importing.text_tables import Csv, Reveal
 from steward.observe.importing.writer import Imported, ImportTask, import_all
 
 __all__ = [

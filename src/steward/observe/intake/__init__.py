@@ -6,15 +6,15 @@ formats (`receive`), what an agent packs (`agent`), or HTTP (`service/api/agents
 
 from __future__ import annotations
 
+from steward.observe.intake.agent_registry import SILENT_AFTER_S, AgentRegistry, AgentState
 from steward.observe.intake.intake import Decoder, Intake, IntakeStats, StreamPosition
-from steward.observe.intake.roster import SILENT_AFTER_S, AgentState, Roster
 
 __all__ = [
     "SILENT_AFTER_S",
+    "AgentRegistry",
     "AgentState",
     "Decoder",
     "Intake",
     "IntakeStats",
-    "Roster",
     "StreamPosition",
 ]

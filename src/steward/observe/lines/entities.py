@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from steward.clients.cgroups import CgroupReader, job_of
+from steward.clients.host import hostname
 from steward.clients.nvml import shared_registry
 from steward.model.frame import job_entity
+from steward.model.rules import syslog_host
 from steward.observe.lines.kernel_patterns import KernelMatch
 
 __all__ = ["EntityResolver"]
@@ -25,6 +27,7 @@ class EntityResolver:
         self.node = node
         self._cgroups = cgroups or CgroupReader()
         self._gpu_at = gpu_at or shared_registry().number_at
+        self._hostname = hostname()
         self._no_gpu: set[str] = set()  # places on the bus where there is no GPU
 
     def look_again(self) -> None:
@@ -42,6 +45,11 @@ class EntityResolver:
             if part in groups:
                 return f"{self.node}/{form.format(groups[part])}"
         return self.node
+
+    def is_of_another_host(self, line: str) -> bool:
+        """Return True if a line of syslog names a host that is not this machine."""
+        host = syslog_host(line.encode("utf-8", "replace")).partition(".")[0]
+        return bool(host) and host not in (self.node.partition(".")[0], self._hostname)
 
     def owner(self, cgroup: str) -> str:
         """Return whose a line is that a process of a control group wrote: a job, or the node."""

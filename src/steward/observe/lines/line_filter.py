@@ -76,7 +76,7 @@ class LineFilter:
             said_s = stamp_s(text, now_s)
             t_s = t_s if said_s is None else said_s
             line = LogLine(t_s=t_s, entity=entity, source=source, text=text, number=number)
-            if kernel:
+            if kernel and not self.entities.is_of_another_host(text):
                 self._add_kernel(line)
             else:
                 self._lines.append(line)

@@ -1,12 +1,14 @@
-"""Where a foreign series belongs."""
+"""Which metric of which entity a foreign series is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from steward.model.metric import Alias, Metric, MetricKind
+from steward.model.metrics import METRICS
 
-__all__ = ["SeriesMapping", "known_mapping"]
+__all__ = ["SeriesMapping", "known_mapping", "rates_by_name"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +40,9 @@ def known_mapping(
         adds=adds,
         blanks=alias.vocabulary == "dcgm",
     )
+
+
+@cache
+def rates_by_name() -> dict[str, Metric]:
+    """Return every metric by its own name; a counter's `rate` is one of them."""
+    return {each.name: each for each in METRICS}

@@ -9,8 +9,7 @@ from steward.model.label import entity_of
 from steward.model.metric import Metric, MetricKind
 from steward.model.metrics import CANONICAL, aliases_from
 from steward.observe.translate.entities import node_name, with_rest
-from steward.observe.translate.mapping import SeriesMapping, known_mapping
-from steward.observe.translate.names import rates_by_name
+from steward.observe.translate.mapping import SeriesMapping, known_mapping, rates_by_name
 from steward.observe.translate.prometheus import map_series
 
 __all__ = ["map_point"]

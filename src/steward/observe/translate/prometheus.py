@@ -9,8 +9,7 @@ from steward.errors import StewardError
 from steward.model.label import PREFIX, by_exposed_name, entity_of
 from steward.model.metrics import aliases_from
 from steward.observe.translate.entities import node_name, with_rest
-from steward.observe.translate.mapping import SeriesMapping, known_mapping
-from steward.observe.translate.names import rates_by_name
+from steward.observe.translate.mapping import SeriesMapping, known_mapping, rates_by_name
 
 __all__ = ["map_series"]
 

@@ -16,15 +16,19 @@ from steward.service.api.metrics import metric_routes
 from steward.service.api.rules import rule_routes
 from steward.service.api.savings import savings_routes
 from steward.service.api.telemetry import gpu_routes, node_routes
+from steward.service.api.tokens import token_routes
 from steward.service.lab import LabRuns
 from steward.service.live_state import LiveState
+from steward.store.tokens import Tokens
 
 __all__ = ["PREFIX", "api_routes"]
 
 PREFIX = "/api/v1"
 
 
-def api_routes(live_state: LiveState, lab: LabRuns, intake: Intake | None = None) -> APIRouter:
+def api_routes(
+    live_state: LiveState, lab: LabRuns, tokens: Tokens, intake: Intake | None = None
+) -> APIRouter:
     """Return all routes that programs use; with an intake, agents may bring what they see."""
     routes = APIRouter()
     if intake is not None:
@@ -39,6 +43,7 @@ def api_routes(live_state: LiveState, lab: LabRuns, intake: Intake | None = None
         savings_routes(live_state),
         journal_routes(live_state),
         lab_routes(lab),
+        token_routes(tokens),
     ):
         routes.include_router(part, prefix=PREFIX)
     routes.include_router(health_routes(live_state))

@@ -15,12 +15,11 @@ from starlette.concurrency import run_in_threadpool
 from steward.errors import StewardError, TemporaryError
 from steward.observe.agent.authorisation import ANY_NODE, check_authorised, check_times
 from steward.observe.agent.parcel import Parcel, ParcelHeader, read_header
-from steward.observe.intake import Intake, Roster, StreamPosition
+from steward.observe.intake import AgentRegistry, Intake, StreamPosition
 from steward.service.api.replies import Number, Reply, failures
 from steward.service.authentication import User
 from steward.service.failures import RefusedError
 from steward.service.pushed_body import announced_bytes, read_body
-from steward.store.tokens import Role
 
 __all__ = ["PARCELS", "agent_routes"]
 
@@ -73,17 +72,17 @@ class AgentList(Reply):
 
 
 def agent_routes(
-    intake: Intake, roster: Roster, *, now_s: Callable[[], float] = time.time
+    intake: Intake, roster: AgentRegistry, *, now_s: Callable[[], float] = time.time
 ) -> APIRouter:
     """Return the routes that agents use, and the one that shows those in the roster."""
     routes = APIRouter(tags=["agents"])
-    desk = _Desk(intake, roster, now_s=now_s)
+    desk = _ParcelHandler(intake, roster, now_s=now_s)
 
     @routes.post("/agents/parcels", responses=failures(), openapi_extra=PARCEL_BODY)
     async def parcels(request: Request) -> ParcelReply:
         """Take a parcel. When this answers 200, it is on disk."""
         received_s = now_s()
-        user = _sender(request)
+        user: User = request.state.user  # an agent: the middleware refuses others
         try:
             with intake.budget.reserve(announced_bytes(request)) as reservation:
                 body = await read_body(request, reservation)
@@ -109,10 +108,12 @@ def agent_routes(
     return routes
 
 
-class _Desk:
-    """Takes parcels of those who may bring them."""
+class _ParcelHandler:
+    """Accepts parcels of users who may send them."""
 
-    def __init__(self, intake: Intake, roster: Roster, *, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self, intake: Intake, roster: AgentRegistry, *, now_s: Callable[[], float]
+    ) -> None:
         self.name = secrets.token_hex(8)
         self._intake = intake
         self._roster = roster
@@ -135,7 +136,7 @@ class _Desk:
         except StewardError as fault:
             raise RefusedError(400, fault.problem, where="parcel", hint=fault.hint) from fault
         if new:
-            for event in self._roster.heard(label, self._now_s()):
+            for event in self._roster.record(label, self._now_s()):
                 self._intake.add_event(event)
         return not new
 
@@ -158,18 +159,6 @@ def _later(fault: TemporaryError) -> RefusedError:
         hint=fault.hint,
         headers={"Retry-After": str(wait_s)},
     )
-
-
-def _sender(request: Request) -> User:
-    user: User | None = getattr(request.state, "user", None)
-    if user is None or user.role is Role.VIEWER:
-        raise RefusedError(
-            403,
-            f"'{user.name if user else 'nobody'}' may look, but not bring parcels",
-            where="Authorization header",
-            hint="make a token with `steward token new NAME --role agent`",
-        )
-    return user
 
 
 def _check_node(user: User, label: ParcelHeader) -> None:

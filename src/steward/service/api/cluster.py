@@ -55,6 +55,17 @@ class QueuedReply(Reply):
     deadline_s: Number
 
 
+class RunningReply(Reply):
+    """One job that runs."""
+
+    id: str
+    name: str
+    user: str
+    tenant: str | None
+    gpus: int
+    nodes: list[str] = Field(description="where it runs, also where it holds no GPU")
+
+
 class TenantReply(Reply):
     """One tenant. All but `weight` are GPUs."""
 
@@ -97,6 +108,8 @@ class ClusterReply(Reply):
     nodes: list[NodeReply]
     queue: list[QueuedReply] = Field(description="who waits longest comes first")
     queue_length: int
+    running: list[RunningReply] = Field(description="all that run, with or without a GPU")
+    running_length: int
     tenants: list[TenantReply]
     status: StatusReply
 
@@ -110,6 +123,9 @@ def cluster_routes(live_state: LiveState) -> APIRouter:
         queue_limit: Annotated[
             int, Query(ge=0, le=10_000, description="how many waiting jobs to list")
         ] = 500,
+        running_limit: Annotated[
+            int, Query(ge=0, le=10_000, description="how many running jobs to list")
+        ] = 500,
     ) -> ClusterReply:
         """Show what every GPU does now and for whom."""
         snapshot = live_state.refresh()
@@ -121,6 +137,8 @@ def cluster_routes(live_state: LiveState) -> APIRouter:
             nodes=[NodeReply.model_validate(node) for node in shown.nodes],
             queue=[QueuedReply.model_validate(job) for job in shown.queue[:queue_limit]],
             queue_length=len(shown.queue),
+            running=[RunningReply.model_validate(job) for job in shown.running[:running_limit]],
+            running_length=len(shown.running),
             tenants=[TenantReply.model_validate(tenant) for tenant in shown.tenants],
             status=StatusReply.model_validate(snapshot.status),
         )

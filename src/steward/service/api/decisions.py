@@ -23,10 +23,11 @@ from steward.service.api.replies import (
 from steward.service.authentication import User
 from steward.service.live_state import LiveState, Say
 from steward.store.explain import DecisionExplanation
+from steward.store.story_search import find_stories
 
 __all__ = ["decision_routes"]
 
-MOST_SCANNED = 2000  # stories per request: a rare state must not make one request read everything
+MOST_READ = 2000  # stories per request
 
 Id = Annotated[
     str,
@@ -40,7 +41,7 @@ class StoryItem(StoryReply):
     seq: int
 
 
-class StoryPage(Reply):
+class StoryPageReply(Reply):
     """Decisions, newest first."""
 
     items: list[StoryItem]
@@ -66,7 +67,7 @@ class ExplanationReply(Reply):
     samples: list[SamplesReply]
 
 
-class Note(BaseModel):
+class ChoiceNote(BaseModel):
     """What may be said beside a choice."""
 
     model_config = ConfigDict(extra="forbid")
@@ -84,7 +85,7 @@ def decision_routes(live_state: LiveState) -> APIRouter:
         state: Annotated[
             list[DecisionState] | None, Query(description="only these states; may be repeated")
         ] = None,
-    ) -> StoryPage:
+    ) -> StoryPageReply:
         """List decisions, newest first."""
         return _page(live_state, limit, before=place_of(cursor), states=frozenset(state or ()))
 
@@ -99,7 +100,7 @@ def decision_routes(live_state: LiveState) -> APIRouter:
 
 
 def _add_choices(routes: APIRouter, live_state: LiveState) -> None:
-    def said(request: Request, decision: str, say: Say, note: Note | None) -> Choice:
+    def said(request: Request, decision: str, say: Say, note: ChoiceNote | None) -> Choice:
         user: User = request.state.user
         text = note.note if note else ""
         return live_state.choose(DecisionId(decision), say, user=user, note=text)
@@ -107,17 +108,17 @@ def _add_choices(routes: APIRouter, live_state: LiveState) -> None:
     replies = failures(404, 409)
 
     @routes.post("/decisions/{decision}/approve", status_code=202, responses=replies)
-    def approve(request: Request, decision: Id, note: Note | None = None) -> ChoiceReply:
+    def approve(request: Request, decision: Id, note: ChoiceNote | None = None) -> ChoiceReply:
         """Let a decision be carried out. The loop does so in its next turn."""
         return ChoiceReply.model_validate(said(request, decision, "approve", note))
 
     @routes.post("/decisions/{decision}/reject", status_code=202, responses=replies)
-    def reject(request: Request, decision: Id, note: Note | None = None) -> ChoiceReply:
+    def reject(request: Request, decision: Id, note: ChoiceNote | None = None) -> ChoiceReply:
         """Refuse a decision that waits."""
         return ChoiceReply.model_validate(said(request, decision, "reject", note))
 
     @routes.post("/decisions/{decision}/undo", status_code=202, responses=replies)
-    def undo(request: Request, decision: Id, note: Note | None = None) -> ChoiceReply:
+    def undo(request: Request, decision: Id, note: ChoiceNote | None = None) -> ChoiceReply:
         """Take back what a decision did. The loop does so in its next turn."""
         return ChoiceReply.model_validate(said(request, decision, "undo", note))
 
@@ -156,21 +157,16 @@ def _add_approvals(routes: APIRouter, live_state: LiveState) -> None:
 
 def _page(
     live_state: LiveState, limit: int, *, before: int | None, states: frozenset[DecisionState]
-) -> StoryPage:
-    items: list[StoryItem] = []
-    scanned = 0
-    while scanned < MOST_SCANNED:
-        told = live_state.loop.journal.stories(before=before, limit=limit)
-        scanned += len(told)
-        for seq, story in told:
-            before = seq
-            if not states or story.state in states:
-                items.append(StoryItem(seq=seq, **StoryReply.model_validate(story).model_dump()))
-            if len(items) == limit:
-                return StoryPage(items=items, next_cursor=cursor_at(seq))
-        if len(told) < limit:
-            return StoryPage(items=items, next_cursor=None)
-    return StoryPage(items=items, next_cursor=cursor_at(before or 0))
+) -> StoryPageReply:
+    page = find_stories(
+        live_state.loop.journal, states=states, before=before, limit=limit, most_read=MOST_READ
+    )
+    items = [
+        StoryItem(seq=seq, **StoryReply.model_validate(story).model_dump())
+        for seq, story in page.stories
+    ]
+    more = None if page.before is None else cursor_at(page.before)
+    return StoryPageReply(items=items, next_cursor=more)
 
 
 def _explained(found: DecisionExplanation) -> ExplanationReply:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from steward.model.actions import ACTIONS, Action
 from steward.model.decision import DecisionState, Ruling
 from steward.model.finding import Severity
-from steward.model.yardstick import Comparison
+from steward.model.yardstick import ComparedWith
 
 __all__ = [
     "ChoiceReply",
@@ -301,7 +301,7 @@ class OutcomeReply(Reply):
     final: bool
     text: Text
     yardstick: str
-    comparison: Comparison
+    comparison: ComparedWith
     kept_share: Number | None
     effect: ChangeReply | None
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from steward.errors import did_you_mean
+from steward.inspection.explanation import condition_words
 from steward.model.rules import RuleState
-from steward.model.rules.words import waits_for
 from steward.service.api.replies import (
     FindingReply,
     Number,
@@ -159,7 +159,6 @@ def _item(row: RuleRow) -> RuleItem:
 
 def _told(row: RuleRow, newest: list[FindingReply]) -> RuleReply:
     rule = row.standing.rule
-    said = waits_for(rule.root) if rule is not None else ()
     meaning = ("description", "cause", "impact", "mitigation")
     return RuleReply.model_validate(
         _fields(row)
@@ -167,7 +166,7 @@ def _told(row: RuleRow, newest: list[FindingReply]) -> RuleReply:
         | {
             "references": list(rule.references) if rule is not None else [],
             "tags": list(rule.tags) if rule is not None else [],
-            "waits_for": ["  " * deep + text for deep, text in said],
+            "waits_for": condition_words(rule) if rule is not None else [],
             "treatment": rule.treatment if rule is not None else None,
             "file": row.standing.place.file,
             "line": row.standing.place.line,

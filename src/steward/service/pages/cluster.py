@@ -115,6 +115,7 @@ def key_figures(snapshot: StateSnapshot) -> Markup:
             "Held but idle", f"{count.get(GpuState.IDLE, 0):,}", "jobs hold them, unused", "waste"
         ),
         tile("Lent now", f"{count.get(GpuState.LENT, 0):,}", plural(_loans(snapshot), "loan")),
+        tile("Running jobs", f"{len(shown.running):,}", "with or without a GPU"),
         tile("Waiting jobs", f"{len(shown.queue):,}", f"for {plural(asked, 'GPU')}"),
         tile("GPU-hours saved", amount(saved.mid), f"95 %: {interval(saved)}", "good"),
         tile("Autonomy", status.autonomy.value, AUTONOMY[status.autonomy]),

@@ -7,11 +7,12 @@ or travel (`api`). Nothing here makes a number up: where nothing is known, there
 from __future__ import annotations
 
 from steward.service.telemetry.contrast import Contrast, contrast
-from steward.service.telemetry.heat_map import MetricHeatMap, read_heat_map
+from steward.service.telemetry.heat_map import LONGEST_S, MetricHeatMap, read_heat_map
 from steward.service.telemetry.latest_values import LatestValues, NodeSummary
 from steward.service.telemetry.series import MOST_POINTS, Series, read_series
 
 __all__ = [
+    "LONGEST_S",
     "MOST_POINTS",
     "Contrast",
     "LatestValues",

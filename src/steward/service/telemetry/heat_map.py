@@ -16,7 +16,7 @@ from steward.model.frame import T_S
 from steward.service.telemetry.series import period_of
 from steward.store.telemetry import Telemetry
 
-__all__ = ["MetricHeatMap", "RhythmMap", "read_heat_map", "rhythm_map_for"]
+__all__ = ["LONGEST_S", "MetricHeatMap", "RhythmMap", "read_heat_map", "rhythm_map_for"]
 
 Floats = NDArray[np.float64]
 MOST_COLUMNS = 600
@@ -86,10 +86,16 @@ def rhythm_map_for(span_s: float, period_s: float) -> RhythmMap:
     return RHYTHM_MAPS[-1]
 
 
+LONGEST_S = MOST_COLUMNS * RHYTHM_MAPS[-1].column_s
+
+
 def read_heat_map(
     telemetry: Telemetry, entity: str, metric: str, *, from_s: float, to_s: float
 ) -> MetricHeatMap | None:
-    """Read one metric of one entity as a heat map; None when there are too few samples."""
+    """Read one metric of one entity as a heat map; None when there are too few samples.
+
+    The caller checks that the time is not longer than `LONGEST_S`: no map of more is bounded.
+    """
     period_s = period_of(telemetry, entity, metric, from_s=from_s, to_s=to_s)
     if period_s is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -26,13 +26,14 @@ class NodeSummary:
     gpus: tuple[GpuRow, ...]
     values: Values
     parts: Mapping[str, Values]
+    running: tuple[str, ...] = ()  # jobs that run here, as their engine or collector says
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """Jobs that hold or borrow a GPU here, or whose processes were seen here."""
+        """Jobs that hold or borrow a GPU here, run here, or whose processes were seen here."""
         held = [job for gpu in self.gpus for job in (gpu.owner, gpu.borrower) if job]
         seen = [part.partition("@")[2] for part in self.parts if "@" in part]
-        return tuple(dict.fromkeys((*held, *seen)))
+        return tuple(dict.fromkeys((*held, *self.running, *seen)))
 
     @property
     def busy_share(self) -> float | None:
@@ -72,7 +73,11 @@ class LatestValues:
         seen = self._seen()
         gpus = {node.id: node.gpus for node in shown.nodes}
         names = dict.fromkeys((*gpus, *sorted(seen)))
-        return tuple(self._state(name, gpus.get(name, ()), seen.get(name, {})) for name in names)
+        running = _running(shown)
+        return tuple(
+            self._state(name, gpus.get(name, ()), seen.get(name, {}), running.get(name, ()))
+            for name in names
+        )
 
     def node(self, shown: ClusterSnapshot, name: str) -> NodeSummary | None:
         """Return one node, or None if nobody has heard of it."""
@@ -80,7 +85,8 @@ class LatestValues:
         row = next((node for node in shown.nodes if node.id == name), None)
         if row is None and name not in seen:
             return None
-        return self._state(name, row.gpus if row else (), seen.get(name, {}))
+        running = _running(shown).get(name, ())
+        return self._state(name, row.gpus if row else (), seen.get(name, {}), running)
 
     def of(self, entity: str) -> Values:
         """Return the newest values of one entity."""
@@ -104,10 +110,15 @@ class LatestValues:
         )
 
     def _state(
-        self, name: str, gpus: tuple[GpuRow, ...], seen: Mapping[str, Values]
+        self,
+        name: str,
+        gpus: tuple[GpuRow, ...],
+        seen: Mapping[str, Values],
+        running: Sequence[str],
     ) -> NodeSummary:
         parts = {entity: each for entity, each in seen.items() if entity != name}
-        return NodeSummary(id=name, gpus=gpus, values=seen.get(name, NOTHING), parts=parts)
+        values = seen.get(name, NOTHING)
+        return NodeSummary(id=name, gpus=gpus, values=values, parts=parts, running=tuple(running))
 
     def _seen(self) -> Mapping[str, Mapping[str, Values]]:
         with self._lock:
@@ -126,6 +137,15 @@ class LatestValues:
                 if node:
                     found.setdefault(node, {}).setdefault(entity, {})[name] = value
         return found
+
+
+def _running(shown: ClusterSnapshot) -> dict[str, list[str]]:
+    """Return the jobs that run on each node."""
+    found: dict[str, list[str]] = {}
+    for job in shown.running:
+        for node in job.nodes:
+            found.setdefault(node, []).append(job.id)
+    return found
 
 
 def node_of(entity: str) -> str:

@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 MOST_POINTS = 2000
 # The store has copies per 10 s and per 300 s: steps that are multiples of these are cheap.
 STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
+FEWEST = 4  # samples from which a period can be told
 GAP_PERIODS = 1.75  # samples that are further apart have one missing between them
 
 
@@ -65,7 +66,7 @@ def read_series(  # noqa: PLR0913 - what, of whom, from when to when, how fine
     steps = telemetry.read(
         entities=entities, metrics=metrics, from_s=from_s, to_s=to_s, step_s=chosen_s
     )
-    if step_s is None and _is_sparse(steps, metrics):
+    if step_s is None and _is_sparse(steps, metrics, points):
         rows = telemetry.read(entities=entities, metrics=metrics, from_s=from_s, to_s=to_s)
         return [_exact(each, name) for each, name in _parts(rows, metrics, "")]
     return [_stepped(each, name, chosen_s) for each, name in _parts(steps, metrics, ".mean")]
@@ -74,22 +75,38 @@ def read_series(  # noqa: PLR0913 - what, of whom, from when to when, how fine
 def period_of(
     telemetry: Telemetry, entity: str, metric: str, *, from_s: float, to_s: float
 ) -> float | None:
-    """Return how far samples are apart at the end of that time, or None when there are none."""
-    for window_s in (120.0, 3600.0, to_s - from_s):
-        rows = telemetry.read(
-            entities=[entity], metrics=[metric], from_s=max(from_s, to_s - window_s), to_s=to_s
-        )
-        times = rows.filter(pl.col(metric).is_not_null())[T_S].to_numpy()
-        if len(times) >= 4:
+    """Return how far samples are apart at the end of that time, or None when there are too few.
+
+    Reads the samples of the last hour with any, and steps before that: never a whole history.
+    """
+    for window_s in (120.0, 3600.0):
+        times = _times(telemetry, entity, metric, (max(from_s, to_s - window_s), to_s))
+        if len(times) >= FEWEST:
             return float(np.median(np.diff(times)))
-    return None
+    step_s = step_for((to_s - from_s) / MOST_POINTS)
+    steps = telemetry.read(
+        entities=[entity], metrics=[metric], from_s=from_s, to_s=to_s, step_s=step_s
+    )
+    known = steps.filter(pl.col(f"{metric}.count") > 0) if steps.height else steps
+    if not known.height or int(known[f"{metric}.count"].sum()) < FEWEST:
+        return None
+    end_s = min(to_s, float(known[T_S][-1]) + step_s)
+    times = _times(telemetry, entity, metric, (max(from_s, end_s - 3600.0), end_s))
+    if len(times) >= FEWEST:
+        return float(np.median(np.diff(times)))
+    lasted_s = float(known[T_S][-1] - known[T_S][0]) + step_s
+    return lasted_s / int(known[f"{metric}.count"].sum())
 
 
-def _is_sparse(steps: Frame, metrics: Sequence[str]) -> bool:
-    """Say whether most steps have a single sample: then the samples themselves are as few."""
+def _times(telemetry: Telemetry, entity: str, metric: str, time: tuple[float, float]) -> Floats:
+    rows = telemetry.read(entities=[entity], metrics=[metric], from_s=time[0], to_s=time[1])
+    return rows.filter(pl.col(metric).is_not_null())[T_S].to_numpy()
+
+
+def _is_sparse(steps: Frame, metrics: Sequence[str], points: int) -> bool:
+    """Return True if there are so few samples that each can be a point."""
     counts = [steps[name] for each in metrics if (name := f"{each}.count") in steps.columns]
-    known = [each.filter(each > 0) for each in counts]
-    return all(float(np.median(each.to_numpy())) <= 1 for each in known if len(each))
+    return all(int(each.sum() or 0) <= points for each in counts)
 
 
 def _parts(frame: Frame, metrics: Sequence[str], end: str) -> Iterator[tuple[Frame, str]]:

@@ -99,7 +99,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no ty
         pairs = {
             name: value
             for name, value in context.invocation_metadata()
-            if isinstance(value, str) and name in ("authorization", "forwarded", "x-forwarded-for")
+            if isinstance(value, str) and name == "authorization"
         }
         return f"{check_may_send(self._access.user(Headers(pairs)))} {context.peer()}"
 

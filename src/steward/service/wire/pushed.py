@@ -15,6 +15,7 @@ from steward.observe.intake.budget import ByteBudget
 from steward.observe.receive import PushedBody, PushedLines, PushedSamples, pack_body
 from steward.service.authentication import User
 from steward.service.failures import RefusedError
+from steward.store.tokens import Role
 
 __all__ = ["PushReceiver", "PushResult", "accept_pushed", "check_may_send", "otlp_reply"]
 
@@ -75,8 +76,8 @@ def otlp_reply(
 
 
 def check_may_send(user: User | None) -> str:
-    """Return the sender's name, or refuse one who may not speak of all nodes."""
-    if user is not None and (user.may_decide or user.node == ANY_NODE):
+    """Return the sender's name, or refuse one who may not report all nodes."""
+    if user is not None and user.role is Role.AGENT and user.node == ANY_NODE:
         return user.name
     raise RefusedError(
         403,

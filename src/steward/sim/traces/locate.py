@@ -36,7 +36,12 @@ class TraceLocation:
 
 
 def data_folder() -> Path:
-    """Return the folder of public traces: `$STEWARD_DATA/traces`, or beside this checkout."""
+    """Return the folder of named traces: `$STEWARD_TRACES`, or `traces` of the test data.
+
+    The test data are in `$STEWARD_DATA`, or beside this checkout.
+    """
+    if traces := os.environ.get("STEWARD_TRACES"):
+        return Path(traces)
     given = os.environ.get("STEWARD_DATA")
     return (Path(given) if given else Path("..", "shared", "data")) / "traces"
 
@@ -111,5 +116,5 @@ def _absent(plain: str) -> StewardError:
             or f"named traces: {', '.join(known)}"
         )
     else:
-        hint = "set STEWARD_DATA to the folder that holds traces/ to use traces by name"
+        hint = "set STEWARD_TRACES to the folder of your traces to use them by name"
     return StewardError(problem, where=plain, hint=hint)

@@ -71,7 +71,7 @@ def by_columns(files: Sequence[Path], schema: TableSchema) -> dict[tuple[str, ..
 
 
 def column_batches(columns: Sequence[str], rows: int) -> Iterator[Sequence[str]]:
-    """Give the columns in turns, as many at a time as take little memory with so many rows."""
+    """Yield batches of columns, each as many as take little memory with so many rows."""
     count = max(1, _VALUES_AT_ONCE // max(1, rows))
     for at in range(0, len(columns), count):
         yield columns[at : at + count]

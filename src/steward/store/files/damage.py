@@ -49,8 +49,8 @@ def checksums_of(content: bytes | memoryview) -> str:
 
 def check_footer(file: Path) -> None:
     """Raise `BROKEN` if the footer of a file does not match the checksum in its name."""
-    told = _CHECKSUMS.search(file.name)
-    if told and _footer_checksum(file, *_stamp(file)) != told[1]:
+    named = _CHECKSUMS.search(file.name)
+    if named and _footer_checksum(file, *_stamp(file)) != named[1]:
         raise ComputeError("the checksum of its footer does not match: bytes were changed or lost")
 
 
@@ -61,9 +61,9 @@ def intact(files: Sequence[Path], note: Note) -> list[Path]:
     """
     good = []
     for file in files:
-        told = _CHECKSUMS.search(file.name)
+        named = _CHECKSUMS.search(file.name)
         with suppress(FileNotFoundError):  # compaction was faster: whoever reads it notices
-            if told and _whole_checksum(file, *_stamp(file)) != told[2]:
+            if named and _whole_checksum(file, *_stamp(file)) != named[2]:
                 set_aside(file, ComputeError("its checksum does not match"), note)
                 continue
         good.append(file)

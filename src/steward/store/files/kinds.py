@@ -1,4 +1,4 @@
-"""What kind of thing an entity is, told from its name (see `model/frame.py`)."""
+"""The kind of an entity, from its name (see `model/frame.py`)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Logs:
         self._cut = 0
 
     def keep(self, lines: Sequence[LogLine]) -> None:
-        """Take new lines; the next flush makes them durable."""
+        """Add lines; the next flush makes them durable."""
         if not lines:
             return
         self._cut += sum(len(line.text) > _MAX_CHARS for line in lines)
@@ -57,6 +57,6 @@ class Logs:
         return self.table.read(pl.lit(value=True), from_s=from_s, to_s=to_s)
 
     def damage(self) -> tuple[str, ...]:
-        """Say what was lost or cut."""
+        """Return what was lost or cut."""
         cut = (f"{self._cut} log lines were cut at {_MAX_CHARS} characters",) if self._cut else ()
         return (*self.table.damage(), *cut)

@@ -1,4 +1,4 @@
-"""Metrics that nobody has translated yet, as one long table: kept, never dropped."""
+"""Metrics without a canonical name, as one long table: kept, never dropped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OtherMetrics:
         self.table = ParquetTable(folder, OTHER, flush_every_s=flush_every_s, keep_days=keep_days)
 
     def keep(self, rows: Frame) -> None:
-        """Take new values; the next flush makes them durable."""
+        """Add values; the next flush makes them durable."""
         if rows.is_empty():
             return
         if dict(rows.schema) != OTHER_SCHEMA:

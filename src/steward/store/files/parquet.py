@@ -115,7 +115,7 @@ class Partitions:
 
 
 def _numbers(folder: Path, pattern: re.Pattern[str]) -> Iterator[int]:
-    """Give the days since 1970, or the hours of a day, that have a folder; ignore other names."""
+    """Yield the days since 1970, or the hours of a day, that have a folder; ignore other names."""
     try:
         names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:
@@ -134,7 +134,7 @@ def deduplicated(frame: Frame, order: Sequence[str]) -> Frame:
     keys = frame.select(order)
     at = keys.select(pl.arg_sort_by(order)).to_series()
     same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in order)
-    if not keys[at].select(same.slice(1).any()).item():  # nobody was seen twice at one moment
+    if not keys[at].select(same.slice(1).any()).item():  # no key is there twice
         return frame if at.is_sorted() else frame[at]
     rest = [name for name in frame.columns if name not in order]
     return frame.unique().sort([*order, *rest])
@@ -177,7 +177,7 @@ def write_frame(
 
 
 def cannot_write(folder: Path, fault: OSError) -> StewardError:
-    """Say why a folder takes no more telemetry, and what to do."""
+    """Return why telemetry cannot be written to a folder, and what to do."""
     if fault.errno in _NO_ROOM:
         return StewardError(
             f"the disk is full ({fault.strerror}): nothing is lost so far, nothing more is kept",

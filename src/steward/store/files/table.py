@@ -1,6 +1,6 @@
 """A table that lasts: rows wait in memory for a moment, then lie in Parquet files for weeks.
 
-At most `max_waiting_rows` wait. They are given up, oldest first, only when the disk has
+At most `max_waiting_rows` wait. They are dropped, oldest first, only when the disk has
 refused them and more come in; `damage()` counts them.
 """
 
@@ -62,7 +62,7 @@ class ParquetTable:
         self._flush_every_s = flush_every_s
         self._flushed_s: float | None = None
         self._refused = False
-        self._given_up_rows = 0
+        self._dropped_rows = 0
         self._bad_rows = 0
         try:
             if keep_days is not None:
@@ -79,7 +79,7 @@ class ParquetTable:
             raise cannot_write(folder, fault) from fault
 
     def append(self, frame: Frame) -> None:
-        """Take new rows of the table's schema; the next flush makes them durable."""
+        """Add rows of the table's schema; the next flush makes them durable."""
         good = self._with_time_and_place(frame)
         if good.is_empty():
             return
@@ -164,9 +164,9 @@ class ParquetTable:
         )
 
     def damage(self) -> tuple[str, ...]:
-        """Say what was lost or set aside since this was opened."""
+        """Return what was lost or set aside since this was opened."""
         counts = (
-            (self._given_up_rows, "of the oldest samples were given up: the disk took no more"),
+            (self._dropped_rows, "of the oldest samples were dropped: the disk took no more"),
             (self._bad_rows, "samples had no usable time or no entity and were refused"),
         )
         return (*self.notes, *(f"{count} {what}" for count, what in counts if count))
@@ -185,7 +185,7 @@ class ParquetTable:
         return good
 
     def _make_room(self) -> None:
-        """Write what waits, or give up the oldest rows if the disk has just refused them."""
+        """Write what waits, or drop the oldest rows if the disk has just refused them."""
         if not self._refused:
             try:
                 self.flush()
@@ -194,7 +194,7 @@ class ParquetTable:
         too_many = self.waiting.rows - self._max_waiting_rows
         if too_many > 0:
             self.waiting.drop_oldest(too_many)
-            self._given_up_rows += too_many
+            self._dropped_rows += too_many
 
     def _flush_is_due(self, now_s: float) -> bool:
         if self._flushed_s is None:

@@ -276,7 +276,7 @@ def read_steps(
 def _raw_rows(
     files: Sequence[Path], waiting: Sequence[Frame]
 ) -> Iterator[tuple[pl.LazyFrame, list[str]]]:
-    """Give samples that no tier has, by their columns: those in files and those that wait."""
+    """Yield samples that no tier has, by their columns: those in files and those in the buffer."""
     sets = by_columns(files, _SCHEMA)
     buffered = {tuple(sorted({*table.columns} - {T_S, ENTITY})): table for table in waiting}
     for columns in dict.fromkeys((*sets, *buffered)):

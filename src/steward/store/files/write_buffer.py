@@ -23,7 +23,7 @@ class WriteBuffer:
         self.rows = 0
 
     def add(self, frame: Frame) -> None:
-        """Take rows in."""
+        """Add rows."""
         names = {*self._schema.names}
         columns = (
             *self._schema.names,
@@ -78,7 +78,7 @@ class WriteBuffer:
 def _dense(table: Frame) -> list[Frame]:
     """Split a table that was put together from others: a node has no column of a GPU.
 
-    A column that nobody has filled may be a broken sensor's, so it stays with all.
+    A column without any value may be a broken sensor's, so it stays with all.
     """
     filled = [
         name

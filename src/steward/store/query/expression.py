@@ -141,12 +141,12 @@ class Expression:
 
 
 def is_sql(text: str) -> bool:
-    """Say whether a question is SQL."""
+    """Return True if a question is SQL."""
     return bool(_SQL.match(text.lstrip()))
 
 
 def parse(text: str) -> Expression:
-    """Take a question apart; a mistake is told with its place."""
+    """Parse a question; a mistake is reported with its place."""
     return _Parser(text).expression()
 
 

@@ -22,7 +22,7 @@ from steward.store.atomic import whole_file
 from steward.store.files.damage import intact
 from steward.store.files.parquet import Partitions, TableSchema, lazy_scan, live_files
 from steward.store.query.tables import Tables
-from steward.store.query.views import text_literal
+from steward.store.query.views import quoted, text_literal
 
 __all__ = ["Query", "QueryLimits", "QueryResult"]
 
@@ -33,6 +33,7 @@ _GUESS = re.compile(r"\n(?:Did you mean|Candidate tables).*")  # ours are better
 T = TypeVar("T")
 _GONE = ("No such file", "No files found")
 _TRIES = 8
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ class Query:
         self.close()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Remove what this needed on disk."""
         self._scratch.cleanup()
 
     def ask(self, sql: str, *, limit: int | None = None) -> QueryResult:
@@ -135,6 +136,8 @@ class Query:
     def _save_once(self, sql: str, made: Path, kind: str) -> int:
         with self._connected(sql) as connection, self._limited(connection, sql):
             question = sql.strip().rstrip(";")
+            if kind == "csv":
+                question = _spreadsheet_safe(connection, question)
             target = f"{text_literal(str(made))} (FORMAT {kind})"
             done = connection.execute(f"COPY ({question}\n) TO {target}").fetchall()
         return int(done[0][0])
@@ -300,6 +303,19 @@ class Query:
 
 
 def _vanished(fault: duckdb.Error) -> bool:
-    """Say whether a file was replaced between listing and reading it."""
+    """Return True if a file was replaced between listing and reading it."""
     said = str(fault)
     return isinstance(fault, duckdb.IOException) and any(each in said for each in _GONE)
+
+
+def _spreadsheet_safe(connection: duckdb.DuckDBPyConnection, question: str) -> str:
+    """Escape texts that a spreadsheet would take for a formula, or a terminal for a command."""
+    columns = []
+    for name, kind, *_ in connection.execute(f"DESCRIBE {question}").fetchall():
+        column = quoted(str(name))
+        if kind == "VARCHAR":
+            plain = f"regexp_replace({column}, '{_CONTROL}', '\N{REPLACEMENT CHARACTER}', 'g')"
+            columns.append(f"regexp_replace({plain}, '^([=+@-])', '''\\1') AS {column}")
+        else:
+            columns.append(column)
+    return f"SELECT {', '.join(columns)} FROM ({question}\n)"  # noqa: S608 - names are quoted

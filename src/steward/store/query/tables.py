@@ -74,7 +74,7 @@ class Tables:
     def _texts(
         self, connection: duckdb.DuckDBPyConnection, sql: str
     ) -> dict[str, Callable[[], str]]:
-        joins = self._make_stretches(connection, labels_in(sql))
+        joins = self._make_intervals(connection, labels_in(sql))
         texts: dict[str, Callable[[], str]] = {
             "telemetry": lambda: with_labels(self._scan(connection, "telemetry", _SCHEMA), joins),
             "other": lambda: self._scan(connection, "other", OTHER),
@@ -110,7 +110,7 @@ class Tables:
         return f"SELECT * FROM ({text}) WHERE t_s >= {self.from_s!r}{before}"  # noqa: S608 - numbers
 
     def _with_absent(self, connection: duckdb.DuckDBPyConnection, text: str, sql: str) -> str:
-        """Add metrics that nobody recorded in that time, but at others: that is no mistake."""
+        """Add metrics that were recorded at other times only: asking for them is no mistake."""
         described = connection.execute(f"DESCRIBE {text}").fetchall()
         there = {str(row[0]) for row in described}
         absent = sorted({*_METRIC.findall(sql)} - there)
@@ -121,7 +121,7 @@ class Tables:
         return f"({text}) UNION ALL BY NAME (SELECT {nothing} WHERE false)"
 
     def is_known(self, name: str) -> bool:
-        """Say whether a metric was recorded at any time: samples may be gone, steps not."""
+        """Return True if a metric was recorded at any time: samples may be gone, steps not."""
         wanted = {name, f"{name}.count", *metrics_of([name])}
         roots = [Partitions(self.folder / "telemetry")]
         roots += [tier.partitions(self.folder / "telemetry") for tier in TIERS]
@@ -136,10 +136,10 @@ class Tables:
             for file in live_files(folder, _SCHEMA, self.note)
         )
 
-    def _make_stretches(
+    def _make_intervals(
         self, connection: duckdb.DuckDBPyConnection, wanted: Sequence[str]
     ) -> dict[str, tuple[bool, bool]]:
-        """Make the tables of stretches that samples are joined with; say which there are."""
+        """Make the tables of intervals that samples are joined with; return which there are."""
         if not wanted:
             return {}
         joins = {}

@@ -29,7 +29,7 @@ _LOOK_BACK = 3  # partitions: samples may come late
 
 
 class Tail:
-    """Follows a folder that somebody else writes. Only what was flushed can be seen."""
+    """Follows a folder that another process writes. Only what was flushed can be seen."""
 
     def __init__(self, folder: Path, *, entity: str = "*", metric: str = "*") -> None:
         if not folder.is_dir():
@@ -49,7 +49,7 @@ class Tail:
             pass
 
     def new(self, *, read: bool = True) -> Iterator[tuple[str, Frame]]:
-        """Give new rows, table by table, oldest first."""
+        """Yield new rows, table by table, oldest first."""
         for name, schema in _TABLES.items():
             files = self._new_files(name, schema)
             if read and files:

@@ -1,4 +1,4 @@
-"""Bodies that must not be lost on their way: on disk before anybody says "got it".
+"""Bodies that must not be lost on their way: on disk before they are acknowledged.
 
 Belongs here: keeping numbered bodies in order, and getting them back after a crash. Does not: what
 is in them. The agent's buffer and the server's intake are both a `Spool`; they differ only in what

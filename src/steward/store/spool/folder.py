@@ -55,7 +55,7 @@ class Spool:
         self._segments: list[Segment] = []
         self._written = self._synced = self._released = 0
         self._syncing = False
-        self._failed: dict[int, OSError] = {}  # numbers whose sync failed, until they are told
+        self._failed: dict[int, OSError] = {}  # numbers whose sync failed, until they are reported
         self._cursor = _Place(0, 0, 0)
         self._damaged_places = 0
         self._cut_bytes = 0
@@ -78,7 +78,7 @@ class Spool:
 
     @property
     def released(self) -> int:
-        """All bodies up to this number have been let go."""
+        """All bodies up to this number have been released."""
         return self._released
 
     @property
@@ -89,7 +89,7 @@ class Spool:
 
     @property
     def waiting_bytes(self) -> int:
-        """How much was not let go of yet; less than what is held, since segments leave whole."""
+        """Bytes not released yet; less than what is held, since segments are removed whole."""
         with self._changed:
             if self._released >= self._synced:
                 return 0
@@ -98,7 +98,7 @@ class Spool:
             return self._size() - (cursor.at if known else 0)
 
     def damage(self) -> tuple[str, ...]:
-        """Say what was found broken since this was opened."""
+        """Return what was found broken since this was opened."""
         counts = (
             (self._damaged_places, "damaged places were stepped over"),
             (self._cut_bytes, "bytes of an unfinished record were cut off"),
@@ -124,7 +124,7 @@ class Spool:
         return number
 
     def read(self, after: int) -> Iterator[SpoolRecord]:
-        """Give the safe bodies with higher numbers, oldest first."""
+        """Yield the synced bodies with higher numbers, oldest first."""
         for segment, at, until in self._places(after):
             for found in segment.records(at, until):
                 if found.record is None:
@@ -134,7 +134,7 @@ class Spool:
                     yield found.record
 
     def release(self, up_to: int) -> None:
-        """Let go of bodies up to a number; whole segments leave the disk.
+        """Release bodies up to a number; whole segments are removed.
 
         What a crash makes it forget is read once more: readers know numbers they have seen.
         """
@@ -147,7 +147,7 @@ class Spool:
                 write_atomic(self.folder / _RELEASED, number, durable=False)
 
     def drop_oldest(self) -> tuple[SpoolRecord, ...]:
-        """Make room by letting go of a segment that nobody has taken; return what was in it."""
+        """Remove the oldest segment although it was not released; return what was in it."""
         try:
             with self._changed:
                 while len(self._segments) == 1:
@@ -198,7 +198,7 @@ class Spool:
         return self._written
 
     def _begin_segment(self) -> bool:
-        """Begin a segment, or say that something has to be synced before that, and do it."""
+        """Begin a segment and return True, or sync what comes before it and return False."""
         if self._syncing or self._synced < self._written:
             self._sync_or_wait()
             return False
@@ -229,7 +229,7 @@ class Spool:
         self._changed.notify_all()
 
     def _undo(self, segment: Segment, fault: OSError) -> None:
-        """Take back what could not be synced. Its numbers are not given again."""
+        """Cut off what could not be synced. Its numbers are not used again."""
         self._failed.update(dict.fromkeys(range(self._synced + 1, self._written + 1), fault))
         self._synced = self._written
         with suppress(OSError):  # if even that fails, it may turn up again: as good as never sent
@@ -239,7 +239,7 @@ class Spool:
         return sum(segment.size for segment in self._segments)
 
     def _places(self, after: int) -> Iterator[tuple[Segment, int, int]]:
-        """Give the parts of segments that can hold higher numbers and are safe to read."""
+        """Yield the parts of segments that can hold higher numbers and are synced."""
         with self._changed:
             segments, cursor = list(self._segments), self._cursor
         for segment, following in zip(segments, [*segments[1:], None], strict=True):

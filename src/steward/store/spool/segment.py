@@ -114,7 +114,7 @@ class Segment:
         self.safe_size = min(self.safe_size, size)
 
     def records(self, at: int, until: int) -> Iterator[ScannedRecord]:
-        """Give the records between two places; damage is stepped over and told."""
+        """Yield the records between two offsets; damage is stepped over and reported."""
         while at < until:
             found = self._record_at(at, until)
             if found is None:
@@ -126,7 +126,7 @@ class Segment:
                 at = found.next_at
 
     def remove(self) -> None:
-        """Delete the file. Whoever reads it now may finish: the last one to let go closes it."""
+        """Delete the file. Readers may finish: the last one closes it."""
         self.path.unlink(missing_ok=True)
 
     def close(self) -> None:

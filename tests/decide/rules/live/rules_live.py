@@ -7,10 +7,11 @@ from typing import Any
 
 from factories import job, node, samples, view
 from steward.decide.rules.live import RuleRecogniser
+from steward.model.cluster import Health
 from steward.model.event import LogLine, Observation
 from steward.model.finding import Finding
 from steward.model.rules import Clause, MetricTerm, Rule, RuleNode, Term
-from steward.model.view import ClusterView
+from steward.model.view import HEALTH_CODES, ClusterView
 
 START_S = 1_700_000_000.0
 GPU = "n1/gpu0"
@@ -36,10 +37,12 @@ def line(t_s: float = 0.0, text: str = "NVRM: it fell off the bus", **more: Any)
     return LogLine(t_s=START_S + t_s, text=text, **values)
 
 
-def moment(t_s: float = 0.0) -> ClusterView:
+def moment(t_s: float = 0.0, *, failed: str = "") -> ClusterView:
     """Return a moment in which j1 holds the first of two GPUs."""
     seen = view(node("n1", 2), jobs=[job("j1", on=[GPU])])
-    return replace(seen, t_s=START_S + t_s)
+    health = seen.gpus.health.copy()
+    health[[row for gpu, row in seen.gpu_row.items() if gpu == failed]] = HEALTH_CODES[Health.BAD]
+    return replace(seen, t_s=START_S + t_s, gpus=replace(seen.gpus, health=health))
 
 
 class Turns:
@@ -48,8 +51,8 @@ class Turns:
     def __init__(self, *rules: Rule, **options: Any) -> None:
         self.rules = RuleRecogniser(rules, **{"patience_s": 0.0, **options})
 
-    def look(self, t_s: float = 0.0, **seen: Any) -> tuple[Finding, ...]:
-        return self.rules.recognise(Observation(**seen), moment(t_s))
+    def look(self, t_s: float = 0.0, *, failed: str = "", **seen: Any) -> tuple[Finding, ...]:
+        return self.rules.recognise(Observation(**seen), moment(t_s, failed=failed))
 
     def busy(self, t_s: float, value: float, gpu: str = GPU) -> tuple[Finding, ...]:
         return self.look(t_s, frame=samples(START_S + t_s, {gpu: {"gpu.busy_share": value}}))

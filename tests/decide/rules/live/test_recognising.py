@@ -7,6 +7,7 @@ import pytest
 
 from decide.rules.live.rules_live import (
     GPU,
+    LOST,
     START_S,
     Turns,
     line,
@@ -77,6 +78,68 @@ def test_after_a_pause_it_is_another_finding() -> None:
     assert second.hits == 1
 
 
+def test_a_fault_names_the_gpu_that_failed_and_goes_on_until_it_is_mended() -> None:
+    turns = Turns(line_rule(category="gpu-problem", severity=RuleSeverity.CRITICAL))
+
+    (found,) = turns.look(lines=(line(-5.0),), failed="n1/gpu1")
+
+    assert found.gpus == (GpuId("n1/gpu1"),)
+    assert (found.subject, found.title) == ("n1", "GPU lost on n1/gpu1")
+    assert turns.look(5000.0, failed="n1/gpu1") == (found,)
+    assert turns.look(5100.0) == (found,)  # it may come back
+    assert turns.look(5800.0) == ()
+
+
+def test_a_fault_of_something_else_does_not_name_a_gpu_that_failed_before() -> None:
+    turns = Turns(line_rule(category="network-problem", severity=RuleSeverity.CRITICAL))
+
+    (found,) = turns.look(lines=(line(-5.0),), failed="n1/gpu1")
+
+    assert found.gpus == ()
+
+
+@pytest.mark.parametrize(
+    ("expr", "says"),
+    [
+        ("0.3 > gpu_busy_share", "GPU busy share below 30 % for 60 s, 10 % at the end"),
+        ("DCGM_FI_DEV_GPU_UTIL < 30", "GPU busy share below 30 % for 60 s, 10 % at the end"),
+        ("gpu_busy_share + 1 < 2", "GPU busy share fitted the rule for 60 s"),
+        ("gpu_busy_share < 2 unless gpu_busy_share > 0.5",
+         "GPU busy share below 200 % for 60 s, 10 % at the end"),
+    ],
+)  # fmt: skip
+def test_evidence_is_said_in_words_not_in_promql(expr: str, says: str) -> None:
+    turns = Turns(metric_rule(expr))
+
+    (found,) = turns.busy_until(60.0, 0.1)
+
+    assert [each.says for each in found.evidence] == [says]
+
+
+def test_evidence_has_the_units_of_its_metric_and_minutes_where_it_lasts() -> None:
+    turns = Turns(metric_rule("gpu_power_watts > 100", for_s=300.0))
+
+    for at_s in range(0, 310, 10):
+        frame = samples(START_S + at_s, {GPU: {"gpu.power_watts": 400.0}})
+        found = turns.look(float(at_s), frame=frame)
+
+    (piece,) = found[0].evidence
+    assert piece.says == "GPU power above 100 W for 5 min, 400 W at the end"
+
+
+def test_of_several_series_only_the_first_has_its_last_value() -> None:
+    turns = Turns(metric_rule("gpu_busy_share < 0.3 and gpu_power_watts > 100"))
+
+    for at_s in range(0, 70, 10):
+        values = {"gpu.busy_share": 0.1, "gpu.power_watts": 400.0}
+        found = turns.look(float(at_s), frame=samples(START_S + at_s, {GPU: values}))
+
+    assert [each.says for each in found[0].evidence] == [
+        "GPU busy share below 30 % for 60 s, 10 % at the end",
+        "GPU power above 100 W for 60 s",
+    ]
+
+
 def test_a_flood_of_entities_is_bounded_and_nothing_is_lost() -> None:
     turns = Turns(line_rule())
     nodes = 3 * MOST_OPEN
@@ -102,7 +165,7 @@ def test_a_condition_on_series_holds_for_as_long_as_it_is_so() -> None:
     (piece,) = found.evidence
     assert (piece.entity, piece.metric, piece.threshold) == (GPU, "gpu.busy_share", 0.3)
     assert (piece.from_s, piece.to_s) == (START_S, START_S + 60.0)
-    assert piece.says == 'gpu_busy_share{job_id!=""} < 0.3 for 60 s, 0.1 at the end'
+    assert piece.says == "GPU busy share below 30 % for 60 s, 10 % at the end"
     assert found.quotes == ()
 
 
@@ -328,3 +391,44 @@ def test_tables_without_anything_wanted_are_left_out_and_gpus_may_be_free() -> N
     (found,) = turns.rules.recognise(Observation(frames=(disk, gpu)), free)
 
     assert (found.job, found.gpus) == (None, (GpuId(GPU),))
+
+
+@pytest.mark.parametrize(
+    "t_s", [2**63 / 1e9, 2**64 / 1e9, float("nan"), float("inf"), -1e19, 7_258_118_400.0]
+)
+def test_a_line_whose_time_cannot_be_used_costs_itself_only(t_s: float) -> None:
+    turns = Turns(line_rule())
+    bad = replace(line(), t_s=t_s)
+
+    (found,) = turns.look(0.0, lines=(bad, line(), replace(bad, entity="n2")))
+
+    assert found.subject == "n1"
+    assert found.hits == 1
+    assert turns.rules.counts.untimed == 2
+    assert turns.look(10.0, lines=(line(10.0),))[0].hits == 2
+
+
+@pytest.mark.parametrize("t_s", [2**63 / 1e9, float("nan")])
+def test_an_event_whose_time_cannot_be_used_costs_itself_only(t_s: float) -> None:
+    bad = Event(t_s=t_s, kind="a", subject="n1", text="b", source="test")
+    turns = Turns(line_rule())
+
+    assert len(turns.look(0.0, lines=(line(),), events=(bad,))) == 1
+
+
+def test_of_a_storm_enough_lines_are_matched_and_the_others_are_counted() -> None:
+    root = RuleNode(kind="set", clauses=(Clause(what=LOST, count=300),), window_ns=10**10)
+    many = Rule(id="R-MANY-1", key="m", hash="m", root=root, title="many")
+    rare = Term(kind="value", text="only once")
+    root = RuleNode(kind="set", clauses=(Clause(what=rare),))
+    once = Rule(id="R-ONCE-1", key="o", hash="o", root=root, title="once")
+    turns = Turns(line_rule(), many, once)
+    streams = [f"n{number}" for number in range(200)]
+    storm = [line(entity=each) for each in streams for _ in range(5)]
+    storm += [line(number / 1000, entity="n0") for number in range(5000)]
+    storm.append(line(9.0, "it happens only once", entity="n0"))
+
+    found = turns.look(10.0, lines=tuple(storm))
+
+    assert {each.rule for each in found} == {"R-LOST-1", "R-MANY-1", "R-ONCE-1"}
+    assert turns.rules.counts.suppressed == 5005 - 2 * 300

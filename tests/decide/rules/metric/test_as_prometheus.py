@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from itertools import groupby
 
 import httpx
 import polars as pl
@@ -33,8 +34,8 @@ from steward.errors import StewardError
 from steward.inspection.series.prometheus_terms import asked_metrics
 from steward.model.label import entity_of
 from steward.model.rules import MetricTerm
+from steward.observe.export import text_head, text_lines
 from steward.observe.translate.outgoing import series_of
-from steward.observe.translate.outgoing_text import text_of
 
 pytestmark = pytest.mark.real
 
@@ -46,7 +47,12 @@ def asked(
     folder = tmp_path_factory.mktemp("prometheus")
     frame = made_up()
     series = sorted(series_of(frame), key=lambda each: each.name)
-    (folder / "samples.txt").write_text("".join(text_of(series)) + "# EOF\n")
+    text = ""
+    for _, same in groupby(series, key=lambda each: each.name):
+        first, *rest = same
+        lines = (line for each in (first, *rest) for line in text_lines(each))
+        text += text_head(first) + "".join(lines)
+    (folder / "samples.txt").write_text(f"{text}# EOF\n")
     promtool, program = shutil.which("promtool"), shutil.which("prometheus")
     assert promtool, "promtool is not installed: run scripts/install-real-parts"
     assert program

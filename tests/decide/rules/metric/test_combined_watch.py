@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decide.rules.metric.frames import watch
 from factories import samples
-from steward.decide.rules.metric import CombinedWatch, sort_frame
+from steward.decide.rules.metric import CombinedWatch, KeyIndex, MetricWatch, sort_frame
 
 NS = 10**9
 IDLE = {"gpu.busy_share": 0.0}
@@ -61,3 +61,22 @@ def test_a_watch_knows_the_nodes_that_spoke_lately() -> None:
 
     assert here.speaking(900 * NS) == {"n1", "n2"}
     assert here.speaking(1050 * NS) == {"n2"}
+
+
+def test_only_what_is_seen_here_shares_its_samples_with_other_terms() -> None:
+    keys = KeyIndex()
+    CombinedWatch(watch(), watch(), again=watch).share(keys)
+
+    assert len(keys.buffers) == 1
+    CombinedWatch(None, watch(), again=watch).share(other := KeyIndex())
+    assert not other.buffers
+
+
+def test_a_watch_without_samples_of_its_own_shares_none() -> None:
+    here = watch()
+    asked = MetricWatch(here.term, here._evaluation, metrics=(), counts=here.counts, again=watch)
+
+    asked.share(keys := KeyIndex())
+
+    assert not keys.buffers
+    assert asked.speaking(0) == frozenset()

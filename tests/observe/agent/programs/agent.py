@@ -17,7 +17,7 @@ import polars as pl
 from steward.clients.steward_server import StewardServer
 from steward.clock import WallClock
 from steward.model.event import Observation
-from steward.observe.agent import shipping as module
+from steward.observe.agent import shipper as module
 from steward.observe.agent.buffer import ParcelBuffer
 from steward.observe.agent.shipper import AgentIdentity, Shipper
 from steward.store.spool import Spool

@@ -7,7 +7,7 @@ import pytest
 
 from observe.parcels import T0, label
 from service.house import House
-from steward.observe.intake import Roster
+from steward.observe.intake import AgentRegistry
 from steward.observe.throttling import throttle_words
 from steward.service.pages.telemetry.figures import figure, title
 from steward.service.pages.telemetry.gpu import contrast_table, gpu_figures, rhythm_text
@@ -144,10 +144,10 @@ def test_names_of_metrics_lose_what_the_unit_says() -> None:
 
 
 def test_agents_are_listed_with_their_trouble() -> None:
-    roster = Roster()
-    roster.heard(label(node="n1", version="0.1.0", offset_s=0.001, buffered_bytes=2048), T0 + 600)
-    roster.heard(label(node="n2", agent="a-2", offset_s=-2.5, gaps=3), T0 + 600)
-    roster.heard(label(node="n3", agent="a-3"), T0)
+    roster = AgentRegistry()
+    roster.record(label(node="n1", version="0.1.0", offset_s=0.001, buffered_bytes=2048), T0 + 600)
+    roster.record(label(node="n2", agent="a-2", offset_s=-2.5, gaps=3), T0 + 600)
+    roster.record(label(node="n3", agent="a-3"), T0)
 
     rows = agent_table(roster.all(), T0 + 604).split("<tr>")[2:]
 

@@ -72,6 +72,7 @@ class Seen:
     values: Mapping[str, Values]
     users: Mapping[str, str]
     holders: Mapping[str, tuple[str, ...]]  # GPU: its jobs
+    running: tuple[str, ...] = ()  # jobs that run, also without a GPU or a sample of them
 
 
 class Past:
@@ -111,7 +112,7 @@ class Past:
         )
 
     def _jobs(self, seen: Seen, gpus: Mapping[str, GpuLine]) -> tuple[JobLine, ...]:
-        found: dict[str, JobLine] = {}
+        found = {job: JobLine(id=job) for job in seen.running}
         for gpu, jobs in seen.holders.items():
             for job in jobs:
                 line = found.get(job, JobLine(id=job))

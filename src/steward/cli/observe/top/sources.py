@@ -27,6 +27,7 @@ SLOW_EVERY_S = 5.0
 FRESH_S = 30.0
 STEP_S, LOOKED_BACK_S = 10.0, 600.0
 MOST_GPUS = 512
+MOST_JOBS = 2000
 
 
 class Source(Protocol):
@@ -90,7 +91,13 @@ class Local:
             if is_gpu(name):
                 self._past.remember(t_s, name, each.get(BUSY))
         return self._past.scene(
-            Seen(t_s=t_s, values=values, users=self._users(), holders=self._held()),
+            Seen(
+                t_s=t_s,
+                values=values,
+                users=self._users(),
+                holders=self._held(),
+                running=self._running(),
+            ),
             source="this machine",
             notes=self.notes,
         )
@@ -113,6 +120,11 @@ class Local:
 
     def _users(self) -> dict[str, str]:
         return {id_: job.user for id_, job in self._jobs.items()}
+
+    def _running(self) -> tuple[str, ...]:
+        from steward.model.job import JobState
+
+        return tuple(id_ for id_, job in self._jobs.items() if job.state is JobState.RUNNING)
 
     def _held(self) -> dict[str, tuple[str, ...]]:
         held = {gpu: dict.fromkeys(spans.values()) for gpu, spans in self._holders.items()}
@@ -206,7 +218,7 @@ class Server:
         self._past = Past()
 
     def look(self) -> Scene:
-        cluster = self._get("/api/v1/cluster?queue_limit=0")
+        cluster = self._get(f"/api/v1/cluster?queue_limit=0&running_limit={MOST_JOBS}")
         nodes = {each["id"]: each for each in self._get("/api/v1/nodes")["items"]}
         t_s = float(cluster["t_s"])
         rows = [gpu for node in cluster["nodes"] for gpu in node["gpus"]]
@@ -219,7 +231,10 @@ class Server:
         idle: dict[str, list[float | None]] = {}
         for gpu in rows:
             idle.setdefault(gpu["owner"] or "", []).append(gpu["idle_s"])
-        seen = Seen(t_s=t_s, values=values, users={}, holders=holders)
+        users = {job["id"]: job["user"] for job in cluster["running"]}
+        there = [job for node in nodes.values() for job in node["jobs"]]
+        running = tuple(dict.fromkeys((*users, *there)))
+        seen = Seen(t_s=t_s, values=values, users=users, holders=holders, running=running)
         scene = self._past.scene(seen, source=f"{cluster['site']} at {self._url}", notes=notes)
         return Scene(
             t_s=t_s,

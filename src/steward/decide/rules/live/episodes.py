@@ -6,10 +6,11 @@ as the condition does, and is the same one if the condition comes back before th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from steward.model.finding import Finding, Recurrence
+from steward.model.finding import Finding, Recurrence, Severity
+from steward.model.identity import GpuId
 from steward.model.rules import Hit
 
 __all__ = ["Episode", "Episodes"]
@@ -29,19 +30,23 @@ class Episode:
     finding: Finding
     last_s: float  # of its last match, or when it was last seen to hold
     conditions: frozenset[Key]  # expressions and entities that have to hold for it to go on
+    hits: int = 1
     again: int = 0  # matches that the journal has not heard of
     told_s: float = 0.0
     holds: bool = True  # at this moment; lines are believed until the pause is over
 
-    def look(self, holding: Holding, now_s: float) -> None:
-        """See whether the conditions that it rests on still hold."""
-        if not self.conditions:
-            return
-        self.holds = all(
-            entity in holding.get(expr, frozenset()) for expr, entity in self.conditions
-        )
-        if self.holds:
-            self.last_s = now_s
+    def look(self, holding: Holding, failed: Set[GpuId], now_s: float) -> None:
+        """Count matches, and note whether what it rests on holds: conditions, or a failed GPU."""
+        if self.hits != self.finding.hits:
+            self.finding = replace(self.finding, hits=self.hits)
+        finding = self.finding
+        if finding.severity is Severity.FAULT and not failed.isdisjoint(finding.gpus):
+            self.holds, self.last_s = True, now_s
+        elif self.conditions:
+            self.holds = all(
+                entity in holding.get(expr, frozenset()) for expr, entity in self.conditions
+            )
+            self.last_s = now_s if self.holds else self.last_s
 
 
 @dataclass(slots=True)
@@ -64,6 +69,7 @@ class Episodes:
         self.open[key] = Episode(
             finding=finding,
             last_s=finding.t_s,
+            hits=finding.hits,
             conditions=_conditions(key, hit),
             told_s=finding.t_s,
         )
@@ -73,15 +79,15 @@ class Episodes:
         """Count one more match."""
         episode = self.open[key]
         episode.again += 1
-        episode.finding = replace(episode.finding, hits=episode.finding.hits + 1)
+        episode.hits += 1
         episode.last_s = now_s
         episode.conditions = _conditions(key, hit)
         episode.holds = True
 
-    def settle(self, holding: Holding, now_s: float) -> None:
-        """End the episodes that are over."""
+    def settle(self, holding: Holding, now_s: float, *, failed: Set[GpuId] = frozenset()) -> None:
+        """End the episodes that are over; a fault goes on while a GPU that it names has failed."""
         for key, episode in list(self.open.items()):
-            episode.look(holding, now_s)
+            episode.look(holding, failed, now_s)
             if now_s - episode.last_s > PAUSE_S:
                 self.ended += _told(episode, now_s)
                 del self.open[key]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import isfinite
 from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
 
 from steward.decide.rules.promql.expression import (
     Aggregate,
@@ -18,18 +22,25 @@ from steward.decide.rules.promql.expression import (
 )
 from steward.decide.rules.promql.metric_columns import column_of
 from steward.decide.rules.promql.parser import parse
+from steward.model.cluster import Health
 from steward.model.finding import Evidence, Finding, Quote
+from steward.model.frame import steps_of
 from steward.model.identity import FindingId, GpuId, JobId, TenantId, stable_id
-from steward.model.metrics import METRICS
-from steward.model.rules import Hit, Item, Rule
-from steward.model.view import ClusterView
+from steward.model.metrics import METRICS, metric
+from steward.model.rules import Hit, Item, Rule, RuleSeverity
+from steward.model.view import HEALTH_CODES, ClusterView
 
-__all__ = ["finding_of", "thresholds_of"]
+__all__ = ["failed_gpus", "finding_of", "thresholds_of"]
 
 NS_PER_S = 1e9
 MOST_ITEMS = 20  # lines and series of one finding
 MOST_TEXT = 2000  # characters of a line
 _COMPARED = ("<", "<=", ">", ">=", "==")
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+_WORDS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least", "==": "at"}
+_UNITS = {"W": " W", "J": " J", "s": " s", "Hz": " Hz", "By": " B", "By/s": " B/s", "1/s": " per s",
+          "Cel": " °C"}  # fmt: skip
+_ABBREVIATED = ("gpu", "ib", "cpu")
 _SAME_UNIT = ("avg_over_time", "min_over_time", "max_over_time", "last_over_time")
 _SAME_KIND = ("avg", "min", "max")
 _KNOWN = frozenset(each.name for each in METRICS)
@@ -48,7 +59,11 @@ def finding_of(hit: Hit, rule: Rule, entity: str, view: ClusterView, *, weight: 
     """Return a match as a finding about `entity`; '' stands for more entities than are listed."""
     since_s = min(item.since_ns or item.t_ns for item in hit.items) / NS_PER_S
     whose = _whose(entity, hit, view)
-    where = f" on {entity}" if entity else " on many more at once"
+    if not whose.gpus and entity and _loses_gpus(rule):
+        failed = [gpu for gpu in failed_gpus(view) if steps_of(gpu)[0] == steps_of(entity)[0]]
+        whose = replace(whose, gpus=tuple(failed))
+    named = whose.gpus[0] if len(whose.gpus) == 1 else entity
+    where = f" on {named}" if entity else " on many more at once"
     return Finding(
         id=FindingId(stable_id("f", rule.id, entity, round(hit.t_ns / NS_PER_S))),
         t_s=view.t_s,
@@ -65,6 +80,17 @@ def finding_of(hit: Hit, rule: Rule, entity: str, view: ClusterView, *, weight: 
         weight=weight,
         treatment=rule.treatment,
     )
+
+
+def failed_gpus(view: ClusterView) -> tuple[GpuId, ...]:
+    """Return the GPUs that have failed."""
+    rows = np.flatnonzero(view.gpus.health == HEALTH_CODES[Health.BAD]).tolist()
+    return tuple(view.gpu_id(row) for row in rows)
+
+
+def _loses_gpus(rule: Rule) -> bool:
+    """Return whether a rule is about GPUs that fail: the failed ones of a node are meant."""
+    return rule.category.startswith("gpu-") and rule.severity <= RuleSeverity.HIGH
 
 
 def _whose(entity: str, hit: Hit, view: ClusterView) -> _Whose:
@@ -107,31 +133,77 @@ def _evidence(hit: Hit) -> Iterator[Evidence]:
                 metric=name,
                 from_s=item.since_ns / NS_PER_S,
                 to_s=item.t_ns / NS_PER_S,
-                says=_says(item),
+                says=_says(item, name),
                 threshold=thresholds_of(item.expr).get(name),
             )
 
 
-def _says(item: Item) -> str:
-    held_s = (item.t_ns - item.since_ns) / NS_PER_S
-    return f"{' '.join(item.expr.split())} for {held_s:.0f} s, {item.value:.4g} at the end"
+def _says(item: Item, name: str) -> str:
+    """Describe in words what a series did: `GPU busy share below 30 % for 5 min`."""
+    held = _lasted((item.t_ns - item.since_ns) / NS_PER_S)
+    bounds = bounds_of(item.expr)
+    if name not in bounds:
+        return f"{_title(name)} fitted the rule for {held}"
+    bound = bounds[name]
+    at_end = ""
+    is_left = name == next(iter(bounds))  # a comparison has the value of its left side
+    if is_left and isfinite(item.value):
+        at_end = f", {_figure(name, item.value * bound.scale)} at the end"
+    return f"{_title(name)} {_WORDS[bound.op]} {_figure(name, bound.number)} for {held}{at_end}"
 
 
-@lru_cache(maxsize=10_000)
+def _title(name: str) -> str:
+    """Return a metric's name as people say it, without a unit that its figure has.
+
+    >>> _title("gpu.busy_share"), _title("ib.symbol_errors_per_s"), _title("gpu.power_watts")
+    ('GPU busy share', 'IB symbol errors per s', 'GPU power')
+    """
+    for unit in ("_watts", "_celsius", "_bytes", "_hz"):
+        name = name.removesuffix(unit)
+    first, *rest = name.replace("_", " ").replace(".", " ").split()
+    return " ".join([first.upper() if first in _ABBREVIATED else first, *rest])
+
+
+def _figure(name: str, value: float) -> str:
+    if name.endswith("_share"):
+        return f"{100 * value:.3g} %"
+    return f"{value:.4g}{_UNITS.get(metric(name).unit, '')}"
+
+
+def _lasted(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+class Bound(NamedTuple):
+    """What a series is held against, in our units; `scale` turns values of the rule into ours."""
+
+    op: str
+    number: float
+    scale: float
+
+
 def thresholds_of(expr: str) -> Mapping[str, float]:
     """Return what series are held against, by metric and in our units, where that is one number.
 
     >>> dict(thresholds_of("DCGM_FI_DEV_GPU_UTIL < 30 and gpu_power_watts > 100"))
     {'gpu.busy_share': 0.3, 'gpu.power_watts': 100.0}
     """
-    found: dict[str, float] = {}
+    return {name: bound.number for name, bound in bounds_of(expr).items()}
+
+
+@lru_cache(maxsize=10_000)
+def bounds_of(expr: str) -> Mapping[str, Bound]:
+    """Return by metric what series are held against, in the order of the expression."""
+    found: dict[str, Bound] = {}
     for each in walk(parse(expr)):
         if isinstance(each, Binary) and each.op in _COMPARED:
-            for side, number in ((each.left, each.right), (each.right, each.left)):
+            sides = ((each.left, each.right, each.op), (each.right, each.left, _SWAPPED[each.op]))
+            for side, number, op in sides:
                 series = _series(side)
                 if isinstance(number, Number) and series is not None:
                     column = column_of(series, expr)
-                    found.setdefault(column.name, number.value * column.scale)
+                    bound = Bound(op, number.value * column.scale, column.scale)
+                    found.setdefault(column.name, bound)
     return MappingProxyType(found)
 
 

@@ -1,4 +1,4 @@
-"""Lines of a look as blocks, by who wrote them, under the names that rules have for sources."""
+"""Lines of an observation as blocks, by source and entity, under the names that rules use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from steward.model.event import LogLine
 from steward.model.rules import LogBlock, Stream
 
-__all__ = ["SOURCES", "SourceNames"]
+__all__ = ["SOURCES", "SourceNames", "has_usable_time"]
 
 # What wrote a line, as collectors name it, and what rules call that. The first that fits counts.
 # Whatever fits nothing is looked at by all rules: the output of a job may be of any program.
@@ -27,6 +27,12 @@ SOURCES: Mapping[str, str] = {
     "*/messages": "cre.log.syslog",
 }
 _REMEMBERED = 10_000  # names of what writes lines
+_AHEAD_S = 3600.0  # a clock further ahead than this is wrong
+
+
+def has_usable_time(t_s: float, now_s: float) -> bool:
+    """Return False for NaN, for times before 1970 and for times far ahead of now."""
+    return 0.0 <= t_s <= now_s + _AHEAD_S
 
 
 class SourceNames:
@@ -40,11 +46,16 @@ class SourceNames:
         """Return the name that rules have for a source; '' where it may be anything."""
         return self._called(source)
 
-    def blocks(self, lines: Sequence[LogLine]) -> list[LogBlock]:
-        """Put lines together that one program wrote about one entity, by their times."""
+    def blocks(self, lines: Sequence[LogLine], now_s: float) -> list[LogBlock]:
+        """Group lines by source and entity, in the order of their times.
+
+        A line without a usable time is left out: it must not cost the others of its turn, nor move
+        the clock of its stream.
+        """
         written: dict[tuple[str, str], list[LogLine]] = {}
         for line in lines:
-            written.setdefault((line.source, line.entity), []).append(line)
+            if has_usable_time(line.t_s, now_s):
+                written.setdefault((line.source, line.entity), []).append(line)
         return [self._block(source, entity, group) for (source, entity), group in written.items()]
 
     def _look_up(self, source: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
+from steward.decide.rules.live.log_blocks import has_usable_time
 from steward.decide.rules.metric import span_events
 from steward.model.event import Event, Observation
 from steward.model.frame import job_entity
@@ -26,7 +27,8 @@ class NewEvents:
     def of(self, seen: Observation, now_s: float) -> list[Event]:
         """Return what is new, by time."""
         found = [*seen.events, *self._jobs(seen, now_s), *self._spans(seen, now_s)]
-        return sorted(found, key=lambda event: event.t_s)
+        usable = [event for event in found if has_usable_time(event.t_s, now_s)]
+        return sorted(usable, key=lambda event: event.t_s)
 
     def _jobs(self, seen: Observation, now_s: float) -> Iterator[Event]:
         for job in seen.jobs:

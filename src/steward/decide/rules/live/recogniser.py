@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from steward.decide.rules.engine import Counts, RuleEngine
 from steward.decide.rules.live.episodes import Episodes, Key
-from steward.decide.rules.live.findings import finding_of
+from steward.decide.rules.live.findings import failed_gpus, finding_of
 from steward.decide.rules.live.log_blocks import SourceNames
 from steward.decide.rules.live.new_events import NewEvents
 from steward.decide.rules.live.sample_filter import SampleFilter
@@ -20,6 +20,8 @@ __all__ = ["RuleRecogniser"]
 
 PATIENCE_S = 15.0  # what comes later than this is late: agents send every ten seconds
 _TOGETHER = "together"  # nothing is joined before all of a look has been read
+_MOST_LINES = 2_000  # of one turn that one term is tested for; more is a storm
+_LEAST_LINES = 50  # of one stream
 _NOT_KNOWN = 0.5  # the weight of a rule that nobody has judged
 
 
@@ -60,7 +62,8 @@ class RuleRecogniser:
         """Read what is new; return what holds now, what matters most first."""
         for hit in self._hits(seen, view):
             self._take(hit, view)
-        self._episodes.settle(self._engine.holding(), view.t_s)
+        failed = frozenset(failed_gpus(view))
+        self._episodes.settle(self._engine.holding(), view.t_s, failed=failed)
         held = [each.finding for each in self._episodes.open.values() if each.holds]
         return tuple(sorted(held, key=self._rank))
 
@@ -70,8 +73,11 @@ class RuleRecogniser:
 
     def _hits(self, seen: Observation, view: ClusterView) -> list[Hit]:
         engine, hits = self._engine, []
-        for block in self._sources.blocks(seen.lines):
-            hits += engine.read(block)
+        blocks = self._sources.blocks(seen.lines, view.t_s)
+        engine.counts.untimed += len(seen.lines) - sum(map(len, blocks))
+        most = max(_LEAST_LINES, _MOST_LINES // max(len(blocks), 1))
+        for block in blocks:
+            hits += engine.read(block, most_per_term=most)
         happened = self._new_events.of(seen, view.t_s)
         if happened:
             hits += engine.happen(happened)

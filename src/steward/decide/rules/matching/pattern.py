@@ -106,6 +106,8 @@ class Counts:
     hurried: int = 0  # things that were not held until the slowest stream had come as far
     set_back: int = 0  # streams that went on from an hour or more before: what waited was decided
     cut: int = 0  # lines of which only the beginning is kept
+    untimed: int = 0  # lines whose time is missing or far ahead
+    suppressed: int = 0  # lines of a storm that were not matched: enough of them were
     too_long: int = 0  # times that a jq program was not asked: it could take too long on the line
 
 

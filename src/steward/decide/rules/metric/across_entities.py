@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steward.decide.rules.metric.evaluation import EvaluatedPoints
 from steward.decide.rules.metric.kernels import NEVER_NS, HoldState, Longs
 from steward.decide.rules.metric.lookups import AcrossEntitiesLookup
 from steward.decide.rules.metric.results import Results
-from steward.decide.rules.metric.sample_buffer import SampleBuffer
+from steward.decide.rules.metric.sample_buffer import TermSamples
 from steward.decide.rules.metric.silences import Silence, Silences
 from steward.decide.rules.metric.sorted_frame import SortedFrame
 from steward.decide.rules.promql.evaluator import LOOKBACK_NS, evaluate
@@ -30,7 +31,7 @@ class AcrossEntities:
     def __init__(
         self,
         expression: Expression,
-        buffer: SampleBuffer,
+        buffer: TermSamples,
         *,
         silences: Sequence[Silence],
         interval_ns: int,
@@ -46,25 +47,30 @@ class AcrossEntities:
         self._done_ns = -NEVER_NS
         self._waiting = np.zeros(0, np.int64)  # steps that are not over yet
         self._results = Results()
-        self._entities: dict[Labels, str] = {}
-        self._named = 0
         self.due_ns = NEVER_NS
+        buffer.reader = self
+
+    @property
+    def read_ns(self) -> Longs:
+        return np.full(len(self._buffer.known), self._done_ns)
+
+    def forget(self, kept: NDArray[np.bool_]) -> None:
+        del kept  # results have rows of their own
+        self._results.forget_others()
 
     @property
     def state(self) -> HoldState:
         return self._results.state
 
     def whose(self, series: int) -> tuple[str, Labels]:
-        return self._results.whose(series, self._entities)
+        return self._results.whose(series, self._buffer.known.entities)
 
     def add(
         self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
     ) -> Iterator[EvaluatedPoints]:
         times = [self._waiting]
         if rows is not None:
-            looked = np.full(len(self._buffer.known), self._done_ns)
-            times.append(self._buffer.add(rows, looked).t)
-            self._name_entities()
+            times.append(self._buffer.add(rows).t)
         if not self._buffer.known:
             return  # nobody has what it asks for
         begin = np.full(len(self._buffer.known), self._done_ns)
@@ -74,7 +80,7 @@ class AcrossEntities:
         ready = steps if last else steps[steps <= clock_ns]
         self._waiting = steps[len(ready) :]
         yield from self._looks(ready)
-        self._forget(clock_ns)
+        self._buffer.counts.evicted += self._results.forget(self._buffer.most_series)
         ahead = int(np.min(self._waiting, initial=NEVER_NS))
         self.due_ns = min(ahead, self._silences.next_ns(clock_ns))
 
@@ -88,6 +94,7 @@ class AcrossEntities:
                 wanted=self._buffer.wanted,
                 columns_kept=self._buffer.columns_kept,
                 times=part,
+                found=self._buffer.found_at(b"", part),
             )
             try:
                 found = evaluate(self._expression, look)
@@ -96,16 +103,3 @@ class AcrossEntities:
                 self._buffer.counts.problem = f"{wrong.problem}; {wrong.hint}"
                 continue
             yield self._results.laid_out(found, part)
-
-    def _name_entities(self) -> None:
-        known = self._buffer.known
-        for row in range(self._named, len(known)):
-            self._entities.setdefault(known.labels[row], known.keys[row][0])
-        self._named = len(known)
-
-    def _forget(self, clock_ns: int) -> None:
-        if self._buffer.forget(clock_ns, self.gap_ns) is not None:
-            self._results.forget_others()
-            self._entities, self._named = {}, 0
-            self._name_entities()
-        self._buffer.counts.evicted += self._results.forget(self._buffer.most_series)

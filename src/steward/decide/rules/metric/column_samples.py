@@ -16,13 +16,13 @@ Bools = NDArray[np.bool_]
 class ColumnSamples:
     """Samples of one column, for all series that a term knows."""
 
-    def __init__(self, reach_ns: int) -> None:
-        self._reach_ns = reach_ns  # so much before the last look is kept
+    def __init__(self) -> None:
+        self.reach_ns = 0  # so much before the last evaluation is kept
         self.samples = SeriesSamples(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
     def add(self, new: SeriesSamples, looked_ns: Longs) -> int:
         """Take new samples, laid out by series; returns how many were too late."""
-        off, t, v, late = merge(self.samples, new, looked_ns - self._reach_ns)
+        off, t, v, late = merge(self.samples, new, looked_ns - self.reach_ns)
         self.samples = SeriesSamples(off, t, v)
         return int(late)
 

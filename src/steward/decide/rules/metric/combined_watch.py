@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from steward.decide.rules.metric.sample_buffer import WatchCounts
-from steward.decide.rules.metric.sorted_frame import SortedFrame
+from steward.decide.rules.metric.sorted_frame import KeyIndex, SortedFrame
 from steward.decide.rules.metric.watch import Ended, TermWatch
 from steward.model.rules import Item
 
@@ -38,6 +38,11 @@ class CombinedWatch:
             failed=sum(each.failed for each in found),
             problem="; ".join(each.problem for each in found if each.problem),
         )
+
+    def share(self, keys: KeyIndex) -> None:
+        """Store samples together with all other terms that share these keys."""
+        for each in self._here:
+            each.share(keys)
 
     def add(self, frame: SortedFrame) -> list[Item]:
         """Read new samples."""

@@ -8,7 +8,7 @@ Only what compares entities needs them at the same times.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -30,10 +30,11 @@ from steward.decide.rules.promql.label_index import LabelColumn
 from steward.decide.rules.promql.metric_columns import PHASE, MetricColumn
 from steward.decide.rules.promql.vectors import LabelledRows
 
-__all__ = ["PHASE_COLUMN", "AcrossEntitiesLookup", "PerEntityLookup", "SelectorColumn"]
+__all__ = ["PHASE_COLUMN", "AcrossEntitiesLookup", "FoundRows", "PerEntityLookup", "SelectorColumn"]
 
 PHASE_COLUMN = "phase:"  # what a column of frames begins with that says how long a phase lasts
 How = tuple[str, float]  # a function of a range and its parameter; "": the newest value
+FoundRows = dict[tuple[Selector, How], LabelledRows]
 _NOBODY = np.zeros(0, np.int64)
 # Of a counter only its rate is kept.
 _OF_RATES = {"rate": "avg_over_time", "increase": "avg_over_time", "irate": "last_over_time"}
@@ -82,7 +83,7 @@ class PerEntityLookup:
     wanted: Mapping[Selector, SelectorColumn]
     columns_kept: Mapping[str, ColumnSamples]
     points: Points
-    _found: dict[tuple[Selector, How], LabelledRows] = field(default_factory=dict)
+    found: FoundRows  # what was looked up before at these times, also by other terms
 
     @property
     def t_s(self) -> Floats:
@@ -97,9 +98,9 @@ class PerEntityLookup:
 
     def past(self, selector: Selector, function: str, parameter: float) -> LabelledRows:
         what = selector, (function, parameter)
-        if what not in self._found:  # conditions say the same more than once
-            self._found[what] = self._rows(*what)
-        return self._found[what]
+        if what not in self.found:  # conditions, and rules, say the same more than once
+            self.found[what] = self._rows(*what)
+        return self.found[what]
 
     def _rows(self, selector: Selector, how: How) -> LabelledRows:
         wanted = self.wanted[selector]
@@ -119,7 +120,7 @@ class AcrossEntitiesLookup:
     wanted: Mapping[Selector, SelectorColumn]
     columns_kept: Mapping[str, ColumnSamples]
     times: Longs
-    _found: dict[tuple[Selector, How], LabelledRows] = field(default_factory=dict)
+    found: FoundRows  # what was looked up before at these times, also by other terms
 
     @property
     def t_s(self) -> Floats:
@@ -134,9 +135,9 @@ class AcrossEntitiesLookup:
 
     def past(self, selector: Selector, function: str, parameter: float) -> LabelledRows:
         what = selector, (function, parameter)
-        if what not in self._found:
-            self._found[what] = self._rows(*what)
-        return self._found[what]
+        if what not in self.found:
+            self.found[what] = self._rows(*what)
+        return self.found[what]
 
     def _rows(self, selector: Selector, how: How) -> LabelledRows:
         wanted = self.wanted[selector]

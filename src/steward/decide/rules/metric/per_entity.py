@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steward.decide.rules.metric.evaluation import EvaluatedPoints, no_series, only, widened
-from steward.decide.rules.metric.kernels import NEVER_NS, Points
+from steward.decide.rules.metric.kernels import NEVER_NS, Longs, Points
 from steward.decide.rules.metric.layout import due
 from steward.decide.rules.metric.lookups import PerEntityLookup
-from steward.decide.rules.metric.sample_buffer import SampleBuffer
+from steward.decide.rules.metric.sample_buffer import TermSamples
 from steward.decide.rules.metric.silences import Silence, Silences
 from steward.decide.rules.metric.sorted_frame import SortedFrame
 from steward.decide.rules.promql.evaluator import LOOKBACK_NS, evaluate
@@ -26,7 +27,7 @@ class PerEntity:
     def __init__(
         self,
         expression: Expression,
-        buffer: SampleBuffer,
+        buffer: TermSamples,
         *,
         silences: Sequence[Silence],
         interval_ns: int,
@@ -40,6 +41,14 @@ class PerEntity:
         self._interval_ns = 0 if silences else interval_ns  # a silence has no samples to wait for
         self.state = no_series()
         self.due_ns = NEVER_NS
+        buffer.reader = self
+
+    @property
+    def read_ns(self) -> Longs:
+        return self.state.last
+
+    def forget(self, kept: NDArray[np.bool_]) -> None:
+        self.state = only(widened(self.state, len(kept)), kept)
 
     def whose(self, series: int) -> tuple[str, Labels]:
         known = self._buffer.known
@@ -51,7 +60,7 @@ class PerEntity:
         del last  # there is never anything that waits
         points = Points(np.zeros(len(self._buffer.known) + 1, np.int64), np.zeros(0, np.int64))
         if rows is not None:
-            points = self._buffer.add(rows, self.state.last)
+            points = self._buffer.add(rows)
         if not self._buffer.known:
             return  # nobody has what it asks for
         self.state = widened(self.state, len(self._buffer.known))
@@ -64,11 +73,9 @@ class PerEntity:
                 wanted=self._buffer.wanted,
                 columns_kept=self._buffer.columns_kept,
                 points=points,
+                found=self._buffer.found_at(points.off.tobytes(), points.t),
             )
             yield EvaluatedPoints(points=points, values=evaluate(self._expression, look).values[0])
-        kept = self._buffer.forget(clock_ns, self.gap_ns)
-        if kept is not None:
-            self.state = only(self.state, kept)
         self.due_ns = self._silences.next_ns(clock_ns)
 
 

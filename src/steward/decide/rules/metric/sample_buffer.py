@@ -1,10 +1,10 @@
-"""Takes what a term needs out of frames, and forgets the entities that were silent for longest."""
+"""Series and samples of metric terms: each sample is stored once for all terms of an engine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from zlib import crc32
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +12,21 @@ from numpy.typing import NDArray
 from steward.decide.rules.metric.column_samples import ColumnSamples
 from steward.decide.rules.metric.kernels import NEVER_NS, Floats, Longs, Points, SeriesSamples
 from steward.decide.rules.metric.layout import lay_out
-from steward.decide.rules.metric.lookups import PHASE_COLUMN, SelectorColumn
+from steward.decide.rules.metric.lookups import PHASE_COLUMN, FoundRows, SelectorColumn
 from steward.decide.rules.metric.series_index import SeriesIndex
 from steward.decide.rules.metric.sorted_frame import KeyIndex, SortedFrame
 from steward.decide.rules.promql.evaluator import LOOKBACK_NS
 from steward.decide.rules.promql.expression import Selector
 from steward.decide.rules.promql.metric_columns import PHASE
 
-__all__ = ["SampleBuffer", "WatchCounts"]
+__all__ = ["SampleBuffer", "TermSamples", "WatchCounts"]
 
 Bools = NDArray[np.bool_]
 _KEPT_SHARE = 0.9  # of the most series, after some had to be forgotten
 _AWAY_NS = 3600 * 10**9  # agents that were cut off send what they kept: it goes on from there
 _SWEEP_NS = 120 * 10**9  # how often series that ended are looked for
 _NEVER = np.iinfo(np.int64).min
+_MOST_POINTS = 100_000  # at which what was looked up is kept for other terms
 _NO_VALUES = np.zeros(0)
 
 
@@ -36,73 +37,116 @@ class WatchCounts:
     late: int = 0  # samples not newer than the last of their series
     untimed: int = 0  # rows without a usable time or entity
     evicted: int = 0  # series forgotten since there were too many
-    failed: int = 0  # looks that came to nothing, as `problem` says
+    failed: int = 0  # evaluations that came to nothing, as `problem` says
     problem: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
+class _Reader(Protocol):
+    """What evaluates a term over the samples."""
+
+    @property
+    def gap_ns(self) -> int:
+        """After how long without a sample a series begins anew."""
+        ...
+
+    @property
+    def read_ns(self) -> Longs:
+        """Until when each series was evaluated; it may be shorter than the list of series."""
+        ...
+
+    def forget(self, kept: Bools) -> None:
+        """Drop the state of all other series."""
+        ...
+
+
 class SampleBuffer:
-    """The series of one term and their samples."""
+    """The series and samples of all terms that share it. Each frame is stored once."""
 
-    wanted: Mapping[Selector, SelectorColumn]
-    most_series: int
-    by_job: bool  # whether who held an entity tells series apart
-    counts: WatchCounts = field(default_factory=WatchCounts)
-    known: SeriesIndex = field(default_factory=SeriesIndex)
-    columns_kept: dict[str, ColumnSamples] = field(default_factory=dict)
-    _clock_ns: int = -NEVER_NS
-    _swept_ns: int = -NEVER_NS
-    _own: Longs = field(default_factory=lambda: np.zeros(0, np.int64))  # -1: not known yet
-    _key_index: KeyIndex = field(default_factory=KeyIndex)  # of which `_own` has our numbers
+    def __init__(self, *, most_series: int, by_job: bool) -> None:
+        self._most_series = most_series
+        self._by_job = by_job  # whether who held an entity tells series apart
+        self.known = SeriesIndex()
+        self.columns_kept: dict[str, ColumnSamples] = {}
+        self.present: frozenset[str] = frozenset()  # columns of the last frame that are kept
+        self.late: dict[str, int] = {}  # of the last frame, by column
+        self._terms: list[TermSamples] = []
+        self._users_of: dict[str, list[TermSamples]] = {}  # by column
+        self._rows: SortedFrame | None = None  # the last frame
+        self._numbers = np.zeros(0, np.int64)  # of series, by key of the last frame
+        self._points: dict[tuple[str, ...], Points] = {}  # of the last frame, by columns
+        self._found: dict[tuple[bytes, bytes], FoundRows] = {}  # since the last frame
+        self._clock_ns = -NEVER_NS
+        self._swept_ns = -NEVER_NS
+        self._own = np.zeros(0, np.int64)  # by number in `_key_index`; -1: not known yet
+        self._key_index = KeyIndex()
 
-    def __post_init__(self) -> None:
-        for each in self.wanted.values():
-            if each.column.name != PHASE:
-                self._store(each.column.name)
+    def join(self, term: TermSamples) -> None:
+        """Keep what a term needs from now on."""
+        self._terms.append(term)
+        self._users_of.clear()
+        for name in term.columns:
+            self._column(name)
 
-    def _store(self, column: str) -> ColumnSamples:
-        """Return where samples of a column are kept, which is as far back as anything looks."""
-        name = PHASE if column.startswith(PHASE_COLUMN) else column
-        reaches = [
-            selector.range_ns + selector.offset_ns
-            for selector, each in self.wanted.items()
-            if each.column.name == name
-        ]
-        return self.columns_kept.setdefault(column, ColumnSamples(max(reaches)))
+    def _column(self, name: str) -> ColumnSamples:
+        """Return where samples of a column are kept, which is as far back as any term looks."""
+        kept = self.columns_kept.setdefault(name, ColumnSamples())
+        kept.reach_ns = max(each.reach_ns(name) for each in self._users(name))
+        return kept
 
-    def add(self, rows: SortedFrame, looked_ns: Longs) -> Points:
-        """Take the samples; returns the times of rows that had any, by series.
+    def _users(self, name: str) -> list[TermSamples]:
+        if name not in self._users_of:
+            self._users_of[name] = [each for each in self._terms if each.uses(name)]
+        return self._users_of[name]
 
-        `looked_ns` says until when each known series was looked at: what is far older may go.
-        """
-        self.counts.untimed += rows.untimed
-        names = [name for name in rows.metrics if self._wants(name)]
-        if not names:
-            return Points(np.zeros(len(self.known) + 1, np.int64), np.zeros(0, np.int64))
-        there = rows.column(names[0])[1]
-        for name in names[1:]:
-            there = there | rows.column(name)[1]
-        own = self._own_numbers(rows, there)
-        for name in names:
-            self._store(name)
-        looked = np.full(len(self.known), _NEVER // 2)
-        looked[: len(looked_ns)] = looked_ns
-        for name, store in self.columns_kept.items():
-            if name in names:
-                values, some = rows.column(name)
-                self.counts.late += store.add(self._laid_out(rows, some, own, values), looked)
-            store.widen(len(self.known))
-        laid = self._laid_out(rows, there, own, _NO_VALUES)
-        return Points(laid.off, laid.t)
+    def add(self, rows: SortedFrame) -> None:
+        """Store a frame, unless it was stored for another term."""
+        if rows is self._rows:
+            return
+        self._forget()
+        self._clock_ns = max(self._clock_ns, rows.clock_ns)
+        self._rows, self._points, self._found, self.late = rows, {}, {}, {}
+        self.present = frozenset(name for name in rows.metrics if self._users(name))
+        if not self.present:
+            return
+        self._numbers = self._own_numbers(rows, _any_there(rows, self.present))
+        for name in self.present:
+            self._column(name)
+        for name, kept in self.columns_kept.items():
+            if name in self.present:
+                values, there = rows.column(name)
+                new = self._laid_out(rows, there, values)
+                self.late[name] = kept.add(new, self._read_ns(name))
+            kept.widen(len(self.known))
 
-    def _wants(self, name: str) -> bool:
-        return name in self.columns_kept or (
-            name.startswith(PHASE_COLUMN)
-            and any(
-                each.column.name == PHASE and each.selected.phase(name.removeprefix(PHASE_COLUMN))
-                for each in self.wanted.values()
-            )
-        )
+    def points(self, rows: SortedFrame, names: tuple[str, ...]) -> Points:
+        """Return the times of the rows of the last frame that have some of these columns."""
+        found = self._points.get(names)
+        if found is None:
+            laid = self._laid_out(rows, _any_there(rows, names), _NO_VALUES)
+            found = self._points[names] = Points(laid.off, laid.t)
+        return found
+
+    def found_at(self, offsets: bytes, times: Longs) -> FoundRows:
+        """Return what terms have looked up at these times since the last frame, to add to it."""
+        if len(times) > _MOST_POINTS:
+            return {}
+        return self._found.setdefault((offsets, times.tobytes()), {})
+
+    def nodes(self, names: Iterable[str], since_ns: int) -> frozenset[str]:
+        """Return the nodes of which there was a sample of some of these columns since then."""
+        kept = [self.columns_kept[name] for name in names]
+        rows = np.flatnonzero(self._newest(kept) >= since_ns).tolist()
+        named = {dict(self.known.labels[row]).get("node", "") for row in rows}
+        return frozenset(named - {""})
+
+    def _read_ns(self, name: str) -> Longs:
+        """Return until when each series was evaluated by all terms that use a column."""
+        found = np.full(len(self.known), NEVER_NS)
+        for each in self._users(name):
+            read = each.reader.read_ns
+            np.minimum(found[: len(read)], read, out=found[: len(read)])
+            found[len(read) :] = _NEVER // 2
+        return found
 
     def _own_numbers(self, rows: SortedFrame, there: Bools) -> Longs:
         """Return our numbers of the keys; those that have something may be new."""
@@ -116,64 +160,145 @@ class SampleBuffer:
         some = np.append(0, np.cumsum(there))[rows.off]
         for at in strange[some[strange + 1] > some[strange]].tolist():
             key = rows.keys[at]
-            mine = self.known.number(key if self.by_job else (key[0], ""))
+            mine = self.known.number(key if self._by_job else (key[0], ""))
             self._own[rows.numbers[at]] = mine
         return self._own[rows.numbers]
 
-    def _laid_out(
-        self, rows: SortedFrame, there: Bools, own: Longs, values: Floats
-    ) -> SeriesSamples:
+    def _laid_out(self, rows: SortedFrame, there: Bools, values: Floats) -> SeriesSamples:
         taken = SeriesSamples(rows.off, rows.t_ns, values)
-        return SeriesSamples(*lay_out(taken, there, own, len(self.known)))
+        return SeriesSamples(*lay_out(taken, there, self._numbers, len(self.known)))
 
-    def forget(self, clock_ns: int, gap_ns: int) -> Bools | None:
-        """Let go of series that no look can reach any more, and of some if there are too many.
+    def _forget(self) -> None:
+        """Drop series that no term can reach any more, and some if there are too many.
 
-        Too many: then those silent for longest go, and are counted. Returns which are kept.
+        Too many: then those silent for longest are dropped, and counted.
         """
-        before_ns, self._clock_ns = self._clock_ns, clock_ns  # until then all was told
-        if len(self.known) > self.most_series:
-            newest = self._newest()
-            room = max(1, int(self.most_series * _KEPT_SHARE))
+        gap_ns = max(each.reader.gap_ns for each in self._terms)
+        if len(self.known) > self._most_series:
+            newest = self._newest(self.columns_kept.values())
+            room = max(1, int(self._most_series * _KEPT_SHARE))
             kept = np.zeros(len(self.known), bool)
             kept[np.argsort(newest, kind="stable")[-room:]] = True
-            self.counts.evicted += int((~kept).sum())
-        elif gap_ns < NEVER_NS and before_ns - self._swept_ns > _SWEEP_NS:
-            first = self._swept_ns == -NEVER_NS
-            self._swept_ns = before_ns - self._ahead_ns() if first else before_ns
-            kept = self._newest() >= before_ns - max(self._reach_ns() + gap_ns, _AWAY_NS)
-        else:
-            return None
-        return self._only(kept) if not kept.all() else None
+            self._only(kept, evicted=int((~kept).sum()))
+        elif gap_ns < NEVER_NS and self._clock_ns - self._swept_ns > _SWEEP_NS:
+            self._swept_ns = self._clock_ns
+            oldest_ns = self._clock_ns - max(self._reach_ns() + gap_ns, _AWAY_NS)
+            self._only(self._newest(self.columns_kept.values()) >= oldest_ns)
 
-    def _ahead_ns(self) -> int:
-        """Return how much earlier its second sweep is, so that terms do not all sweep at once."""
-        return crc32(repr([*self.wanted]).encode()) * _SWEEP_NS >> 32
-
-    def nodes(self, since_ns: int) -> frozenset[str]:
-        """Return the nodes of which there was a sample since then."""
-        rows = np.flatnonzero(self._newest() >= since_ns).tolist()
-        named = {dict(self.known.labels[row]).get("node", "") for row in rows}
-        return frozenset(named - {""})
-
-    def _newest(self) -> Longs:
+    def _newest(self, columns: Iterable[ColumnSamples]) -> Longs:
         newest = np.full(len(self.known), _NEVER)
-        for store in self.columns_kept.values():
-            some = np.diff(store.samples.off) > 0
-            ends = store.samples.off[1:][some] - 1
-            newest[some] = np.maximum(newest[some], store.samples.t[ends])
+        for each in columns:
+            off, t = each.samples.off, each.samples.t
+            some = np.flatnonzero(np.diff(off) > 0)
+            newest[some] = np.maximum(newest[some], t[off[some + 1] - 1])
         return newest
 
     def _reach_ns(self) -> int:
-        """Return how long ago a sample can be that a look still finds."""
-        return LOOKBACK_NS + max(each.range_ns + each.offset_ns for each in self.wanted)
+        """Return how long ago a sample can be that an evaluation still finds."""
+        reaches = [each.reach_ns for each in self.columns_kept.values()]
+        return LOOKBACK_NS + max(reaches, default=0)
 
-    def _only(self, kept: Bools) -> Bools:
+    def _only(self, kept: Bools, *, evicted: int = 0) -> None:
+        if kept.all():
+            return
         self.known.only(kept)
         anew = np.where(kept, np.cumsum(kept) - 1, -1)
         self._own = np.append(anew, -1)[self._own]
-        for store in self.columns_kept.values():
-            store.only(kept)
+        for each in self.columns_kept.values():
+            each.only(kept)
+        for term in self._terms:
+            term.forget(kept, evicted=evicted)
+
+
+class TermSamples:
+    """What one term uses of a buffer: its own, or the one that all terms of an engine share."""
+
+    def __init__(
+        self, wanted: Mapping[Selector, SelectorColumn], *, most_series: int, by_job: bool
+    ) -> None:
+        self.wanted = wanted
+        self.most_series = most_series
+        self.counts = WatchCounts()
+        self.reader: _Reader
+        self._by_job = by_job
+        names = {each.column.name for each in wanted.values()}
+        self._has_phases = PHASE in names
+        self.columns = tuple(sorted(names - {PHASE}))
+        self._join(SampleBuffer(most_series=most_series, by_job=by_job))
+
+    def share(self, keys: KeyIndex) -> None:
+        """Use the buffer that belongs to these keys, with all other terms that do."""
+        group = (self._by_job, self.most_series)
+        if group not in keys.buffers:
+            keys.buffers[group] = SampleBuffer(most_series=self.most_series, by_job=self._by_job)
+        self._join(keys.buffers[group])
+
+    def _join(self, buffer: SampleBuffer) -> None:
+        self._buffer = buffer
+        buffer.join(self)
+
+    @property
+    def known(self) -> SeriesIndex:
+        """All series of the buffer; some may have none of this term's columns."""
+        return self._buffer.known
+
+    @property
+    def columns_kept(self) -> Mapping[str, ColumnSamples]:
+        """The samples of the buffer, by column."""
+        return self._buffer.columns_kept
+
+    def found_at(self, offsets: bytes, times: Longs) -> FoundRows:
+        """Return what terms have looked up at these times since the last frame, to add to it."""
+        return self._buffer.found_at(offsets, times)
+
+    def add(self, rows: SortedFrame) -> Points:
+        """Store a frame; return the times of rows that have something for this term."""
+        buffer = self._buffer
+        buffer.add(rows)
+        self.counts.untimed += rows.untimed
+        names = tuple([name for name in self.columns if name in buffer.present])
+        if self._has_phases:
+            names += tuple([each for each in sorted(buffer.present) if self._uses_phase(each)])
+        self.counts.late += sum(buffer.late[name] for name in names)
+        if not names:
+            return Points(np.zeros(len(self.known) + 1, np.int64), np.zeros(0, np.int64))
+        return buffer.points(rows, names)
+
+    def uses(self, name: str) -> bool:
+        """Return whether some selector is about a column."""
+        return name in self.columns or self._uses_phase(name)
+
+    def _uses_phase(self, name: str) -> bool:
+        return name.startswith(PHASE_COLUMN) and any(
+            each.column.name == PHASE and each.selected.phase(name.removeprefix(PHASE_COLUMN))
+            for each in self.wanted.values()
+        )
+
+    def reach_ns(self, column: str) -> int:
+        """Return how far back selectors of a column look."""
+        name = PHASE if column.startswith(PHASE_COLUMN) else column
+        return max(
+            selector.range_ns + selector.offset_ns
+            for selector, each in self.wanted.items()
+            if each.column.name == name
+        )
+
+    def nodes(self, since_ns: int) -> frozenset[str]:
+        """Return the nodes of which this term had a sample since then."""
+        return self._buffer.nodes(self.columns, since_ns)
+
+    def forget(self, kept: Bools, *, evicted: int) -> None:
+        """Drop what is known about all other series."""
+        self.counts.evicted += evicted
         for each in self.wanted.values():
             each.selected.only(kept)
-        return kept
+        self.reader.forget(kept)
+
+
+def _any_there(rows: SortedFrame, names: Iterable[str]) -> Bools:
+    """Return which rows have a value in some of these columns."""
+    first, *others = names
+    there = rows.column(first)[1]
+    for name in others:
+        there = there | rows.column(name)[1]
+    return there

@@ -56,6 +56,7 @@ class SeriesIndex:
     def __init__(self) -> None:
         self.keys: list[Key] = []
         self.labels: list[Labels] = []
+        self.entities: dict[Labels, str] = {}  # the first entity that has these labels
         self.label_index = LabelIndex()
         self._number: dict[Key, int] = {}
         self._ids: list[int] = []  # of the labels
@@ -72,6 +73,7 @@ class SeriesIndex:
             self.keys.append(key)
             self._ids.append(self.label_index.number(labels_of_key(key)))
             self.labels.append(self.label_index.labels[self._ids[-1]])
+            self.entities.setdefault(self.labels[-1], key[0])
         return found
 
     def use(self, label_index: LabelIndex) -> None:
@@ -93,6 +95,10 @@ class SeriesIndex:
         self.labels = [self.labels[row] for row in rows]
         self._ids = [self._ids[row] for row in rows]
         self._number = {key: row for row, key in enumerate(self.keys)}
+        self.entities = {
+            labels: key[0]
+            for labels, key in zip(reversed(self.labels), reversed(self.keys), strict=True)
+        }
         self._all = self.label_index.names(())
 
 

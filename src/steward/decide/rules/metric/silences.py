@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from steward.decide.rules.metric.kernels import NEVER_NS, Longs, Points, SeriesSamples, expire
-from steward.decide.rules.metric.sample_buffer import SampleBuffer
+from steward.decide.rules.metric.sample_buffer import TermSamples
 
 __all__ = ["Silence", "Silences"]
 
@@ -24,7 +24,7 @@ class Silence:
 class Silences:
     """All of a term; with none of them, nothing is ever missed."""
 
-    def __init__(self, buffer: SampleBuffer, silences: Sequence[Silence], for_ns: int) -> None:
+    def __init__(self, buffer: TermSamples, silences: Sequence[Silence], for_ns: int) -> None:
         self._buffer = buffer
         self._silences = silences
         self._for_ns = for_ns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 from steward.decide.rules.metric.kernels import Floats, Longs
 from steward.decide.rules.promql.label_index import LabelIndex
 from steward.model.frame import ENTITY, T_S, Frame
+
+if TYPE_CHECKING:
+    from steward.decide.rules.metric.sample_buffer import SampleBuffer
 
 __all__ = ["JOB", "KeyIndex", "SortedFrame", "nanoseconds", "sort_frame"]
 
@@ -23,9 +27,13 @@ _SECONDS = (-9.2e9, 9.2e9)  # what fits into 64 bits of nanoseconds
 
 
 class KeyIndex:
-    """A number for each key that was ever seen, so that terms need not look at texts again."""
+    """A number for each key that was ever seen, so that terms need not look at texts again.
 
-    def __init__(self) -> None:
+    The terms of one engine share it, and with it the buffers of their samples.
+    """
+
+    def __init__(self, buffers: dict[tuple[bool, int], SampleBuffer] | None = None) -> None:
+        self.buffers = {} if buffers is None else buffers
         self._number: dict[Key, int] = {}
         self.label_index = LabelIndex()  # the same for labels
 
@@ -90,7 +98,10 @@ def sort_frame(frame: Frame, before: KeyIndex | None = None) -> SortedFrame:
     jobs = good[JOB].gather(rows).to_list() if JOB in good.columns else [None] * len(entities)
     keys = tuple((entity, job or "") for entity, job in zip(entities, jobs, strict=True))
     most = 2 * len(keys) + _MOST_GONE
-    key_index = KeyIndex() if before is None or len(before) > most else before
+    if before is None:
+        key_index = KeyIndex()
+    else:
+        key_index = before if len(before) <= most else KeyIndex(before.buffers)
     off = np.append(starts, len(code))
     return SortedFrame(
         keys=keys,

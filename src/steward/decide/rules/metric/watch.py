@@ -15,10 +15,10 @@ from steward.decide.rules.metric.evaluation import EvaluatedPoints, TermEvaluati
 from steward.decide.rules.metric.kernels import NEVER_NS, ONGOING, held
 from steward.decide.rules.metric.lookups import SelectorColumn
 from steward.decide.rules.metric.per_entity import PerEntity
-from steward.decide.rules.metric.sample_buffer import SampleBuffer, WatchCounts
+from steward.decide.rules.metric.sample_buffer import TermSamples, WatchCounts
 from steward.decide.rules.metric.series_index import SelectedSeries
 from steward.decide.rules.metric.silences import Silence
-from steward.decide.rules.metric.sorted_frame import SortedFrame, sort_frame
+from steward.decide.rules.metric.sorted_frame import KeyIndex, SortedFrame, sort_frame
 from steward.decide.rules.promql.evaluator import LOOKBACK_NS
 from steward.decide.rules.promql.expression import Expression, FunctionCall, Selector, walk
 from steward.decide.rules.promql.functions import ABSENCE
@@ -60,6 +60,10 @@ class TermWatch(Protocol):
         """What was told before, or just now, and is over as of the last look."""
         ...
 
+    def share(self, keys: KeyIndex) -> None:
+        """Store samples together with all other terms that share these keys."""
+        ...
+
     def add(self, frame: SortedFrame) -> list[Item]:
         """Read new samples; returns what has held for long enough by now."""
         ...
@@ -86,8 +90,8 @@ class MetricWatch:
 
     `metrics` are the columns that it wants. A condition that came true is told once, and again
     only after it has not held, or was not looked at for too long, in between. `ended` are those
-    told before, or just now, of which the last look said that they are over. `speaking` says of
-    which nodes it had a sample since some time, and `origin` who was asked, if not our own samples.
+    told before, or just now, of which the last look said that they are over. `origin`
+    says who was asked, if not our own samples.
     """
 
     def __init__(  # noqa: PLR0913 - what a term is made of
@@ -98,10 +102,10 @@ class MetricWatch:
         metrics: Sequence[str],
         counts: WatchCounts,
         again: Callable[[], MetricWatch],
-        speaking: Callable[[int], frozenset[str]] = lambda _since_ns: frozenset(),
+        samples: TermSamples | None = None,
         origin: str = "",
     ) -> None:
-        self.speaking = speaking
+        self._samples = samples
         self._origin = origin
         self.term = term
         self.metrics = frozenset(metrics)
@@ -119,6 +123,15 @@ class MetricWatch:
     def due_ns(self) -> int:
         """The earliest time at which a tick can change something."""
         return self._evaluation.due_ns
+
+    def share(self, keys: KeyIndex) -> None:
+        """Store samples together with all other terms that share these keys."""
+        if self._samples is not None:
+            self._samples.share(keys)
+
+    def speaking(self, since_ns: int) -> frozenset[str]:
+        """Return the nodes of which there was a sample since then."""
+        return self._samples.nodes(since_ns) if self._samples is not None else frozenset()
 
     def add(self, frame: Frame | SortedFrame) -> list[Item]:
         """Read new samples, in any order; returns what has held for long enough by now."""
@@ -256,11 +269,11 @@ def compile_metric(term: MetricTerm, *, most_series: int = MOST_SERIES) -> Metri
         )
         for selector, column in columns.items()
     }
-    buffer = SampleBuffer(wanted=wanted, most_series=most_series, by_job=not silences)
+    samples = TermSamples(wanted, most_series=most_series, by_job=not silences)
     together = across(expression) or PHASE in metrics
     evaluation: TermEvaluation = (AcrossEntities if together else PerEntity)(
         expression,
-        buffer,
+        samples,
         silences=silences,
         interval_ns=round(term.interval_s * _NS),
         for_ns=round(term.for_s * _NS),
@@ -269,7 +282,7 @@ def compile_metric(term: MetricTerm, *, most_series: int = MOST_SERIES) -> Metri
         term,
         evaluation,
         metrics=metrics,
-        counts=buffer.counts,
+        counts=samples.counts,
         again=lambda: compile_metric(term, most_series=most_series),
-        speaking=buffer.nodes,
+        samples=samples,
     )

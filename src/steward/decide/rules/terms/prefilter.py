@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steward.decide.rules.terms.automaton import AutomatonSearch
+from steward.decide.rules.terms.jq_program import needed_by_program
 from steward.decide.rules.terms.literal_index import LiteralIndex
 from steward.decide.rules.terms.literals import Literal, Need
-from steward.decide.rules.terms.programs import needed_by_program
 from steward.decide.rules.terms.search import HyperscanSearch, Search, has_hyperscan
 from steward.decide.rules.terms.syntax import needed_by
 from steward.decide.rules.terms.term import Test, compile_term, longest_bytes
@@ -31,10 +32,16 @@ class TermHits:
 
     entry: Longs
     term: Longs
+    suppressed: int = 0  # pairs that were not tried: enough others of their term hold
     too_long: int = 0  # pairs that were not tried: the entry is too long for the jq program
 
     def __len__(self) -> int:
         return len(self.entry)
+
+
+class _Tested(NamedTuple):
+    holds: NDArray[np.bool_]
+    suppressed: int
 
 
 class Prefilter:
@@ -63,26 +70,43 @@ class Prefilter:
         """The terms that nothing is known about: each entry is tested for them (jq: each JSON)."""
         return tuple(self.terms[number] for number in self._everywhere.tolist())
 
-    def find(self, block: LogBlock, *, shared: bool = False) -> TermHits:
+    def find(self, block: LogBlock, *, shared: bool = False, most: Longs | None = None) -> TermHits:
         """Return which terms hold for which entries: all of them, and no others.
 
         `shared`: other threads search at the same time, for which another search may be faster.
+        `most`: stop at so many entries of each term, the first ones, and count the others.
         """
         suspected = self._literal_index.terms(block, *self._search.find(block, shared=shared))
         pairs = np.sort(np.concatenate([suspected, self._untold(block)]))
         entry, term = np.divmod(pairs, max(len(self.terms), 1))
         entry, term, too_long = self._leave_out_no_json(block, entry, term)
         holds = self._sure[term]
-        texts, tests = block.text, self._tests
         doubtful = np.flatnonzero(~holds)
-        last, text = -1, b""
-        for at, one, which in zip(
-            doubtful.tolist(), entry[doubtful].tolist(), term[doubtful].tolist(), strict=True
-        ):
+        untested = self._test(block, entry[doubtful], term[doubtful], most)
+        holds[doubtful] = untested.holds
+        suppressed = untested.suppressed
+        if most is not None:
+            kept = _first_of_each(term[holds], most)
+            suppressed += len(kept) - int(kept.sum())
+            holds[holds] = kept
+        return TermHits(
+            entry=entry[holds], term=term[holds], suppressed=suppressed, too_long=too_long
+        )
+
+    def _test(self, block: LogBlock, entry: Longs, term: Longs, most: Longs | None) -> _Tested:
+        """Test entries one by one, until `most` of a term hold."""
+        room = [len(entry) + 1] * len(self.terms) if most is None else most.tolist()
+        holds = np.zeros(len(entry), dtype=bool)
+        suppressed, last, text = 0, -1, b""
+        for at, (one, which) in enumerate(zip(entry.tolist(), term.tolist(), strict=True)):
+            if not room[which]:
+                suppressed += 1
+                continue
             if one != last:
-                last, text = one, texts(one)
-            holds[at] = tests[which](text)
-        return TermHits(entry=entry[holds], term=term[holds], too_long=too_long)
+                last, text = one, block.text(one)
+            holds[at] = self._tests[which](text)
+            room[which] -= holds[at]
+        return _Tested(holds, suppressed)
 
     def _untold(self, block: LogBlock) -> Longs:
         """Return each entry with each term that nothing is known about."""
@@ -102,6 +126,16 @@ class Prefilter:
         keep = ~json
         keep[json] = may & short
         return entry[keep], term[keep], int(np.count_nonzero(may & ~short))
+
+
+def _first_of_each(term: Longs, most: Longs) -> NDArray[np.bool_]:
+    """Say which are among the first `most[term]` of their term."""
+    order = np.argsort(term, kind="stable")
+    ordered = term[order]
+    first = np.searchsorted(ordered, ordered)
+    kept = np.empty(len(term), dtype=bool)
+    kept[order] = np.arange(len(term)) - first < most[ordered]
+    return kept
 
 
 def _need(term: Term) -> Need | None:

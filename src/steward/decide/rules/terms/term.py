@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from steward.decide.rules.terms.jq_program import LONGEST_BYTES, Program
 from steward.decide.rules.terms.pattern import capture_of, search_of
-from steward.decide.rules.terms.programs import Program
 from steward.errors import StewardError
 from steward.model.rules import Extract, Term
 
@@ -24,14 +24,12 @@ def compile_term(term: Term) -> Test:
         return _contains(term.text)
     if term.kind == "regex":
         return search_of(term.text)
-    return Program(term.text, only_asks=True).passes
+    return Program(term.text).passes
 
 
 def longest_bytes(term: Term) -> int:
     """Return how long an entry may be to be tested; only jq cannot take any length."""
-    if term.kind == "jq":
-        return Program(term.text, only_asks=True).longest_bytes
-    return sys.maxsize
+    return LONGEST_BYTES if term.kind == "jq" else sys.maxsize
 
 
 def compile_extract(extract: Extract) -> Callable[[bytes], str | None]:

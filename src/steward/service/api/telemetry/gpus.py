@@ -17,12 +17,13 @@ from steward.service.api.telemetry.query_parameters import (
     Step,
     To,
     check_metrics,
+    check_span,
     read,
     time_range,
 )
 from steward.service.failures import RefusedError
 from steward.service.live_state import LiveState
-from steward.service.telemetry import read_heat_map
+from steward.service.telemetry import LONGEST_S, read_heat_map
 
 __all__ = ["gpu_routes"]
 
@@ -62,6 +63,7 @@ def gpu_routes(live_state: LiveState) -> APIRouter:
         _check_there(live_state, gpu)
         check_metrics([metric], "gpu")
         begin_s, end_s = time_range(live_state, from_s, to)
+        check_span(begin_s, end_s, LONGEST_S)
         found = read_heat_map(live_state.loop.telemetry, gpu, metric, from_s=begin_s, to_s=end_s)
         if found is None:
             return HeatReply(

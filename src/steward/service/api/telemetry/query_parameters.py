@@ -15,9 +15,20 @@ from steward.service.failures import RefusedError
 from steward.service.live_state import LiveState
 from steward.service.telemetry import Series, read_series
 
-__all__ = ["From", "MetricNames", "SeriesList", "Step", "To", "check_metrics", "read", "time_range"]
+__all__ = [
+    "From",
+    "MetricNames",
+    "SeriesList",
+    "Step",
+    "To",
+    "check_metrics",
+    "check_span",
+    "read",
+    "time_range",
+]
 
 HOUR_S = 3600.0
+DAY_S = 86400.0
 MOST_METRICS = 32
 LAST_S = 253_402_300_800.0  # the year 10000
 KEPT = {each.name: each.of for each in METRICS if each.kind is MetricKind.GAUGE}
@@ -98,6 +109,17 @@ def time_range(
             hint="`from` has to be before `to`; both are seconds since 1970",
         )
     return begin_s, end_s
+
+
+def check_span(from_s: float, to_s: float, longest_s: float) -> None:
+    """Refuse a time whose answer would have no bounded size, before anything is read."""
+    if to_s - from_s > longest_s:
+        raise RefusedError(
+            422,
+            f"the time from {from_s:.15g} to {to_s:.15g} is longer than {longest_s / DAY_S:g} days",
+            where="query.from, query.to",
+            hint="ask for a shorter time; `series` takes any",
+        )
 
 
 def check_metrics(names: list[str], of: str) -> None:

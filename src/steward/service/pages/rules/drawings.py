@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from steward.inspection.explanation import condition_words
 from steward.learn.rules import KEPT_SHARE
 from steward.model.rules import RuleState
-from steward.model.rules.words import waits_for
 from steward.service.pages.drawings import moment, tile
 from steward.service.pages.markup import Markup, join, prose, tag
 from steward.service.pages.telemetry.nodes import meter
@@ -184,5 +184,10 @@ def _is_web(text: str) -> bool:
 
 def _waits(row: RuleRow) -> list[Markup]:
     rule = row.standing.rule
-    said = waits_for(rule.root) if rule is not None else ()
-    return [tag("li", text, style=f"margin-left:{1.2 * deep:.1f}em") for deep, text in said]
+    lines = condition_words(rule) if rule is not None else ()
+    return [
+        tag(
+            "li", line.lstrip(), style=f"margin-left:{0.6 * (len(line) - len(line.lstrip())):.1f}em"
+        )
+        for line in lines
+    ]

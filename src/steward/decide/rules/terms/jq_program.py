@@ -1,4 +1,9 @@
-"""jq terms on entries: programs that were weighed, over lines that are not too long for them."""
+"""jq terms: the part of the language in which a program takes time in proportion to the entry.
+
+jq runs in C inside of this process and cannot be stopped. So only what is linear by construction is
+accepted: paths with at most one iteration, literals, comparisons and a few functions
+(`docs/decisions/0030-simple-jq.md`).
+"""
 
 from __future__ import annotations
 
@@ -9,39 +14,46 @@ from collections.abc import Iterable, Iterator
 import jq
 
 from steward.decide.rules.terms.literals import Literal, Need
-from steward.decide.rules.terms.programs.cost import Cost, at, plus, scaled
-from steward.decide.rules.terms.programs.weighing import DEEPEST, refuse_modules, weigh
 from steward.errors import StewardError
 
-__all__ = ["Program", "needed_by_program"]
+__all__ = ["LONGEST_BYTES", "Program", "needed_by_program"]
 
-_LONGEST_PROGRAM = 10_000  # characters
-_LONGEST_ENTRY_BYTES = 32_768
-_SHORTEST_ENTRY_BYTES = 1024  # a program that is too slow for these is of no use
-_MOST_WORK = 500_000  # steps: 50 ms, and 70 MB
-_READING = 3  # steps per byte of an entry
-_HANDING_OVER = 5  # steps per byte of an output
+LONGEST_BYTES = 32_768  # of an entry
+_MOST_TOKENS = 200
+_DEEPEST = 32  # values inside one another
+_FUNCTIONS = ("ascii_downcase", "contains", "endswith", "has", "length", "not", "select",
+              "startswith", "type")  # fmt: skip
+_WORDS = frozenset({*_FUNCTIONS, "and", "or", "true", "false", "null"})
+_STRING = r'"(?:[^"\\]|\\[^(])*"'
+_STEP = rf"(?:\.[A-Za-z_]\w*|\.{_STRING}|\.?\[(?:-?\d+|{_STRING}|)\])\??"
+_TOKEN = re.compile(
+    rf"""(?P<space>\s+)
+    |(?P<path>(?:{_STEP})+|\.(?![.\w\["]))
+    |(?P<string>{_STRING})
+    |(?P<number>-?\d+(?:\.\d+)?)
+    |(?P<word>[A-Za-z_$@]\w*)
+    |(?P<sign>==|!=|<=|>=|//|[<>|()])""",
+    re.VERBOSE,
+)
+_CONTAINS = re.compile(r'contains(?!\s*\(\s*")')
 _EQUALS = re.compile(r'\s*(?:\.\w+)+\s*==\s*"([^"\\]*)"\s*')
-_PLAIN = re.compile(r"[ -!#-.0-\[\]-~]+")  # what JSON writes in one literal_set, or as \u escapes
+_PLAIN = re.compile(r"[ -!#-.0-\[\]-~]+")  # what JSON writes in one way, or as \u escapes
 _SHORTEST = 3
 _ESCAPED = frozenset({Literal(b"\\u")})
+_HINT = "docs/rules/terms.md lists what a program can use; a regex term can do more"
 
 
 class Program:
-    """A jq program that takes at most some 50 ms and 100 MB, on whatever line."""
+    """A jq program that takes time in proportion to the length of the entry."""
 
-    def __init__(self, text: str, *, only_asks: bool = False) -> None:
-        if len(text) > _LONGEST_PROGRAM:
-            problem = f"the jq program has {len(text)} characters, more than {_LONGEST_PROGRAM}"
-            raise StewardError(problem, hint="say it shorter, or as several terms")
-        refuse_modules(text)
+    def __init__(self, text: str) -> None:
+        _check_simple(text)
         self._outputs = _compiled(text)
-        self.longest_bytes = _longest_bytes(weigh(text), 0 if only_asks else _HANDING_OVER)
         # Whole values need not come over for a yes or no.
         self._truths = jq.compile(f"({text}\n) | . != null and . != false")
 
     def passes(self, entry: bytes) -> bool:
-        """Tell whether an output is neither null nor false; an error in between is a no."""
+        """Return whether an output is neither null nor false; an error in between is a no."""
         try:
             return any(list(self._run(self._truths, entry)))
         except ValueError:
@@ -59,11 +71,33 @@ class Program:
         return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
     def _run(self, program: jq._Program, entry: bytes) -> Iterator[object]:
-        if len(entry) > self.longest_bytes:
+        if len(entry) > LONGEST_BYTES:
             raise ValueError("too long")
         text = entry.decode("utf-8", "replace")
         _check_json(text)
         return iter(program.input_text(text))
+
+
+def _check_simple(program: str) -> None:
+    """Raise unless the program has only tokens with which it is linear."""
+    at, tokens, iterations = 0, 0, 0
+    while at < len(program):
+        found = _TOKEN.match(program, at)
+        if found is None or (found.lastgroup == "word" and found[0] not in _WORDS):
+            near = found[0] if found is not None else program[at : at + 20].split(maxsplit=1)[0]
+            raise StewardError(f"the jq program uses `{near}`, which is not supported", hint=_HINT)
+        at = found.end()
+        tokens += found.lastgroup != "space"
+        iterations += found.lastgroup == "path" and "[]" in re.sub(_STRING, "", found[0])
+    if tokens > _MOST_TOKENS:
+        problem = f"the jq program has {tokens} tokens, more than {_MOST_TOKENS}"
+        raise StewardError(problem, hint="say it shorter, or as several terms")
+    if iterations > 1:
+        problem = "the jq program goes through more than one list, which could be all pairs"
+        raise StewardError(problem, hint="use one path with [], or make several terms of it")
+    if _CONTAINS.search(re.sub(_STRING, '"', program)):
+        problem = "`contains` is supported with a text only"
+        raise StewardError(problem, hint='write contains("text")')
 
 
 def needed_by_program(program: str) -> Need | None:
@@ -72,8 +106,6 @@ def needed_by_program(program: str) -> Need | None:
     Letters may be written as `\u` escapes, so an entry with one of these is looked at as well.
     """
     found = _EQUALS.match(program)
-    if "#" in program or "\\(" in program:  # comments and code in strings could hide the rest
-        return None
     if found is None or not _ends_or_narrows(program[found.end() :]):
         return None
     longest = max(_PLAIN.findall(found[1]), key=len, default="")
@@ -83,20 +115,20 @@ def needed_by_program(program: str) -> Need | None:
 
 
 def _ends_or_narrows(rest: str) -> bool:
-    """Whether what follows can only make fewer entries pass."""
+    """Return whether what follows can only make fewer entries pass."""
     if not rest:
         return True
-    # Within one chain of `and` nothing binds looser; `or`, `,`, `|` and `//` would let others in.
+    # Within one chain of `and` nothing binds looser; `or`, `|` and `//` would let others in.
     outside = _without_groups(rest)
-    return rest.startswith("and") and not re.search(r"\bor\b|[,|]|//|\bas\b|\breduce\b", outside)
+    return rest.startswith("and") and not re.search(r"\bor\b|\||//", outside)
 
 
 def _without_groups(text: str) -> str:
     """Leave out what stands in brackets or quotes."""
-    text = re.sub(r'"(?:[^"\\]|\\.)*"', "", text)
+    text = re.sub(_STRING, "", text)
     before = None
     while before != text:
-        before, text = text, re.sub(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}", "", text)
+        before, text = text, re.sub(r"\([^()]*\)|\[[^\[\]]*\]", "", text)
     return text
 
 
@@ -110,32 +142,19 @@ def _compiled(program: str) -> jq._Program:
         raise StewardError(problem, hint="try it with `jq` on a line of the log") from None
 
 
-def _longest_bytes(cost: Cost, handing_over: float) -> int:
-    """Return how long an entry may be for a program of this cost."""
-    total = plus(cost.work, scaled(cost.size, handing_over), (0, _READING, 0, 0))
-    length = _LONGEST_ENTRY_BYTES
-    while length >= _SHORTEST_ENTRY_BYTES and at(total, length) > _MOST_WORK:
-        length = length * 7 // 8
-    if length < _SHORTEST_ENTRY_BYTES:
-        problem = "the jq program may take more than 50 ms, or 100 MB, even on a line of 1 KiB"
-        hint = "go through fewer lists at once, with `any(…; …)`, or make several terms of it"
-        raise StewardError(problem, hint=hint)
-    return length
-
-
 def _check_json(entry: str) -> None:
     """Raise ValueError unless the entry is one JSON value, not too deep; jq takes several."""
     try:
         value = json.loads(entry, parse_constant=_no_number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if entry.count("[") + entry.count("{") > DEEPEST:
+    if entry.count("[") + entry.count("{") > _DEEPEST:
         _check_depth(value)
 
 
 def _check_depth(value: object) -> None:
     level = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(_DEEPEST + 1):
         level = [part for each in level for part in _parts(each)]
     if level:
         raise ValueError("nested too deeply")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from steward.model.event import Event
 from steward.observe.agent.parcel import ParcelHeader
 
-__all__ = ["SILENT_AFTER_S", "AgentState", "Roster"]
+__all__ = ["SILENT_AFTER_S", "AgentRegistry", "AgentState"]
 
 MOST_AGENTS = 20_000
 SILENT_AFTER_S = 180.0  # agents send every few seconds; this outlasts a restart
@@ -34,7 +34,7 @@ class AgentState:
     parcels: int
 
 
-class Roster:
+class AgentRegistry:
     """Agents by their node, since this server was started; many threads may ask at once.
 
     Those that were silent for longest are forgotten.
@@ -46,8 +46,8 @@ class Roster:
         self._agents: OrderedDict[str, AgentState] = OrderedDict()
         self._nodes: OrderedDict[str, str] = OrderedDict()  # agent: what its node was called
 
-    def heard(self, label: ParcelHeader, t_s: float) -> tuple[Event, ...]:
-        """Take note of a parcel that was taken; return what is worth telling."""
+    def record(self, label: ParcelHeader, t_s: float) -> tuple[Event, ...]:
+        """Record a parcel that was accepted; return events about its agent."""
         with self._lock:
             before = self._agents.pop(label.node, None)
             self._agents[label.node] = AgentState(

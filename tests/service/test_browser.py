@@ -121,18 +121,20 @@ def test_an_address_that_leads_nowhere_says_so(browser: Browser, watched: Runnin
 def test_an_unknown_id_answers_404(watched: Running) -> None:
     paths = ("decisions/d-x", "findings/f-x", "rules/r-x", "nodes/n-x", "gpus/n-x/gpu0", "nowhere")
 
-    assert {httpx.get(f"{watched.address}/{each}").status_code for each in paths} == {404}
-    assert "There is no GPU n-x/gpu0" in httpx.get(f"{watched.address}/gpus/n-x/gpu0").text
+    answers = [httpx.get(f"{watched.address}/{each}", headers=watched.headers) for each in paths]
+
+    assert {each.status_code for each in answers} == {404}
+    assert "There is no GPU n-x/gpu0" in answers[4].text
 
 
 def test_a_page_of_one_thing_names_it_in_its_title(browser: Browser, watched: Running) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         page.goto(f"{watched.address}/gpus/n1/gpu0")
         expect(page).to_have_title("n1/gpu0 · GPU · steward")
 
 
 def test_filters_and_ranges_are_in_the_address(browser: Browser, watched: Running) -> None:
-    with opened(browser, watched.address) as page:
+    with opened(browser, watched) as page:
         page.goto(f"{watched.address}/findings?severity=waste")
         expect(page.get_by_role("button", name="Waste")).to_have_attribute("aria-pressed", "true")
         page.get_by_role("button", name="Longest").click()
@@ -149,6 +151,7 @@ def test_filters_and_ranges_are_in_the_address(browser: Browser, watched: Runnin
 
 def test_a_page_shows_that_its_server_has_died(browser: Browser, asking: Running) -> None:
     context = browser.new_context()
+    context.request.post(f"{asking.address}/login", form={"token": asking.token})
     page = context.new_page()
     page.goto(asking.address)
     expect(page.get_by_text("live", exact=True)).to_be_visible()
@@ -169,7 +172,7 @@ def confirm(page: Page, word: str) -> None:
 
 
 def test_a_choice_can_be_cancelled_before_it_is_made(browser: Browser, asking: Running) -> None:
-    with opened(browser, asking.address) as page:
+    with opened(browser, asking) as page:
         page.goto(f"{asking.address}/decisions?show=Waiting")
         page.get_by_role("button", name=re.compile("^Approve:")).click()
         dialog = page.locator(".st-confirm")
@@ -183,7 +186,7 @@ def test_a_choice_can_be_cancelled_before_it_is_made(browser: Browser, asking: R
 
 
 def test_a_standing_approval_is_given_listed_and_revoked(browser: Browser, asking: Running) -> None:
-    with opened(browser, asking.address) as page:
+    with opened(browser, asking) as page:
         page.goto(f"{asking.address}/decisions")
         page.get_by_label("Tenant").fill("a")
         page.get_by_role("button", name="Approve in advance").click()

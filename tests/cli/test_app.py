@@ -241,7 +241,7 @@ def test_into_a_pipe_goes_plain_text(tmp_path: Path) -> None:
 
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
-    assert "lend n1/gpu0 of j1 to j2" in done.stdout
+    assert "Lend 1 GPU of job j1 to job j2" in done.stdout
 
 
 def test_on_a_terminal_there_is_a_table(tmp_path: Path) -> None:

@@ -91,6 +91,16 @@ def test_every_command_has_help_and_speaks_json(command: str) -> None:
     assert len(answer.out.splitlines()[2]) > 10
 
 
+@pytest.mark.parametrize(
+    "group", ["", "decisions", "findings", "observe", "rules", "lab", "config", "token"]
+)
+def test_no_help_text_in_a_list_of_commands_is_cut_short(group: str) -> None:
+    answer = steward(*group.split(), "--help")
+
+    assert answer.code == 0
+    assert "..." not in answer.out.partition("Commands")[2]
+
+
 def test_without_a_command_there_is_help() -> None:
     answer = steward()
 

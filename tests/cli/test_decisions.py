@@ -108,7 +108,7 @@ def test_a_decision_is_explained_from_its_samples_to_its_outcome(tmp_path: Path)
         "Lend 1 GPU of job j1 to job j2",
         "j1 left n1/gpu0 idle",
         "0.0833 GPU-hours (0.0278 to 0.139) after 10 min",
-        "call n1/gpu0 back from j2 for j1",
+        "Give 1 GPU back to job j1 from job j2",
         "idle.remaining_s of n1/gpu0 is 1,800 (600 to 3,600)",
         "ask: a person has to approve",
         "approve: by ann: go on",

@@ -28,7 +28,7 @@ def test_the_answer_for_people_fits_a_terminal_and_lists_what_an_engine_can_do(
     assert answer.code == 0
     assert all(len(line) <= 100 for line in lines)
     assert any(line.split()[:2] == ["limited", "dry-run"] for line in lines)
-    assert "takes call-back, cap-power, drain, lend" in answer.out
+    assert "takes call-back," in answer.out
 
 
 def test_a_wrong_configuration_is_one_more_thing_that_is_missing(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Watch:
         """Return what all collectors saw, and what went wrong with any of them."""
         self._pace.start()
         for post in self._posts:
-            post.ask(t_s)
+            post.submit(t_s)
         deadline = time.monotonic() + self.timeout_s
         seen: list[Observation] = []
         faults: list[Fault] = []

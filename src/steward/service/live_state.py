@@ -29,10 +29,10 @@ from steward.service.failures import RefusedError
 from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
 from steward.service.sparklines import Sparklines, samples_around
 from steward.service.telemetry import LatestValues
-from steward.store.choices import choose, possible
+from steward.store.choices import possible_choices, record_choice
 from steward.store.explain import DecisionExplanation, FindingStory, explain, story_of_finding
 from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary, TrackedStory
-from steward.store.opinions import OpinionWord, say
+from steward.store.opinions import OpinionName, record_opinion
 
 __all__ = ["GpuUsage", "LiveState", "Say", "StateSnapshot"]
 
@@ -158,9 +158,11 @@ class LiveState:
         self.story(decision)
         t_s = self.loop.view.t_s
         try:
-            return choose(self.loop.journal, decision, say, user=user.name, t_s=t_s, note=note)
+            return record_choice(
+                self.loop.journal, decision, say, user=user.name, t_s=t_s, note=note
+            )
         except StewardError as fault:
-            if say in possible(self.story(decision)):
+            if say in possible_choices(self.story(decision)):
                 raise  # it could be said, so it could not be written
             raise RefusedError(409, fault.problem, where=fault.where, hint=fault.hint) from fault
 
@@ -171,7 +173,7 @@ class LiveState:
         except StewardError as fault:
             raise RefusedError(404, fault.problem, where="journal", hint=fault.hint) from fault
 
-    def say(self, finding: FindingId, word: OpinionWord, *, user: User, note: str = "") -> Opinion:
+    def say(self, finding: FindingId, word: OpinionName, *, user: User, note: str = "") -> Opinion:
         """Write down what a person thinks of a finding. Refuses who may not."""
         if not user.may_decide:
             raise RefusedError(
@@ -182,7 +184,7 @@ class LiveState:
             )
         self.finding(finding)
         t_s = self.loop.view.t_s
-        return say(self.loop.journal, finding, word, user=user.name, t_s=t_s, note=note)
+        return record_opinion(self.loop.journal, finding, word, user=user.name, t_s=t_s, note=note)
 
     @property
     def silent_s(self) -> float:

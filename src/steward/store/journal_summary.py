@@ -78,7 +78,7 @@ class DownsampledCurve(Generic[P]):
         return tuple(self._points)
 
     def add(self, point: P) -> None:
-        """Add a point in place of those that are not earlier, so that time never goes back."""
+        """Add a point and drop those that are not earlier, so that time is increasing."""
         while self._points and point.t_s <= self._points[-1].t_s:
             self._points.pop()
         if len(self._points) >= self._size:

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
-APPLICATION_ID = 0x53545744  # "STWD": by this a SQLite file says that it is a journal
+APPLICATION_ID = 0x53545744  # "STWD": marks a SQLite file as a journal
 
 Record = (
     Event
@@ -108,7 +108,7 @@ class JournalEntry:
 
 
 class UnreadableEntryError(Exception):
-    """A row that must not be used; the text says why."""
+    """A row that must not be used, with the reason."""
 
 
 def is_sound(row: Row) -> bool:

@@ -239,13 +239,13 @@ def test_an_unknown_set_is_refused_with_the_known_ones() -> None:
 
 
 def test_every_word_of_every_set_is_a_metric() -> None:
-    names = {*CounterReader.words, "probes.lost", "probes.unattributed"}
+    names = {*CounterReader.names, "probes.lost", "probes.unattributed"}
 
     assert names == set(aliases_from("ebpf"))
 
 
 def test_every_word_belongs_to_one_set() -> None:
-    for word in CounterReader.words:
+    for word in CounterReader.names:
         assert sum(word.startswith(each.counters) for each in PROBE_SETS.values()) == 1, word
 
 

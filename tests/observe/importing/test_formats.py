@@ -41,7 +41,7 @@ def imported(file: Path, out: Path, format_: str | None = None, **fields: Any) -
 
 def ask(out: Path, sql: str) -> list[tuple[object, ...]]:
     with Query(out) as query:
-        return query.ask(sql).rows
+        return query.run(sql).rows
 
 
 def test_wide_csv_with_names_of_several_vocabularies(tmp_path: Path) -> None:

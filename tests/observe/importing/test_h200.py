@@ -50,7 +50,7 @@ MARKS = [
 
 def ask(out: Path, sql: str) -> list[tuple[object, ...]]:
     with Query(out) as query:
-        return query.ask(sql).rows
+        return query.run(sql).rows
 
 
 def test_names_units_and_rates_are_ours_and_no_rate_crosses_runs(tmp_path: Path) -> None:

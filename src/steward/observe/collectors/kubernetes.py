@@ -322,8 +322,10 @@ class Kubernetes:
             was_stale, self._stale = self._stale, False
             gap = self._event(t_s, "telemetry.gap", self.name, "the API server answers again")
             return replace(seen, events=(*seen.events, gap)) if was_stale else seen
-        heard_s = min((each.heard_s or 0.0 for each in (watched.pods, watched.nodes)), default=0.0)
-        silent_s = time.monotonic() - heard_s
+        synced_s = min(
+            (each.synced_s or 0.0 for each in (watched.pods, watched.nodes)), default=0.0
+        )
+        silent_s = time.monotonic() - synced_s
         if silent_s > self.stale_after_s and not self._stale:
             self._stale = True
             text = f"said nothing for {silent_s:.0f} s: its jobs and nodes are unknown ({problem})"

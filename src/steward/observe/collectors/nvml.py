@@ -110,7 +110,7 @@ class Nvml:
         if plan is not self._plan:
             self._plan = plan
             blocks = tuple(
-                Block(entity=self._entity(meter.of, plan.numbers), names=meter.words)
+                Block(entity=self._entity(meter.of, plan.numbers), names=meter.names)
                 for meter in plan.meters.meters
             )
             if blocks != self._layout.blocks:

@@ -21,7 +21,7 @@ from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
 from steward.service.pages.wording import STATE_WORDS, gpu_hours
-from steward.store.choices import possible
+from steward.store.choices import possible_choices
 from steward.store.journal_summary import TrackedStory
 
 __all__ = ["decision_page", "decisions_page"]
@@ -184,7 +184,7 @@ class _Row:
         self._head.show(_line(story, self._visit.live_state.snapshot.cluster.t_s))
         set_prop(self._head, "aria-expanded", "true" if self._opened else "false")
         set_prop(self._head, "aria-label", _spoken(story))
-        self._offer(possible(story) if self._visit.user.may_decide else ())
+        self._offer(possible_choices(story) if self._visit.user.may_decide else ())
         self._body.set_visibility(self._opened)
         if self._opened and told.seq != self._explained:
             self._explained = told.seq

@@ -182,7 +182,7 @@ def test_an_exec_plugin_that_is_not_there_reports_how_to_get_it(tmp_path: Path) 
     assert caught.value.hint == "see example.org"
 
 
-def test_an_exec_plugin_that_queries_a_person_is_refused(tmp_path: Path) -> None:
+def test_an_interactive_exec_plugin_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StewardError, match="is interactive"):
         find_credentials(plugin(tmp_path, "true", interactiveMode="Always"))
 

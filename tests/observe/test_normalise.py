@@ -99,7 +99,7 @@ def test_counters_of_several_moments_in_one_frame_keep_their_rows() -> None:
     assert frame["job.cpu.busy_cores"].to_list() == [None, None, 1.0, 2.0]
 
 
-def test_a_gpu_that_was_silent_for_long_is_reported_when_it_speaks_again() -> None:
+def test_a_gpu_that_was_silent_for_long_is_reported_when_it_uses_again() -> None:
     normaliser = Normaliser(source="test", vocabulary="canonical", gap_after_s=60.0)
     normaliser.normalise(samples(0.0, {"n1/gpu0": {"gpu.busy_share": 0.1}, "job:1": {}}))
 
@@ -178,12 +178,12 @@ def test_silence_within_one_batch_is_a_gap_too() -> None:
 def test_what_comes_late_makes_no_gap_of_what_came_in_time() -> None:
     normaliser = Normaliser(source="intake", vocabulary="canonical", gap_after_s=60.0)
 
-    told = [
+    result = [
         normaliser.normalise(samples(t_s, {"n1/gpu0": gpu_row(0.5)}))[1]
         for t_s in (4000.0, 100.0, 4010.0)  # a backlog of another sender arrives in between
     ]
 
-    assert told == [(), (), ()]
+    assert result == [(), (), ()]
 
 
 def test_the_silence_of_endless_names_is_not_remembered_for_ever(

@@ -163,7 +163,7 @@ class Stream(Eye):
         self.at = positions["at"]
 
 
-def test_streams_go_on_where_an_earlier_watch_was() -> None:
+def test_streams_continue_where_an_earlier_watch_was() -> None:
     first = Watch([Stream(), Eye("plain", busy("n2/gpu0", 0.2))])
     first.look(1.0)
     first.look(2.0)
@@ -201,10 +201,10 @@ def test_tenants_that_are_seen_join_those_that_the_site_has_named() -> None:
     seen = [Observation(tenants=tenants("bio", "chem")), Observation(tenants=tenants("physics"))]
     watch = Watch([Eye("a", lambda _t: seen[0]), Eye("b", lambda _t: seen[1])], tenants=(named,))
 
-    told, _ = watch.look(1.0)
+    result, _ = watch.look(1.0)
 
-    assert told.tenants is not None
-    assert {each.id: each.guaranteed_gpus for each in told.tenants} == {
+    assert result.tenants is not None
+    assert {each.id: each.guaranteed_gpus for each in result.tenants} == {
         "bio": 4,
         "chem": 0,
         "physics": 0,
@@ -293,11 +293,11 @@ def test_other_values_of_wrong_shape_are_a_fault_of_their_collector() -> None:
 def test_an_account_of_the_cluster_that_does_not_fit_costs_only_itself() -> None:
     one, two = cluster(node("n1", 1)), cluster(node("n2", 1))
     strange = replace(two, nodes=(replace(two.nodes[0], gpus=one.nodes[0].gpus),))
-    told = {"a": one, "b": strange}
-    watch = Watch([Eye(name, lambda _t, n=name: Observation(cluster=told[n])) for name in "ab"])
+    result = {"a": one, "b": strange}
+    watch = Watch([Eye(name, lambda _t, n=name: Observation(cluster=result[n])) for name in "ab"])
 
     seen, (fault,) = watch.look(1.0)
-    told["b"] = two
+    result["b"] = two
     later, faults = watch.look(2.0)
 
     assert seen.cluster is not None
@@ -308,7 +308,7 @@ def test_an_account_of_the_cluster_that_does_not_fit_costs_only_itself() -> None
     assert faults == ()
 
 
-def test_a_collector_that_has_nothing_to_read_says_why_until_it_brings_something() -> None:
+def test_a_collector_that_has_nothing_to_read_has_a_reason_until_it_brings_something() -> None:
     library = RecordedNvml(1)
     library.refuses["nvmlInit"] = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
     registry = GpuRegistry(Driver(library, plugged=Path("/nowhere")))

@@ -1,4 +1,4 @@
-"""Why a GPU's clocks are held down, in words: NVML's bits, for those who show them to people."""
+"""Texts of NVML's clock throttle reasons, for display."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def throttle_words(bits: float) -> tuple[str, ...]:
     >>> throttle_words(0x1), throttle_words(0x25)
     ((), ('power cap', 'heat'))
     """
-    return tuple(word for bit, word in REASONS.items() if int(bits) & bit)
+    return tuple(text for bit, text in REASONS.items() if int(bits) & bit)

@@ -88,7 +88,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     made.spool.close()
 
 
-def test_an_agent_sends_until_it_is_told_to_stop_and_then_the_rest(scene: Scene) -> None:
+def test_an_agent_sends_until_it_is_reported_to_stop_and_then_the_rest(scene: Scene) -> None:
     scene.run(scene.got(3))
 
     assert scene.shipping.buffer.waiting_parcels == 0
@@ -100,14 +100,14 @@ def test_an_agent_sends_until_it_is_told_to_stop_and_then_the_rest(scene: Scene)
 def test_it_writes_how_it_is_doing(scene: Scene) -> None:
     scene.run(scene.got(1))
 
-    said = read_status(scene.folder)
+    message = read_status(scene.folder)
 
-    assert (said["node"], said["collectors"]) == ("n1", ["source"])
-    assert said["lost_parcels"] == 0
-    assert isinstance(said["clock_offset_s"], float)
+    assert (message["node"], message["collectors"]) == ("n1", ["source"])
+    assert message["lost_parcels"] == 0
+    assert isinstance(message["clock_offset_s"], float)
 
 
-def test_a_fault_is_told_once_and_sent_as_an_event(scene: Scene) -> None:
+def test_a_fault_is_reported_once_and_sent_as_an_event(scene: Scene) -> None:
     scene.source.broken = True
     scene.run(scene.got(3))
 
@@ -125,7 +125,7 @@ def test_a_server_that_is_away_does_not_keep_it_from_ending(scene: Scene) -> Non
     assert "parcels wait in" in scene.said[-1]
 
 
-def test_once_says_whether_the_server_has_it(scene: Scene) -> None:
+def test_once_reports_whether_the_server_has_it(scene: Scene) -> None:
     assert scene.agent.once(0.01)
     assert len(scene.server.got) == 1
 
@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]"])
-def test_a_status_that_is_not_there_is_told(tmp_path: Path, content: str | None) -> None:
+def test_a_status_that_is_not_there_is_reported(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "status.json").write_text(content)
 
@@ -167,7 +167,7 @@ def test_the_status_is_json(scene: Scene) -> None:
     assert json.loads((scene.folder / "status.json").read_text())["agent"] == "a-1"
 
 
-def test_an_agent_goes_on_in_streams_where_it_was(tmp_path: Path) -> None:
+def test_an_agent_continues_in_streams_where_it_was(tmp_path: Path) -> None:
     class Stream(Source):
         at = 0
 

@@ -64,18 +64,18 @@ class Trial:
 
     def acknowledged(self) -> set[tuple[float, str]]:
         lines = (self.folder / "said").read_text().split("\n")[:-1]
-        said = [line.split() for line in lines]
+        message = [line.split() for line in lines]
         return {
             (T0 + 10 * int(number) + each, f"n1/gpu{run}")
-            for run, number in said
+            for run, number in message
             for each in range(10)
         }
 
     def _start(self, program: str, *args: Path | str) -> subprocess.Popen[bytes]:
-        with (self.folder / "said").open("ab") as said:
+        with (self.folder / "said").open("ab") as message:
             return subprocess.Popen(
                 [sys.executable, PROGRAMS / program, *args],
-                stdout=said,
+                stdout=message,
                 stderr=subprocess.DEVNULL,  # connections break when somebody is killed
                 env={**os.environ, "POLARS_MAX_THREADS": "1", "T0": str(T0)},
             )
@@ -88,7 +88,7 @@ class Trial:
 def stored(folder: Path) -> Frame:
     """Return all that the server has, with what it has acknowledged and not yet stored."""
     with closing(Intake(folder / "intake")) as intake:
-        assert [said for said in intake._spool.damage() if "stepped over" in said] == []
+        assert [message for message in intake._spool.damage() if "stepped over" in message] == []
         recording = Recording(folder / "store")
         with closing(recording):
             while tables := intake.collect(T0).tables:
@@ -104,11 +104,11 @@ def run_trial(folder: Path, kills: list[str], dice: random.Random) -> None:
     try:
         trial.start_server()
         trial.start_agent()
-        for who in kills:
+        for name in kills:
             wanted = trial.parcels() + AT_LEAST
             until(lambda least=wanted: trial.parcels() >= least)  # type: ignore[misc]
             time.sleep(dice.uniform(0.0, 0.4))
-            if who == "server":
+            if name == "server":
                 trial.kill(trial.server)
                 trial.start_server()
             else:

@@ -176,7 +176,7 @@ def test_a_server_that_is_away_for_an_hour_gets_everything_afterwards(scene: Sce
     assert scene.shipping.lost_parcels == 0
 
 
-def test_a_buffer_that_is_full_gives_up_the_oldest_and_says_from_when_until_when(
+def test_a_buffer_that_is_full_drops_the_oldest_and_reports_from_when_until_when(
     tmp_path: Path,
 ) -> None:
     scene = Scene(tmp_path, max_bytes=8000)
@@ -248,7 +248,7 @@ def test_a_revoked_token_is_not_tried_in_a_hurry_and_nothing_is_lost(scene: Scen
     assert scene.server.sequences == [1, 2, 3]
 
 
-def test_the_server_says_when_to_come_back_but_not_for_ever(scene: Scene) -> None:
+def test_the_server_reports_when_to_come_back_but_not_for_ever(scene: Scene) -> None:
     scene.take()
     scene.server.says = {"status": 503, "retry_after_s": 30.0}
     first = scene.shipping.step()
@@ -260,17 +260,17 @@ def test_the_server_says_when_to_come_back_but_not_for_ever(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize(
-    "says",
+    "expected",
     [
         {"status": 400, "problem": "its label is wrong", "where": "parcel"},
         {"status": 413, "problem": "too large"},
     ],
 )
-def test_a_parcel_that_is_wrong_is_given_up_and_told(scene: Scene, says: dict[str, Any]) -> None:
+def test_a_parcel_that_is_wrong_is_dropped_and_told(scene: Scene, expected: dict[str, Any]) -> None:
     scene.take()
     scene.send_all()
     scene.take()
-    scene.server.says = says
+    scene.server.says = expected
 
     assert scene.shipping.step() == 0.0
     scene.server.says = None
@@ -278,7 +278,7 @@ def test_a_parcel_that_is_wrong_is_given_up_and_told(scene: Scene, says: dict[st
     scene.send_all()
 
     assert scene.server.sequences == [1, 3]
-    assert says["problem"] in scene.server.events("telemetry.gap")[0]
+    assert expected["problem"] in scene.server.events("telemetry.gap")[0]
     assert scene.shipping.lost_parcels == 1
 
 
@@ -293,7 +293,7 @@ def test_a_server_that_refuses_every_request_does_not_empty_the_buffer(scene: Sc
 # -- clocks ------------------------------------------------------------------------------------
 
 
-def test_an_agent_that_is_90_s_behind_is_put_right_and_says_so(tmp_path: Path) -> None:
+def test_an_agent_that_is_90_s_behind_is_put_right_and_this_is_reported(tmp_path: Path) -> None:
     scene = Scene(tmp_path, ahead_s=90.0)
     scene.take()
     scene.send_all()
@@ -345,13 +345,13 @@ def test_what_was_packed_before_the_machine_was_started_keeps_its_times(scene: S
 # -- what the server has to know ---------------------------------------------------------------
 
 
-def test_a_server_that_starts_anew_is_told_what_still_holds(scene: Scene) -> None:
+def test_a_server_that_starts_anew_is_reported_what_still_holds(scene: Scene) -> None:
     span = Span(id="s1", entity="n1/*", kind="job", name="1", from_s=T0)
     ended = job("2", on=("n1/gpu0",), state=JobState.COMPLETED)
-    told = Observation(
+    result = Observation(
         cluster=cluster(node("n1")), jobs=(job("1", on=("n1/gpu0",)), ended), spans=(span,)
     )
-    scene.shipping.take(told)
+    scene.shipping.take(result)
     scene.send_all()
     scene.take()
     scene.send_all()
@@ -420,7 +420,7 @@ def test_a_full_disk_does_not_stop_sending(scene: Scene, monkeypatch: pytest.Mon
     assert scene.shipping.buffer.problem == ""
 
 
-def test_what_not_even_memory_can_hold_is_told_as_a_gap(
+def test_what_not_even_memory_can_hold_is_reported_as_a_gap(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.server.away = True

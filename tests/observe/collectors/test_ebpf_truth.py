@@ -97,7 +97,7 @@ def test_a_wait_that_lasts_is_seen_before_it_ends() -> None:
     assert grown(before, after)["wait.file.count"] == 0
 
 
-def test_waiting_for_a_processor_is_what_the_scheduler_says_it_was() -> None:
+def test_waiting_for_a_processor_is_what_the_scheduler_reports_it_was() -> None:
     spin = """
     def work():
         end = time.monotonic() + 1.5

@@ -50,7 +50,7 @@ def test_the_machine_is_one_node_without_gpus(host: Host) -> None:
     assert seen.frame.height == 0  # numbers are sampled
 
 
-def test_the_node_is_told_again_only_when_it_changed(host: Host, tmp_path: Path) -> None:
+def test_the_node_is_reported_again_only_when_it_changed(host: Host, tmp_path: Path) -> None:
     host.collect(5.0)
     same = host.collect(6.0).cluster
     fake.write(tmp_path / "proc/stat", fake.stat({0: fake.times(user=1, idle=1)}))
@@ -104,7 +104,7 @@ def test_parts_that_come_and_go_are_events(host: Host, hands: Hands, tmp_path: P
     ]
 
 
-def test_a_machine_that_is_renamed_keeps_its_name_and_says_so_once(
+def test_a_machine_that_is_renamed_keeps_its_name_and_this_is_reported_once(
     host: Host, hands: Hands
 ) -> None:
     host.collect(1.0)
@@ -153,7 +153,7 @@ def test_ticks_become_shares_rates_and_bytes(host: Host, hands: Hands, tmp_path:
     assert rows["n1/disk:nvme0n1"]["disk.busy_share"] == 0.0
 
 
-def test_a_machine_that_tells_everything_is_ok(host: Host) -> None:
+def test_a_machine_that_reports_everything_is_ok(host: Host) -> None:
     state = host.available()
 
     assert state.status == "ok"

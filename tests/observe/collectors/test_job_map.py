@@ -34,7 +34,7 @@ def test_strange_files_and_lines_are_left_out_and_told_once(tmp_path: Path) -> N
     assert job_map.collect(1001.0).events == ()
 
 
-def test_without_the_folder_it_is_missing_and_says_what_would_help(tmp_path: Path) -> None:
+def test_without_the_folder_it_is_missing_and_reports_what_would_help(tmp_path: Path) -> None:
     job_map = JobMap(folder=str(tmp_path / "none"))
 
     assert job_map.available().status == "missing"

@@ -54,11 +54,11 @@ class Ear:
         self.post.send(body)
 
     def hear(self, enough: Callable[[Observation], Any]) -> Observation:
-        def heard() -> Observation | None:
+        def received() -> Observation | None:
             seen = self.marks.collect(self.t_s)
             return seen if enough(seen) else None
 
-        seen = until(heard)
+        seen = until(received)
         assert seen is not None
         return seen
 
@@ -108,7 +108,7 @@ def test_a_script_that_counts_anew_is_no_step_backwards(ear: Ear) -> None:
     assert ear.samples()["job.step.mean_seconds"] == pytest.approx(0.5)
 
 
-def test_numbers_that_scripts_tell_are_kept_under_their_own_names(ear: Ear) -> None:
+def test_numbers_that_scripts_report_are_kept_under_their_own_names(ear: Ear) -> None:
     ear.say(**sums(1, 0.0, 1.0), values={"loss": 0.25, "note": "x"})
 
     seen = ear.hear(lambda seen: seen.other.height)
@@ -160,9 +160,9 @@ def test_phases_of_other_ranks_are_the_same_and_are_not_told(tmp_path: Path) -> 
     [("812", "999", "812"), (None, "999", "999"), (None, "", "tree")],
     ids=["the control group comes first", "then what the script says", "then its tree"],
 )
-def test_whose_it_is(tmp_path: Path, group: str | None, said: str, job: str) -> None:
+def test_whose_it_is(tmp_path: Path, group: str | None, message: str, job: str) -> None:
     ear = Ear(tmp_path / "marks.sock", job=group)
-    ear.say(**sums(1, 0.0, 1.0), job=said)
+    ear.say(**sums(1, 0.0, 1.0), job=message)
 
     assert ear.samples()["entity"] == f"n1@{job}"
     ear.post.close()
@@ -193,7 +193,7 @@ def test_hostile_messages_are_counted_and_said(ear: Ear, body: bytes) -> None:
     assert ear.marks.collect(ear.t_s).events == ()
 
 
-def test_a_second_listener_is_told_that_the_place_is_taken(ear: Ear) -> None:
+def test_a_second_listener_is_reported_that_the_place_is_taken(ear: Ear) -> None:
     second = Marks(place=str(ear.marks._socket.place))
 
     assert second.available().status == "missing"
@@ -226,7 +226,7 @@ def test_a_socket_that_was_left_behind_is_taken_over(tmp_path: Path) -> None:
     ear.marks.close()
 
 
-def test_a_place_that_cannot_be_listened_on_says_so(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_listened_on_this_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StewardError, match="cannot listen") as caught:
@@ -235,7 +235,7 @@ def test_a_place_that_cannot_be_listened_on_says_so(tmp_path: Path) -> None:
     assert "plugs.marks.place" in caught.value.hint
 
 
-def test_a_real_script_is_heard_end_to_end(tmp_path: Path) -> None:
+def test_a_real_script_is_received_end_to_end(tmp_path: Path) -> None:
     place = tmp_path / "marks.sock"
     ear = Ear(place, job=None)
     script = (

@@ -81,7 +81,7 @@ def test_the_first_look_brings_the_gpus() -> None:
     assert 0 < model.idle_watts < model.max_watts
 
 
-def test_the_hardware_is_told_once_also_when_a_tick_came_before() -> None:
+def test_the_hardware_is_reported_once_also_when_a_tick_came_before() -> None:
     nvml = collector(RecordedNvml())
     tick(nvml)
 
@@ -182,7 +182,7 @@ def test_a_process_on_a_slice_has_a_part_of_the_slice() -> None:
 # -- coming and going --------------------------------------------------------------------------
 
 
-def test_a_gpu_that_falls_off_the_bus_is_silent_and_the_others_go_on() -> None:
+def test_a_gpu_that_falls_off_the_bus_is_silent_and_the_others_continue() -> None:
     library = RecordedNvml(2)
     nvml = collector(library)
     layout = nvml.layout()
@@ -201,7 +201,7 @@ def test_a_gpu_that_falls_off_the_bus_is_silent_and_the_others_go_on() -> None:
     assert nvml.layout() is layout
 
 
-def test_a_gpu_that_is_found_lost_between_ticks_is_told_too() -> None:
+def test_a_gpu_that_is_found_lost_between_ticks_is_reported_too() -> None:
     library = RecordedNvml(2)
     nvml = collector(library)
     nvml.collect(5.0)
@@ -210,7 +210,7 @@ def test_a_gpu_that_is_found_lost_between_ticks_is_told_too() -> None:
     assert [event.kind for event in nvml.collect(6.0).events] == ["gpu.failed"]
 
 
-def test_a_gpu_that_comes_back_is_heard_again() -> None:
+def test_a_gpu_that_comes_back_is_received_again() -> None:
     library = RecordedNvml(2)
     nvml = collector(library)
     nvml.collect(5.0)
@@ -229,7 +229,7 @@ def test_a_gpu_that_comes_back_is_heard_again() -> None:
     assert nvml.layout() is layout
 
 
-def test_a_gpu_may_tell_more_after_a_reset() -> None:
+def test_a_gpu_may_report_more_after_a_reset() -> None:
     library = RecordedNvml(1)
     library.refuses["nvmlDeviceGetPowerUsage"] = pynvml.NVML_ERROR_NOT_SUPPORTED
     nvml = collector(library)
@@ -431,7 +431,7 @@ def test_nvml_is_started_again_ever_more_rarely_for_a_lost_gpu() -> None:
     assert library.shutdowns == before
 
 
-def test_what_a_restart_made_void_is_unknown_until_the_layout_is_asked_for() -> None:
+def test_what_a_restart_made_void_is_unknown_until_the_layout_is_requested() -> None:
     library, clock = RecordedNvml(2), Hand()
     nvml = collector(library, clock=clock)
     width = nvml.layout().width
@@ -492,7 +492,7 @@ def test_errors_of_the_driver_are_events() -> None:
     assert (event.kind, event.subject, event.text) == ("gpu.xid", "n1/gpu1", "XID 79")
 
 
-def test_a_missing_driver_is_said_once_and_asked_again() -> None:
+def test_a_missing_driver_is_reported_once_and_asked_again() -> None:
     library = RecordedNvml(1)
     library.refuses["nvmlInit"] = pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
     nvml = collector(library)

@@ -63,7 +63,7 @@ def test_every_value_is_known_sooner_or_later(recorded: Recorded) -> None:
     assert never == []
 
 
-def test_the_gpu_says_what_it_is(recorded: Recorded) -> None:
+def test_the_gpu_reports_what_it_is(recorded: Recorded) -> None:
     assert recorded.end.cluster is not None
     ((gpu,),) = [node.gpus for node in recorded.end.cluster.nodes]
 

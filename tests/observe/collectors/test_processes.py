@@ -162,7 +162,7 @@ def test_two_runs_from_one_shell_are_two_jobs() -> None:
     assert unread["job.disk.read_bytes"] is None
 
 
-def test_a_gpu_that_is_taken_later_is_told() -> None:
+def test_a_gpu_that_is_taken_later_is_reported() -> None:
     holders: dict[int, tuple[int, ...]] = {0: (10,)}
     processes = seeing(Table(SHELL, process(10, 5)), holders)
     processes.collect(1000.0)
@@ -208,9 +208,9 @@ def test_a_real_tree_is_seen_with_the_processor_time_that_it_used() -> None:
 
 
 def test_this_machine_can_be_asked() -> None:
-    said = Processes().available()
+    message = Processes().available()
 
-    assert said.status in ("ok", "limited")
+    assert message.status in ("ok", "limited")
     assert ProcessTable().one(os.getpid()) is not None
 
 

@@ -23,11 +23,11 @@ Answer = Callable[[str], tuple[int, str, bytes]]
 @contextmanager
 def serving(answer: Answer) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Run a small HTTP server; gives its address and the headers of the requests."""
-    heard: list[dict[str, str]] = []
+    received: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            heard.append({name.lower(): value for name, value in self.headers.items()})
+            received.append({name.lower(): value for name, value in self.headers.items()})
             status, kind, body = answer(self.path)
             self.send_response(status)
             self.send_header("Content-Type", kind)
@@ -41,7 +41,7 @@ def serving(answer: Answer) -> Iterator[tuple[str, list[dict[str, str]]]]:
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", heard
+        yield f"http://127.0.0.1:{server.server_port}", received
     finally:
         server.shutdown()
         server.server_close()
@@ -52,7 +52,7 @@ def text(_path: str) -> tuple[int, str, bytes]:
 
 
 def test_an_exporter_becomes_samples_that_need_no_more_translation() -> None:
-    with serving(text) as (address, heard):
+    with serving(text) as (address, received):
         collector = Prometheus(targets=(f"n07={address}/metrics",))
         seen = [collector.collect(t_s) for t_s in (1000.0, 1010.0)][-1]
 
@@ -66,7 +66,7 @@ def test_an_exporter_becomes_samples_that_need_no_more_translation() -> None:
     assert seen.other["entity"].to_list() == [
         'n07{engine="0",model_name="meta-llama/Llama-3.1-8B"}'
     ]
-    assert "openmetrics" in heard[0]["accept"]
+    assert "openmetrics" in received[0]["accept"]
 
 
 def test_a_target_without_a_name_is_named_by_its_address() -> None:
@@ -117,16 +117,16 @@ def test_nobody_there_is_an_event_and_no_fault() -> None:
 
 def test_answers_of_a_server_become_samples_of_our_metrics(tmp_path: Path) -> None:
     def answer(path: str) -> tuple[int, str, bytes]:
-        asked = parse_qs(urlsplit(path).query)["query"][0]
+        queried = parse_qs(urlsplit(path).query)["query"][0]
         labels = (
-            {"node": "n01", "gpu": "3"} if "busy" in asked else {"__name__": "up", "node": "n2"}
+            {"node": "n01", "gpu": "3"} if "busy" in queried else {"__name__": "up", "node": "n2"}
         )
         result = [{"metric": labels, "value": [1000.5, "0.25"]}]
-        said = {"status": "success", "data": {"resultType": "vector", "result": result}}
-        return 200, "application/json", json.dumps(said).encode()
+        message = {"status": "success", "data": {"resultType": "vector", "result": result}}
+        return 200, "application/json", json.dumps(message).encode()
 
     (tmp_path / "token").write_text("secret\n")
-    with serving(answer) as (address, heard):
+    with serving(answer) as (address, received):
         seen = Prometheus(
             server=address,
             queries={"gpu.busy_share": "avg(busy)", "up": "up"},
@@ -135,7 +135,7 @@ def test_answers_of_a_server_become_samples_of_our_metrics(tmp_path: Path) -> No
 
     assert seen.tables[0].rows() == [(1000.5, "n01/gpu3", 0.25)]
     assert seen.other.rows() == [(1000.5, "n2", "up", 0.25)]
-    assert heard[0]["authorization"] == "Bearer secret"
+    assert received[0]["authorization"] == "Bearer secret"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_server_that_answers_strangely_is_named(body: bytes, word: str) -> Non
     assert word in seen.events[0].text
 
 
-def test_without_a_source_it_says_what_to_set() -> None:
+def test_without_a_source_it_reports_what_to_set() -> None:
     state = Prometheus().available()
 
     assert state.status == "missing"

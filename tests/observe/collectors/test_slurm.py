@@ -70,16 +70,16 @@ def test_running_jobs_hold_their_gpus(tmp_path: Path) -> None:
     ],
 )
 def test_the_time_limit_of_a_job_is_slurms(
-    tmp_path: Path, told: object, limit_s: float | None
+    tmp_path: Path, result: object, limit_s: float | None
 ) -> None:
-    with_job(FakeSlurm(tmp_path), 1, time_limit=told)
+    with_job(FakeSlurm(tmp_path), 1, time_limit=result)
 
     seen = slurm(tmp_path).collect(T_S)
 
     assert next(job for job in seen.jobs if job.id == "1").time_limit_s == limit_s
 
 
-def test_what_a_job_holds_is_told_as_spans(tmp_path: Path) -> None:
+def test_what_a_job_holds_is_reported_as_spans(tmp_path: Path) -> None:
     FakeSlurm(tmp_path)
 
     seen = slurm(tmp_path).collect(T_S)
@@ -92,7 +92,7 @@ def test_what_a_job_holds_is_told_as_spans(tmp_path: Path) -> None:
     assert spans_of(seen, "7") == {}
 
 
-def test_spans_say_whose_job_it_was(tmp_path: Path) -> None:
+def test_spans_report_whose_job_it_was(tmp_path: Path) -> None:
     FakeSlurm(tmp_path)
 
     seen = slurm(tmp_path).collect(T_S)
@@ -120,7 +120,7 @@ def test_accounts_are_tenants_weighted_by_their_shares(tmp_path: Path) -> None:
     assert {tenant.id: tenant.weight for tenant in tenants} == {"bio": 30, "root": 1, "vision": 10}
 
 
-def test_drained_and_lost_nodes_are_told_with_their_reason_and_their_gpus_are_no_good(
+def test_drained_and_lost_nodes_are_reported_with_their_reason_and_their_gpus_are_no_good(
     tmp_path: Path,
 ) -> None:
     FakeSlurm(tmp_path)
@@ -135,7 +135,9 @@ def test_drained_and_lost_nodes_are_told_with_their_reason_and_their_gpus_are_no
     assert "n1/gpu0" not in seen.health
 
 
-def test_a_node_that_comes_back_is_told_and_unknown_until_it_is_heard(tmp_path: Path) -> None:
+def test_a_node_that_comes_back_is_reported_and_unknown_until_it_is_received(
+    tmp_path: Path,
+) -> None:
     fake = FakeSlurm(tmp_path)
     watched = slurm(tmp_path)
     watched.collect(T_S)
@@ -177,7 +179,9 @@ def test_slurm_is_not_asked_before_it_is_due(tmp_path: Path) -> None:
         watched.collect(T_S + LOOK_S)
 
 
-def test_a_job_that_fails_is_told_with_its_exit_code_and_keeps_its_places(tmp_path: Path) -> None:
+def test_a_job_that_fails_is_reported_with_its_exit_code_and_keeps_its_places(
+    tmp_path: Path,
+) -> None:
     fake = FakeSlurm(tmp_path)
     watched = slurm(tmp_path)
     watched.collect(T_S)
@@ -243,7 +247,7 @@ def test_a_job_that_left_between_two_looks_ends_as_accounting_says(tmp_path: Pat
     assert spans_of(seen, "13")["n4/gpu2"] == (1794751581.0, 1794751830.0)
 
 
-def test_without_accounting_such_a_job_is_lost_and_that_is_said(tmp_path: Path) -> None:
+def test_without_accounting_such_a_job_is_lost_and_that_is_reported(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     fake.command("sacct", "exit 1")
     watched = slurm(tmp_path)
@@ -326,7 +330,7 @@ def test_the_moment_takes_what_slurm_says(tmp_path: Path) -> None:
         ("echo 'Slurmctld(primary) at n0 is DOWN'", "does not answer"),
     ],
 )
-def test_doctor_is_told_whether_the_controller_answers(
+def test_doctor_is_reported_whether_the_controller_answers(
     tmp_path: Path, script: str, reason: str
 ) -> None:
     FakeSlurm(tmp_path).command("scontrol", script)

@@ -54,9 +54,9 @@ def ask(out: Path, sql: str) -> list[tuple[object, ...]]:
 
 
 def test_names_units_and_rates_are_ours_and_no_rate_crosses_runs(tmp_path: Path) -> None:
-    told, out = recorded(tmp_path, MARKS)
+    result, out = recorded(tmp_path, MARKS)
 
-    assert told.files[0]["format"] == "h200"
+    assert result.files[0]["format"] == "h200"
     assert ask(
         out,
         'SELECT "gpu.busy_share", "gpu.memory.used_bytes", "gpu.energy.mean_watts", '
@@ -111,19 +111,19 @@ def test_two_workloads_at_once_are_both_named(tmp_path: Path) -> None:
 
 
 def test_marks_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
-    told, _ = recorded(tmp_path, [*MARKS, {"t": "soon", "run": "a-00", "phase": "x"}, {"a": 1}])
+    result, _ = recorded(tmp_path, [*MARKS, {"t": "soon", "run": "a-00", "phase": "x"}, {"a": 1}])
 
-    assert told.bad == {"a mark cannot be read": 2}
-    assert told.examples["a mark cannot be read"] == [
+    assert result.bad == {"a mark cannot be read": 2}
+    assert result.examples["a mark cannot be read"] == [
         "events.jsonl, line 6",
         "events.jsonl, line 7",
     ]
 
 
 def test_without_marks_there_are_still_runs(tmp_path: Path) -> None:
-    told, out = recorded(tmp_path, [])
+    result, out = recorded(tmp_path, [])
 
-    assert told.spans == {"run": 2}
+    assert result.spans == {"run": 2}
     assert ask(out, "SELECT DISTINCT run FROM telemetry ORDER BY 1") == [("a-00",), ("a-01",)]
 
 
@@ -131,9 +131,9 @@ def test_without_marks_there_are_still_runs(tmp_path: Path) -> None:
 def test_the_real_recording_imports_whole(tmp_path: Path) -> None:
     file = DATA / "h200" / "telemetry.csv.gz"
 
-    told = import_all([task_for(ImportSource(path=file))], tmp_path / "out")
+    result = import_all([task_for(ImportSource(path=file))], tmp_path / "out")
 
-    assert (told.rows, told.bad, told.unknown, len(told.columns)) == (9150, {}, (), 37)
+    assert (result.rows, result.bad, result.unknown, len(result.columns)) == (9150, {}, (), 37)
     ((runs, least, most),) = ask(
         tmp_path / "out",
         'SELECT count(DISTINCT run), min("gpu.energy.mean_watts"), max("gpu.energy.mean_watts") '

@@ -52,7 +52,8 @@ def test_nearly_every_sign_has_a_line_that_shows_it() -> None:
 
 
 @given(
-    st.text(max_size=80), st.sampled_from([word for each in KERNEL_PATTERNS for word in each.words])
+    st.text(max_size=80),
+    st.sampled_from([word for each in KERNEL_PATTERNS for word in each.literals]),
 )
 def test_no_text_breaks_it(text: str, word: str) -> None:
     match = matched(text + word + text)

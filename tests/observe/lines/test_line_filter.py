@@ -115,7 +115,7 @@ def test_each_gpu_has_its_own_events_in_a_storm_of_faults() -> None:
     assert all(each.text.startswith("repeated 995 more times in 10 s: ") for each in later.events)
 
 
-def test_the_kernel_says_twice_that_it_killed_a_process_and_that_is_one_event() -> None:
+def test_the_kernel_reports_twice_that_it_killed_a_process_and_that_is_one_event() -> None:
     oom = (
         "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,"
         "oom_memcg=/slurm/uid_0/job_812,task_memcg=/slurm/uid_0/job_812/step_0,task=python,"
@@ -152,7 +152,7 @@ def test_a_clock_that_goes_back_ends_the_window() -> None:
     assert [line.text for line in later.lines] == ["x"]
 
 
-def test_what_goes_wrong_at_every_look_is_told_now_and_then_with_a_number() -> None:
+def test_what_goes_wrong_at_every_look_is_reported_now_and_then_with_a_number() -> None:
     made = line_filter()
     for i in range(100):
         made.report("log.unreadable", f"3 lines at look {i}", NOW_S + i)

@@ -280,7 +280,7 @@ def test_packed_logs_are_unpacked_also_when_several_follow_each_other(
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_a_packed_log_that_is_cut_gives_what_it_has_and_says_so(kind: str) -> None:
+def test_a_packed_log_that_is_cut_gives_what_it_has_and_this_is_reported(kind: str) -> None:
     data = b"".join(at(i % 3000, os.urandom(20).hex()) for i in range(6_000))
     packed = PACKERS[kind](data)
     tally = ReadCounts()
@@ -292,7 +292,7 @@ def test_a_packed_log_that_is_cut_gives_what_it_has_and_says_so(kind: str) -> No
     assert "a stream" in tally.notes[0]
 
 
-def test_where_nothing_can_be_unpacked_it_is_said_and_nobody_waits(
+def test_where_nothing_can_be_unpacked_it_is_reported_and_nobody_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -307,7 +307,7 @@ def test_where_nothing_can_be_unpacked_it_is_said_and_nobody_waits(
 
 
 @pytest.mark.parametrize("head", [b"PK\x03\x04", b"\x04\x22\x4d\x18"])
-def test_a_packing_that_is_not_known_is_said_and_not_read_as_lines(head: bytes) -> None:
+def test_a_packing_that_is_not_known_is_reported_and_not_read_as_lines(head: bytes) -> None:
     tally = ReadCounts()
 
     assert entries(head + b"\x00rest\n", tally=tally) == []
@@ -385,7 +385,7 @@ def test_binary_junk_is_read_without_a_fault_and_in_bounded_pieces() -> None:
             assert fault.problem
 
 
-def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_this_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StewardError, match="cannot be read") as fault:
         list(read_blocks(tmp_path / "none.log", stream=STREAM))
 

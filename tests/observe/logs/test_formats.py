@@ -165,7 +165,7 @@ def test_a_time_without_year_is_of_the_last_year_in_which_it_is_not_ahead_by_a_w
         ("0", None),
     ],
 )
-def test_the_size_of_a_number_tells_its_unit(digits: str, t_ns: int | None) -> None:
+def test_the_size_of_a_number_reports_its_unit(digits: str, t_ns: int | None) -> None:
     assert read((Template(text="%A"),), digits.encode()) == [t_ns]
 
 

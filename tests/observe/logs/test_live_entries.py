@@ -101,7 +101,7 @@ def test_lines_that_are_of_no_file_are_left_as_they_are() -> None:
     assert LiveEntries().join(lines) == tuple(lines)
 
 
-def test_a_time_that_lies_ahead_or_counts_from_a_start_is_not_believed() -> None:
+def test_a_time_that_lies_ahead_or_counts_from_a_start_is_not_trusted() -> None:
     line = LogLine(t_s=NOW_S, entity="n1", source="/a.log", text="2031-01-01 00:00:00 x", number=1)
     clock = replace(line, source="/b.log", text="10:00:00 x")
 

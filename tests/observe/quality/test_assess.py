@@ -113,7 +113,7 @@ def one(report: QualityReport, kind: str) -> Flaw:
     return flaw
 
 
-def test_a_gap_is_told_with_its_cause(tmp_path: Path) -> None:
+def test_a_gap_is_reported_with_its_cause(tmp_path: Path) -> None:
     event = Event(
         t_s=T0 + 201, kind="gpu.lost", subject="n1/gpu0", text="fell off the bus", source="kernel"
     )
@@ -148,7 +148,7 @@ def test_what_rounding_makes_negative_is_no_reset(tmp_path: Path) -> None:
     assert judged(tmp_path, changed(clean(10), SENT, pl.lit(-5e-8), moment)).flaws == ()
 
 
-def test_a_stuck_sensor_is_told_with_when_and_at_what(tmp_path: Path) -> None:
+def test_a_stuck_sensor_is_reported_with_when_and_at_what(tmp_path: Path) -> None:
     flaw = one(judged(tmp_path, FAULTS["stuck"](clean(2))), "stuck")
 
     assert (flaw.metric, flaw.entity, flaw.severity) == (WATTS, "n1/gpu0", FlawSeverity.WARNING)

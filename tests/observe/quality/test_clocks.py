@@ -139,7 +139,9 @@ def test_samples_later_than_now_are_from_the_future_whatever_their_file_says(
 
 
 @pytest.mark.parametrize("written_s", [0.0, T0 - 1e6])
-def test_the_time_of_a_file_that_was_copied_says_nothing(tmp_path: Path, written_s: float) -> None:
+def test_the_time_of_a_file_that_was_copied_reports_nothing(
+    tmp_path: Path, written_s: float
+) -> None:
     assert found(kept(tmp_path, clean(5), written_s=written_s)) == []
 
 
@@ -164,7 +166,7 @@ def test_sources_of_one_node_that_are_shifted_are_named(tmp_path: Path, shift_s:
 
 @settings(max_examples=8)
 @given(shift_s=st.floats(0.08, 0.92), seed=st.integers(0, 2**31))
-def test_sources_that_are_out_of_step_are_told_without_a_guess_why(
+def test_sources_that_are_out_of_step_are_reported_without_a_guess_why(
     tmp_path_factory: pytest.TempPathFactory, shift_s: float, seed: int
 ) -> None:
     frames = clean(seed)

@@ -32,7 +32,7 @@ def rates(
     ]
 
 
-def test_counters_go_on_from_one_batch_to_the_next() -> None:
+def test_counters_continue_from_one_batch_to_the_next() -> None:
     words = BatchTranslator("nvml")
 
     first = rates(words, {0.0: [0.0], 1.0: [100.0]})

@@ -158,7 +158,7 @@ def test_since_begins_with_a_whole_step_whatever_is_worked_out(folder: Path) -> 
         ("mean(x) top 0", 13, "is no number of rows"),
         ("mean(x) top -3", 13, "is no number of rows"),
         ("mean(x) top 1.5", 13, "is no number of rows"),
-        ("mean(x) top 3 bottom 3", 15, "either top or bottom"),
+        ("mean(x) top 3 bottom 3", 15, "top and bottom exclude"),
         ("mean(x) every 1m every 2m", 18, "is there twice"),
         ("mean(entity)", 6, "is a text"),
         ("", 1, "is expected"),

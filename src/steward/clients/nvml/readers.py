@@ -92,7 +92,7 @@ class DeviceReader:
             each.close()
 
     def _lost(self, code: int) -> GpuLostError:
-        return lost(self.gpu, self._library.names(code))
+        return lost(self.gpu, self._library.error_text(code))
 
     def _gpu(self, handle: c_void_p) -> list[tuple[float, Part]]:
         library = self._library

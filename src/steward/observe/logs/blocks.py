@@ -46,7 +46,7 @@ def read_blocks(
 
 
 def first_time_ns(source: Path, reading: Reading) -> int:
-    """Return when a file begins, as far as its first lines say; NO_TIME if they do not."""
+    """Return when a file begins, from its first lines; NO_TIME if they have none."""
     tally = ReadCounts()
     block = next(_entries(source, replace(reading, mode=Mode.STRICT), Stream(name=""), tally), None)
     if block is None or not block.timed.any():

@@ -52,7 +52,7 @@ def ended(bed: SlurmBed, *jobs: str) -> None:
 
 def test_two_jobs_on_one_node_hold_the_gpus_that_they_see_themselves(bed: SlurmBed) -> None:
     message = bed.folder / "said"
-    script = f"echo $SLURM_JOB_ID $CUDA_VISIBLE_DEVICES >> {said}; sleep 60"
+    script = f"echo $SLURM_JOB_ID $CUDA_VISIBLE_DEVICES >> {message}; sleep 60"
     ids = [bed.submit(script, "-A", "bio", "-w", "n1", f"--gres=gpu:{n}") for n in (3, 2)]
     bed.wait_for(lambda: message.exists() and message.read_text().count("\n") == 2, why="two jobs")
 

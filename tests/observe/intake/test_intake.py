@@ -267,9 +267,9 @@ def test_the_same_parcel_twice_at_the_same_time_is_taken_once(intake: Intake) ->
 def test_many_threads_lose_nothing_while_the_loop_collects(intake: Intake) -> None:
     def send(owner: int) -> None:
         for sequence in range(1, 21):
-            seen = small(T0 + sequence, entity=f"n{who}/gpu0")
-            body = pack_parcel(label(sequence, agent=f"a-{who}"), seen)
-            assert intake.accept("parcel", body, position=once(sequence, f"a-{who}"))
+            seen = small(T0 + sequence, entity=f"n{owner}/gpu0")
+            body = pack_parcel(label(sequence, agent=f"a-{owner}"), seen)
+            assert intake.accept("parcel", body, position=once(sequence, f"a-{owner}"))
 
     threads = [threading.Thread(target=send, args=(owner,)) for owner in range(6)]
     for thread in threads:

@@ -195,7 +195,7 @@ def journal(folder: Path, *entries: dict[str, str]) -> JournalctlFollower:
         )
     )
     program = folder / "journalctl"
-    program.write_text(f"#!/bin/sh\ncat {told}\nexec sleep 60\n")
+    program.write_text(f"#!/bin/sh\ncat {result}\nexec sleep 60\n")
     program.chmod(0o755)
     made = JournalctlFollower(program=str(program), arguments=("--quiet",))
     made.resume({"cursor": "before"})

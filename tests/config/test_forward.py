@@ -130,7 +130,7 @@ def test_the_doctor_reports_which_receivers_answer(tmp_path: Path) -> None:
     assert "token" in found["locked"].hint
     assert "unavailable" in found["away"].reason
     assert not any(each.blocks for each in found.values())
-    assert good.asked == 2
+    assert good.requests == 2
     assert good.points() == []  # it was asked, but sent nothing
 
 

@@ -64,7 +64,7 @@ def test_a_recording_that_is_reported_to_stop_takes_a_last_look() -> None:
     assert done.rows == 2
 
 
-def test_a_fault_is_kept_beside_what_others_saw() -> None:
+def test_a_fault_is_kept_with_what_others_saw() -> None:
     kept = list[Observation]()
     watch = Watch([Eye(broken_at_s=LOOK_S), Eye()])
 

@@ -24,7 +24,7 @@ from steward.observe.watch import Watch
 
 
 class Eye:
-    """A collector that sees what a test tells it to."""
+    """A collector with prepared observations."""
 
     vocabulary = "canonical"
 
@@ -85,7 +85,7 @@ def test_a_collector_that_throws_costs_only_its_own_samples() -> None:
     assert faults[1].hint == "install it"
 
 
-def test_a_collector_that_hangs_is_named_once_and_heard_when_it_comes_back(
+def test_a_collector_that_hangs_is_named_once_and_read_when_it_comes_back(
     gate: threading.Event,
 ) -> None:
     def slow(t_s: float) -> Observation:
@@ -104,7 +104,7 @@ def test_a_collector_that_hangs_is_named_once_and_heard_when_it_comes_back(
     assert ["does not answer" in fault.problem for fault in faults] == [True]
     assert again == after == ()
     late = pl.concat(third.tables).filter(pl.col("entity") == "n1/gpu0")
-    assert late["t_s"].to_list() == [1.0]  # asked for at 1.0, and it still counts
+    assert late["t_s"].to_list() == [1.0]  # requested at 1.0, and it still counts
 
 
 def test_a_frame_of_wrong_shape_is_a_fault_of_its_collector() -> None:
@@ -211,7 +211,7 @@ def test_tenants_that_are_seen_join_those_that_the_site_has_named() -> None:
     }
 
 
-def test_who_knows_a_gpus_memory_knows_it_best() -> None:
+def test_the_description_with_a_gpus_memory_is_preferred() -> None:
     full, bare = cluster(node("n1", 1)), cluster(node("n1", 1))
     gpu = bare.nodes[0].gpus[0]
     unknown = replace(gpu, model=replace(gpu.model, memory_bytes=0, max_watts=0.0))
@@ -224,28 +224,30 @@ def test_who_knows_a_gpus_memory_knows_it_best() -> None:
         assert seen.cluster.nodes[0].gpus[0].model.memory_bytes > 0
 
 
-def test_closing_lets_go_of_all_sources_even_if_one_refuses() -> None:
+def test_closing_closes_all_sources_even_if_one_refuses() -> None:
     closed = []
 
-    class Door(Eye):
+    class ClosableCollector(Eye):
         def close(self) -> None:
             closed.append(self.name)
             raise OSError("it sticks")
 
-    watch = Watch([Door("a", busy("n1/gpu0", 0.1)), Door("b", busy("n1/gpu0", 0.1))])
+    watch = Watch(
+        [ClosableCollector("a", busy("n1/gpu0", 0.1)), ClosableCollector("b", busy("n1/gpu0", 0.1))]
+    )
 
     watch.close()
 
     assert closed == ["a", "b"]
 
 
-def test_a_source_that_is_being_read_or_does_not_close_holds_nobody_up(
+def test_a_source_that_is_being_read_or_does_not_close_blocks_nothing(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CLOSE_S", 0.1)
     closed = []
 
-    class Door(Eye):
+    class ClosableCollector(Eye):
         def close(self) -> None:
             closed.append(self.name)
             if self.name == "sticks":
@@ -255,7 +257,13 @@ def test_a_source_that_is_being_read_or_does_not_close_holds_nobody_up(
         gate.wait(30)
         return Observation()
 
-    watch = Watch([Door("read", hang), Door("sticks", busy("a", 0.1)), Door("c", busy("b", 0.1))])
+    watch = Watch(
+        [
+            ClosableCollector("read", hang),
+            ClosableCollector("sticks", busy("a", 0.1)),
+            ClosableCollector("c", busy("b", 0.1)),
+        ]
+    )
     watch.timeout_s = 2.0
     watch.look(1.0)
     before_s = time.monotonic()

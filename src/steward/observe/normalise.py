@@ -90,7 +90,7 @@ class Normaliser:
             silent_s = max(first_s - seen_s, within_s or 0.0)
             self._seen_s[entity] = max(seen_s, last_s)  # what comes late takes nothing back
             if silent_s > self.gap_after_s:
-                text = f"said nothing for {silent_s:.0f} s"
+                text = f"no samples for {silent_s:.0f} s"
                 found.append(
                     Event(
                         t_s=first_s,

@@ -24,7 +24,7 @@ from steward.store.recording import Recording
 
 PROGRAMS = Path(__file__).parent / "programs"
 T0 = time.time() // 1000 * 1000 - 86_400
-AT_LEAST = 11  # parcels that the agent has taken before somebody is killed
+AT_LEAST = 11  # parcels that the agent has taken before a process is killed
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Trial:
             return subprocess.Popen(
                 [sys.executable, PROGRAMS / program, *args],
                 stdout=message,
-                stderr=subprocess.DEVNULL,  # connections break when somebody is killed
+                stderr=subprocess.DEVNULL,  # connections break when a process is killed
                 env={**os.environ, "POLARS_MAX_THREADS": "1", "T0": str(T0)},
             )
 
@@ -128,7 +128,7 @@ def run_trial(folder: Path, kills: list[str], dice: random.Random) -> None:
     assert len(acknowledged) > 100 * len(kills)
     assert acknowledged - set(found) == set()
     assert len(found) == len(set(found))  # none twice
-    unacknowledged = set(found) - acknowledged  # in the buffer, but killed before it said so
+    unacknowledged = set(found) - acknowledged  # in the buffer, but killed before it was printed
     assert len(unacknowledged) <= 10 * trial.runs
     wrong = (rows["gpu.busy_share"] * 1e6 - (rows["t_s"] - T0)).abs() > 1e-6
     assert rows.filter(wrong).height == 0

@@ -1,4 +1,4 @@
-"""Parcels: what goes in comes out, and nothing that a stranger sends does any harm."""
+"""Parcels: what goes in comes out, and no untrusted bytes do any harm."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def refused(body: bytes) -> str:
 
 
 def with_label(changes: dict[str, Any], body: bytes | None = None) -> bytes:
-    """Return a parcel whose label says something else."""
+    """Return a parcel with a changed label."""
     whole = body or parcel()
     (length,) = struct.unpack_from("<I", whole, 5)
     text = json.dumps({**json.loads(whole[9 : 9 + length]), **changes}).encode()
@@ -156,7 +156,7 @@ def table_bytes(head: object, rest: bytes = b"") -> bytes:
         (b"x" * (MAX_PARCEL_BYTES + 1), "bytes are possible"),
     ],
 )
-def test_what_is_no_parcel_is_refused_in_words(body: bytes, expected: str) -> None:
+def test_what_is_no_parcel_is_refused_with_a_message(body: bytes, expected: str) -> None:
     assert expected.replace("bytes are", "are") in refused(body)
 
 
@@ -181,7 +181,7 @@ def test_what_is_no_parcel_is_refused_in_words(body: bytes, expected: str) -> No
         ({"shift_s": float("nan")}, "shifted"),
     ],
 )
-def test_a_wrong_label_is_refused_in_words(changes: dict[str, Any], expected: str) -> None:
+def test_a_wrong_label_is_refused_with_a_message(changes: dict[str, Any], expected: str) -> None:
     assert expected in refused(with_label(changes))
 
 
@@ -232,7 +232,7 @@ def test_the_table_that_the_next_test_spoils_is_good() -> None:
         ({**GOOD, "texts": {"who": ["n1"]}}, "no t_s or no entity"),
     ],
 )
-def test_a_wrong_table_is_refused_in_words(head: object, expected: str) -> None:
+def test_a_wrong_table_is_refused_with_a_message(head: object, expected: str) -> None:
     assert expected in refused(with_table(table_bytes(head, ROW)))
 
 
@@ -254,7 +254,7 @@ def test_other_and_lines_have_to_have_their_columns() -> None:
 
     assert "not t_s, entity, metric, value" in refused(with_table(table, "other"))
     assert "not t_s, entity, source, text, level" in refused(with_table(table, "lines"))
-    assert "nobody knows a part 'virus'" in refused(with_table(table, "virus"))
+    assert "unknown part 'virus'" in refused(with_table(table, "virus"))
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_faults_and_pressure_are_rates_that_are_held(second: Site) -> None:
 
 
 @pytest.mark.parametrize("kind", ["first", "second"])
-def test_every_word_is_known(kind: str, request: pytest.FixtureRequest) -> None:
+def test_every_name_is_known(kind: str, request: pytest.FixtureRequest) -> None:
     (job,) = request.getfixturevalue(kind).read().values()
 
     assert set(job) <= set(aliases_from("linux"))

@@ -91,7 +91,7 @@ def test_dcgm_4_6_had_a_percentage_under_the_name_of_a_ratio() -> None:
     assert second["n1/gpu0"]["gpu.busy_share"] == pytest.approx(0.01)
 
 
-def test_names_that_are_not_in_the_table_are_kept_beside() -> None:
+def test_names_that_are_not_in_the_table_are_kept_as_other_metrics() -> None:
     other = Page(NEW).collector().collect(5.0).other
 
     assert other.to_dicts() == [
@@ -248,7 +248,7 @@ def test_what_is_no_address_is_refused_at_once(url: str) -> None:
     assert "http://127.0.0.1:9400/metrics" in caught.value.hint
 
 
-def test_nobody_listening_is_missing_with_a_hint() -> None:
+def test_a_closed_port_is_missing_with_a_hint() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -20,7 +20,7 @@ def test_a_job_holds_its_gpu_since_the_file_was_written(tmp_path: Path) -> None:
     assert again == span  # the same after a restart
 
 
-def test_strange_files_and_lines_are_left_out_and_told_once(tmp_path: Path) -> None:
+def test_strange_files_and_lines_are_left_out_and_reported_once(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("1")
     (tmp_path / "gpu0").write_bytes(b"7\n\xff\xfe" + b"x" * 500 + b"\n")
     (tmp_path / "notes").write_text("9")

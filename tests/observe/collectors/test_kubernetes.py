@@ -24,7 +24,7 @@ BEGAN_S = 1767225660.0  # 2026-01-01T00:01:00Z
 
 
 class Seen:
-    """All that a collector told, put together."""
+    """All observations of a collector, merged."""
 
     def __init__(self, collector: Kubernetes) -> None:
         self.collector = collector
@@ -243,11 +243,11 @@ def test_a_version_that_is_gone_means_listing_again_and_noticing_what_went(
 ) -> None:
     begun(double, seen, pod("a1"), pod("a2"))
     with double.lock:
-        del double.objects["pods"]["a1"]  # nobody is told
+        del double.objects["pods"]["a1"]  # without a watch event
     double.forget()
     double.cut()
 
-    seen.until(lambda: seen.jobs["pod:a1"].state.ended, why="the end that nobody told")
+    seen.until(lambda: seen.jobs["pod:a1"].state.ended, why="the end without a watch event")
 
     assert double.asked.count("/api/v1/pods?list") >= 2
     assert not seen.jobs["pod:a2"].state.ended

@@ -57,7 +57,7 @@ def test_an_exporter_becomes_samples_that_need_no_more_translation() -> None:
         seen = [collector.collect(t_s) for t_s in (1000.0, 1010.0)][-1]
 
     tables = {tuple(sorted(set(t["entity"]))): t for t in seen.tables}
-    assert set(tables) == {("n07/gpu0", "n07/gpu1"), ("n07",)}  # the node is who we say it is
+    assert set(tables) == {("n07/gpu0", "n07/gpu1"), ("n07",)}  # the node is as configured
     assert tables["n07",]["host.load_1m"].to_list() == [1.25]
     assert tables["n07",]["host.cpu.user_cores"].to_list() == [0.0]
     for table in seen.tables:
@@ -77,7 +77,7 @@ def test_a_target_without_a_name_is_named_by_its_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "word"),
+    ("status", "body", "message"),
     [
         (500, b"oops", "answers 500: oops"),
         (200, b"<html>hi</html>", "line 1"),
@@ -85,7 +85,7 @@ def test_a_target_without_a_name_is_named_by_its_address() -> None:
     ],
 )
 def test_an_exporter_that_fails_is_named_once_and_others_are_still_read(
-    status: int, body: bytes, word: str
+    status: int, body: bytes, message: str
 ) -> None:
     working = [False]
 
@@ -103,13 +103,13 @@ def test_an_exporter_that_fails_is_named_once_and_others_are_still_read(
     assert [(event.kind, event.subject) for event in first.events] == [
         ("telemetry.scrape-failed", f"{address}/bad")
     ]
-    assert word in first.events[0].text
+    assert message in first.events[0].text
     assert first.tables[0]["entity"].to_list() == ["good"]
     assert second.events == ()
     assert [event.kind for event in third.events] == ["telemetry.scrape-works"]
 
 
-def test_nobody_there_is_an_event_and_no_fault() -> None:
+def test_a_closed_port_is_an_event_and_no_fault() -> None:
     seen = Prometheus(targets=("http://127.0.0.1:1/metrics",)).collect(1.0)
 
     assert "cannot be reached" in seen.events[0].text
@@ -139,7 +139,7 @@ def test_answers_of_a_server_become_samples_of_our_metrics(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("body", "word"),
+    ("body", "message"),
     [
         (b"<html>", "not as a Prometheus"),
         (b'{"status":"error","error":"parse error"}', "parse error"),
@@ -150,11 +150,11 @@ def test_answers_of_a_server_become_samples_of_our_metrics(tmp_path: Path) -> No
         ),
     ],
 )
-def test_a_server_that_answers_strangely_is_named(body: bytes, word: str) -> None:
+def test_a_server_that_answers_strangely_is_named(body: bytes, message: str) -> None:
     with serving(lambda _path: (200, "application/json", body)) as (address, _):
         seen = Prometheus(server=address, queries={"x": "y"}).collect(1.0)
 
-    assert word in seen.events[0].text
+    assert message in seen.events[0].text
 
 
 def test_without_a_source_it_reports_what_to_set() -> None:

@@ -30,7 +30,7 @@ def queue_of(fake: FakeSlurm) -> dict[str, Any]:
 
 
 def with_job(fake: FakeSlurm, id_: int, **changes: Any) -> None:
-    """Let squeue tell something else of one job; None takes it off the list."""
+    """Change one job of squeue's output; None removes it."""
     queue = queue_of(fake)
     jobs = [{**job, **changes} if job["job_id"] == id_ else job for job in queue["jobs"]]
     queue["jobs"] = [job for job in jobs if job.get("job_id") is not None]
@@ -61,7 +61,7 @@ def test_running_jobs_hold_their_gpus(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "limit_s"),
+    ("result", "limit_s"),
     [
         ({"number": 90, "set": True, "infinite": False}, 5400.0),
         (90, 5400.0),
@@ -152,7 +152,7 @@ def test_a_node_that_comes_back_is_reported_and_unknown_until_it_is_received(
     assert seen.health["n3/gpu0"] is Health.UNKNOWN
 
 
-def test_nothing_new_is_nothing_told(tmp_path: Path) -> None:
+def test_an_unchanged_job_is_not_reported_again(tmp_path: Path) -> None:
     FakeSlurm(tmp_path)
     watched = slurm(tmp_path)
     watched.collect(T_S)
@@ -168,7 +168,7 @@ def test_nothing_new_is_nothing_told(tmp_path: Path) -> None:
     )
 
 
-def test_slurm_is_not_asked_before_it_is_due(tmp_path: Path) -> None:
+def test_slurm_is_not_polled_before_it_is_due(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     watched = slurm(tmp_path, every_s=30.0)
     watched.collect(T_S)
@@ -230,7 +230,7 @@ def test_a_requeued_job_has_two_stretches_and_each_has_its_spans(tmp_path: Path)
     assert spans_of(seen, "9") == dict.fromkeys(["n1@9", "n1/gpu3"], (again_s, None))
 
 
-def test_a_job_that_left_between_two_looks_ends_as_accounting_says(tmp_path: Path) -> None:
+def test_a_job_that_left_between_two_looks_ends_as_in_accounting(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     watched = slurm(tmp_path)
     watched.collect(T_S)
@@ -257,11 +257,11 @@ def test_without_accounting_such_a_job_is_lost_and_that_is_reported(tmp_path: Pa
     at_once = watched.collect(T_S + LOOK_S)
     seen = watched.collect(T_S + 2 * LOOK_S)
 
-    assert at_once.jobs == ()  # accounting may yet tell
+    assert at_once.jobs == ()  # accounting may still have it
     (job,) = seen.jobs
     assert (job.end_s, job.history[-1].why) == (
         T_S + 2 * LOOK_S,
-        "slurm no longer knows it: how it ended is unknown",
+        "slurm no longer lists it: how it ended is unknown",
     )
     assert kinds(seen) == [("job.lost", "job:13")]
 
@@ -312,7 +312,7 @@ def test_a_job_that_completes_still_holds_its_gpus(tmp_path: Path) -> None:
     assert (job.state, job.gpus) == (JobState.RUNNING, ("gpu01/gpu5",))
 
 
-def test_the_moment_takes_what_slurm_says(tmp_path: Path) -> None:
+def test_the_moment_applies_slurms_observations(tmp_path: Path) -> None:
     FakeSlurm(tmp_path, version="23.11")
     moment = Moment()
 

@@ -90,7 +90,7 @@ def test_a_receiver_that_comes_back_gets_what_waited() -> None:
         forwarding.go()
         forwarding.take(look(2.0), T0)
         forwarding.go()
-        until(lambda: site.asked >= 2)
+        until(lambda: site.requests >= 2)
         waiting, trouble = forwarding.status[0].waiting_samples, forwarding.status[0].trouble
 
         site.status = 200
@@ -109,14 +109,14 @@ def test_when_too_much_waits_the_oldest_look_goes_and_that_is_reported_once() ->
         outlet = ForwardQueue(target(site.url), most_bytes=3 * 24)
         outlet.take(look(0.0))
         outlet.go()
-        until(lambda: site.asked == 1)  # it is on its way, and no longer waits
+        until(lambda: site.requests == 1)  # it is on its way, and no longer waits
         result = []
         for turn in range(1, 8):
             outlet.take(look(float(turn)))
             outlet.go()
             result.append(outlet.drop_event(T0 + turn))
 
-        site.let_go.set()
+        site.released.set()
         until(lambda: outlet.status.sent_samples == 4)
         outlet.close(time.monotonic() + LONG_S)
 
@@ -136,7 +136,7 @@ def test_a_look_larger_than_the_queue_is_sent_all_the_same() -> None:
     assert outlet.status.sent_samples == 50
 
 
-def test_what_is_refused_is_counted_and_told_with_the_reason() -> None:
+def test_what_is_refused_is_counted_and_reported_with_the_reason() -> None:
     with receiver() as site:
         site.status = 401
         forwarding = Forwarder([target(site.url)])
@@ -200,7 +200,7 @@ def test_a_slow_receiver_costs_neither_the_observer_nor_the_others() -> None:
             forwarding.go()
         until(lambda: forwarding.status[1].sent_samples == 100)
         waiting = forwarding.status[0].waiting_samples
-        slow.let_go.set()
+        slow.released.set()
         forwarding.close()
 
     assert waiting == 100  # so many turns went by while one was being sent

@@ -1,4 +1,4 @@
-"""The loop and the agent forward all that they see, and say how that goes."""
+"""The loop and the agent forward all observations, and report the status."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_what_is_dropped_is_in_the_journal_once_and_the_loop_continues(tmp_path:
         site.status = 404
         loop.forwarding = Forwarder([target(site.url)])
         for _ in range(5):
-            queried = site.asked
+            queried = site.requests
             loop.turn()
-            until(lambda n=queried: site.asked > n)
+            until(lambda n=queried: site.requests > n)
             clock.set(clock.now_s() + 10)
         loop.turn()
         loop.close()

@@ -39,7 +39,7 @@ def imported(file: Path, out: Path, format_: str | None = None, **fields: Any) -
     return import_all([task_for(ImportSource(path=file, **fields), format_)], out)
 
 
-def ask(out: Path, sql: str) -> list[tuple[object, ...]]:
+def query_rows(out: Path, sql: str) -> list[tuple[object, ...]]:
     with Query(out) as query:
         return query.run(sql).rows
 
@@ -52,7 +52,7 @@ def test_wide_csv_with_names_of_several_vocabularies(tmp_path: Path) -> None:
 
     reported = imported(write(tmp_path, text), tmp_path / "out")
 
-    assert ask(
+    assert query_rows(
         tmp_path / "out",
         'SELECT entity, "gpu.busy_share", "gpu.power_watts", "host.load_1m" FROM telemetry '
         "ORDER BY entity, t_s",
@@ -62,7 +62,7 @@ def test_wide_csv_with_names_of_several_vocabularies(tmp_path: Path) -> None:
         ("n7/gpu0", 0.5, 80.5, None),
         ("n7/gpu1", None, 81.0, None),
     ]
-    assert ask(
+    assert query_rows(
         tmp_path / "out", "SELECT entity, metric, value FROM other WHERE metric = 'speed'"
     ) == [("n7/gpu0", "speed", 3.0)]
     assert reported.text == ("colour",)
@@ -80,7 +80,7 @@ def test_long_csv_has_one_value_per_row(tmp_path: Path) -> None:
 
     reported = imported(write(tmp_path, text), tmp_path / "out")
 
-    assert ask(
+    assert query_rows(
         tmp_path / "out",
         'SELECT t_s, "gpu.busy_share", "gpu.power_watts", "host.disk.read_bytes_per_s" '
         "FROM telemetry ORDER BY entity DESC, t_s",
@@ -98,7 +98,7 @@ def test_what_nvidia_smi_logs_is_parsed(tmp_path: Path) -> None:
 
     reported = imported(write(tmp_path, text, "n1.csv"), tmp_path / "out")
 
-    rows = ask(
+    rows = query_rows(
         tmp_path / "out",
         'SELECT t_s, entity, "gpu.busy_share", "gpu.memory.used_bytes", "gpu.power_watts" '
         "FROM telemetry ORDER BY t_s",
@@ -126,7 +126,7 @@ def test_what_nvidia_smi_logs_is_parsed(tmp_path: Path) -> None:
 def test_times_of_any_kind_are_seconds(tmp_path: Path, time: str, expected: float) -> None:
     imported(write(tmp_path, f"time,load1\n{time},1\n"), tmp_path / "out")
 
-    assert ask(tmp_path / "out", "SELECT t_s FROM telemetry") == [(expected,)]
+    assert query_rows(tmp_path / "out", "SELECT t_s FROM telemetry") == [(expected,)]
 
 
 def test_reveal_text_has_devices_in_its_column_names(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_reveal_text_has_devices_in_its_column_names(tmp_path: Path) -> None:
 
     reported = imported(write(tmp_path, text, "n1.txt"), tmp_path / "out", "reveal")
 
-    assert ask(
+    assert query_rows(
         tmp_path / "out",
         'SELECT entity, max("gpu.busy_share"), max("gpu.power_watts"), max("gpu.sm.active_share"), '
         'max("host.load_1m") FROM telemetry GROUP BY 1 ORDER BY 1',
@@ -164,11 +164,11 @@ def test_prometheus_text_is_placed_by_its_labels(tmp_path: Path) -> None:
     reported = imported(write(tmp_path, text, "dump.prom"), tmp_path / "out")
 
     assert reported.files[0]["format"] == "prometheus"
-    assert ask(tmp_path / "out", 'SELECT t_s, entity, "gpu.busy_share" FROM telemetry') == [
+    assert query_rows(tmp_path / "out", 'SELECT t_s, entity, "gpu.busy_share" FROM telemetry') == [
         (T0, "n1/gpu3", 0.5)
     ]
     others = "SELECT entity, metric, value FROM other WHERE metric <> 'no_time'"
-    assert ask(tmp_path / "out", others) == [("n2", "up", 1.0)]
+    assert query_rows(tmp_path / "out", others) == [("n2", "up", 1.0)]
     assert reported.bad == {"no sample in the exposition format": 1}
 
 
@@ -178,7 +178,7 @@ def test_a_scrape_without_times_has_that_of_its_file(tmp_path: Path) -> None:
 
     reported = imported(file, tmp_path / "out")
 
-    assert ask(tmp_path / "out", 'SELECT t_s, entity, "host.load_1m" FROM telemetry') == [
+    assert query_rows(tmp_path / "out", 'SELECT t_s, entity, "host.load_1m" FROM telemetry') == [
         (T0, "n1", 3.5)
     ]
     assert reported.notes == (
@@ -195,14 +195,14 @@ def test_quotes_hold_a_name_together_and_one_that_is_not_closed_costs_its_line(
 
     assert reported.unknown == ("a,b",)
     assert reported.bad == {"not 3 fields": 1}
-    assert ask(tmp_path / "out", 'SELECT "host.load_1m" FROM telemetry ORDER BY 1') == [
+    assert query_rows(tmp_path / "out", 'SELECT "host.load_1m" FROM telemetry ORDER BY 1') == [
         (1.0,),
         (3.0,),
     ]
 
 
 @pytest.mark.parametrize("name", ["csv", "h200", "reveal"])
-def test_what_is_no_text_at_all_is_refused_in_words(tmp_path: Path, name: str) -> None:
+def test_what_is_no_text_at_all_is_refused_with_a_message(tmp_path: Path, name: str) -> None:
     file = tmp_path / "x.csv"
     file.write_bytes(np.random.default_rng(7).bytes(60_000))
 
@@ -247,7 +247,7 @@ def test_what_steward_exposed_comes_back_under_its_names(tmp_path: Path) -> None
 
     imported(write(tmp_path, text, "dump.prom"), tmp_path / "out")
 
-    assert ask(
+    assert query_rows(
         tmp_path / "out",
         'SELECT entity, "gpu.busy_share", "disk.busy_share" FROM telemetry ORDER BY 1',
     ) == [("n1/disk:sda", None, 0.25), ("n1/gpu3", 0.5, None)]
@@ -258,7 +258,7 @@ def test_a_line_end_in_a_label_of_prometheus_text_stays_one(tmp_path: Path) -> N
 
     imported(write(tmp_path, text, "dump.prom"), tmp_path / "out")
 
-    assert ask(tmp_path / "out", "SELECT metric FROM other") == [('up{path="a\nb\\n"}',)]
+    assert query_rows(tmp_path / "out", "SELECT metric FROM other") == [('up{path="a\nb\\n"}',)]
 
 
 def test_prometheus_json_of_a_range_query(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_prometheus_json_of_a_range_query(tmp_path: Path) -> None:
 
     reported = imported(write(tmp_path, json.dumps(answer), "q.json"), tmp_path / "out")
 
-    assert ask(tmp_path / "out", 'SELECT "gpu.power_watts" FROM telemetry ORDER BY t_s') == [
+    assert query_rows(tmp_path / "out", 'SELECT "gpu.power_watts" FROM telemetry ORDER BY t_s') == [
         (80.0,),
         (82.5,),
     ]
@@ -282,7 +282,7 @@ def test_parquet_of_others(tmp_path: Path) -> None:
 
     imported(file, tmp_path / "out")
 
-    assert ask(
+    assert query_rows(
         tmp_path / "out", 'SELECT t_s, entity, "gpu.busy_share" FROM telemetry ORDER BY 1'
     ) == [
         (T0, "n9/gpu0", 0.1),
@@ -295,7 +295,7 @@ def test_a_column_can_be_named_by_the_user(tmp_path: Path) -> None:
 
     imported(file, tmp_path / "out", columns={"auslastung": ("gpu.busy_share", 0.01)})
 
-    assert ask(tmp_path / "out", 'SELECT entity, "gpu.busy_share" FROM telemetry') == [
+    assert query_rows(tmp_path / "out", 'SELECT entity, "gpu.busy_share" FROM telemetry') == [
         ("n7/gpu0", 0.5)
     ]
 
@@ -378,7 +378,7 @@ def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path: Path) -> No
     assert caught.value.hint == "did you mean 'h200'?"
 
 
-def test_each_importer_is_called_what_its_table_says() -> None:
+def test_each_importer_is_called_what_its_table_has() -> None:
     assert {name: each.name for name, each in IMPORTERS.items()} == {n: n for n in IMPORTERS}
 
 

@@ -1,4 +1,4 @@
-"""Columns that say what samples belong to."""
+"""Label columns of samples."""
 
 from __future__ import annotations
 

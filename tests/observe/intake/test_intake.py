@@ -98,7 +98,7 @@ def test_what_was_kept_is_not_and_its_numbers_are_still_known(tmp_path: Path) ->
         assert not after.accept("parcel", parcel(1), position=once(1))
 
 
-def test_the_newest_look_is_not_let_go_of_yet(tmp_path: Path) -> None:
+def test_the_newest_observation_is_not_released_yet(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
         before.accept("parcel", parcel(1), position=once(1))
         before.collect(T0)
@@ -211,7 +211,7 @@ def test_a_panic_of_a_library_over_a_body_is_the_senders_fault(intake: Intake) -
         intake.accept("odd", b"x")
 
 
-def test_a_body_that_nobody_can_read_any_more_is_reported_and_stepped_over(tmp_path: Path) -> None:
+def test_a_body_that_cannot_be_decoded_is_reported_and_skipped(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
         before.decoders["old"] = lambda _body: Observation()
         before.accept("old", b"?")

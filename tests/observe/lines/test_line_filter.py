@@ -58,7 +58,7 @@ def test_a_line_without_a_time_has_that_of_the_line_before() -> None:
     assert first == second == third - 5.0
 
 
-def test_a_kernel_line_in_a_file_is_an_event_and_a_programs_words_are_not() -> None:
+def test_a_kernel_line_in_a_file_is_an_event_and_a_programs_text_is_not() -> None:
     line = "May 19 07:08:57 n1 kernel: [680111.646286] nfs: server n9 not responding, still trying"
 
     seen = look(
@@ -131,7 +131,7 @@ def test_the_kernel_reports_twice_that_it_killed_a_process_and_that_is_one_event
     assert len(seen.lines) == 2
 
 
-def test_a_look_knows_when_it_has_enough() -> None:
+def test_a_read_ends_at_its_limit() -> None:
     made = line_filter(at_most=10)
     made.begin(NOW_S)
 

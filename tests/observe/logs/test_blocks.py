@@ -72,7 +72,7 @@ def test_preq_joins_them_with_nothing_between_and_drops_what_comes_before() -> N
 
 
 @pytest.mark.parametrize("before", [b"header\n", b"\n", b"a\nb\nc\n"])
-def test_preq_knows_a_format_by_a_last_line_that_has_no_end(before: bytes) -> None:
+def test_preq_detects_a_format_by_a_last_line_that_has_no_end(before: bytes) -> None:
     tally = ReadCounts()
 
     seen = entries(before + at(1)[:-1], Mode.PREQ, tally)
@@ -81,7 +81,7 @@ def test_preq_knows_a_format_by_a_last_line_that_has_no_end(before: bytes) -> No
     assert tally.dropped == before.count(b"\n")
 
 
-def test_strict_knows_a_format_by_a_last_line_that_has_no_end() -> None:
+def test_strict_detects_a_format_by_a_last_line_that_has_no_end() -> None:
     tally = ReadCounts()
 
     seen = entries(b"a long header of this file without any time\n" + at(1)[:-1], tally=tally)
@@ -211,7 +211,7 @@ LINES = st.lists(
 
 
 class Dribble(io.RawIOBase):
-    """Gives bytes in pieces of the sizes asked for, over and over."""
+    """Returns bytes in pieces of the given sizes, in a cycle."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self._data, self._sizes, self._turn = data, sizes, 0
@@ -292,7 +292,7 @@ def test_a_packed_log_that_is_cut_gives_what_it_has_and_this_is_reported(kind: s
     assert "a stream" in tally.notes[0]
 
 
-def test_where_nothing_can_be_unpacked_it_is_reported_and_nobody_waits(
+def test_where_nothing_can_be_unpacked_it_is_reported_and_no_thread_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Samples of strangers become our tables, however their sender cuts them into messages."""
+"""Received samples become our tables, however their sender cuts them into messages."""
 
 from __future__ import annotations
 

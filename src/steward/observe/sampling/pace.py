@@ -157,7 +157,7 @@ class Track:
         worst = int(np.argmax(silent_s))
         if silent_s[worst] <= self.gap_after_s:
             return []
-        text = f"said nothing for {silent_s[worst]:.0f} s"
+        text = f"no samples for {silent_s[worst]:.0f} s"
         return [
             self._event(float(batch.t_s[worst]), "telemetry.gap", block.entity, text)
             for block in batch.layout.blocks

@@ -50,8 +50,8 @@ def test_files_bring_new_lines_with_their_path(tmp_path: Path) -> None:
 
 
 def test_a_look_brings_no_more_lines_than_memory_should_hold(tmp_path: Path) -> None:
-    words = ["".join(chr(103 + (i // 20**k) % 20) for k in range(4)) for i in range(60_000)]
-    (tmp_path / "a.log").write_text("".join(f"{word} {'x' * 100}\n" for word in words))
+    texts = ["".join(chr(103 + (i // 20**k) % 20) for k in range(4)) for i in range(60_000)]
+    (tmp_path / "a.log").write_text("".join(f"{text} {'x' * 100}\n" for text in texts))
     files = LogFiles(paths=(str(tmp_path / "*.log"),), from_start=True, node="n1")
 
     looks = [len(files.collect(T_S + i).lines) for i in range(6)]
@@ -93,7 +93,7 @@ def test_files_report_what_is_there(tmp_path: Path) -> None:
     assert "plugs.log-files.paths" in missing.hint
 
 
-def test_a_path_that_is_not_whole_is_refused_in_words() -> None:
+def test_a_path_that_is_not_whole_is_refused_with_a_message() -> None:
     with pytest.raises(StewardError, match="not a whole path"):
         LogFiles(paths=("logs/*.log",))
 
@@ -185,7 +185,7 @@ def test_a_kernel_buffer_that_only_seems_to_be_readable_is_missing(tmp_path: Pat
 
 
 def journal(folder: Path, *entries: dict[str, str]) -> JournalctlFollower:
-    """Return a journal whose journalctl tells these entries, from a cursor that was kept."""
+    """Return a journal whose journalctl prints these entries, from a cursor that was kept."""
     result = folder / "entries"
     result.write_text(
         "".join(

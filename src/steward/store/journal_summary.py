@@ -165,7 +165,7 @@ class JournalSummary:
                     self._put(value.decision, longer)
 
     def _count(self, story: Story, value: Verdict | Choice | Receipt | Outcome) -> None:
-        """Count a decision when its first receipt says that it was carried out."""
+        """Count a decision at its first receipt that was carried out."""
         if not isinstance(value, Receipt) or value.result not in _CARRIED_OUT:
             return
         if not any(each.result in _CARRIED_OUT for each in story.receipts):

@@ -1,7 +1,7 @@
 """A store folder as one thing: samples, other values, lines, spans and events of one site.
 
-`telemetry/`, `other/`, `logs/`, `spans/`, `events/`, and `recording.json`, which says
-who recorded what. `observe record`, `observe import` and `steward up` write it; `observe query`
+`telemetry/`, `other/`, `logs/`, `spans/`, `events/`, and `recording.json`, which
+describes the recording. `observe record`, `observe import` and `steward up` write it; `observe query`
 reads it.
 """
 

@@ -130,7 +130,7 @@ def to_row(value: Record, *, seq: int) -> Row:
         raise StewardError(
             f"a {kind} of t_s {value.t_s} cannot be written as JSON: {fault}",
             where="journal",
-            hint="whoever made it has to decode text with errors='replace'",
+            hint="its producer has to decode text with errors='replace'",
         ) from fault
     if value.t_s != value.t_s or "\0" in id_ + cause:
         raise StewardError(

@@ -2,7 +2,7 @@
 
 A position is the start of the first line that is not whole yet, so a checkpoint needs no text:
 after a restart nothing is lost and nothing comes twice. Whatever could not be read is counted and
-told in a `Note`. A file costs one `stat` a look until it changes.
+reported in a `Note`. A file costs one `stat` per read until it changes.
 """
 
 from __future__ import annotations

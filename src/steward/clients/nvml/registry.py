@@ -2,7 +2,7 @@
 
 NVML numbers GPUs anew whenever it is started: without the third of four, the fourth becomes the
 third. Here a number belongs to the GPU (by UUID) that had it first, and everything that names GPUs
-asks here: samples, processes, Xids of NVML and Xids of the kernel log, which have bus ids only.
+uses it: samples, processes, Xids of NVML and Xids of the kernel log, which have bus ids only.
 
 NVML counts how often it was initialised and sees new GPUs only after the last shutdown. So all
 parts of a process share one registry (`shared_registry`), which initialises it once.

@@ -132,7 +132,7 @@ def _gathered(source: Source, reading: Reading, tally: ReadCounts) -> Iterator[b
 def _cut_lines(
     whole: bytes, reading: Reading, tally: ReadCounts, source: Source
 ) -> tuple[bytes, bool]:
-    """Shorten lines that are too long; True if the file ends before the first of them."""
+    """Shorten lines that are too long; return True if the file ends before the first of them."""
     longest = reading.longest_bytes
     if not _any_longer(whole, longest):
         return whole, False

@@ -1,8 +1,7 @@
 """A store folder as one thing: samples, other values, lines, spans and events of one site.
 
-`telemetry/`, `other/`, `logs/`, `spans/`, `events/`, and `recording.json`, which
-describes the recording. `observe record`, `observe import` and `steward up` write it; `observe query`
-reads it.
+`telemetry/`, `other/`, `logs/`, `spans/`, `events/`, and `recording.json`, which describes the
+recording. `observe record`, `observe import` and `steward up` write it; `observe query` reads it.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def test_what_is_no_parcel_is_refused_with_a_message(body: bytes, expected: str)
         ({"parts": [["frame", -5], ["frame", 5]]}, "bytes inside"),
         ({"parts": [["frame", 0]] * 257}, "more than 256 parts"),
         ({"parts": [["frame", 5]]}, "unpacked"),
-        ({"parts": [["frame", 100_000]]}, "less inside"),
+        ({"parts": [["frame", 100_000]]}, "shorter than its label"),
         ({"shift_s": 1e300}, "shifted"),
         ({"shift_s": float("nan")}, "shifted"),
     ],

@@ -110,9 +110,9 @@ def _family_flaws(
             found = judge(metric, str(kind), group, active=active)
             yield from (replace(flaw, of=str(kind)) for flaw in found)
     times = SampleTimes()
-    for hour, group in groupby(files, key=lambda file: file.parent):
+    for hour, in_hour in groupby(files, key=lambda file: file.parent):
         progress(f"times in {hour.name}")
-        times.add(list(group))
+        times.add(list(in_hour))
     ignored: list[str] = []
     events = read_events(folder, ignored.append).to_dicts()
     spans = read_spans(folder, ignored.append)

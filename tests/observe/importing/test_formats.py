@@ -322,9 +322,9 @@ def test_rows_that_cannot_be_used_are_counted_with_their_lines(tmp_path: Path) -
     ("content", "name", "problem"),
     [
         (b"", "x.csv", "its first line is empty"),
-        (b"a,b\n1,2\n", "x.parquet", "is no format"),
-        (b"\x00\x01\x02", "x.bin", "is no format"),
-        (b"a,b\n1,2\n", "x.csv", "is no format"),
+        (b"a,b\n1,2\n", "x.parquet", "has no known format"),
+        (b"\x00\x01\x02", "x.bin", "has no known format"),
+        (b"a,b\n1,2\n", "x.csv", "has no known format"),
         (b"PAR1 and nothing", "x.parquet", "cannot be read as Parquet"),
         (
             gzip.compress(b"t,load1\n1,2\n" * 100, mtime=0)[:40],

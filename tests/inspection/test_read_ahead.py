@@ -216,7 +216,7 @@ def block(number: int) -> LogBlock:
 
 def test_no_more_is_read_ahead_than_there_is_room_for() -> None:
     made: dict[str, int] = {"a": 0, "b": 0}
-    sift = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
+    prefilter = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
 
     def blocks(name: str) -> Generator[LogBlock]:
         for number in range(1000):
@@ -224,7 +224,7 @@ def test_no_more_is_read_ahead_than_there_is_room_for() -> None:
             yield block(number)
 
     with ReadAhead(2, most_bytes=1) as ahead:
-        streams = {name: ahead.begin(blocks(name), sift) for name in made}
+        streams = {name: ahead.begin(blocks(name), prefilter) for name in made}
         taken = [int(next(streams["a"]).t_ns[0]) for _ in range(10)]
 
     assert taken == list(range(10))
@@ -233,23 +233,23 @@ def test_no_more_is_read_ahead_than_there_is_room_for() -> None:
 
 
 def test_a_stream_that_rests_goes_on_when_some_of_it_was_taken() -> None:
-    sift = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
-    room = 10 * sift(block(0)).held_bytes
+    prefilter = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
+    room = 10 * prefilter(block(0)).held_bytes
 
     with ReadAhead(2, most_bytes=room) as ahead:
-        streams = [ahead.begin((block(n) for n in range(100)), sift) for _ in range(3)]
+        streams = [ahead.begin((block(n) for n in range(100)), prefilter) for _ in range(3)]
         lines = [[int(each.line[0]) for each in stream] for stream in streams]
 
     assert lines == [list(range(100))] * 3
 
 
 def test_a_fault_while_sifting_comes_out_in_its_place() -> None:
-    sift = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
+    prefilter = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
 
     def failing(one: LogBlock) -> PrefilteredBlock:
         if one.line[0] == 3:
             raise StewardError("the third is bad")
-        return sift(one)
+        return prefilter(one)
 
     with ReadAhead(2) as ahead:
         pieces = ahead.begin((block(n) for n in range(10)), failing)

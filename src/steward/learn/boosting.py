@@ -37,17 +37,17 @@ class BoostedDurations:
         self._learned_from = 0
 
     def learns(self, ended: Ints) -> bool:
-        """Say whether it is time to learn from these jobs."""
+        """Return whether it is time to learn from these jobs."""
         return len(ended) >= max(FEWEST, 4 * self._learned_from)
 
-    def learn(self, ended: Ints, asked: Ints) -> Floats:
+    def learn(self, ended: Ints, jobs: Ints) -> Floats:
         """Learn from jobs that have ended and return how long (s) those asked about will run."""
         self._learned_from = len(ended)
         with threadpool_limits(limits=1):  # so that sums do not depend on the number of cores
             self._trees.fit(self._known[ended], self._log_s[ended])
-        if not len(asked):
+        if not len(jobs):
             return np.zeros(0)
-        found: Floats = np.expm1(np.maximum(self._trees.predict(self._known[asked]), 0.0))
+        found: Floats = np.expm1(np.maximum(self._trees.predict(self._known[jobs]), 0.0))
         return found
 
 

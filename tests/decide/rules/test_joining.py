@@ -268,7 +268,7 @@ def test_a_condition_on_series_is_a_rule_of_its_own_for_each_entity() -> None:
 
     hits = engine.sample(frame(idle("n01/gpu0", since=0, until=30)))
 
-    assert engine.wants_metrics == {"gpu.busy_share"}
+    assert engine.needed_metrics == {"gpu.busy_share"}
     assert engine.joins_streams
     assert engine.sample(frame([])) == []
     assert [(hit.entity, hit.t_ns) for hit in hits] == [("n01/gpu0", 20 * S)]

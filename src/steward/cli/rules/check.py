@@ -69,8 +69,11 @@ def _lines(checked: Checked) -> list[str]:
     lines = _listed("fault", checked.faults)
     lines += _listed("note", checked.notes) + _listed("advice", checked.advice)
     good = len(checked.rules)
-    told = f"{good} {'rule' if good == 1 else 'rules'} can be used"
-    return [*lines, f"{told}; {len(checked.faults)} faults, {len(checked.advice)} pieces of advice"]
+    summary = f"{good} {'rule' if good == 1 else 'rules'} can be used"
+    return [
+        *lines,
+        f"{summary}; {len(checked.faults)} faults, {len(checked.advice)} pieces of advice",
+    ]
 
 
 def _listed(kind: str, faults: Sequence[RuleFault]) -> list[str]:

@@ -73,8 +73,8 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     The same folder gives the same bytes. With --new-key alone, only a key is made.
     """
     from steward import __version__
-    from steward.inspection.checks import sound_rules
-    from steward.store.packages import Wish, read_key
+    from steward.inspection.checks import valid_rules
+    from steward.store.packages import PackageRequest, read_key
     from steward.store.packages import pack as packed
 
     if key is not None and new_key is not None:
@@ -82,20 +82,20 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     if folder is None and new_key is None:
         raise StewardError("there is nothing to pack", hint="name a folder, or give --new-key FILE")
     if folder is not None:
-        sound_rules([folder], lenient=False)  # before anything is written
+        valid_rules([folder], lenient=False)  # before anything is written
     if new_key is not None:
         _make_key(new_key, as_json=as_json and folder is None)
     if folder is None:
         return
     used = key or new_key
-    wish = Wish(
+    request = PackageRequest(
         name=name or folder.resolve().name.lower().replace("_", "-"),
         version=version,
         steward=__version__,
     )
-    target = out or Path(f"{wish.name}-{wish.version}{ENDING}")
-    made = packed(folder, target, wish, key=read_key(used) if used is not None else None)
-    _tell_packed(made, as_json=as_json)
+    target = out or Path(f"{request.name}-{request.version}{ENDING}")
+    made = packed(folder, target, request, key=read_key(used) if used is not None else None)
+    _print_packed(made, as_json=as_json)
 
 
 def _make_key(file: Path, *, as_json: bool) -> None:
@@ -108,7 +108,7 @@ def _make_key(file: Path, *, as_json: bool) -> None:
         print_json({"key": str(file), "public": public.text})
 
 
-def _tell_packed(made: Packed, *, as_json: bool) -> None:
+def _print_packed(made: Packed, *, as_json: bool) -> None:
     signature = made.signature
     if as_json:
         print_json(
@@ -124,8 +124,8 @@ def _tell_packed(made: Packed, *, as_json: bool) -> None:
         )
         return
     signed = f"signed with key {signature.key.fingerprint}" if signature else "not signed"
-    told = f"{made.manifest.name} {made.manifest.version}: {len(made.manifest.rules)} rules"
-    print_lines([f"{told} in {made.file} ({made.bytes:,} bytes), {signed}"])
+    summary = f"{made.manifest.name} {made.manifest.version}: {len(made.manifest.rules)} rules"
+    print_lines([f"{summary} in {made.file} ({made.bytes:,} bytes), {signed}"])
 
 
 def install(  # noqa: PLR0913 - a command's options are its parameters
@@ -143,15 +143,15 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
 
     Nothing is written before all of it was checked: signature, paths, sizes, digests, every rule.
     """
-    from steward.inspection.checks import sound_rules
-    from steward.store.packages import Allowed, packages_folder
+    from steward.inspection.checks import valid_rules
+    from steward.store.packages import InstallOptions, packages_folder
     from steward.store.packages import install as installed
 
     if not file.is_file():
         problem = "this is no file" if file.exists() else "there is no such file"
         hint = "name a package; `steward rules pack DIR` makes one of a folder"
         raise StewardError(problem, where=str(file), hint=hint)
-    allowed = Allowed(
+    options = InstallOptions(
         trust=_public_key(trust) if trust else None,
         unsigned=unsigned,
         downgrade=downgrade,
@@ -160,10 +160,10 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
     folder = packages_folder(store_folder(config, data))
 
     def check(rules: Path) -> None:
-        sound_rules([rules], lenient=False)
+        valid_rules([rules], lenient=False)
 
     with waiting("checking the package"):
-        done = installed(file, folder, allowed, check=check)
+        done = installed(file, folder, options, check=check)
     if as_json:
         print_json(
             {
@@ -177,7 +177,7 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
             }
         )
     else:
-        print_lines([_told(done, dry_run=dry_run)])
+        print_lines([_summary(done, dry_run=dry_run)])
         if not dry_run and done.done != "same":
             print_note(AT_NEXT_START)
 
@@ -251,7 +251,7 @@ def _public_key(given: str) -> PublicKey:
     return PublicKey.of(given, where="--trust")
 
 
-def _told(done: Installation, *, dry_run: bool) -> str:
+def _summary(done: Installation, *, dry_run: bool) -> str:
     manifest = done.manifest
     what = f"{manifest.name} {manifest.version} ({len(manifest.rules)} rules)"
     signed = f"signed with key {done.signed_by}" if done.signed_by else "not signed"

@@ -15,11 +15,11 @@ from steward.cli.output import clean, plain
 from steward.cli.words import log_time
 
 if TYPE_CHECKING:
-    from steward.inspection.feeds import Given
+    from steward.inspection.feeds import EngineInput
     from steward.inspection.runner import Listeners
     from steward.model.rules import Hit, Rule
 
-__all__ = ["hit_line", "reading", "tell_hits"]
+__all__ = ["hit_line", "print_hits", "reading_progress"]
 
 NS_PER_S = 1e9
 _EVERY_S = 0.2
@@ -27,7 +27,7 @@ _MIB = 2**20
 
 
 @contextmanager
-def reading() -> Iterator[Listeners]:
+def reading_progress() -> Iterator[Listeners]:
     """Count what was read and found on stderr, where a person sees it."""
     from steward.inspection.runner import Listeners
 
@@ -38,9 +38,9 @@ def reading() -> Iterator[Listeners]:
 
     size = hits = 0
     shown_s = 0.0
-    with Console(stderr=True).status(_first_words()) as status:
+    with Console(stderr=True).status(_start_message()) as status:
 
-        def piece(piece: Given) -> None:
+        def piece(piece: EngineInput) -> None:
             nonlocal size, shown_s
             size += getattr(piece, "read_bytes", 0)
             if time.monotonic() - shown_s > _EVERY_S:
@@ -54,7 +54,7 @@ def reading() -> Iterator[Listeners]:
         yield Listeners(hit=hit, piece=piece)
 
 
-def _first_words() -> str:
+def _start_message() -> str:
     from steward.compiled import is_compiled, is_plain
 
     if is_plain() or is_compiled("kernel"):
@@ -62,7 +62,7 @@ def _first_words() -> str:
     return "compiling once for this machine, about 15 s"
 
 
-def tell_hits(rules: Sequence[Rule], *, as_json: bool) -> Listeners:
+def print_hits(rules: Sequence[Rule], *, as_json: bool) -> Listeners:
     """Print each hit at once: a line of text, or a line of JSON."""
     from steward.inspection.runner import Listeners
 

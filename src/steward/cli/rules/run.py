@@ -27,7 +27,7 @@ from steward.cli.rules.options import (
     source_patterns,
     store_folder,
 )
-from steward.cli.rules.progress import reading, tell_hits
+from steward.cli.rules.progress import print_hits, reading_progress
 from steward.cli.words import seconds
 from steward.errors import StewardError
 
@@ -119,7 +119,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     logs = _logs(paths, elsewhere=bool(telemetry or prometheus))
     if not (telemetry or prometheus or follow):
         _stay_plain_for_little(logs)
-    metrics = _asked(prometheus, plain_http=plain_http)
+    metrics = _prometheus_metrics(prometheus, plain_http=plain_http)
     chosen = choose(rules, store_folder(config, data))
     if follow:
         if telemetry or prometheus:
@@ -131,7 +131,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     else:
         feeds, notes = _feeds(logs, telemetry or (), patterns)
         if prometheus:
-            feeds = [_asked_feed(since), *feeds]
+            feeds = [_prometheus_feed(since), *feeds]
         if not feeds:
             named = ", ".join(map(str, logs))
             hint = "; ".join(notes) or "name a log, or a folder that has logs"
@@ -192,7 +192,7 @@ def _feeds(
 
 
 def _left_out(skipped: Mapping[str, str]) -> list[str]:
-    """Say which files were not read, and why: once for each reason."""
+    """Return which files were not read, and why: once for each reason."""
     by_reason: dict[str, list[str]] = {}
     for path, why in skipped.items():
         by_reason.setdefault(why, []).append(path)
@@ -211,19 +211,19 @@ def _stdin(patterns: dict[str, str]) -> LogFeed:
     return LogFeed(stream=stream, sources=(sys.stdin.buffer,))
 
 
-def _asked(prometheus: str | None, *, plain_http: bool) -> Metrics | None:
+def _prometheus_metrics(prometheus: str | None, *, plain_http: bool) -> Metrics | None:
     if prometheus is None:
         return None
     from steward.clients.prometheus import PrometheusServer
     from steward.clients.web import Endpoint
-    from steward.inspection.series.prometheus_terms import asked_metrics
+    from steward.inspection.series.prometheus_terms import prometheus_compiler
 
     server = PrometheusServer(Endpoint(url=prometheus, plain_http=plain_http))
     server.version()  # raises at once if it is none
-    return asked_metrics(server)
+    return prometheus_compiler(server)
 
 
-def _asked_feed(since: str) -> Feed:
+def _prometheus_feed(since: str) -> Feed:
     from steward.inspection.feeds import PrometheusFeed
 
     now_s = time.time()
@@ -236,9 +236,9 @@ def _run(
     from steward.decide.rules.metric import compile_metric
     from steward.inspection.runner import run_rules
 
-    with reading() as tell:
+    with reading_progress() as listeners:
         return run_rules(
-            chosen.rules, feeds, mode=mode, tell=tell, metrics=metrics or compile_metric
+            chosen.rules, feeds, mode=mode, listeners=listeners, metrics=metrics or compile_metric
         )
 
 
@@ -272,5 +272,5 @@ def _follow(
     print_note(f"following with {len(chosen.rules)} rules; Ctrl-C ends it")
     stream = Stream(name="stdin", source=patterns.get(STDIN, ""))
     blocks = follow_pipe(sys.stdin.buffer, stream, following) if piped else follow(logs, following)
-    tell = tell_hits(chosen.rules, as_json=as_json)
-    return follow_rules(chosen.rules, blocks, mode=mode, following=following, tell=tell)
+    listeners = print_hits(chosen.rules, as_json=as_json)
+    return follow_rules(chosen.rules, blocks, mode=mode, following=following, listeners=listeners)

@@ -6,6 +6,6 @@ Belongs here: counting, and what follows for how far a rule is trusted. Does not
 
 from __future__ import annotations
 
-from steward.learn.rules.book import KINDS, RuleBook, rule_stats
+from steward.learn.rules.tally import KINDS, RuleTally, rule_stats
 
-__all__ = ["KINDS", "RuleBook", "rule_stats"]
+__all__ = ["KINDS", "RuleTally", "rule_stats"]

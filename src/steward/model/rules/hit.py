@@ -35,7 +35,7 @@ class Hit(NamedTuple):
 
     rule: str
     t_ns: int  # of its first item (of the origin, in nested rules)
-    fired_ns: int  # when it was certain: a negated rule waits until nothing can deny it any more
+    fired_ns: int  # when it was certain: a negated rule waits until it can no longer be denied
     items: tuple[Item, ...]
     entity: str = ""
     joined_on: Mapping[str, str] = _NOTHING

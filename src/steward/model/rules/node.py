@@ -61,7 +61,7 @@ class RuleNode:
     negations: tuple[Negation, ...] = ()
     window_ns: int = 0  # 0: a set of one thing
     source: str = ""
-    origin: bool = False  # this leaf takes the blame and gives the time
+    origin: bool = False  # this leaf is the origin and gives the time
     correlations: tuple[str, ...] = ()  # what all conditions must share: `host`, `gpu`, an extract
     place: SourceLocation = field(default=SourceLocation(), compare=False)
 

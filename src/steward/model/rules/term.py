@@ -36,4 +36,4 @@ class MetricTerm:
     interval_s: float = 0.0  # how often it is looked at; 0: at every sample
     for_s: float = 0.0
     source: str = ""
-    origin: bool = False  # this condition takes the blame and gives the time
+    origin: bool = False  # this condition is the origin and gives the time

@@ -28,7 +28,7 @@ from steward.store.packages.limits import (
 from steward.store.packages.locations import MANIFEST, RULES, SIGNATURE
 from steward.store.packages.manifest import Manifest, PackedFile
 
-__all__ = ["Opened", "open_package"]
+__all__ = ["OpenedPackage", "open_package"]
 
 _BLOCK = tarfile.BLOCKSIZE
 _PIECE = 2**18
@@ -37,7 +37,7 @@ _HINT = "do not use it; ask whoever gave it to you for another one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedPackage:
     """What a package says it is. Its files were compared with the manifest."""
 
     manifest: Manifest
@@ -78,7 +78,7 @@ class _Unpacking:
             raise _bad(f"it is no package, or was cut: {fault}", self._where) from None
 
 
-def open_package(file: Path, into: Path | None) -> Opened:
+def open_package(file: Path, into: Path | None) -> OpenedPackage:
     """Read a package, check all of it, and write its files below `into`, if that is given."""
     size = file.stat().st_size
     where = str(file)
@@ -89,7 +89,7 @@ def open_package(file: Path, into: Path | None) -> Opened:
         return _read(unpacking, into, where)
 
 
-def _read(unpacking: _Unpacking, into: Path | None, where: str) -> Opened:
+def _read(unpacking: _Unpacking, into: Path | None, where: str) -> OpenedPackage:
     members = _members(unpacking, where)
     first = next(members, None)
     if first is None or first.name != MANIFEST or first.size > MOST_MANIFEST_BYTES:
@@ -111,7 +111,7 @@ def _read(unpacking: _Unpacking, into: Path | None, where: str) -> Opened:
         _place(unpacking, member, packed, into, where)
     if wanted:
         raise _bad(f"'{next(iter(wanted))}' is in its manifest and not in it", where)
-    return Opened(manifest=manifest, manifest_bytes=data, signature=signature)
+    return OpenedPackage(manifest=manifest, manifest_bytes=data, signature=signature)
 
 
 def _wanted(manifest: Manifest, where: str) -> dict[str, PackedFile]:
@@ -144,7 +144,7 @@ def _check_path(path: str, where: str) -> None:
 
 
 def _members(unpacking: _Unpacking, where: str) -> Iterator[_Member]:
-    """Give the headers one by one. The caller reads what each one announces."""
+    """Yield the headers one by one. The caller reads what each one announces."""
     for _ in range(MOST_FILES + 3):
         block = unpacking.read(_BLOCK)
         if len(block) < _BLOCK or not block.strip(b"\0"):

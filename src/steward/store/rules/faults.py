@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from steward.errors import StewardError, did_you_mean
 from steward.model.rules import SourceLocation
 
-__all__ = ["Complaints", "RuleFault", "RuleFaults"]
+__all__ = ["Diagnostics", "RuleFault", "RuleFaults"]
 
 REFERENCE = "docs/reference/rules.md lists every field; `steward rules check` shows all faults"
 MAX_LISTED = 1000  # per file and kind
@@ -46,7 +46,7 @@ class RuleFaults(StewardError):  # noqa: N818 - it holds faults, as the reader o
 
 
 @dataclass(slots=True, kw_only=True)
-class Complaints:
+class Diagnostics:
     """Collects what is wrong, and what is only worth knowing, while one file is read.
 
     A fault keeps a rule from being used; a note does not. `lenient` makes notes of what other
@@ -82,7 +82,7 @@ class Complaints:
         """Say what is worth knowing."""
         self._list(self.notes, RuleFault(place=place, problem=problem, hint=hint, rule=self.rule))
 
-    def stray(self, place: SourceLocation, problem: str, hint: str = "") -> None:
+    def ignored(self, place: SourceLocation, problem: str, hint: str = "") -> None:
         """Say what other engines pass over: a fault, or a note when lenient."""
         (self.note if self.lenient else self.fault)(place, problem, hint)
 

@@ -51,7 +51,7 @@ def _plain(tree: Tree) -> object:
 
 
 def repeated(rules: Iterable[Rule]) -> Iterator[RuleFault]:
-    """Give a fault for each rule that has the name of an earlier one."""
+    """Yield a fault for each rule that has the name of an earlier one."""
     seen: dict[tuple[str, str], Rule] = {}
     for rule in rules:
         for kind, name in (("cre.id", rule.id), ("metadata.id", rule.key), ("hash", rule.hash)):

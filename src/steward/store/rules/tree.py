@@ -76,7 +76,7 @@ class MappingEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappingTree:
-    """Keys with values, in order; a key may be there twice, for the reader to complain about."""
+    """Keys with values, in order; a key may be there twice, for the reader to report it about."""
 
     entries: tuple[MappingEntry, ...]
     place: SourceLocation
@@ -87,20 +87,20 @@ Tree = Scalar | ListTree | MappingTree
 
 
 def read_documents(text: str, *, file: str) -> Iterator[Tree]:
-    """Give every document of a text, or raise `TreeError` at the first thing that is no YAML."""
+    """Yield every document of a text, or raise `TreeError` at the first thing that is no YAML."""
     _refuse_if_large(text, file)
     try:
         yield from _documents(text, file)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = _place(mark, file) if mark else SourceLocation(file=file, line=1, column=1)
-        said = ", ".join(part for part in (error.problem, error.context) if part)
+        text = ", ".join(part for part in (error.problem, error.context) if part)
         hint = "indent with spaces, and put quotes around text that holds ': ', '#' or brackets"
-        raise TreeError(f"this is no YAML: {said}", place=place, hint=hint) from error
+        raise TreeError(f"this is no YAML: {text}", place=place, hint=hint) from error
     except yaml.YAMLError as error:  # characters that YAML does not allow: it has no mark
-        said = " ".join(str(error).split())
+        text = " ".join(str(error).split())
         raise TreeError(
-            f"this is no YAML: {said}", place=SourceLocation(file=file, line=1, column=1)
+            f"this is no YAML: {text}", place=SourceLocation(file=file, line=1, column=1)
         ) from error
 
 
@@ -123,7 +123,7 @@ def _documents(text: str, file: str) -> Iterator[Tree]:
         if isinstance(event, yaml.DocumentStartEvent):
             composer = _Composer(file=file, before=before)
         elif composer is not None:
-            composer.take(event)
+            composer.add_event(event)
             if composer.root is not None:
                 before += composer.root.size
                 yield composer.root
@@ -151,7 +151,7 @@ class _Composer:
     anchors: dict[str, Tree] = field(default_factory=dict)
     count: int = 0
 
-    def take(self, event: yaml.Event) -> None:
+    def add_event(self, event: yaml.Event) -> None:
         place = _place(event.start_mark, self.file)
         if isinstance(event, yaml.AliasEvent):
             self._add(self._aliased(event.anchor, place), None)

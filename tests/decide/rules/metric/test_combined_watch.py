@@ -59,8 +59,8 @@ def test_a_watch_knows_the_nodes_that_spoke_lately() -> None:
     here.add(sort_frame(samples(1000.0, {"n1/gpu0": IDLE, "job:7": IDLE})))
     here.add(sort_frame(samples(1100.0, {"n2/gpu0": IDLE})))
 
-    assert here.speaking(900 * NS) == {"n1", "n2"}
-    assert here.speaking(1050 * NS) == {"n2"}
+    assert here.reporting_nodes(900 * NS) == {"n1", "n2"}
+    assert here.reporting_nodes(1050 * NS) == {"n2"}
 
 
 def test_only_what_is_seen_here_shares_its_samples_with_other_terms() -> None:
@@ -79,4 +79,4 @@ def test_a_watch_without_samples_of_its_own_shares_none() -> None:
     asked.share(keys := KeyIndex())
 
     assert not keys.buffers
-    assert asked.speaking(0) == frozenset()
+    assert asked.reporting_nodes(0) == frozenset()

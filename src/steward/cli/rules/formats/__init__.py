@@ -49,13 +49,13 @@ def report_format(given: str | None, out: Path | None, *, as_json: bool) -> Repo
     if as_json:
         return ReportFormat.JSON
     if given is None:
-        return _told_by(out) if out else ReportFormat.TABLE
+        return _format_of_suffix(out) if out else ReportFormat.TABLE
     if given not in FORMS:
         raise unknown_name("format", given, FORMS, where="--format")
     return ReportFormat(given)
 
 
-def _told_by(out: Path) -> ReportFormat:
+def _format_of_suffix(out: Path) -> ReportFormat:
     """Return what the ending of a name stands for; of a pipe or a device it means nothing."""
     if out.exists() and not out.is_file():
         return ReportFormat.TABLE
@@ -87,7 +87,7 @@ def write(
         _put(text, out)
         print_note(f"{len(report.findings)} findings written to {out}")
     if form is not ReportFormat.JSON:
-        print_warnings(_doubts(report))
+        print_warnings(_warnings(report))
 
 
 def _text(
@@ -109,15 +109,21 @@ def _text(
     return as_page(report, curves_of(report.findings, telemetry))
 
 
-def _doubts(report: RunReport) -> list[str]:
-    doubts = [*report.notes, *(note for each in report.streams for note in each.notes)]
+def _warnings(report: RunReport) -> list[str]:
+    warnings = [*report.notes, *(note for each in report.streams for note in each.notes)]
     cut = sum(each.cut for each in report.streams)
     if cut:
-        doubts.append(f"{cut:,} lines or entries were too long, and only their beginning was read")
+        warnings.append(
+            f"{cut:,} lines or entries were too long, and only their beginning was read"
+        )
     late = sum(each.late for each in report.streams)
     if late:
-        told = "entries are older than ones before them: --preq leaves these out, unless a rule "
-        doubts.append(f"{late:,} {told}has one condition; --strict takes them by their own time")
+        late_note = (
+            "entries are older than ones before them: --preq leaves these out, unless a rule "
+        )
+        warnings.append(
+            f"{late:,} {late_note}has one condition; --strict takes them by their own time"
+        )
     lost = {
         "evicted": "things seen had to be forgotten before their windows were over",
         "evicted_states": "entities had to be forgotten with what was seen of them",
@@ -128,7 +134,7 @@ def _doubts(report: RunReport) -> list[str]:
         "untimed_samples": "samples have no time, and were left out",
         "evicted_series": "series had to be forgotten, since there were too many",
     }
-    return doubts + [
+    return warnings + [
         f"{report.counts[name]:,} {words}" for name, words in lost.items() if report.counts[name]
     ]
 

@@ -79,7 +79,7 @@ def _scales(points: Sequence[tuple[float, float]]) -> tuple[Place, Place, list[f
 
 
 def _unbroken(points: Sequence[tuple[float, float]]) -> Iterator[list[tuple[float, float]]]:
-    """Give the parts of a series between gaps: a line across a gap would be invented."""
+    """Yield the parts of a series between gaps: a line across a gap would be invented."""
     gaps = sorted(after[0] - before[0] for before, after in pairwise(points))
     usual_s = gaps[len(gaps) // 2] if gaps else 0.0
     part: list[tuple[float, float]] = []

@@ -95,7 +95,7 @@ def _flag(name: str, doc: str) -> FieldSpec:
     return FieldSpec(name=name, kind=FieldKind.FLAG, doc=doc, default="false")
 
 
-def _stray(name: str, kind: FieldKind) -> FieldSpec:
+def _ignored(name: str, kind: FieldKind) -> FieldSpec:
     doc = "Means nothing; some public rules have it. Accepted with `--lenient`."
     return FieldSpec(name=name, kind=kind, doc=doc, only_lenient=True)
 
@@ -171,8 +171,8 @@ _CRE = _shape(
     _whole("impactScore", "How bad it is, 1 to 10."),
     _whole("mitigationScore", "How hard it is to mend, 1 to 10."),
     _whole("reports", "How many people reported it."),
-    _stray("version", FieldKind.TEXT),
-    _stray("generation", FieldKind.WHOLE),
+    _ignored("version", FieldKind.TEXT),
+    _ignored("generation", FieldKind.WHOLE),
 )
 _APPLICATION = _shape(
     "application",

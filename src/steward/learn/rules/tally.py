@@ -16,7 +16,7 @@ from steward.model.outcome import Outcome
 from steward.model.rules import RuleStats
 from steward.model.yardstick import PUT_TO_WORK, RUN
 
-__all__ = ["KINDS", "RuleBook", "rule_stats"]
+__all__ = ["KINDS", "RuleTally", "rule_stats"]
 
 KINDS = ("finding", "recurrence", "opinion", "decision", "choice", "outcome")  # of the journal
 HALF_LIFE_S = 90 * 86400.0  # what was said so long ago counts half
@@ -33,13 +33,13 @@ V = TypeVar("V")
 
 def rule_stats(values: Iterable[object], *, now_s: float | None = None) -> tuple[RuleStats, ...]:
     """Return what values of the journal, oldest first, say of each rule, by its id."""
-    book = RuleBook()
+    book = RuleTally()
     for value in values:
-        book.take(value)
+        book.add(value)
     return book.stats(now_s)
 
 
-class RuleBook:
+class RuleTally:
     """What is known of all rules so far."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class RuleBook:
         self._decided: _Remembered[_Decided] = _Remembered()
         self._newest_s = 0.0
 
-    def take(self, value: object) -> bool:
+    def add(self, value: object) -> bool:
         """Take one value; say whether it was about a rule."""
         match value:
             case Finding():
@@ -64,7 +64,7 @@ class RuleBook:
             case Choice() | Outcome():
                 decided = self._decided.get(value.decision) or _Decided()
                 for rule in decided.rules:
-                    self._account(rule).hear(value, decided)
+                    self._account(rule).add_outcome(value, decided)
             case _:
                 return False
         self._newest_s = max(self._newest_s, value.t_s)
@@ -145,7 +145,7 @@ class _Account:
         else:
             self.buckets.append([begin_s, hits])
 
-    def hear(self, value: Choice | Outcome, decided: _Decided) -> None:
+    def add_outcome(self, value: Choice | Outcome, decided: _Decided) -> None:
         """Add what came of a decision that this rule led to."""
         if isinstance(value, Outcome):
             share = value.kept_share

@@ -93,7 +93,7 @@ def main() -> None:
             damage = journal.damage()
             values = [entry.value for entry in journal.read(kinds=("choice",), limit=10**6)]
             told = stories(journal)
-    people = Counter(
+    people: Counter[tuple[str, str]] = Counter(
         (str(each.decision), each.choice)
         for each in values
         if isinstance(each, Choice) and each.user != "steward"

@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -87,6 +88,8 @@ def reference_to(name: str, fields: Sequence[str], *, module: str) -> tuple[Any,
     Returns what builds a record inside compiled code, and its type, which has to be bound in
     `module` as `NAMEType` so that the cache on disk finds it again.
     """
+    if _plain:
+        return namedtuple(name, list(fields)), None
     kind = type(f"{name}Type", (_Reference,), {"__module__": module})
     structref.register(kind)
     builder = type(name, (structref.StructRefProxy,), {"__module__": module})

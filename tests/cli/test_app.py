@@ -91,6 +91,16 @@ def test_every_command_has_help_and_speaks_json(command: str) -> None:
     assert len(answer.out.splitlines()[2]) > 10
 
 
+@pytest.mark.parametrize(
+    "group", ["", "decisions", "findings", "observe", "rules", "lab", "config", "token"]
+)
+def test_no_help_text_in_a_list_of_commands_is_cut_short(group: str) -> None:
+    answer = steward(*group.split(), "--help")
+
+    assert answer.code == 0
+    assert "..." not in answer.out.partition("Commands")[2]
+
+
 def test_without_a_command_there_is_help() -> None:
     answer = steward()
 
@@ -241,7 +251,7 @@ def test_into_a_pipe_goes_plain_text(tmp_path: Path) -> None:
 
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
-    assert "lend n1/gpu0 of j1 to j2" in done.stdout
+    assert "Lend 1 GPU of job j1 to job j2" in done.stdout
 
 
 def test_on_a_terminal_there_is_a_table(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_decisions_are_listed_newest_first(tmp_path: Path) -> None:
         "d-done",
     ]
     assert "0.71 GPU-hours" in lines[-1]
-    assert "lend n1/gpu0 of j1 to j2" in lines[-1]
+    assert "Lend 1 GPU of job j1 to job j2" in lines[-1]
 
 
 def test_a_list_is_plain_when_it_is_piped(tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_a_decision_is_explained_from_its_samples_to_its_outcome(tmp_path: Path)
     assert answer.code == 0
     for part in (
         "decision d-done: done",
-        "lend n1/gpu0 of j1 to j2",
+        "Lend 1 GPU of job j1 to job j2",
         "j1 left n1/gpu0 idle",
         "0.0833 GPU-hours (0.0278 to 0.139) after 10 min",
-        "call n1/gpu0 back from j2 for j1",
+        "Give 1 GPU back to job j1 from job j2",
         "idle.remaining_s of n1/gpu0 is 1,800 (600 to 3,600)",
         "ask: a person has to approve",
         "approve: by ann: go on",

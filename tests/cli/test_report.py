@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from factories import finding, outcome
 from steward.cli.views.chart import chart, ticks
+from steward.model.finding import Severity
 from steward.store.journal import open_journal
 from steward.store.journal_summary import CurvePoint
 from told import T_S, steward, told
@@ -46,6 +48,31 @@ def test_the_report_as_json_has_the_words_of_the_api(tmp_path: Path) -> None:
         assert found[name]["low"] <= found[name]["mid"] <= found[name]["high"]
     assert found["states"]["done"] == 1
     assert found["findings"][0]["id"] == "f-j1"
+
+
+def test_the_report_of_a_demo_is_marked_as_simulated_everywhere(tmp_path: Path) -> None:
+    told(tmp_path)
+    real = steward("report", "--data", tmp_path, "--html", tmp_path / "real.html")
+    (tmp_path / "simulated").touch()
+
+    demo = steward("report", "--data", tmp_path, "--html", tmp_path / "demo.html")
+
+    assert "simulated" not in real.out
+    assert "simulated: figures of a demo, not of a real cluster" in demo.out
+    assert "simulated: figures" not in (tmp_path / "real.html").read_text(encoding="utf-8")
+    assert "simulated: figures" in (tmp_path / "demo.html").read_text(encoding="utf-8")
+    assert steward("report", "--data", tmp_path, "--json").json["simulated"] is True
+
+
+def test_the_report_lists_faults_before_newer_waste(tmp_path: Path) -> None:
+    journal = open_journal(f"sqlite:///{tmp_path}/journal.sqlite3")
+    fault = replace(finding("fault"), severity=Severity.FAULT, t_s=1.0)
+    journal.append([fault, *(finding(f"j{n}", since_s=float(n)) for n in range(300))])
+    journal.close()
+
+    found = steward("report", "--data", tmp_path, "--json").json["findings"]
+
+    assert [each["subject"] for each in found[:3]] == ["fault", "j0", "j1"]
 
 
 class Page(HTMLParser):

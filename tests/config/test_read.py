@@ -73,7 +73,7 @@ def test_without_a_file_the_defaults_apply() -> None:
 
 
 def test_a_file_wins_over_the_defaults_and_the_environment_over_the_file(tmp_path: Path) -> None:
-    file = written(tmp_path, "[loop]\nevery_s = 5\n[guard]\ngpus_per_hour = 8\n")
+    file = written(tmp_path, "[loop]\nevery_s = 5\n[guard]\ndisturbed_gpus_per_hour = 8\n")
 
     settings = read_settings(file, {"STEWARD_LOOP__EVERY_S": "7.5"})
 
@@ -107,7 +107,7 @@ def test_all_mistakes_come_in_one_message_in_the_order_of_their_lines(tmp_path: 
         (":13:1", "(did you mean 'service'?)"),
         (":17:8", "service.port is 70000; it must be at most 65535"),
         (":18:8", "service.host is ['a'], not text in quotes"),
-        (":22:17", "guard.disturbed_gpus_per_hour is -1; it must be at least 0"),
+        (":22:27", "guard.disturbed_gpus_per_hour is -1; it must be at least 0"),
         (":23:15", "guard.cool_down_s is true, not a number"),
         (":25:1", "tenants.'' is empty"),
         (":26:10", "tenants.''.weight is 0; it must be above 0"),
@@ -336,7 +336,7 @@ def test_without_any_file_there_is_none(tmp_path: Path) -> None:
 
 
 def test_a_value_knows_where_it_comes_from(tmp_path: Path) -> None:
-    file = written(tmp_path, "[loop]\nevery_s = 5\n[guard]\ngpus_per_hour = 8\n")
+    file = written(tmp_path, "[loop]\nevery_s = 5\n[guard]\ndisturbed_gpus_per_hour = 8\n")
 
     draft = draft_settings(file, {"STEWARD_LOOP__EVERY_S": "7"})
 

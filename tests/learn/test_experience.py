@@ -81,7 +81,7 @@ def test_a_class_that_has_seen_enough_speaks_for_itself() -> None:
 
 def test_strength_says_how_many_jobs_of_its_own_a_class_needs() -> None:
     mine = level_of(EDGES_S, 100.0)
-    ended = [*[(OTHER, 50_000.0)] * 500, *[(LEAF, 100.0)] * 20]
+    ended = [*[(OTHER, 50_000.0)] * 500, *[(LEAF, 100.0)] * 60]
 
     weak, strong = (likely(knowing(*ended, strength=s), LEAF)[mine] for s in (1.0, 1000.0))
 
@@ -142,9 +142,11 @@ def test_a_job_that_has_outlived_all_others_ranks_last() -> None:
 
 def test_ranks_are_renewed_when_a_tenth_more_jobs_have_ended() -> None:
     past = knowing(*[(LEAF, 50_000.0)] * 100)
+    while past.finished[0] != past.finished[1]:
+        remember(past, LEAF, 50_000.0)
     before = rank_of(past, LEAF, 0)
 
-    for _ in range(10):
+    for _ in range(int(past.finished[1] * 0.1)):
         remember(past, LEAF, 100.0)
     kept = rank_of(past, LEAF, 0)
     remember(past, LEAF, 100.0)

@@ -115,10 +115,87 @@ def test_an_address_that_leads_nowhere_says_so(browser: Browser, watched: Runnin
         expect(page.get_by_role("heading", name="There is no page here")).to_be_visible()
 
         page.goto(f"{watched.address}/decisions/d-nothing")
-        expect(page.get_by_text("There is no such decision")).to_be_visible()
+        expect(page.get_by_text("There is no decision d-nothing")).to_be_visible()
+
+
+def test_an_unknown_id_answers_404(watched: Running) -> None:
+    paths = ("decisions/d-x", "findings/f-x", "rules/r-x", "nodes/n-x", "gpus/n-x/gpu0", "nowhere")
+
+    answers = [httpx.get(f"{watched.address}/{each}", headers=watched.headers) for each in paths]
+
+    assert {each.status_code for each in answers} == {404}
+    assert "There is no GPU n-x/gpu0" in answers[4].text
+
+
+def test_a_page_of_one_thing_names_it_in_its_title(browser: Browser, watched: Running) -> None:
+    with opened(browser, watched) as page:
+        page.goto(f"{watched.address}/gpus/n1/gpu0")
+        expect(page).to_have_title("n1/gpu0 · GPU · steward")
+
+
+def test_filters_and_ranges_are_in_the_address(browser: Browser, watched: Running) -> None:
+    with opened(browser, watched) as page:
+        page.goto(f"{watched.address}/findings?severity=waste")
+        expect(page.get_by_role("button", name="Waste")).to_have_attribute("aria-pressed", "true")
+        page.get_by_role("button", name="Longest").click()
+        expect(page).to_have_url(f"{watched.address}/findings?severity=waste&sort=longest")
+
+        page.goto(f"{watched.address}/nodes/n1")
+        page.get_by_role("button", name="10 min").click()
+        expect(page).to_have_url(f"{watched.address}/nodes/n1?for=10+min")
+
+        page.goto(f"{watched.address}/decisions")
+        page.get_by_role("button", name=re.compile("^In effect")).click()
+        expect(page).to_have_url(f"{watched.address}/decisions?show=In+effect")
+
+
+def test_a_page_shows_that_its_server_has_died(browser: Browser, asking: Running) -> None:
+    context = browser.new_context()
+    context.request.post(f"{asking.address}/login", form={"token": asking.token})
+    page = context.new_page()
+    page.goto(asking.address)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+
+    asking.program.kill()
+
+    expect(page.get_by_text("no connection", exact=True)).to_be_visible()
+    expect(page.get_by_text("live", exact=True)).to_be_hidden()
+    context.close()
 
 
 # -- deciding ----------------------------------------------------------------------------------
+
+
+def confirm(page: Page, word: str) -> None:
+    """Press the button of the dialog that names the decision."""
+    page.locator(".st-confirm").get_by_role("button", name=re.compile(f"^{word} d-")).click()
+
+
+def test_a_choice_can_be_cancelled_before_it_is_made(browser: Browser, asking: Running) -> None:
+    with opened(browser, asking) as page:
+        page.goto(f"{asking.address}/decisions?show=Waiting")
+        page.get_by_role("button", name=re.compile("^Approve:")).click()
+        dialog = page.locator(".st-confirm")
+        expect(dialog).to_contain_text("Lend 1 GPU of job j1 to job j2")
+        expect(dialog).to_contain_text(only_decision(asking)["decision"]["id"])
+
+        dialog.get_by_role("button", name="Cancel").click()
+
+        expect(dialog).to_be_hidden()
+        assert only_decision(asking)["choices"] == []
+
+
+def test_a_standing_approval_is_given_listed_and_revoked(browser: Browser, asking: Running) -> None:
+    with opened(browser, asking) as page:
+        page.goto(f"{asking.address}/decisions")
+        page.get_by_label("Tenant").fill("a")
+        page.get_by_role("button", name="Approve in advance").click()
+        row = page.locator("#approvals .st-split")
+        expect(row).to_contain_text("'lend' of a")
+
+        row.get_by_role("button", name=re.compile("^Revoke")).click()
+
+        expect(row).to_have_count(0)
 
 
 def test_a_decision_is_approved_carried_out_and_undone_without_a_reload(
@@ -131,6 +208,7 @@ def test_a_decision_is_approved_carried_out_and_undone_without_a_reload(
         expect(page.locator(".st-nav .st-badge")).to_have_text("1")
 
         row.get_by_role("button", name="Approve: Lend 1 GPU of job j1 to job j2").click()
+        confirm(page, "Approve")
         expect(page.get_by_text("Approved. It is carried out")).to_be_visible()
         expect(row).to_contain_text("in effect")
 
@@ -138,6 +216,7 @@ def test_a_decision_is_approved_carried_out_and_undone_without_a_reload(
         expect(row).to_contain_text("local approved it")
 
         row.get_by_role("button", name=re.compile("^Undo")).click()
+        confirm(page, "Undo")
         expect(row).to_contain_text("local undid it")
         expect(row.locator(".st-chip").first).to_have_text("undone")
         expect(row.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
@@ -154,6 +233,7 @@ def test_what_somebody_reads_stays_when_it_no_longer_fits_the_filter(
         expect(row).to_contain_text("What happened")
 
         row.get_by_role("button", name=re.compile("^Approve")).click()
+        confirm(page, "Approve")
 
         expect(row).to_contain_text("in effect")
         expect(row).to_contain_text("local approved it")
@@ -166,6 +246,7 @@ def test_a_decision_is_rejected(browser: Browser, asking: Running) -> None:
         row = page.locator(".st-decision", has_text=id_)
 
         row.get_by_role("button", name=re.compile("^Reject")).click()
+        confirm(page, "Reject")
         expect(page.get_by_text("Rejected.")).to_be_visible()
         page.get_by_role("button", name=re.compile("^Refused")).click()
 
@@ -187,7 +268,8 @@ def test_what_somebody_else_decided_first_is_explained(browser: Browser, asking:
     with opened(browser, asking) as page:
         page.goto(f"{asking.address}/decisions?show=Waiting")
         id_ = only_decision(asking)["decision"]["id"]
-        reject = page.get_by_role("button", name=re.compile("^Reject"))
+        page.get_by_role("button", name=re.compile("^Reject")).click()
+        reject = page.locator(".st-confirm").get_by_role("button", name=f"Reject {id_}")
         expect(reject).to_be_visible()
 
         reject.evaluate(APPROVE_AND_CLICK, f"/api/v1/decisions/{id_}/approve")
@@ -233,7 +315,8 @@ def test_an_operator_decides_under_their_own_name_and_logs_out(
     with opened(browser, service, logged_in=False) as page:
         page.goto(f"{service.address}/decisions")
         log_in(page, secrets[Role.OPERATOR])
-        page.get_by_role("button", name=re.compile("^Approve")).click()
+        page.get_by_role("button", name=re.compile("^Approve:")).click()
+        confirm(page, "Approve")
         page.get_by_role("button", name=re.compile("^(approved|in effect)")).click()
         expect(page.get_by_text("operator approved it")).to_be_visible()
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from factories import decision, finding, outcome, receipt
 from steward.model.decision import DecisionState, Ruling, Verdict
+from steward.model.finding import Recurrence, Severity
 from steward.model.outcome import Assumptions, Interval, savings_of
 from steward.store.journal import Journal, open_journal
 from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary
@@ -93,13 +95,51 @@ def test_decisions_that_are_over_are_forgotten_but_still_counted(journal: Journa
 
 
 def test_the_newest_findings_come_first_and_old_ones_go(journal: Journal) -> None:
-    summary = JournalSummary(journal, Assumptions())
+    summary = JournalSummary(journal, Assumptions(), keep_findings=200)
     journal.append([finding(f"j{n}") for n in range(250)])
 
     summary.catch_up()
 
-    assert len(summary.findings()) == 200
-    assert summary.findings()[0].job == "j249"
+    assert len(summary.findings.newest()) == 200
+    assert summary.findings.newest()[0].job == "j249"
+
+
+def test_a_fault_is_kept_though_a_thousand_newer_findings_are_waste(journal: Journal) -> None:
+    summary = JournalSummary(journal, Assumptions(), keep_findings=10)
+    fault = replace(finding("fault"), severity=Severity.FAULT, t_s=1.0)
+    journal.append([fault, *(finding(f"j{n}") for n in range(1000))])
+
+    summary.catch_up()
+
+    assert fault in summary.findings.newest()
+    assert len(summary.findings.newest()) == 11
+
+
+def test_the_gravest_findings_are_severe_first_then_those_that_lasted_longest(
+    journal: Journal,
+) -> None:
+    summary = JournalSummary(journal, Assumptions())
+    fault = replace(finding("fault", since_s=990.0), severity=Severity.FAULT)
+    short, long = finding("short", since_s=900.0), finding("long", since_s=800.0)
+    later = Recurrence(finding=short.id, rule=short.rule, from_s=1000.0, t_s=5000.0, hits=3)
+    journal.append([long, short, fault, later])
+
+    summary.catch_up()
+
+    assert summary.findings.gravest(3) == [fault, short, long]
+    assert summary.findings.gravest(1) == [fault]
+
+
+def test_what_was_carried_out_is_counted_once_per_decision(journal: Journal) -> None:
+    summary = JournalSummary(journal, Assumptions())
+    lent, failed = decision("d-1", gpus=("n1/gpu0", "n1/gpu1")), decision("d-2")
+    journal.append([lent, receipt(lent, result="begun"), receipt(lent), receipt(lent)])
+    journal.append([failed, receipt(failed, result="failed")])
+
+    summary.catch_up()
+
+    assert summary.carried_out == {"lend": 1}
+    assert summary.lent_gpus == 2
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=300), st.integers(2, 20))

@@ -90,6 +90,11 @@ class Desk:
                 counted=bool(story.receipts),
             )
 
+    def proposed_s(self, decision: DecisionId) -> float | None:
+        """Return when an open decision was last proposed; None if it is not open."""
+        found = self._open.get(decision)
+        return found.proposed_s if found is not None else None
+
     def reserved(self, view: View) -> frozenset[str]:
         """Return the claims of open decisions, and of those who are left alone for a while."""
         claims = [each.decision.action.claims for each in self._open.values()]

@@ -174,7 +174,7 @@ class Guard:
         """Return the standing approvals in force, each with the GPUs that are left of it."""
         return [
             (each, each.gpus - self._used[each.id])
-            for each in self._approvals.values()
+            for each in tuple(self._approvals.values())
             if each.until_s > t_s
         ]
 

@@ -33,7 +33,6 @@ __all__ = ["up"]
 DEMO_SPEED = 60.0
 SCHEDULER_BUDGET = 1000  # GPUs that a scheduling policy may free in an hour
 HOUR_S = 3600.0
-SIMULATED = "simulated"  # a file of this name marks the folder of a demo
 ASKS_FIRST = "chem"  # the demo's tenant whose GPUs are lent only when a person approves
 AUTONOMIES = ("observe", "advise", "approve", "auto")
 
@@ -325,7 +324,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _keep_apart(plan: _Plan) -> None:
     """Refuse to write a simulated history and a real one into the same folder."""
-    marker = plan.folder / SIMULATED
+    marker = plan.settings.store.demo_marker
     used = (plan.folder / "journal.sqlite3").exists()
     if used and marker.exists() != plan.demo:
         holds = "a simulated cluster" if marker.exists() else "a real site"

@@ -345,6 +345,11 @@ class StoreSettings(_Section):
         return self.path / "telemetry"
 
     @property
+    def demo_marker(self) -> Path:
+        """The file that marks a folder whose data are simulated."""
+        return self.path / "simulated"
+
+    @property
     def tokens_file(self) -> Path:
         """Where the hashes of the access tokens are."""
         return self.path / "tokens.json"

@@ -18,10 +18,12 @@ from steward.compiled import njit
 __all__ = [
     "EDGES_S",
     "Experience",
+    "age_factor",
     "blank_experience",
     "level_of",
     "likely",
     "mean_left",
+    "median_left",
     "rank_of",
     "remember",
 ]
@@ -43,8 +45,10 @@ class Experience(NamedTuple):
     seen: Array  # jobs that ended in each level
     total: Array
     rank: Array  # expected seconds of service for each job that ends: smaller goes first
-    made_at: Array  # how many jobs had ended anywhere when `rank` was computed
-    finished: Array  # one number: jobs that have ended
+    made_at: Array  # how many jobs had ended when the beliefs were renewed that `rank` is of
+    finished: Array  # jobs that have ended; and how many of them had when beliefs were renewed
+    believed: Array  # `seen` when beliefs were renewed
+    believed_total: Array
     memory: float  # a class remembers about so many jobs; older ones fade
     strength: float  # how many jobs of its own a class needs to outweigh the one above it
 
@@ -59,7 +63,9 @@ def blank_experience(parent: Array, *, strength: float, memory: float) -> Experi
         total=np.zeros(n),
         rank=np.zeros((n, _LEVELS)),
         made_at=np.full(n, -1, np.int64),
-        finished=np.zeros(1, np.int64),
+        finished=np.zeros(2, np.int64),
+        believed=np.zeros((n, _LEVELS)),
+        believed_total=np.zeros(n),
         memory=float(memory),
         strength=float(strength),
     )
@@ -73,7 +79,11 @@ def level_of(edges: Array, seconds: float) -> int:
 
 @njit
 def remember(past: Experience, leaf: int, seconds: float) -> None:
-    """Take in that a job of this class ended after so many seconds of GPU time."""
+    """Count a job of this class that ended after so many seconds of GPU time.
+
+    Beliefs are renewed, for all classes at once, when a tenth more jobs have ended: ranks hold
+    in between, whoever asks for them and when.
+    """
     level = level_of(past.edges, seconds)
     at = leaf
     fade = 1.0 - 1.0 / past.memory
@@ -83,6 +93,10 @@ def remember(past: Experience, leaf: int, seconds: float) -> None:
         past.total[at] = past.total[at] * fade + 1.0
         at = past.parent[at]
     past.finished[0] += 1
+    if past.finished[0] > past.finished[1] * 1.1:
+        past.believed[:] = past.seen
+        past.believed_total[:] = past.total
+        past.finished[1] = past.finished[0]
 
 
 @njit
@@ -98,7 +112,11 @@ def likely(past: Experience, leaf: int) -> Array:
     share = np.full(len(past.edges), 1.0 / len(past.edges))
     for i in range(depth - 1, -1, -1):
         at = chain[i]
-        share = (past.seen[at] + past.strength * share) / (past.total[at] + past.strength)
+        if past.believed_total[at] == 0.0:
+            continue  # it believes what the wider one does, to the last digit
+        share = (past.believed[at] + past.strength * share) / (
+            past.believed_total[at] + past.strength
+        )
     return share
 
 
@@ -112,6 +130,35 @@ def mean_left(past: Experience, leaf: int, level: int) -> float:
         mean += share[i] * 0.5 * (edges[i] + edges[i + 1])
         there += share[i]
     return float(mean / there - edges[level])
+
+
+@njit
+def median_left(past: Experience, leaf: int, level: int) -> float:
+    """Return the median GPU time that jobs of this class still take once they reach a level."""
+    share, edges = likely(past, leaf), past.edges
+    left = 0.0
+    for i in range(level, len(edges)):
+        left += share[i]
+    ended = 0.0
+    for i in range(level, len(edges) - 1):
+        if ended + share[i] >= 0.5 * left:
+            part = (0.5 * left - ended) / share[i]
+            return float(edges[i] + part * (edges[i + 1] - edges[i]) - edges[level])
+        ended += share[i]
+    return float(1.5 * edges[-1] - edges[level])
+
+
+@njit
+def age_factor(waited_s: float, old_s: float) -> float:
+    """Return how much more a job counts that has waited so long: 1, and from then on by doublings.
+
+    >>> age_factor(90.0, 100.0), age_factor(250.0, 100.0), age_factor(400.0, 100.0)
+    (1.0, 2.0, 4.0)
+    """
+    factor = 1.0
+    while waited_s >= 2.0 * factor * old_s:
+        factor *= 2.0
+    return factor
 
 
 @njit
@@ -141,8 +188,8 @@ def _ranks(edges: Array, share: Array, out: Array) -> None:
 
 @njit
 def rank_of(past: Experience, leaf: int, level: int) -> float:
-    """Return the rank in seconds. Beliefs are renewed once a tenth more jobs have ended."""
-    if past.made_at[leaf] < 0 or past.finished[0] > past.made_at[leaf] * 1.1:
+    """Return the rank in seconds, by the beliefs that hold now."""
+    if past.made_at[leaf] != past.finished[1]:
         _ranks(past.edges, likely(past, leaf), past.rank[leaf])
-        past.made_at[leaf] = past.finished[0]
+        past.made_at[leaf] = past.finished[1]
     return float(past.rank[leaf, level])

@@ -14,7 +14,10 @@ __all__ = [
     "LOAN_YIELD",
     "REMAINING_S",
     "RUN_LEFT_S",
+    "RUN_RANK_ALL_GPU_S",
     "RUN_RANK_GPU_S",
+    "RUN_TYPICAL_S",
+    "RUN_USES_GPU_S",
     "SIMILAR_JOBS",
     "UNEXPLAINED_S",
     "USED_GPU_S",
@@ -31,6 +34,9 @@ REMAINING_S = "idle.remaining_s"  # for how much longer it will not
 LOAN_YIELD = "loan.yield_share"  # what part of the idle time that is counted on is put to work
 RUN_LEFT_S = "run.left_s"  # for how much longer a job will run, once it runs
 RUN_RANK_GPU_S = "run.rank_gpu_s"  # GPU time that jobs like it take, from here, for each that ends
+RUN_RANK_ALL_GPU_S = "run.rank_all_gpu_s"  # the same where all jobs count as alike
+RUN_TYPICAL_S = "run.typical_s"  # median run time left, from the level of GPU time it last reached
+RUN_USES_GPU_S = "run.uses_gpu_s"  # mean GPU time in all, as it was expected when the job came
 SIMILAR_JOBS = "run.similar_jobs"  # how many ended jobs of its own kind that rests on
 USED_GPU_S = "tenant.used_gpu_s"  # what a tenant's jobs have held, older use faded
 

@@ -55,6 +55,8 @@ class Trace:
     priority: Ints
     deadline_s: Floats  # after submission
     checkpoint_s: Floats  # to save and restore once
+    time_limit_s: Floats  # run time that its user asked for
+    start_s: Floats  # when it started where it was recorded
     after: Ints  # rows of pairs (job, job that must end before), shape (n, 2)
     faults: tuple[RowFault, ...] = field(default=())
 
@@ -74,7 +76,9 @@ class Trace:
         after = place[self.after] if len(self.after) else self.after
         after = after[(after >= 0).all(axis=1)] if len(after) else after
         columns = {column: getattr(self, column)[rows] for column in _COLUMNS}
-        columns["submit_s"] = columns["submit_s"] - (columns["submit_s"][:1].sum())
+        first_s = columns["submit_s"][:1].sum()
+        columns["submit_s"] = columns["submit_s"] - first_s
+        columns["start_s"] = columns["start_s"] - first_s
         return replace(self, name=name or self.name, after=after, **columns)
 
     def of_tenant(self, tenant: str) -> Trace:
@@ -84,7 +88,9 @@ class Trace:
 
 
 _NAMED = ("tenant", "user", "gpu_type", "model")
-_UNKNOWN_UNLESS_GIVEN = ("cpus", "memory_bytes", "batch", "deadline_s", "checkpoint_s")
+_UNKNOWN_UNLESS_GIVEN = (
+    *("cpus", "memory_bytes", "batch", "deadline_s", "checkpoint_s", "time_limit_s", "start_s"),
+)
 _COLUMNS = (
     "job_id",
     "submit_s",

@@ -16,11 +16,11 @@ from steward.config.settings import Settings
 from steward.errors import StewardError
 from steward.learn.rules import RuleTally
 from steward.loop import Loop, LoopStatus
-from steward.model.decision import Choice, DecisionState
+from steward.model.decision import Choice, DecisionState, StandingApproval
 from steward.model.finding import Finding, Opinion, Pattern
 from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
-from steward.model.outcome import Savings, Story
+from steward.model.outcome import HOUR_S, Savings, Story
 from steward.model.view import ClusterView
 from steward.observe.intake import AgentRegistry
 from steward.service.authentication import User
@@ -29,7 +29,13 @@ from steward.service.failures import RefusedError
 from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
 from steward.service.sparklines import Sparklines, samples_around
 from steward.service.telemetry import LatestValues
-from steward.store.choices import choose, possible
+from steward.store.choices import (
+    approve_in_advance,
+    choose,
+    possible,
+    revoke,
+    standing_approvals,
+)
 from steward.store.explain import DecisionExplanation, FindingStory, explain, story_of_finding
 from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary, TrackedStory
 from steward.store.opinions import OpinionWord, say
@@ -64,9 +70,13 @@ class StateSnapshot:
     states: Mapping[DecisionState, int]
     savings: Savings
     curve: tuple[CurvePoint, ...]
+    carried_out: Mapping[str, int]  # decisions by type of action
+    lent_gpus: int  # of all loans so far
+    last_seen: Mapping[FindingId, float]  # when each of `findings` last matched
     truth: float | None  # the simulator's own GPU-hours
     truth_curve: tuple[CurvePoint, ...]
     history: tuple[GpuUsage, ...]  # oldest first
+    approvals: tuple[tuple[StandingApproval, int], ...] = ()  # in force, with GPUs left of each
     rules: tuple[RuleRow, ...] = ()
     changed_rules: tuple[str, ...] = ()  # files that are not as they were when steward began
 
@@ -148,13 +158,7 @@ class LiveState:
 
     def choose(self, decision: DecisionId, say: Say, *, user: User, note: str = "") -> Choice:
         """Write down what a person said. Refuses who may not, and what makes no sense now."""
-        if not user.may_decide:
-            raise RefusedError(
-                403,
-                f"{user.name} is a viewer and may not {say} decisions",
-                where=f"decision {decision}",
-                hint="ask somebody with an operator token",
-            )
+        _check_may_decide(user, f"{say} decisions", where=f"decision {decision}")
         self.story(decision)
         t_s = self.loop.view.t_s
         try:
@@ -163,6 +167,51 @@ class LiveState:
             if say in possible(self.story(decision)):
                 raise  # it could be said, so it could not be written
             raise RefusedError(409, fault.problem, where=fault.where, hint=fault.hint) from fault
+
+    def answer_before_s(self, story: Story) -> float | None:
+        """Return when a request for approval expires; None if it waits for nobody."""
+        if story.state is not DecisionState.WAITING:
+            return None
+        desk = self.loop.stages.desk
+        proposed_s = desk.proposed_s(story.decision.id)
+        if proposed_s is None:
+            return None
+        return proposed_s + desk.guard.limits.answer_within_s
+
+    def real_s(self, t_s: float) -> float:
+        """Return the seconds from now until `t_s` as people live them, in a demo as well."""
+        return max(0.0, t_s - self.loop.view.t_s) / self.speed
+
+    def standing_approvals(self) -> list[StandingApproval]:
+        """Return the standing approvals in force, newest first."""
+        return standing_approvals(self.loop.journal, self.loop.view.t_s)
+
+    def approve_in_advance(
+        self, *, tenant: str, action: str, hours: float, gpus: int, user: User, note: str = ""
+    ) -> StandingApproval:
+        """Approve one tenant's actions of one type in advance. Refuses viewers."""
+        _check_may_decide(user, "approve decisions in advance", where="standing approval")
+        return approve_in_advance(
+            self.loop.journal,
+            tenant=tenant,
+            action=action,
+            for_s=hours * HOUR_S,
+            gpus=gpus,
+            user=user.name,
+            t_s=self.loop.view.t_s,
+            note=note,
+        )
+
+    def revoke(self, approval: str, *, user: User) -> StandingApproval:
+        """Revoke a standing approval; 404 when none of that id is in force. Refuses viewers."""
+        where = f"standing approval {approval}"
+        _check_may_decide(user, "revoke standing approvals", where=where)
+        try:
+            return revoke(self.loop.journal, approval, user=user.name, t_s=self.loop.view.t_s)
+        except StewardError as fault:
+            if approval in {each.id for each in self.standing_approvals()}:
+                raise  # it is in force, so it could not be written
+            raise RefusedError(404, fault.problem, where=where, hint=fault.hint) from fault
 
     def finding(self, finding: FindingId) -> FindingStory:
         """Return a finding with all that came of it; 404 when there is none of that id."""
@@ -173,13 +222,7 @@ class LiveState:
 
     def say(self, finding: FindingId, word: OpinionWord, *, user: User, note: str = "") -> Opinion:
         """Write down what a person thinks of a finding. Refuses who may not."""
-        if not user.may_decide:
-            raise RefusedError(
-                403,
-                f"{user.name} is a viewer and may not {word} findings",
-                where=f"finding {finding}",
-                hint="ask somebody with an operator token",
-            )
+        _check_may_decide(user, f"{word} findings", where=f"finding {finding}")
         self.finding(finding)
         t_s = self.loop.view.t_s
         return say(self.loop.journal, finding, word, user=user.name, t_s=t_s, note=note)
@@ -228,7 +271,10 @@ class LiveState:
             status=status,
             faults=self._faults,
             patterns=self.loop.patterns,
-            findings=tuple(summary.findings()),
+            findings=tuple(summary.findings.newest()),
+            last_seen=MappingProxyType(summary.findings.last_s),
+            carried_out=MappingProxyType(dict(summary.carried_out)),
+            lent_gpus=summary.lent_gpus,
             open_findings=frozenset(finding.id for finding in view.findings),
             stories=tuple(summary.stories()),
             states=MappingProxyType(summary.states),
@@ -237,8 +283,19 @@ class LiveState:
             truth=truth,
             truth_curve=self._truth_curve.points,
             history=self._history.points,
+            approvals=tuple(self.loop.stages.desk.guard.approvals(view.t_s)),
             rules=rule_rows(self.loop.rules, self._rule_book.stats(view.t_s)),
             changed_rules=self._rule_files.changed(),
+        )
+
+
+def _check_may_decide(user: User, what: str, *, where: str) -> None:
+    if not user.may_decide:
+        raise RefusedError(
+            403,
+            f"{user.name} is a viewer and may not {what}",
+            where=where,
+            hint="ask somebody with an operator token",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 
@@ -25,6 +26,7 @@ class Sparklines:
         self._telemetry = telemetry
         self._most = most
         self._per_call = per_call
+        self._lock = threading.Lock()
         self._known: OrderedDict[FindingId, Spark] = OrderedDict()
 
     def __getitem__(self, finding: FindingId) -> Spark:
@@ -32,11 +34,12 @@ class Sparklines:
 
     def catch_up(self, findings: Iterable[Finding]) -> None:
         """Read the samples of findings that have none yet, newest findings first."""
-        missing = [finding for finding in findings if finding.id not in self._known]
-        for finding in missing[: self._per_call]:
-            self._known[finding.id] = self._read(finding)
-            while len(self._known) > self._most:
-                self._known.popitem(last=False)
+        with self._lock:
+            missing = [finding for finding in findings if finding.id not in self._known]
+            for finding in missing[: self._per_call]:
+                self._known[finding.id] = self._read(finding)
+                while len(self._known) > self._most:
+                    self._known.popitem(last=False)
 
     def _read(self, finding: Finding) -> Spark:
         for evidence in finding.evidence:

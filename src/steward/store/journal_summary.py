@@ -6,21 +6,24 @@ and savings stay.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 from typing import Generic, Protocol, TypeVar
 
+from steward.model.actions import Lend
 from steward.model.decision import Choice, Decision, DecisionState, Receipt, Verdict
-from steward.model.finding import Finding
+from steward.model.finding import Finding, Recurrence
 from steward.model.identity import DecisionId
 from steward.model.outcome import Assumptions, Interval, Outcome, Savings, Story, savings_of
+from steward.store.finding_summary import FindingSummary
 from steward.store.journal import Journal, JournalEntry, Record
 
 __all__ = ["CurvePoint", "DownsampledCurve", "JournalSummary", "TrackedStory"]
 
 _READ_AT_ONCE = 1000
+_CARRIED_OUT = ("done", "partly")
 _CLOSED = frozenset(
     {
         DecisionState.DONE,
@@ -98,6 +101,7 @@ class JournalSummary:
         assumptions: Assumptions,
         *,
         keep: int = 2000,
+        keep_findings: int = 500,
         on_value: Callable[[Record], object] = lambda _value: None,
     ) -> None:
         self._journal = journal
@@ -105,7 +109,9 @@ class JournalSummary:
         self._assumptions = assumptions
         self._keep = keep
         self._stories: OrderedDict[DecisionId, TrackedStory] = OrderedDict()
-        self._findings: deque[Finding] = deque(maxlen=200)
+        self.findings = FindingSummary(keep_findings)
+        self.carried_out: Counter[str] = Counter()  # decisions by type of action
+        self.lent_gpus = 0  # of all loans so far
         self._in_memory: Counter[DecisionState] = Counter()
         self._dropped: Counter[DecisionState] = Counter()
         self.seq = 0
@@ -142,10 +148,6 @@ class JournalSummary:
         """Return the decisions in memory, newest first."""
         return list(reversed(self._stories.values()))
 
-    def findings(self) -> list[Finding]:
-        """Return the newest findings, newest first."""
-        return list(reversed(self._findings))
-
     # -- reading -------------------------------------------------------------------------------
 
     def _fold(self, entry: JournalEntry) -> None:
@@ -153,13 +155,23 @@ class JournalSummary:
             case Decision() as decision:
                 if decision.id not in self._stories:
                     self._put(decision.id, TrackedStory.of(Story(decision=decision), seq=entry.seq))
-            case Finding() as finding:
-                self._findings.append(finding)
+            case Finding() | Recurrence() as value:
+                self.findings.add(value)
             case Verdict() | Choice() | Receipt() | Outcome() as value:
                 tracked = self._stories.get(value.decision)
                 if tracked is not None:
+                    self._count(tracked.story, value)
                     longer = TrackedStory.of(_continued(tracked.story, value), seq=entry.seq)
                     self._put(value.decision, longer)
+
+    def _count(self, story: Story, value: Verdict | Choice | Receipt | Outcome) -> None:
+        """Count a decision when its first receipt says that it was carried out."""
+        if not isinstance(value, Receipt) or value.result not in _CARRIED_OUT:
+            return
+        if not any(each.result in _CARRIED_OUT for each in story.receipts):
+            action = story.decision.action
+            self.carried_out[action.type] += 1
+            self.lent_gpus += len(value.gpus) if isinstance(action, Lend) else 0
 
     def _put(self, decision: DecisionId, tracked: TrackedStory) -> None:
         before = self._stories.get(decision)

@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 
 from factories import column, job, node, tenants, view
-from steward.model.actions import Preempt, Start
+from steward.model.actions import Preempt, Resume, Start
 from steward.model.decision import Decision
-from steward.model.forecast import RUN_LEFT_S, RUN_RANK_GPU_S, SIMILAR_JOBS, About
+from steward.model.forecast import (
+    RUN_LEFT_S,
+    RUN_RANK_ALL_GPU_S,
+    RUN_RANK_GPU_S,
+    RUN_TYPICAL_S,
+    RUN_USES_GPU_S,
+    SIMILAR_JOBS,
+    About,
+)
 from steward.model.job import Job, JobShape, JobState, Tenant
 from steward.model.view import ClusterView
 
@@ -54,16 +62,24 @@ def believing_jobs(
 ) -> ClusterView:
     """Return the view with forecasts about its jobs; those left out are unknown."""
     columns = []
-    for quantity, said in ((RUN_LEFT_S, left_s), (RUN_RANK_GPU_S, rank_s)):
+    for quantity, said in (
+        (RUN_LEFT_S, left_s),
+        (RUN_TYPICAL_S, left_s),
+        (RUN_USES_GPU_S, left_s),
+        (RUN_RANK_GPU_S, rank_s),
+        (RUN_RANK_ALL_GPU_S, rank_s),
+    ):
         if said is not None:
             values = np.array([said.get(id_, np.nan) for id_ in seen.jobs.ids])
+            if quantity == RUN_USES_GPU_S:
+                values = values * seen.jobs.gpus
             columns.append(column(quantity, values, about=About.JOBS))
             columns.append(column(SIMILAR_JOBS, np.full(len(values), 12.0), about=About.JOBS))
     return seen.with_forecasts(columns)
 
 
 def starts(decisions: Iterable[Decision]) -> list[str]:
-    return [each.action.job for each in decisions if isinstance(each.action, Start)]
+    return [each.action.job for each in decisions if isinstance(each.action, Start | Resume)]
 
 
 def stops(decisions: Iterable[Decision]) -> list[str]:

@@ -41,4 +41,8 @@ def test_commons_advises_in_the_loop_and_a_dry_run_changes_nothing(tmp_path: Pat
     assert faults == ()
     assert made
     assert {each.policy for each in made if isinstance(each, Decision)} == {"commons"}
-    assert {story.state for story in stories} <= {DecisionState.ADVISED, DecisionState.EXPIRED}
+    assert {story.state for story in stories} <= {
+        DecisionState.ADVISED,
+        DecisionState.EXPIRED,
+        DecisionState.HELD,
+    }

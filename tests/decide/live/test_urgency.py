@@ -141,7 +141,7 @@ def test_an_urgent_job_takes_the_gpu_of_one_that_is_far_from_its_end() -> None:
 # -- long waiting ----------------------------------------------------------------------------------
 
 
-def test_who_has_waited_longer_than_old_counts_for_more_in_proportion() -> None:
+def test_who_has_waited_longer_than_old_counts_for_more_by_doublings() -> None:
     seen = one_gpu(
         waiting("old", since_s=0.0),
         waiting("young", since_s=900.0),
@@ -149,7 +149,7 @@ def test_who_has_waited_longer_than_old_counts_for_more_in_proportion() -> None:
     )
 
     assert keys(Commons(), seen) == {"old": 800.0, "young": 300.0}
-    assert keys(Commons(old_s=200.0), seen) == {"old": 160.0, "young": 300.0}  # 1000 s are 5 times
+    assert keys(Commons(old_s=200.0), seen) == {"old": 200.0, "young": 300.0}  # 1000 s are 5 times
     assert starts(Commons().decide(seen)) == ["young"]
     assert starts(Commons(old_s=200.0).decide(seen)) == ["old"]
 
@@ -159,7 +159,7 @@ def test_time_that_a_job_has_run_is_no_waiting() -> None:
         running("runs", 0, since_s=400.0), waiting("waits"), rank_s={"runs": 800.0, "waits": 800.0}
     )
 
-    assert keys(Commons(old_s=200.0), seen) == {"runs": 400.0, "waits": 160.0}
+    assert keys(Commons(old_s=200.0), seen) == {"runs": 400.0, "waits": 200.0}
 
 
 def test_what_nobody_knows_stays_attained_service_whatever_its_class() -> None:

@@ -5,12 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factories import decision, job, outcome, receipt, view
-from service.house import AND_CHECKED_S, LONG_ENOUGH_S, House, MakeHouse
-from steward.model.decision import Autonomy, Choice, DecisionState
+from service.house import AND_CHECKED_S, LONG_ENOUGH_S, START_S, House, MakeHouse
+from steward.learn.rules import rule_stats
+from steward.model.decision import Autonomy, Choice, DecisionState, StandingApproval
+from steward.model.identity import DecisionId, TenantId
 from steward.model.outcome import Assumptions, Story
+from steward.model.yardstick import ENERGY, RETURN_TIME
 from steward.service.cluster_snapshot import cluster_snapshot
+from steward.service.pages.approvals import approval_text
 from steward.service.pages.charts import savings_series, use_series
-from steward.service.pages.cluster import key_figures
+from steward.service.pages.cluster import key_figures, summary_text
+from steward.service.pages.decisions import ListOrder, decision_line, question
 from steward.service.pages.drawings import (
     faults,
     news,
@@ -22,7 +27,7 @@ from steward.service.pages.drawings import (
 from steward.service.pages.explanation import promised_and_measured, timeline
 from steward.service.pages.heat_map import cells_of, gpu_detail, legend
 from steward.service.pages.savings import assumption_table, saved_figures
-from steward.service.pages.wording import STATE_WORDS
+from steward.service.pages.wording import STATE_WORDS, outcome_text, promises_text
 
 MANY = st.lists(st.one_of(st.none(), st.floats(0, 1e9)), max_size=60)
 
@@ -79,7 +84,14 @@ def test_every_state_has_a_word_of_its_own(state: DecisionState) -> None:
 def test_the_key_figures_add_up(asking_house: House) -> None:
     figures = key_figures(asking_house.live_state.refresh())
 
-    for said in ("of 2", "for 1 GPU<", "approve", "closed", "by jobs that rest"):
+    for said in (
+        "of 2",
+        "for 1 GPU<",
+        "approve",
+        "closed",
+        "jobs hold them, unused",
+        "mean utilisation",
+    ):
         assert said in figures
 
 
@@ -102,6 +114,106 @@ def test_a_fault_of_the_last_turn_is_shown_and_goes_when_it_is_over(make_house: 
 
     assert "the driver is gone" in during
     assert after == ""
+
+
+def test_the_summary_names_what_was_lent_and_that_it_is_simulated(make_house: MakeHouse) -> None:
+    house = make_house(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO, truth=lambda: 0.1)
+
+    text = summary_text(house.live_state.refresh(), simulated=True)
+
+    assert text.startswith("So far steward on a simulated cluster lent 1 idle GPU in 1 loan")
+
+
+def test_the_summary_of_a_steward_that_did_nothing_counts_what_waits(asking_house: House) -> None:
+    text = summary_text(asking_house.live_state.refresh(), simulated=False)
+
+    assert text.endswith(
+        "has changed nothing yet: it does what you approve. 1 decision waits for approval."
+    )
+
+
+def test_savings_and_rules_judge_promises_by_one_measure(make_house: MakeHouse) -> None:
+    house = make_house(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO)
+    snapshot = house.live_state.refresh()
+
+    (rule,) = rule_stats(each.value for each in house.loop.journal.read(limit=1000))
+
+    text = promises_text(told.story for told in snapshot.stories)
+    assert rule.met + rule.missed == 1
+    assert text == f"{rule.met} of 1 promise kept"
+    assert text in key_figures(snapshot)
+
+
+def test_a_waiting_decision_shows_how_long_people_have_to_answer(make_house: MakeHouse) -> None:
+    house = make_house(run_s=LONG_ENOUGH_S)
+    live_state, story = house.live_state, house.live_state.story(house.only_decision())
+
+    until_s = live_state.answer_before_s(story)
+
+    assert until_s is not None
+    assert until_s == pytest.approx(story.decision.t_s + 4 * 3600.0)
+    assert live_state.real_s(until_s) == until_s - house.loop.view.t_s
+    assert "answer within 3 h" in decision_line(story, START_S, answer_s=3.9 * 3600)
+    assert "answer within" not in decision_line(story, START_S)
+
+
+def test_the_question_names_the_decision_by_sentence_and_id() -> None:
+    asked = question(Story(decision=decision("d-7")), "approve")
+
+    assert "Approve this decision?" in asked
+    assert "Lend 1 GPU of job j1 to job j2" in asked
+    assert "<code>d-7</code>" in asked
+
+
+IDS = st.lists(st.integers(0, 400).map(lambda n: DecisionId(f"d-{n}")), unique=True)
+
+
+@given(st.lists(IDS, min_size=1, max_size=6))
+def test_rows_that_are_shown_never_move_by_themselves(turns: list[list[DecisionId]]) -> None:
+    order = ListOrder()
+    order.update(turns[0])
+    before = list(order.shown)
+
+    for fitting in turns[1:]:
+        order.update(fitting)
+
+    assert order.shown == before or not before
+
+
+def test_new_decisions_are_counted_and_shown_when_somebody_asks() -> None:
+    order = ListOrder()
+    old = [DecisionId(f"d-{n}") for n in range(30)]
+    order.update(old)
+    order.update([DecisionId("d-new"), *old])
+
+    assert (order.new, order.older, len(order.shown)) == (1, 5, 25)
+    order.show_older()
+    assert order.shown == old
+    order.begin()
+    assert (order.new, order.shown[0]) == (0, "d-new")
+
+
+def test_a_standing_approval_shows_what_is_left_of_it() -> None:
+    approval = StandingApproval(
+        id="a-1", t_s=0.0, tenant=TenantId("bio"), action="lend", until_s=9e9, gpus=8, user="ann"
+    )
+
+    text = approval_text(approval, gpus_left=3, left_s=7200.0)
+
+    assert "lend&#x27; of bio" in text
+    assert "2 h 00 min more, 3 GPUs of 8 left · by ann" in text
+
+
+def test_what_was_only_begun_is_told_too() -> None:
+    made = decision("d-1")
+
+    assert "Begun" in timeline(Story(decision=made, receipts=(receipt(made, result="begun"),)))
+
+
+def test_an_outcome_is_written_in_the_unit_of_its_yardstick() -> None:
+    assert outcome_text(outcome(gained=3600.0)) == "1.00 GPU-h"
+    assert outcome_text(outcome(gained=90.0, yardstick=RETURN_TIME)) == "90.0 s"
+    assert outcome_text(outcome(gained=3.6e6, yardstick=ENERGY)) == "1.00 kWh"
 
 
 def test_a_timeline_tells_everything_in_order() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steward.batch import cores
 from steward.errors import StewardError
 from steward.model.machines import MachineChange, Machines, machines_of
 from steward.model.replay import Replay
@@ -30,7 +31,6 @@ from steward.sim.lab.trials.cache import base_digest, default_folder, digest_of
 from steward.sim.lab.trials.codec import DamagedError, pack, unpack
 from steward.sim.lab.trials.trial import busiest_day, run_trial
 from steward.sim.lab.trials.variants import natural_gpus, resized, window, with_load
-from steward.sim.lab.trials.workers import cores
 from tiny_replays import small_trace, tiny_run
 
 BASE = StudyInput(trace=small_trace(40), machines=machines_of(8), run=tiny_run)

@@ -107,9 +107,12 @@ def compare(  # noqa: PLR0913 - a command's options are its parameters
     )
     from steward.sim.lab.compare import ComparisonPlan
     from steward.sim.lab.compare import compare as compare_policies
+    from steward.sim.lab.recorded import AS_RECORDED, knows_its_starts
 
     names, settings = policies_of(policies), asked.settings()
     base = base_of(asked, settings)
+    if knows_its_starts(base.trace):
+        names.append(AS_RECORDED)
     plan = ComparisonPlan(
         seeds=tuple(range(asked.seed, asked.seed + seeds)),
         windows=windows,

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steward.batch import cores
 from steward.cli.lab.options import LabOptions
 from steward.cli.output import plain, print_note, waiting
+from steward.compiled import is_compiled
 from steward.errors import StewardError
 from steward.model.machines import Machines
 from steward.model.replay import Replay
@@ -26,7 +28,6 @@ from steward.sim.lab.report import write_report
 from steward.sim.lab.run import replay as replay_trace
 from steward.sim.lab.settings import LabSettings
 from steward.sim.lab.trials import Cache, StudyInput, Trial, default_folder
-from steward.sim.lab.trials.workers import cores
 from steward.store.atomic import whole_file
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def base_of(asked: LabOptions, settings: LabSettings) -> StudyInput:
         print_note(said)
     if trace.synthetic:
         print_note("part of this trace is synthetic")
+    if not is_compiled("engine"):
+        print_note("compiling the lab's kernels: this takes minutes, once for each version")
     return StudyInput(trace=trace, machines=machines)
 
 

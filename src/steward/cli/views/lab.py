@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from steward.cli.words import number, span
 from steward.sim.lab.compare import Comparison
 from steward.sim.lab.judge import FIGURES
@@ -25,12 +27,13 @@ __all__ = [
 ]
 
 COMPARE_COLUMNS = (
-    *("policy", "JCT", "95 %", "change", "p99", "wait", "used", "fair", "stops", "CPU s"),
+    *("policy", "JCT", "95 %", "change", "p99", "wait", "used", "fair", "stops", "unfinished"),
 )
 
 
 _SHOWN = (
-    *("jct_p99_s", "wait_mean_s", "utilisation", "fairness_compliance", "preemptions", "cpu_s"),
+    *("jct_p99_s", "wait_mean_s", "utilisation", "fairness_compliance", "preemptions"),
+    "unfinished",
 )
 
 
@@ -42,6 +45,11 @@ def heading(found: Comparison) -> Iterator[str]:
         f"{trace.name}{made_up}: {number(len(trace))} jobs, "
         f"{number(trace.gpu_seconds / 3600)} GPU-hours within {span(span_s(trace))}, on "
         f"{machines.total_gpus} GPUs in {len(machines)} nodes"
+    )
+    costs = np.nan_to_num(trace.checkpoint_s, nan=found.settings.checkpoint_s)
+    yield (
+        f"one stop costs a job {span(float(costs.mean()) if len(costs) else 0.0)} on average "
+        "(--checkpoint-s, where the trace says nothing)"
     )
 
 
@@ -68,7 +76,10 @@ def legend_lines(found: Comparison) -> Iterator[str]:
     yield "used: GPUs in use; fair: how often waiting tenants had at least their guarantee"
     for name, figures in found.figures.items():
         if figures["unfinished"]:
-            yield f"{number(figures['unfinished'])} jobs did not finish under {name}"
+            yield (
+                f"{name} left {number(figures['unfinished'])} jobs unfinished: its means are of "
+                "the others, and it is not ranked"
+            )
 
 
 def left_out_lines(found: Comparison) -> Iterator[str]:

@@ -10,15 +10,25 @@ from steward.cli.output import plain
 from steward.cli.words import number
 from steward.config.settings import Settings
 from steward.model.decision import DecisionState
-from steward.model.finding import Finding, Severity
+from steward.model.finding import Finding
 from steward.model.outcome import Interval, Savings
 from steward.store.journal import Journal
 from steward.store.journal_summary import CurvePoint, JournalSummary
 
-__all__ = ["SAVINGS_COLUMNS", "Account", "account_of", "lines_of", "record_of", "rows_of"]
+__all__ = [
+    "SAVINGS_COLUMNS",
+    "SIMULATED",
+    "Account",
+    "account_of",
+    "lines_of",
+    "record_of",
+    "rows_of",
+]
 
 SAVINGS_COLUMNS = ("saved", "amount", "from", "to", "unit")
 TOP_FINDINGS = 20
+READ_FINDINGS = 20_000  # per severity
+SIMULATED = "simulated: figures of a demo, not of a real cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +36,7 @@ class Account:
     """All that a report says."""
 
     site: str
+    simulated: bool
     made_s: float
     savings: Savings
     curve: tuple[CurvePoint, ...]
@@ -34,16 +45,17 @@ class Account:
 
 
 def account_of(journal: Journal, settings: Settings, made_s: float) -> Account:
-    """Read the journal once and add up what it says."""
-    summary = JournalSummary(journal, settings.savings.assumptions)
+    """Read the journal once and add it up."""
+    summary = JournalSummary(journal, settings.savings.assumptions, keep_findings=READ_FINDINGS)
     summary.catch_up()
     return Account(
         site=settings.site.name,
+        simulated=settings.store.demo_marker.exists(),
         made_s=made_s,
         savings=summary.savings,
         curve=summary.curve.points,
         states={state: count for state, count in summary.states.items() if count},
-        findings=_top(summary.findings()),
+        findings=tuple(summary.findings.gravest(TOP_FINDINGS)),
     )
 
 
@@ -61,6 +73,8 @@ def lines_of(account: Account) -> Iterator[str]:
     savings = account.savings
     assumed = savings.assumptions
     yield ""
+    if account.simulated:
+        yield from (SIMULATED, "")
     yield "measured"
     yield f"  {savings.outcomes} outcomes of {savings.decisions} decisions; ranges hold with 95 %"
     yield "assumed"
@@ -79,6 +93,7 @@ def record_of(account: Account) -> dict[str, Any]:
     savings = account.savings
     return {
         "site": account.site,
+        "simulated": account.simulated,
         "made_s": account.made_s,
         "gpu_hours": plain(savings.gpu_hours),
         "cost": plain(savings.cost),
@@ -94,10 +109,3 @@ def record_of(account: Account) -> dict[str, Any]:
 
 def _row(name: str, interval: Interval, unit: str) -> tuple[str, ...]:
     return name, number(interval.mid), number(interval.low), number(interval.high), unit
-
-
-def _top(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Put what matters most first, and of that the newest."""
-    ranks = list(Severity)
-    ordered = sorted(findings, key=lambda each: (ranks.index(each.severity), each.t_s))
-    return tuple(reversed(ordered[-TOP_FINDINGS:]))

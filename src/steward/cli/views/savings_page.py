@@ -8,7 +8,7 @@ from pathlib import Path
 
 from steward.cli.output import clean
 from steward.cli.views.chart import chart
-from steward.cli.views.savings import SAVINGS_COLUMNS, Account, rows_of
+from steward.cli.views.savings import SAVINGS_COLUMNS, SIMULATED, Account, rows_of
 from steward.cli.words import moment, number
 from steward.errors import StewardError
 from steward.store.atomic import whole_file
@@ -24,6 +24,7 @@ STYLE = """
 body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1rem 4rem; background: var(--paper);
   color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+p.simulated { border: 1px solid var(--rule); border-radius: .5rem; padding: .5rem 1rem; }
 p.quiet { color: var(--quiet); } p { margin: .25rem 0; }
 .cards { display: grid; gap: .75rem; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr));
   margin: 1.25rem 0; }
@@ -65,6 +66,7 @@ def page(account: Account) -> str:
             f"<title>{_text(title)}</title><style>{STYLE}</style></head><body>",
             f"<h1>What steward saved at {_text(account.site)}</h1>",
             f'<p class="quiet">{_text(moment(account.made_s))}</p>',
+            *([f'<p class="simulated">{_text(SIMULATED)}</p>'] if account.simulated else []),
             *_cards(account),
             "<h2>GPU-hours put to work, from the first outcome on</h2>",
             '<div class="scroll">',

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steward.decide.placement.scores import Typical
+from steward.decide.placement.scores import Guide, TieBreak, Typical
 from steward.decide.placement.state import WHOLE, Floats, Ints, NodeOccupancy
 from steward.model.machines import Machines
 from steward.model.trace import Trace
 
-__all__ = ["Demands", "demands_of", "free_nodes", "shapes_of", "typical_of"]
+__all__ = ["SIZES", "Demands", "demands_of", "free_nodes", "guide_of", "shapes_of", "typical_of"]
 
 _ANY_TYPE = -1
-_SIZES = 18  # fractions, 1..16 GPUs, more
+SIZES = 18  # fractions, 1..16 GPUs, more
 
 
 class Demands(NamedTuple):
@@ -44,7 +44,7 @@ def free_nodes(machines: Machines, *, fractions: bool = True, sizes: bool = Fals
         cluster=machines.cluster.copy(),
         up=machines.up.copy(),
         mig=machines.mig_slices.copy(),
-        sizes=np.zeros((n, _SIZES if sizes else 0), np.int64),
+        sizes=np.zeros((n, SIZES if sizes else 0), np.int64),
     )
 
 
@@ -94,3 +94,9 @@ def typical_of(wants: Demands, *, covered_share: float = 0.95) -> Typical:
         type_mask=wants.type_mask[rows],
         share=counts[kept] / max(1, counts[kept].sum()),
     )
+
+
+def guide_of(demands: Demands, *, seed: int = 0) -> Guide:
+    """Return what scored placements look at: the shapes of jobs that are to be expected."""
+    draw = np.random.default_rng(seed).random(1)
+    return Guide(typical_of(demands), int(TieBreak.LEAST_FREE_GPUS), 1.0, draw)

@@ -12,15 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.errors import StewardError
-from steward.learn.experience import EDGES_S, blank_experience, likely, rank_of, remember
+from steward.learn.experience import (
+    EDGES_S,
+    blank_experience,
+    likely,
+    mean_left,
+    median_left,
+    rank_of,
+    remember,
+)
 from steward.model.forecast import (
     RUN_LEFT_S,
+    RUN_RANK_ALL_GPU_S,
     RUN_RANK_GPU_S,
+    RUN_TYPICAL_S,
+    RUN_USES_GPU_S,
     SIMILAR_JOBS,
     About,
     Forecast,
     ForecastColumn,
 )
+from steward.model.identity import JobId
 from steward.model.job import Job, JobRequest
 from steward.model.outcome import Outcome
 from steward.model.view import RUNNING, ClusterView
@@ -62,6 +74,7 @@ class SimilarJobs:
         self._lasting_at = np.full(classes, -1, np.int64)  # as of so many ended jobs
         self._rows: OrderedDict[Kind, int] = OrderedDict({(): 0})  # least recently heard of first
         self._free = list(range(classes - 1, 0, -1))
+        self._uses_gpu_s: dict[JobId, float] = {}  # by job of the last view: when it came
 
     def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
         for job in view.ended:
@@ -77,13 +90,19 @@ class SimilarJobs:
         used = (jobs.ran_s + np.maximum(np.nan_to_num(goes_on_s), 0.0)) * size
         for each in np.unique(row).tolist():
             self._renew(each)
-        level = np.searchsorted(EDGES_S, used, side="right") - 1
-        rank = past.rank[row, level]
+        # A turn comes at the very second in which a level is reached: rounding must not hide it.
+        level = np.searchsorted(EDGES_S, used * (1.0 + 1e-9) + 1e-6, side="right") - 1
+        self._renew(0)
+        rank, rank_all = past.rank[row, level], past.rank[0, level]
+        typical = self._typical(row, level)
         left_s = [self._left(row, used, chance) / size for chance in (LOW, MID, HIGH)]
         similar = past.total[row]
         return (
             self._column(RUN_LEFT_S, *left_s),
             self._column(RUN_RANK_GPU_S, rank, rank, rank),
+            self._column(RUN_RANK_ALL_GPU_S, rank_all, rank_all, rank_all),
+            self._column(RUN_TYPICAL_S, *[typical / size] * 3),
+            self._column(RUN_USES_GPU_S, *[self._uses(view, row)] * 3),
             self._column(SIMILAR_JOBS, similar, similar, similar),
         )
 
@@ -107,7 +126,7 @@ class SimilarJobs:
 
     @property
     def state_version(self) -> int:
-        return 1
+        return 2  # 1 had no beliefs beside its counts
 
     def save_state(self) -> dict[str, Any]:
         past = self._past
@@ -117,11 +136,15 @@ class SimilarJobs:
             "seen": past.seen,
             "total": past.total,
             "finished": past.finished,
+            "believed": past.believed,
+            "believed_total": past.believed_total,
+            "uses_gpu_s": self._uses_gpu_s,
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         past = self._past
-        arrays = {name: np.asarray(state[name]) for name in ("parent", "seen", "total", "finished")}
+        names = ("parent", "seen", "total", "finished", "believed", "believed_total")
+        arrays = {name: np.asarray(state[name]) for name in names}
         if any(each.shape != getattr(past, name).shape for name, each in arrays.items()):
             raise ValueError("it was learned with other options")
         rows = OrderedDict((tuple(kind), int(row)) for kind, row in state["kinds"])
@@ -131,6 +154,7 @@ class SimilarJobs:
             getattr(past, name)[...] = each
         past.made_at[...] = -1
         self._lasting_at[...] = -1
+        self._uses_gpu_s = {JobId(id_): float(s) for id_, s in state["uses_gpu_s"].items()}
         self._rows = rows
         self._free = sorted({*range(1, len(past.total))} - {*rows.values()}, reverse=True)
 
@@ -139,6 +163,21 @@ class SimilarJobs:
         return ForecastColumn(
             about=About.JOBS, quantity=quantity, low=low, mid=mid, high=high, basis=basis
         )
+
+    def _typical(self, row: Ints, level: Ints) -> Floats:
+        """Return the median GPU time left of each kind from its level on."""
+        pairs, which = np.unique(np.stack([row, level]), axis=1, return_inverse=True)
+        left = [median_left(self._past, kind, at) for kind, at in pairs.T.tolist()]
+        return np.array(left, np.float64)[which.reshape(-1)] if len(row) else np.zeros(0)
+
+    def _uses(self, view: ClusterView, row: Ints) -> Floats:
+        """Return the mean GPU time that was expected of each job when it first was in a view."""
+        known = self._uses_gpu_s
+        self._uses_gpu_s = {
+            id_: known[id_] if id_ in known else mean_left(self._past, kind, 0)
+            for id_, kind in zip(view.jobs.ids.tolist(), row.tolist(), strict=True)
+        }
+        return np.array([*self._uses_gpu_s.values()], np.float64)
 
     def _left(self, row: Ints, used: Floats, chance: float) -> Floats:
         """Return how much more GPU time a job of each kind takes with the given chance."""
@@ -202,6 +241,8 @@ class SimilarJobs:
         _, row = self._rows.popitem(last=False)
         self._past.seen[row] = 0.0
         self._past.total[row] = 0.0
+        self._past.believed[row] = 0.0
+        self._past.believed_total[row] = 0.0
         self._past.made_at[row] = self._lasting_at[row] = -1
         return row
 

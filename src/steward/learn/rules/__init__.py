@@ -6,6 +6,6 @@ Belongs here: counting, and what follows for how far a rule is trusted. Does not
 
 from __future__ import annotations
 
-from steward.learn.rules.tally import KINDS, RuleTally, rule_stats
+from steward.learn.rules.tally import KEPT_SHARE, KINDS, RuleTally, rule_stats
 
-__all__ = ["KINDS", "RuleTally", "rule_stats"]
+__all__ = ["KEPT_SHARE", "KINDS", "RuleTally", "rule_stats"]

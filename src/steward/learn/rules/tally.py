@@ -16,7 +16,7 @@ from steward.model.outcome import Outcome
 from steward.model.rules import RuleStats
 from steward.model.yardstick import PUT_TO_WORK, RUN
 
-__all__ = ["KINDS", "RuleTally", "rule_stats"]
+__all__ = ["KEPT_SHARE", "KINDS", "RuleTally", "rule_stats"]
 
 KINDS = ("finding", "recurrence", "opinion", "decision", "choice", "outcome")  # of the journal
 HALF_LIFE_S = 90 * 86400.0  # what was said so long ago counts half

@@ -22,7 +22,6 @@ from steward.service.api.replies import (
 )
 from steward.service.authentication import User
 from steward.service.live_state import LiveState, Say
-from steward.store.choices import approve_in_advance, revoke, standing_approvals
 from steward.store.explain import DecisionExplanation
 from steward.store.story_search import find_stories
 
@@ -139,34 +138,21 @@ def _add_approvals(routes: APIRouter, live_state: LiveState) -> None:
     @routes.get("/approvals", responses=failures())
     def approvals() -> list[StandingApprovalReply]:
         """List the standing approvals that are in force."""
-        loop = live_state.loop
-        found = standing_approvals(loop.journal, loop.view.t_s)
+        found = live_state.standing_approvals()
         return [StandingApprovalReply.model_validate(each) for each in found]
 
     @routes.post("/approvals", status_code=201, responses=failures(404))
     def approve_ahead(request: Request, body: StandingApprovalBody) -> StandingApprovalReply:
         """Approve one tenant's actions of one type in advance, for a while."""
         user: User = request.state.user
-        loop = live_state.loop
-        made = approve_in_advance(
-            loop.journal,
-            tenant=body.tenant,
-            action=body.action,
-            for_s=body.hours * 3600,
-            gpus=body.gpus,
-            user=user.name,
-            t_s=loop.view.t_s,
-            note=body.note,
-        )
+        made = live_state.approve_in_advance(**body.model_dump(), user=user)
         return StandingApprovalReply.model_validate(made)
 
     @routes.delete("/approvals/{approval}", responses=failures(404))
     def revoke_approval(request: Request, approval: Id) -> StandingApprovalReply:
         """Take back a standing approval."""
         user: User = request.state.user
-        loop = live_state.loop
-        made = revoke(loop.journal, approval, user=user.name, t_s=loop.view.t_s)
-        return StandingApprovalReply.model_validate(made)
+        return StandingApprovalReply.model_validate(live_state.revoke(approval, user=user))
 
 
 def _page(

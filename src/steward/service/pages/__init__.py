@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from nicegui import app as nicegui_app
 from nicegui import ui
 
+from steward.errors import StewardError
 from steward.model.identity import DecisionId, FindingId
 from steward.service.authentication import Authenticator
 from steward.service.lab import LabRuns
@@ -29,6 +31,7 @@ __all__ = ["add_pages"]
 
 STATIC = Path(__file__).parents[1] / "static"
 HEAD = '<link rel="stylesheet" href="/static/steward.css">'
+LIVENESS = '<script src="/static/liveness.js" defer></script>'
 NOT_FOUND = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark"><title>steward · not found</title>{HEAD}</head>
@@ -39,7 +42,7 @@ NOT_FOUND = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 
 def add_pages(app: FastAPI, live_state: LiveState, access: Authenticator, lab: LabRuns) -> None:
     """Add the dashboard to the service. Works once per process: the page framework is global."""
-    ui.add_head_html(HEAD, shared=True)
+    ui.add_head_html(HEAD + LIVENESS, shared=True)
     for page in _pages(lab):
         _register(page, live_state, access)
     nicegui_app.add_exception_handler(404, _not_found)
@@ -58,29 +61,42 @@ def add_pages(app: FastAPI, live_state: LiveState, access: Authenticator, lab: L
 
 
 class _Page(NamedTuple):
-    """One address of the dashboard, below which entry of the menu it is, and who builds it."""
+    """One address of the dashboard, its entry of the menu, and the function that builds it.
+
+    A page of one thing ends in that thing's id, and `knows` says whether there is one.
+    """
 
     path: str
     at: str
     title: str
     build: Callable[[Visit, Request], Show]
+    knows: Callable[[LiveState, str], bool] = lambda _live_state, _id: True
+
+    def id_of(self, request: Request) -> str:
+        """Return the id in the address; empty on a page of many things."""
+        return str(next(iter(request.path_params.values()), ""))
 
 
 def _pages(lab: LabRuns) -> tuple[_Page, ...]:
     return (
         _Page("/", "/", "Cluster", lambda visit, _: cluster_page(visit)),
         _Page("/nodes", "/nodes", "Nodes", lambda visit, _: nodes_page(visit)),
-        _Page("/nodes/{node}", "/nodes", "Node", lambda v, r: node_page(v, r.path_params["node"])),
-        _Page("/gpus/{gpu:path}", "/nodes", "GPU", _gpu),
-        _Page("/findings", "/findings", "Findings", lambda visit, _: findings_page(visit)),
-        _Page("/findings/{finding}", "/findings", "Finding", _finding),
-        _Page("/rules", "/rules", "Rules", lambda visit, _: rules_page(visit)),
-        _Page("/rules/{rule}", "/rules", "Rule", lambda v, r: rule_page(v, r.path_params["rule"])),
+        _Page("/nodes/{node}", "/nodes", "Node", _node, _knows_node),
+        _Page("/gpus/{gpu:path}", "/nodes", "GPU", _gpu, _knows_gpu),
+        _Page("/findings", "/findings", "Findings", lambda v, r: findings_page(v, r.query_params)),
+        _Page("/findings/{finding}", "/findings", "Finding", _finding, _knows_finding),
+        _Page("/rules", "/rules", "Rules", lambda v, r: rules_page(v, r.query_params)),
+        _Page("/rules/{rule}", "/rules", "Rule", _rule, _knows_rule),
         _Page("/savings", "/savings", "Savings", lambda visit, _: savings_page(visit)),
         _Page("/decisions", "/decisions", "Decisions", _decisions),
-        _Page("/decisions/{decision}", "/decisions", "Decision", _decision),
+        _Page("/decisions/{decision}", "/decisions", "Decision", _decision, _knows_decision),
         _Page("/lab", "/lab", "Lab", partial(_lab, lab)),
     )
+
+
+def _node(visit: Visit, request: Request) -> Show:
+    chosen = request.query_params.get("for", "1 h")
+    return node_page(visit, request.path_params["node"], chosen=chosen)
 
 
 def _gpu(visit: Visit, request: Request) -> Show:
@@ -88,12 +104,45 @@ def _gpu(visit: Visit, request: Request) -> Show:
     return gpu_page(visit, request.path_params["gpu"], chosen=chosen)
 
 
+def _rule(visit: Visit, request: Request) -> Show:
+    return rule_page(visit, request.path_params["rule"])
+
+
+def _knows_node(live_state: LiveState, node: str) -> bool:
+    return live_state.latest.node(live_state.snapshot.cluster, node) is not None
+
+
+def _knows_gpu(live_state: LiveState, gpu: str) -> bool:
+    listed = any(each.id == gpu for each in live_state.snapshot.cluster.gpus)
+    return listed or bool(live_state.latest.of(gpu))
+
+
+def _knows_finding(live_state: LiveState, finding: str) -> bool:
+    try:
+        live_state.finding(FindingId(finding))
+    except StewardError:
+        return False
+    return True
+
+
+def _knows_rule(live_state: LiveState, rule: str) -> bool:
+    return any(each.id == rule for each in live_state.snapshot.rules)
+
+
+def _knows_decision(live_state: LiveState, decision: str) -> bool:
+    try:
+        live_state.story(DecisionId(decision))
+    except StewardError:
+        return False
+    return True
+
+
 def _finding(visit: Visit, request: Request) -> Show:
     return finding_page(visit, FindingId(request.path_params["finding"]))
 
 
 def _decisions(visit: Visit, request: Request) -> Show:
-    return decisions_page(visit, state=request.query_params.get("show", "All"))
+    return decisions_page(visit, chosen=request.query_params.get("show", "All"))
 
 
 def _decision(visit: Visit, request: Request) -> Show:
@@ -105,13 +154,17 @@ def _lab(lab: LabRuns, visit: Visit, request: Request) -> Show:
 
 
 def _register(page: _Page, live_state: LiveState, access: Authenticator) -> None:
-    def show(request: Request) -> None:
+    def show(request: Request) -> Response | None:
+        id_ = page.id_of(request)
+        if not page.knows(live_state, id_):
+            return HTMLResponse(_no_such(page, id_), status_code=404)
         frame(
             _visit(request, live_state, access),
             at=page.at,
-            title=page.title,
+            title=f"{id_} · {page.title}" if id_ else page.title,
             build=lambda visit: page.build(visit, request),
         )
+        return None
 
     ui.page(page.path, title=page.title)(show)
 
@@ -124,6 +177,11 @@ def _visit(request: Request, live_state: LiveState, access: Authenticator) -> Vi
         user=request.state.user,
         look=look if look in LOOKS else "auto",
     )
+
+
+def _no_such(page: _Page, id_: str) -> str:
+    what = "GPU" if page.title == "GPU" else page.title.lower()
+    return NOT_FOUND.replace("There is no page here", f"There is no {what} {escape(id_)}")
 
 
 async def _not_found(_request: Request, _fault: Exception) -> Response:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Literal, get_args
+from collections.abc import Callable, Sequence
+from typing import get_args
 
 from nicegui import ui
 from nicegui.element import Element
@@ -15,16 +15,18 @@ from steward.model.decision import DecisionState
 from steward.model.identity import DecisionId
 from steward.model.outcome import Story
 from steward.service.live_state import Say, StateSnapshot
+from steward.service.pages.approvals import StandingApprovals
+from steward.service.pages.confirmation import Confirmation, toast
 from steward.service.pages.drawings import empty, moment, state_chip
 from steward.service.pages.explanation import draw_explanation
-from steward.service.pages.frame import Show, Visit, card
+from steward.service.pages.frame import Show, Visit, card, keep_in_address
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
-from steward.service.pages.wording import STATE_WORDS, gpu_hours
+from steward.service.pages.wording import STATE_WORDS, about, gpu_hours, outcome_text
 from steward.store.choices import possible
 from steward.store.journal_summary import TrackedStory
 
-__all__ = ["decision_page", "decisions_page"]
+__all__ = ["ListOrder", "decision_line", "decision_page", "decisions_page", "question"]
 
 AT_ONCE = 25
 WORDS = {"approve": "Approve", "reject": "Reject", "undo": "Undo"}
@@ -51,9 +53,58 @@ FILTERS: dict[str, frozenset[DecisionState]] = {
 }
 
 
-def decisions_page(visit: Visit, *, state: str = "All") -> Show:
+def decisions_page(visit: Visit, *, chosen: str = "All") -> Show:
     """Build the page and return what keeps it up to date."""
-    return _List(visit, state if state in FILTERS else "All").show
+    decisions = _List(visit, chosen if chosen in FILTERS else "All")
+    approvals = StandingApprovals(visit)
+
+    def show(snapshot: StateSnapshot) -> None:
+        decisions.show(snapshot)
+        approvals.show(snapshot)
+
+    return show
+
+
+class ListOrder:
+    """Which decisions a list shows, and in which order. Neither changes by itself.
+
+    Decisions that were made since are counted, and shown when a person asks for them: what is
+    under the pointer stays there.
+    """
+
+    def __init__(self) -> None:
+        self.shown: list[DecisionId] = []
+        self._seen: set[DecisionId] = set()
+        self._fitting: list[DecisionId] = []
+
+    def update(self, fitting: Sequence[DecisionId]) -> None:
+        """Take the decisions that fit the filter now, newest first; fill an empty list."""
+        self._fitting = list(fitting)
+        if not self.shown:
+            self.begin()
+
+    def begin(self) -> None:
+        """Show the newest that fit now."""
+        self._seen = set(self._fitting)
+        self.shown = self._fitting[:AT_ONCE]
+
+    def show_older(self) -> None:
+        """Add the next older ones at the end."""
+        self.shown += self._older()[:AT_ONCE]
+
+    @property
+    def new(self) -> int:
+        """The number of decisions that fit the filter since the list was begun."""
+        return sum(each not in self._seen for each in self._fitting)
+
+    @property
+    def older(self) -> int:
+        """The number of decisions that fit and are not shown yet."""
+        return len(self._older())
+
+    def _older(self) -> list[DecisionId]:
+        shown = set(self.shown)
+        return [each for each in self._fitting if each in self._seen and each not in shown]
 
 
 class _List:
@@ -62,27 +113,37 @@ class _List:
     def __init__(self, visit: Visit, chosen: str) -> None:
         self._visit = visit
         self._chosen = chosen
-        self._most = AT_ONCE
+        self._order = ListOrder()
+        self._known: dict[DecisionId, TrackedStory] = {}
         self._opened: set[DecisionId] = set()
-        with card("Decisions"):
+        confirmation = Confirmation()
+        with ui.element("section").classes("st-card"):
+            with ui.element("div").classes("st-card-head st-new"):
+                Html(tag("h2", "Decisions"))
+                self._new = ui.button("", color=None, on_click=self._begin)
+                self._new.props("flat no-caps dense")
             with ui.element("div").classes("st-filters").props('role=group aria-label="Show"'):
                 self._filters = {name: self._filter(name) for name in FILTERS}
             self._nothing = Html()
             with ui.element("div").classes("st-list") as parent:
                 self._rows: Rows[DecisionId, TrackedStory] = Rows(
-                    parent, lambda told: _Row(visit, told, opened=self._opened).parts
+                    parent,
+                    lambda told: _Row(visit, told, confirmation, opened=self._opened).parts,
                 )
             self._more = ui.button("Show more", color=None, on_click=self._show_more)
             self._more.props("flat no-caps").classes("st-filter")
 
     def show(self, snapshot: StateSnapshot) -> None:
-        """Bring the list up to date. What somebody reads stays, though newer ones come."""
-        wanted = [told for told in snapshot.stories if told.state in FILTERS[self._chosen]]
-        newest = {told.story.decision.id for told in wanted[: self._most]}
-        kept = newest | self._opened
-        shown = [(told.story.decision.id, told) for told in snapshot.stories]
-        self._rows.show([(id_, told) for id_, told in shown if id_ in kept])
-        self._more.set_visibility(len(wanted) > self._most)
+        """Bring the rows up to date; their order stays as it is."""
+        order = self._order
+        fitting = [told for told in snapshot.stories if told.state in FILTERS[self._chosen]]
+        order.update([told.story.decision.id for told in fitting])
+        now = {told.story.decision.id: told for told in snapshot.stories}
+        self._known = {id_: now.get(id_) or self._known[id_] for id_ in order.shown}
+        self._rows.show(list(self._known.items()))
+        self._new.set_visibility(order.new > 0)
+        self._new.set_text(f"{order.new:,} new, show")
+        self._more.set_visibility(order.older > 0)
         self._nothing.show(Markup("") if len(self._rows) else _nothing(self._chosen))
         for name, button in self._filters.items():
             count = sum(snapshot.states[each] for each in FILTERS[name])
@@ -94,33 +155,38 @@ class _List:
         return button.props("flat no-caps dense").classes("st-filter")
 
     def _choose(self, name: str) -> None:
-        self._chosen, self._most = name, AT_ONCE
+        self._chosen = name
         self._opened.clear()
+        keep_in_address("/decisions", {"show": name}, {"show": "All"})
+        self._order = ListOrder()
+        self.show(self._visit.live_state.snapshot)
+
+    def _begin(self) -> None:
+        self._order.begin()
         self.show(self._visit.live_state.snapshot)
 
     def _show_more(self) -> None:
-        self._most += AT_ONCE
+        self._order.show_older()
         self.show(self._visit.live_state.snapshot)
 
 
 def decision_page(visit: Visit, decision: DecisionId) -> Show:
     """Build the page of one decision, opened."""
     Html(tag("a", "← All decisions", href="/decisions", class_="st-back"))
+    confirmation = Confirmation()
     with card("Decision"):
         place = ui.element("div").classes("st-list")
-        missing = Html()
     row: _Row | None = None
     old = _from_journal(visit, decision)  # one that is no longer in memory
 
     def show(snapshot: StateSnapshot) -> None:
         nonlocal row
         told = _told(snapshot, decision) or old
-        missing.show(_MISSING if told is None else Markup(""))
         if told is None:
             return
         if row is None:
             with place:
-                row = _Row(visit, told, opened={decision})
+                row = _Row(visit, told, confirmation, opened={decision})
         else:
             row.show(told)
 
@@ -137,15 +203,12 @@ def _from_journal(visit: Visit, decision: DecisionId) -> TrackedStory | None:
     return None
 
 
-_MISSING = empty("There is no such decision", "The address may be cut off. The list has them all.")
-
-
 def _nothing(name: str) -> Markup:
     if name == "Waiting":
-        return empty("Nothing waits for you", "Decisions that need a person's yes stand here.")
+        return empty("Nothing waits for you", "Decisions that need approval are listed here.")
     return empty(
         "No decisions here yet",
-        "When a finding and waiting work fit together, steward decides, and says why.",
+        "When a finding and waiting work fit together, steward decides, with its reasons.",
     )
 
 
@@ -155,8 +218,16 @@ class _Row:
     `opened` is what all rows of a page share: the decisions that are open.
     """
 
-    def __init__(self, visit: Visit, told: TrackedStory, *, opened: set[DecisionId]) -> None:
+    def __init__(
+        self,
+        visit: Visit,
+        told: TrackedStory,
+        confirmation: Confirmation,
+        *,
+        opened: set[DecisionId],
+    ) -> None:
         self._visit = visit
+        self._confirmation = confirmation
         self._told = told
         self._all_opened = opened
         self._explained = 0  # up to which journal entry
@@ -181,7 +252,10 @@ class _Row:
         """Bring the row up to date; what is open stays open."""
         self._told = told
         story = told.story
-        self._head.show(_line(story, self._visit.live_state.snapshot.cluster.t_s))
+        live_state = self._visit.live_state
+        self._head.show(
+            decision_line(story, live_state.snapshot.cluster.t_s, answer_s=self._answer_s(story))
+        )
         set_prop(self._head, "aria-expanded", "true" if self._opened else "false")
         set_prop(self._head, "aria-label", _spoken(story))
         self._offer(possible(story) if self._visit.user.may_decide else ())
@@ -189,6 +263,11 @@ class _Row:
         if self._opened and told.seq != self._explained:
             self._explained = told.seq
             ui.timer(0, self._explain, once=True)
+
+    def _answer_s(self, story: Story) -> float | None:
+        """Return how long people have to answer, in real time; None if nobody is asked."""
+        until_s = self._visit.live_state.answer_before_s(story)
+        return self._visit.live_state.real_s(until_s) if until_s is not None else None
 
     @property
     def _opened(self) -> bool:
@@ -237,27 +316,39 @@ class _Row:
         if user is None:
             ui.navigate.to("/login")
             return
-        live_state, decision = self._visit.live_state, self._told.story.decision.id
+        story = self._told.story
+        live_state, decision = self._visit.live_state, story.decision.id
         client = ui.context.client  # the row itself may be gone when the answer is there
+        if not await self._confirmation.ask(question(story, say), yes=f"{WORDS[say]} {decision}"):
+            return
         try:
             await asyncio.to_thread(live_state.choose, decision, say, user=user)
         except StewardError as fault:
             with client:
-                _toast(f"{fault.problem}. {fault.hint}", "negative")
+                toast(f"{fault.problem}. {fault.hint}", "negative")
             return
         with client:
-            _toast(DONE[say], "positive")
+            toast(DONE[say], "positive")
         told = _told(await asyncio.to_thread(live_state.refresh), decision)
         if told is not None and not self.element.is_deleted:
             self.show(told)
 
 
-def _toast(message: str, kind: Literal["positive", "negative"]) -> None:
-    ui.notify(message, type=kind, position="top", multi_line=True)
-
-
 def _notice(fault: StewardError) -> Markup:
     return tag("p", f"{fault}. {fault.hint}", class_="st-notice")
+
+
+def question(story: Story, say: Say) -> Markup:
+    """Name the very decision that a choice is about."""
+    decision = story.decision
+    undo = f"To undo it: {decision.undo.sentence}" if say == "undo" and decision.undo else None
+    return join(
+        tag("h2", f"{WORDS[say]} this decision?"),
+        tag("p", tag("b", decision.action.sentence)),
+        tag("p", decision.because, class_="st-quiet"),
+        tag("p", undo) if undo else None,
+        tag("p", tag("code", decision.id), f" · {decision.tenant}", class_="st-quiet"),
+    )
 
 
 def _spoken(story: Story) -> str:
@@ -269,11 +360,14 @@ def _worth(story: Story) -> Markup:
     if isinstance(action, CallBack):
         return tag("span", f"ends the loan {action.loan}")
     if story.outcomes:
-        return tag("span", tag("b", gpu_hours(story.gained)), " measured")
+        gained = story.gained or not any(each.effect is None for each in story.outcomes)
+        worth = gpu_hours(story.gained) if gained else outcome_text(story.outcomes[-1])
+        return tag("span", tag("b", worth), " measured")
     return tag("span", gpu_hours(story.decision.expects.mid), " expected")
 
 
-def _line(story: Story, now_s: float) -> Markup:
+def decision_line(story: Story, now_s: float, *, answer_s: float | None = None) -> Markup:
+    """Write a decision as a list shows it; `answer_s` is how long people have to answer."""
     decision = story.decision
     return join(
         tag(
@@ -288,6 +382,7 @@ def _line(story: Story, now_s: float) -> Markup:
             tag("span", moment(decision.t_s, now_s)),
             tag("span", decision.tenant),
             _worth(story),
+            tag("b", f"answer within {about(answer_s)}") if answer_s is not None else None,
             tag("code", decision.id),
             class_="st-quiet st-facts st-number",
         ),

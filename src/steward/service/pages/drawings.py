@@ -23,6 +23,7 @@ from steward.service.sparklines import Spark
 __all__ = [
     "empty",
     "faults",
+    "found_list",
     "moment",
     "news",
     "queue_table",
@@ -31,6 +32,7 @@ __all__ = [
     "state_chip",
     "tenant_bars",
     "tenant_colours",
+    "tile",
 ]
 
 SHOWN_JOBS = 10
@@ -49,6 +51,18 @@ def empty(title: str, text: str) -> Markup:
     return tag("div", tag("b", title), tag("p", text), class_="st-empty")
 
 
+def tile(name: str, value: str, beside: str, kind: str = "") -> Markup:
+    """Show one figure with its name above and what it means below."""
+    return tag(
+        "div",
+        tag("span", name, class_="st-quiet"),
+        tag("b", value, class_="st-number"),
+        tag("small", beside, class_="st-quiet"),
+        class_=f"st-figure st-is-{kind}" if kind else "st-figure",
+        title=beside,
+    )
+
+
 def state_chip(state: DecisionState) -> Markup:
     """Show where a decision is; never by colour alone."""
     return tag("span", STATE_WORDS[state], class_=f"st-chip st-chip-{state.value}")
@@ -58,6 +72,23 @@ def severity_chip(finding: Finding) -> Markup:
     """Show how much a finding matters."""
     word = SEVERITY_WORDS[finding.severity]
     return tag("span", word, class_=f"st-chip st-chip-{finding.severity.value}")
+
+
+def found_list(findings: Sequence[Finding], now_s: float) -> Markup:
+    """List findings in one line each."""
+    return join(
+        *(
+            tag(
+                "a",
+                severity_chip(each),
+                tag("span", each.title),
+                tag("span", f"{about(now_s - each.t_s)} ago", class_="st-quiet st-number"),
+                class_="st-news",
+                href=f"/findings/{each.id}",
+            )
+            for each in findings
+        )
+    )
 
 
 # -- the cluster page --------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from steward.model.forecast import Forecast
 from steward.model.frame import Frame
 from steward.model.metrics import METRICS
 from steward.model.outcome import Story
+from steward.model.yardstick import YARDSTICKS
 from steward.service.pages.charts import sample_chart
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Chart, Html
@@ -22,6 +23,7 @@ from steward.service.pages.wording import (
     evidence_text,
     gpu_hours,
     gpus_text,
+    outcome_text,
     quantity_text,
 )
 from steward.store.explain import DecisionExplanation
@@ -31,9 +33,15 @@ __all__ = ["draw_explanation", "promised_and_measured", "timeline"]
 RULINGS = {
     Ruling.GO: "The guard let it pass",
     Ruling.ASK: "The guard asks a person",
-    Ruling.ADVISE: "Said as advice",
+    Ruling.ADVISE: "Given as advice",
     Ruling.HOLD: "The guard held it back",
     Ruling.EXPIRE: "It expired",
+}
+RESULTS = {
+    "begun": "Begun",
+    "done": "Carried out",
+    "partly": "Carried out in part",
+    "failed": "Failed",
 }
 SAID = {"approve": "approved", "reject": "rejected", "undo": "undid"}
 MEANINGS = {metric.name: metric.meaning for metric in METRICS}
@@ -77,10 +85,10 @@ def _lines(story: Story) -> Iterator[tuple[float, str, Markup, str]]:
         note = f": {choice.note}" if choice.note else ""
         yield choice.t_s, "chosen", tag("b", choice.user), f" {SAID[choice.choice]} it{note}"
     for receipt in story.receipts:
-        done = {"done": "Carried out", "partly": "Carried out in part", "failed": "Failed"}
-        yield receipt.t_s, receipt.result, tag("b", done[receipt.result]), f": {receipt.text}"
+        yield receipt.t_s, receipt.result, tag("b", RESULTS[receipt.result]), f": {receipt.text}"
     for outcome in story.outcomes:
-        worth = f"{gpu_hours(outcome.gained.mid)} gained"
+        yardstick = YARDSTICKS[outcome.yardstick]
+        worth = outcome_text(outcome) + (" gained" if yardstick.saves else f", {yardstick.text}")
         yield outcome.t_s, "measured", tag("b", worth), f": {outcome.text}"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from nicegui import ui
 from nicegui.element import Element
@@ -13,12 +14,14 @@ from steward.model.decision import DecisionState
 from steward.service.authentication import Authenticator, User
 from steward.service.live_state import LiveState, StateSnapshot
 from steward.service.pages.markup import Markup, join, tag
-from steward.service.pages.rows import Html
+from steward.service.pages.rows import Html, set_prop
 from steward.service.pages.wording import clock
 
-__all__ = ["LOOKS", "LOOK_COOKIE", "Show", "Visit", "card", "frame"]
+__all__ = ["LOOKS", "LOOK_COOKIE", "Show", "Visit", "card", "frame", "keep_in_address"]
 
 TICK_S = 1.0
+SIMULATED = "figures of a demo, not of a real cluster"
+BEAT_TICKS = 3  # a sign of life is sent so often; liveness.js waits for it
 LOOKS: dict[str, bool | None] = {"auto": None, "light": False, "dark": True}
 LOOK_COOKIE = "steward_look"
 LOOK_FOR = "path=/; max-age=31536000"
@@ -55,17 +58,22 @@ def frame(visit: Visit, *, at: str, title: str, build: Callable[[Visit], Show]) 
     dark = ui.dark_mode(value=LOOKS[visit.look])
     with ui.element("header").classes("st-top"):
         badge = _navigation(at, "st-nav")
+        if visit.live_state.simulated:
+            Html(tag("span", "simulated", class_="st-chip", title=SIMULATED), tag="span")
         live = Html(tag="span", classes="st-live").props('role="status"')
+        beat = ui.element("i").classes("st-beat").props("hidden")
         _light_switch(visit, dark)
         _whoami(visit)
     with ui.element("main").classes("st-main"):
         show = build(visit)
     foot = Html(tag="footer", classes="st-foot")
     tabs_badge = _navigation(at, "st-tabs")
-    seen = -1
+    seen, ticks = -1, 0
 
     def tick() -> None:
-        nonlocal seen
+        nonlocal seen, ticks
+        ticks += 1
+        set_prop(beat, "data-beat", str(ticks // BEAT_TICKS))
         if visit.current_user() is None:
             ui.navigate.to("/login")
             return
@@ -142,7 +150,11 @@ def _whoami(visit: Visit) -> None:
 def _live(live_state: LiveState) -> Markup:
     well = live_state.alive() and not live_state.silent
     word = "live" if well else "stalled"
-    return join(tag("i", class_=f"st-pulse st-{word}"), word)
+    return join(
+        tag("i", class_=f"st-pulse st-{word}"),
+        tag("span", word, class_="st-live-word"),
+        tag("span", "no connection", class_="st-lost-word"),
+    )
 
 
 def _foot(live_state: LiveState, snapshot: StateSnapshot) -> Markup:
@@ -157,6 +169,12 @@ def _foot(live_state: LiveState, snapshot: StateSnapshot) -> Markup:
         f"turn {snapshot.status.turns:,}",
     )
     return join(*(tag("span", part) for part in parts))
+
+
+def keep_in_address(path: str, chosen: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+    """Write what was chosen into the address, without what is as at first; nothing is loaded."""
+    changed = {key: value for key, value in chosen.items() if value != defaults.get(key, "")}
+    ui.navigate.history.replace(f"{path}?{urlencode(changed)}" if changed else path)
 
 
 def card(title: str, *, classes: str = "") -> Element:

@@ -9,7 +9,7 @@ from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Chart, Html
-from steward.service.pages.wording import amount, interval, plural
+from steward.service.pages.wording import amount, interval, plural, promises_text
 
 __all__ = ["assumption_table", "saved_figures", "savings_page"]
 
@@ -67,7 +67,8 @@ def _truth(snapshot: StateSnapshot) -> Markup:
     saved = snapshot.savings
     measured = (
         f"Measured from {plural(saved.outcomes, 'outcome')} of "
-        f"{plural(saved.decisions, 'decision')}."
+        f"{plural(saved.decisions, 'decision')}: "
+        f"{promises_text(told.story for told in snapshot.stories)}."
     )
     if snapshot.truth is None:
         return tag("p", measured, class_="st-quiet")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from steward.learn.rules import KEPT_SHARE
 from steward.model.decision import DecisionState
 from steward.model.finding import Finding, Severity
-from steward.model.outcome import HOUR_S, Interval
+from steward.model.outcome import HOUR_S, JOULES_PER_KWH, Interval, Outcome, Story
+from steward.model.yardstick import PUT_TO_WORK, RUN, YARDSTICKS
 from steward.service.cluster_snapshot import GpuState
 
 __all__ = [
@@ -22,7 +25,10 @@ __all__ = [
     "gpu_hours",
     "gpus_text",
     "interval",
+    "kept_share",
+    "outcome_text",
     "plural",
+    "promises_text",
     "quantity_text",
     "quoted_text",
     "share",
@@ -148,6 +154,36 @@ def evidence_text(finding: Finding) -> str:
     if len(said) > QUOTED:
         said = [*said[: QUOTED - 1], f"{len(said) - QUOTED} more like these", said[-1]]
     return "; ".join(said)
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """Write what came of a decision, in the unit of its action's yardstick."""
+    change = outcome.effect.by if outcome.effect is not None else None
+    if outcome.effect is not None:
+        return f"changed by {amount(change.mid)}" if change is not None else "unknown"
+    unit, mid = YARDSTICKS[outcome.yardstick].unit, outcome.gained.mid
+    if unit == "GPU-seconds":
+        return gpu_hours(mid)
+    if unit == "seconds":
+        return f"{amount(mid)} s"
+    return f"{amount(mid / JOULES_PER_KWH)} kWh" if unit == "joules" else amount(mid)
+
+
+def kept_share(story: Story) -> float | None:
+    """Return how much of its promise a decision kept, as rules are judged; None if unknown."""
+    in_gpu_time = story.decision.action.yardstick in (PUT_TO_WORK, RUN)
+    judged = [each for each in story.outcomes if not (in_gpu_time and each.effect is not None)]
+    known = [each.kept_share for each in judged if each.kept_share is not None]
+    return known[-1] if known else None
+
+
+def promises_text(stories: Iterable[Story]) -> str:
+    """Count the decisions that kept their promise, by the measure that judges rules."""
+    shares = [share_ for story in stories if (share_ := kept_share(story)) is not None]
+    if not shares:
+        return "no promise was checked yet"
+    kept = sum(each >= KEPT_SHARE for each in shares)
+    return f"{kept:,} of {plural(len(shares), 'promise')} kept"
 
 
 def quoted_text(finding: Finding) -> str:

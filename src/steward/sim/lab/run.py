@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from inspect import cleandoc
 from typing import Any
 
 from steward.decide.placement import PLACEMENTS
+from steward.decide.scheduling import POLICIES
 from steward.decide.scheduling.colocation import COLOCATION_POLICIES
 from steward.decide.scheduling.elastic import ELASTIC_POLICIES
 from steward.decide.scheduling.ordered import ORDERED
@@ -17,6 +18,8 @@ from steward.errors import StewardError, unknown_name
 from steward.model.machines import Machines
 from steward.model.replay import Replay
 from steward.model.trace import Trace
+from steward.registry import known, resolve
+from steward.sim.lab.recorded import AS_RECORDED, replay_as_recorded
 from steward.sim.lab.rigid.replay import replay_rigid
 from steward.sim.lab.settings import LabSettings
 
@@ -38,18 +41,31 @@ FAMILIES: dict[str, Mapping[str, type[Any]]] = {
     "time shares": TIME_SHARE_POLICIES,
     "elastic": ELASTIC_POLICIES,
 }
+INSTALLED = "installed"
+_NO_OPTIONS = ("name", "placement")  # the lab has one placement for all policies
 _KNOW_DURATIONS = ("sjf", "srtf", "srsf")
 _KNOW_SPEEDS = (*TIME_SHARE_POLICIES, *ELASTIC_POLICIES)
 
 
 def known_policies() -> tuple[str, ...]:
-    """Return the names of all policies of the lab, family by family."""
-    return tuple(name for family in FAMILIES.values() for name in family)
+    """Return the names of all policies of the lab, family by family; installed ones come last."""
+    return tuple(name for family in _families().values() for name in family)
+
+
+def _families() -> dict[str, Mapping[str, Any]]:
+    """Return the built-in families, and policies of other packages that decide on views."""
+    own = {name for family in FAMILIES.values() for name in family} | {*POLICIES}
+    outside = {
+        name: resolve("policy", name, POLICIES)
+        for name in known("policy", POLICIES)
+        if name not in own
+    }
+    return {**FAMILIES, INSTALLED: outside} if outside else FAMILIES
 
 
 def family_of(name: str) -> str:
-    """Return the family of a policy, or say what there is."""
-    for family, table in FAMILIES.items():
+    """Return the family of a policy, or raise with the names that exist."""
+    for family, table in _families().items():
         if name in table:
             return family
     raise unknown_name("policy", name, known_policies())
@@ -57,18 +73,18 @@ def family_of(name: str) -> str:
 
 def describe_policy(name: str) -> str:
     """Return what a policy does, in one line."""
-    made = FAMILIES[family_of(name)][name]
+    made = _families()[family_of(name)][name]
     return str(made.__doc__ or "").strip().splitlines()[0]
 
 
 def options_of(name: str) -> dict[str, object]:
     """Return the options of a policy and what they are if nothing is said."""
-    return _defaults(FAMILIES[family_of(name)][name])
+    return _defaults(_families()[family_of(name)][name])
 
 
 def explained(name: str) -> str:
     """Return all that a policy says about itself."""
-    return cleandoc(str(FAMILIES[family_of(name)][name].__doc__ or ""))
+    return cleandoc(str(_families()[family_of(name)][name].__doc__ or ""))
 
 
 def knows(name: str) -> str:
@@ -93,8 +109,10 @@ def replay(
     """Replay a trace under a policy, by the engine of its family."""
     if settings.placement not in PLACEMENTS:
         raise unknown_name("placement", settings.placement, PLACEMENTS)
+    if policy == AS_RECORDED:
+        return replay_as_recorded(trace, machines, settings)
     family = family_of(policy)
-    made = _made(policy, FAMILIES[family][policy], settings.policy_options)
+    made = _made(policy, _families()[family][policy], settings.policy_options)
     if family in ("one order", "tenants"):
         if made.ranking.goal and settings.placement == "count":
             raise StewardError(
@@ -103,6 +121,8 @@ def replay(
                 hint="choose where jobs go, such as --placement packed",
             )
         return replay_rigid(trace, machines, made.ranking, settings, name=policy, progress=progress)
+    if family == INSTALLED:
+        return _on_views(trace, machines, made, settings)
     if family == "shared GPUs":
         return _in_pairs(trace, machines, made, settings)
     if family == "time shares":
@@ -131,7 +151,9 @@ def _made(name: str, make: type[Any], options: Mapping[str, object]) -> Any:  # 
 
 
 def _defaults(make: type[Any]) -> dict[str, object]:
-    return {field.name: field.default for field in fields(make) if field.name != "name"}
+    if not is_dataclass(make):
+        return {}
+    return {field.name: field.default for field in fields(make) if field.name not in _NO_OPTIONS}
 
 
 def _checked(option: str, value: object, default: object) -> object:
@@ -154,6 +176,15 @@ def _throughputs(settings: LabSettings) -> Any:  # noqa: ANN401 - a table or Non
     folder = settings.profiles
     there = folder is not None and (folder / "throughputs_solo.csv.gz").exists()
     return read_throughputs(folder) if folder is not None and there else None
+
+
+def _on_views(trace: Trace, machines: Machines, policy: Any, settings: LabSettings) -> Replay:  # noqa: ANN401
+    from steward.learn.estimators.similar_jobs import SimilarJobs  # noqa: PLC0415 - heavy
+    from steward.learn.estimators.tenant_use import TenantUse  # noqa: PLC0415 - heavy
+    from steward.sim.lab.view_replay import replay_views  # noqa: PLC0415 - heavy
+
+    estimators = (SimilarJobs(), TenantUse())
+    return replay_views(trace, machines, policy, settings, estimators=estimators)
 
 
 def _in_pairs(trace: Trace, machines: Machines, policy: Any, settings: LabSettings) -> Replay:  # noqa: ANN401

@@ -30,6 +30,7 @@ class LabSettings:
     forecast_error: float = 0.0  # spread of a log-normal factor on what oracles and limits know
     locality_slowdown: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)  # times as long: node, rack, …
     type_speed: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    every_level: bool = False  # call policies at each level of service, even where it cannot matter
     profiles: Path | None = None  # folder with measured speeds, for those who can use them
     policy_options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -44,6 +45,11 @@ class LabSettings:
             if tenant not in names:
                 raise unknown_name("tenant", tenant, trace.tenants, where="quota")
         return np.array([float(self.quota.get(name, 0.0)) for name in names])
+
+    def weights_of(self, trace: Trace, machines: Machines) -> NDArray[np.float64]:
+        """Return each tenant's weight: its entitlement; with given quotas at least one GPU."""
+        least = 1e-9 if self.quota is None else 1.0
+        return np.maximum(self.entitlement_of(trace, machines), least)
 
     def quota_of(self, trace: Trace, machines: Machines) -> NDArray[np.float64]:
         """Return the GPUs guaranteed to each tenant: what the site said, or a part of its share."""

@@ -23,7 +23,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NAMES = {"tenant": "tenants", "user": "users", "gpu_type": "gpu_types", "model": "models"}
-AMOUNTS = ("cpus", "memory_bytes", "batch", "deadline_s", "checkpoint_s")
+AMOUNTS = (
+    *("cpus", "memory_bytes", "batch", "deadline_s", "checkpoint_s", "time_limit_s", "wait_s"),
+)
 LONGEST_S = 100 * 365 * 86400.0
 _EXAMPLES = 3
 
@@ -51,6 +53,7 @@ def build(sheet: Sheet) -> Trace:
     columns = {"submit_s": submit_s, "duration_s": duration_s, "gpus": gpus, "priority": priority}
     chosen: dict[str, Any] = {name: values[rows] for name, values in (columns | amounts).items()}
     chosen["submit_s"] = chosen["submit_s"] - chosen["submit_s"][0] * sheet.own_start
+    chosen["start_s"] = chosen["submit_s"] + chosen.pop("wait_s")  # as it was recorded
     return Trace(
         name=sheet.name,
         origin=sheet.origin,

@@ -15,11 +15,11 @@ from steward.model.finding import Evidence, Opinion, Quote
 from steward.model.rules import Clause, RuleNode, RuleStats, Term
 from steward.model.treatment import Effect, Treatment
 from steward.service.highlight import matched_spans
+from steward.service.pages.drawings import found_list
 from steward.service.pages.findings import findings_page  # noqa: F401 - it links to these pages
 from steward.service.pages.rules.drawings import (
     BAR_S,
     address_of,
-    found_list,
     hit_bars,
     meaning,
     rule_row,

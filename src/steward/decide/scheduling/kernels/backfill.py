@@ -110,13 +110,13 @@ def _split(time_s: Array, room: Array, n: int, at_s: float) -> int:
 
 @njit
 def _earliest(time_s: Array, room: Array, n: int, need: int, limit_s: float) -> int:
-    """Return the first step from which there is room for so long."""
+    """Return the first step with room for `limit_s`; `n`: there is none."""
     i = 0
     while i < n:
         k = i
         while k < n and room[k] >= need and time_s[k] < time_s[i] + limit_s:
             k += 1
-        if k == n or room[k] >= need:
+        if k == n or time_s[k] >= time_s[i] + limit_s:
             return i
         i = k + 1
     return n

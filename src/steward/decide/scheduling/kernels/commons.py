@@ -1,10 +1,11 @@
 """The commons: guarantees first, then the idle rest by rank, weighed by who already has a lot.
 
-One look has two rounds. In the first, every tenant's jobs (those that run and those that wait, in
+A call has two rounds. In the first, every tenant's jobs (those that run and those that wait, in
 the order of their ranks) are promised GPUs within the tenant's guarantee. In the second, what is
 left is common: it goes job by job to the best rank, where a rank is multiplied by how far its
-tenant is above its guarantee. Who runs and is promised nothing is stopped, but only if somebody
-is promised its GPUs.
+tenant is above its entitlement: its guarantee and its part, by weight, of what no active tenant is
+guaranteed. A running job that is promised nothing is stopped, but only if its GPUs are promised to
+another.
 """
 
 from __future__ import annotations
@@ -18,11 +19,32 @@ from steward.compiled import njit
 from steward.decide.scheduling.kernels.ordered import fits
 from steward.decide.scheduling.kernels.queue_state import QueueState, sort_running
 
-__all__ = ["share_commons"]
+__all__ = ["entitlements", "share_commons"]
 
 Array = NDArray[Any]
 
+_WHOLE = 1000.0  # of the queue's units make a GPU
 _LOOK_PAST = 4096  # waiting jobs of one tenant that may be passed over in one round
+
+
+@njit
+def entitlements(queue: QueueState) -> Array:
+    """Return each tenant's guarantee and its part by weight of what no active tenant is guaranteed.
+
+    Active tenants have jobs that run or wait. A tenant without a guarantee is entitled to at least
+    one GPU, so that its second GPU doubles its ranks instead of burying them.
+    """
+    tenants = len(queue.held)
+    rest, weights = float(queue.capacity.sum()), 0.0
+    for tenant in range(tenants):
+        if queue.held[tenant] > 0 or queue.length[tenant] > 0:
+            rest -= queue.quota[tenant]
+            weights += queue.weight[tenant]
+    entitled = np.empty(tenants)
+    for tenant in range(tenants):
+        share = max(rest, 0.0) * queue.weight[tenant] / max(weights, 1e-9)
+        entitled[tenant] = max(queue.quota[tenant] + share, _WHOLE)
+    return entitled
 
 
 @njit
@@ -94,19 +116,18 @@ def _share_rest(  # noqa: C901, PLR0912, PLR0915 - see above
 ) -> int:
     """Give what is left, job by job, to the best weighed rank; return how many are to start.
 
-    Weighed: at twice its guarantee, a tenant's ranks count double.
+    Weighed: at twice its entitlement, a tenant's ranks count double.
     """
-    key, needs, marks, waiting, held_type, quotas, length, queue_first = (
+    key, needs, marks, waiting, held_type, length, queue_first = (
         queue.key,
         queue.need,
         queue.runs,
         queue.waiting,
         queue.held_type,
-        queue.quota,
         queue.length,
         queue.first,
     )
-    tenants = len(queue.held)
+    tenants, entitled = len(queue.held), entitlements(queue)
     r, w = first[:-1].copy(), queue_first.copy()
     job = np.empty(tenants, np.int64)  # each tenant's best candidate
     score = np.empty(tenants)  # and its weighed rank
@@ -130,7 +151,7 @@ def _share_rest(  # noqa: C901, PLR0912, PLR0915 - see above
             job[tenant] = found
             score[tenant] = np.inf
             if found >= 0:
-                share = (promised[tenant] + needs[found]) / max(quotas[tenant], 1)
+                share = (promised[tenant] + needs[found]) / entitled[tenant]
                 score[tenant] = key[found] * max(share, 1.0)
         if best < 0 or score[best] > second:  # otherwise the same tenant goes on
             best, second = 0, np.inf

@@ -1,206 +1,252 @@
-"""The live loop's way into the passes: one look at a queue, with places for those that start.
+"""One turn of a rank-based policy: choose jobs, find them GPUs, write down what changes.
 
-The lab's engine does the same around its own clock, and calls the same passes and placements.
+The lab's engine and the live loop both call `plan_changes`: who starts, who is stopped for it, and
+where jobs go is decided here and nowhere else. The caller carries the log out: the lab by its
+clock, the live loop by decisions.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steward.compiled import njit
-from steward.decide.placement.gangs import packed
-from steward.decide.placement.state import Demand, NodeOccupancy, take
+from steward.decide.scheduling.kernels.allocation import (
+    Allocation,
+    AllocationCount,
+    allocation_by_reference,
+    choose_place,
+    free_gpus_for,
+)
 from steward.decide.scheduling.kernels.backfill import backfill_around_all, backfill_around_first
-from steward.decide.scheduling.kernels.choose import choose
-from steward.decide.scheduling.kernels.ordered import Walk, fits
+from steward.decide.scheduling.kernels.commons import share_commons
+from steward.decide.scheduling.kernels.ordered import Walk, fill, reorder
 from steward.decide.scheduling.kernels.queue_state import QueueState, by_reference, leave
+from steward.decide.scheduling.kernels.tenants import (
+    serve_by_borrowing,
+    serve_by_share,
+    serve_within_quota,
+)
+from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 
-__all__ = ["JobLocations", "PlanParameters", "SchedulePlan", "empty_plan", "plan_starts_and_stops"]
+__all__ = [
+    "Change",
+    "ChangeLog",
+    "DriverParameters",
+    "driver_parameters",
+    "empty_log",
+    "plan_changes",
+    "plan_starts_and_stops",
+]
 
 Array = NDArray[Any]
 
-_WHOLE = 1000  # of the queue's units make a GPU
-_TRIES = 16  # as in the lab: who finds no place keeps nobody else from starting
+_TRIES = 16  # a job that finds no place keeps no other from starting
 
 
-class PlanParameters(NamedTuple):
-    """What of a `Ranking` the passes have to know, and the time."""
+class Change(IntEnum):
+    """What happens to a job."""
+
+    START = 0
+    STOP = 1
+    MOVE = 2
+
+
+class ChangeLog(NamedTuple):
+    """What happens, in order: the stops that a start needs stand before it, its moves after it."""
+
+    kind: Array
+    job: Array
+    old_type: Array  # of a job that moves: the GPU type that it leaves
+    n: Array  # one number
+
+
+class DriverParameters(NamedTuple):
+    """What of a `Ranking` the driver has to know; any record with these fields will do."""
 
     sharing: int
     walk: int
     ties: int
     preempts: int
+    by_start: int  # running jobs of equal rank go by when they began to run
     depth: int
     lead: float
-    now_s: float
 
 
-class JobLocations(NamedTuple):
-    """Nodes, and where running jobs are: job i has rows `first[i]` .. `first[i + 1]`."""
-
-    nodes: NodeOccupancy
-    first: Array
-    node: Array
-    gpus: Array
-    may_stop: Array  # by job
-    to_node: Array  # room for an answer of placement
-    to_gpus: Array
-
-
-class SchedulePlan(NamedTuple):
-    """The answer: who stops, and who starts where, one row per node that a job starts on."""
-
-    job: Array
-    node: Array
-    gpus: Array
-    after: Array  # how many of `stop` have to be stopped before this one starts
-    stop: Array
-    n: Array  # rows, and how many in `stop`
-
-
-def empty_plan(*, rows: int, jobs: int) -> SchedulePlan:
-    """Make room for an answer."""
-    ints = np.int64
-    return SchedulePlan(
-        job=np.zeros(rows, ints),
-        node=np.zeros(rows, ints),
-        gpus=np.zeros(rows, ints),
-        after=np.zeros(rows, ints),
-        stop=np.zeros(jobs, ints),
-        n=np.zeros(2, ints),
+def driver_parameters(ranking: Ranking) -> DriverParameters:
+    """Return a policy as numbers for compiled code."""
+    return DriverParameters(
+        sharing=int(ranking.sharing),
+        walk=int(ranking.walk),
+        ties=int(ranking.ties),
+        preempts=int(ranking.preempts),
+        by_start=int(ranking.law is Law.EXPERIENCE),
+        depth=int(ranking.depth),
+        lead=float(ranking.lead),
     )
+
+
+def empty_log(changes: int) -> ChangeLog:
+    """Return a log with room for so many changes."""
+    ints = np.int64
+    kind, job, old_type = (np.zeros(changes, ints) for _ in range(3))
+    return ChangeLog(kind=kind, job=job, old_type=old_type, n=np.zeros(1, ints))
 
 
 @njit
 def plan_starts_and_stops(
-    queue: QueueState, places: JobLocations, rule: PlanParameters, plan: SchedulePlan
+    queue: QueueState, alloc: Allocation, policy: DriverParameters, log: ChangeLog
 ) -> None:
-    """Write into `plan` who stops and who starts where. QueueState and places are used up by it."""
-    _plan(by_reference(queue), places, rule, plan)
+    """Write into `log` what changes now, with backfill. Changes queue and allocation, too."""
+    plan_changes(by_reference(queue), allocation_by_reference(alloc), policy, log, 1)
 
 
 @njit
-def _plan(
-    queue: QueueState, places: JobLocations, rule: PlanParameters, plan: SchedulePlan
+def plan_changes(
+    queue: QueueState,
+    alloc: Allocation,
+    policy: Any,  # noqa: ANN401 - has the fields of DriverParameters
+    log: ChangeLog,
+    backfill: int,
 ) -> None:
+    """Do what `plan_starts_and_stops` does, on records that are passed by reference."""
+    log.n[0] = 0
+    alloc.counts[AllocationCount.UNPLACED] = 0
     for _ in range(_TRIES):
-        choose(queue, rule.sharing, rule.walk, rule.ties, rule.preempts, rule.now_s)
-        if _carry_out(queue, places, rule, plan) == 0:
+        before = alloc.counts[AllocationCount.UNPLACED]
+        walked = _choose(queue, alloc, policy)
+        _place(queue, alloc, policy, log)
+        _list_running(queue, walked)
+        if alloc.counts[AllocationCount.UNPLACED] == before:
             break
-    if rule.walk == Walk.EASY:
-        backfill_around_first(queue, rule.now_s)
-        _carry_out(queue, places, rule, plan)
-    elif rule.walk == Walk.CONSERVATIVE:
-        backfill_around_all(queue, rule.now_s, rule.depth)
-        _carry_out(queue, places, rule, plan)
+    if backfill and policy.walk >= Walk.EASY and queue.length.any() and queue.free.any():
+        if policy.walk == Walk.EASY:
+            backfill_around_first(queue, alloc.now_s[0])
+        else:
+            backfill_around_all(queue, alloc.now_s[0], policy.depth)
+        _place(queue, alloc, policy, log)
+        _list_running(queue, 0)
+    for i in range(alloc.counts[AllocationCount.UNPLACED]):
+        queue.unplaceable[alloc.unplaced[i]] = 0
 
 
 @njit
-def _carry_out(
-    queue: QueueState, places: JobLocations, rule: PlanParameters, plan: SchedulePlan
-) -> int:
-    """Find places for those to start, and stop whom that takes; return how many found none."""
-    stop_n = _only_stoppable(queue, places)
-    unplaced = 0
+def _choose(queue: QueueState, alloc: Allocation, policy: DriverParameters) -> int:
+    """Call the policy's kernel; return how many jobs it has put into an order."""
+    sharing = policy.sharing
+    if sharing == Sharing.COMMONS:
+        share_commons(queue)
+    elif sharing == Sharing.STATIC:
+        serve_within_quota(queue)
+    elif sharing == Sharing.BORROW:
+        serve_by_borrowing(queue)
+    elif sharing in (Sharing.FAIR_TREE, Sharing.DOMINANT):
+        serve_by_share(queue, alloc.now_s[0], int(sharing == Sharing.FAIR_TREE))
+    elif policy.preempts:
+        reorder(queue, policy.ties, policy.by_start != 0)
+        return int(queue.answer_n[2])
+    else:
+        fill(queue, policy.walk)
+    return 0
+
+
+@njit
+def _place(queue: QueueState, alloc: Allocation, policy: DriverParameters, log: ChangeLog) -> None:
+    """Find GPUs for the jobs to start; stop none for a job that does not fit even so."""
+    candidates = _stoppable(queue, alloc)
     for i in range(queue.answer_n[0]):
         job = queue.start[i]
-        before = stop_n
-        used, stop_n = _find_place(queue, places, job, stop_n)
-        if used == 0:
-            queue.unplaceable[job] = 1
-            unplaced += 1
-            if not rule.preempts and rule.walk != Walk.FIT:
-                break  # nobody passes it
+        left = free_gpus_for(queue, alloc, job, candidates)
+        if left >= 0:
+            candidates = left
+            for k in range(alloc.counts[AllocationCount.FREED]):
+                _stop(queue, alloc.freed[k], log)
+            _start(queue, alloc, policy, job, log)
+            for k in range(alloc.counts[AllocationCount.MOVED]):
+                _move(queue, alloc, alloc.moved[k], log)
             continue
-        for k in range(before - 1, stop_n - 1, -1):
-            _stop(queue, queue.stop[k], plan)
-        _start(queue, places, job, rule)
-        _write_down(places, job, used, plan)
-    return unplaced
+        unplaced = alloc.counts[AllocationCount.UNPLACED]
+        if unplaced < len(alloc.unplaced):
+            queue.unplaceable[job] = 1
+            alloc.unplaced[unplaced] = job
+            alloc.counts[AllocationCount.UNPLACED] += 1
+        if not policy.preempts and policy.walk != Walk.FIT:
+            break  # no job may pass it
 
 
 @njit
-def _only_stoppable(queue: QueueState, places: JobLocations) -> int:
-    """Leave those out of the list of stops that must not be stopped; return how many stay."""
+def _stoppable(queue: QueueState, alloc: Allocation) -> int:
+    """Leave jobs out of the list of stops that must go on or just began; return how many stay."""
     n = 0
     for i in range(queue.answer_n[1]):
-        if places.may_stop[queue.stop[i]]:
-            queue.stop[n] = queue.stop[i]
+        job = queue.stop[i]
+        if alloc.may_stop[job] and queue.since_s[job] < alloc.now_s[0]:
+            queue.stop[n] = job
             n += 1
     return n
 
 
 @njit
-def _want(queue: QueueState, job: int) -> Demand:
-    return Demand(queue.need[job] // _WHOLE, 0, 0.0, 0.0, queue.types[job])
+def _log(log: ChangeLog, kind: int, job: int, old_type: int) -> None:
+    i = log.n[0]
+    log.kind[i], log.job[i], log.old_type[i] = kind, job, old_type
+    log.n[0] += 1
 
 
 @njit
-def _find_place(queue: QueueState, places: JobLocations, job: int, stop_n: int) -> tuple[int, int]:
-    """Hold nodes for a job; free those that are to stop one by one, from the last, if needed.
-
-    Returns how many nodes it uses and how many of those to stop are left. No nodes: it does not
-    fit even so, and nothing has changed.
-    """
-    used, left = 0, stop_n
-    while True:
-        if fits(queue, queue.free, job) >= 0:
-            used = packed(places.nodes, _want(queue, job), places.to_node, places.to_gpus)
-        if used > 0 or left == 0:
-            break
-        left -= 1
-        _vacate(queue, places, queue.stop[left], 1)
-    if used > 0:
-        take(places.nodes, _want(queue, job), places.to_node, places.to_gpus, used)
-        return used, left
-    for i in range(left, stop_n):
-        _vacate(queue, places, queue.stop[i], -1)
-    return 0, stop_n
+def _start(
+    queue: QueueState, alloc: Allocation, policy: DriverParameters, job: int, log: ChangeLog
+) -> None:
+    """Let a waiting job that holds its GPUs run. It is not stopped again in this call."""
+    leave(queue, job)
+    queue.held[queue.tenant[job]] += queue.need[job]
+    queue.runs[job], queue.since_s[job] = 1, alloc.now_s[0]
+    if policy.sharing == Sharing.COMMONS:
+        queue.key[job] = 0.0
+    else:
+        queue.key[job] /= policy.lead
+    _log(log, Change.START, job, -1)
 
 
 @njit
-def _vacate(queue: QueueState, places: JobLocations, job: int, sign: int) -> None:
-    """Free what a running job holds, or (-1) hold it again."""
-    queue.free[queue.held_type[job]] += sign * queue.need[job]
-    for i in range(places.first[job], places.first[job + 1]):
-        places.nodes.free[places.node[i]] += sign * places.gpus[i]
-
-
-@njit
-def _stop(queue: QueueState, job: int, plan: SchedulePlan) -> None:
-    """Note that a running job stops. It has no part in what else is decided at this look."""
+def _stop(queue: QueueState, job: int, log: ChangeLog) -> None:
+    """Let a running job whose GPUs were freed stop. It does not start again in this call."""
     queue.runs[job] = 0
     queue.held[queue.tenant[job]] -= queue.need[job]
-    n = 0
+    _log(log, Change.STOP, job, -1)
+
+
+@njit
+def _move(queue: QueueState, alloc: Allocation, job: int, log: ChangeLog) -> None:
+    """Let a running job whose GPUs were freed go on elsewhere, or stop where that fails."""
+    old_type = queue.held_type[job]
+    if choose_place(queue, alloc, job):
+        queue.runs[job] = 1
+        _log(log, Change.MOVE, job, old_type)
+    else:  # its new node has too few CPUs, or too little memory
+        _stop(queue, job, log)
+
+
+@njit
+def _list_running(queue: QueueState, walked: int) -> None:
+    """List who runs now: in the order of the walk, then jobs that were spared or are new."""
+    n = walked
     for i in range(queue.running_n[0]):
-        if queue.running[i] != job:
-            queue.running[n] = queue.running[i]
-            n += 1
-    queue.running_n[0] = n
-    plan.stop[plan.n[1]] = job
-    plan.n[1] += 1
-
-
-@njit
-def _start(queue: QueueState, places: JobLocations, job: int, rule: PlanParameters) -> None:
-    """Note that a waiting job runs from now on."""
-    leave(queue, job)
-    kind = places.nodes.type[places.to_node[0]]
-    queue.free[kind] -= queue.need[job]
-    queue.held[queue.tenant[job]] += queue.need[job]
-    queue.runs[job], queue.held_type[job], queue.since_s[job] = 1, kind, rule.now_s
-    queue.key[job] /= rule.lead
-    queue.running[queue.running_n[0]] = job
-    queue.running_n[0] += 1
-
-
-@njit
-def _write_down(places: JobLocations, job: int, used: int, plan: SchedulePlan) -> None:
-    for i in range(used):
-        row = plan.n[0] + i
-        plan.job[row], plan.after[row] = job, plan.n[1]
-        plan.node[row], plan.gpus[row] = places.to_node[i], places.to_gpus[i]
-    plan.n[0] += used
+        queue.walked[n] = queue.running[i]
+        n += 1
+    for i in range(queue.answer_n[0]):
+        queue.walked[n] = queue.start[i]
+        n += 1
+    listed = 0
+    for i in range(n):
+        job = queue.walked[i]
+        if queue.runs[job] == 1:
+            queue.runs[job] = 2  # once is enough
+            queue.running[listed] = job
+            listed += 1
+    for i in range(listed):
+        queue.runs[queue.running[i]] = 1
+    queue.running_n[0] = listed

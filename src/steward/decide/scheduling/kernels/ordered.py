@@ -77,9 +77,12 @@ def _running_first(queue: QueueState, runs: int, waits: int, ties: int) -> bool:
 
 
 @njit
-def reorder(queue: QueueState, ties: int) -> None:
-    """Walk running and waiting jobs together; who is not reached, or does not fit, stops."""
-    sort_running(queue, by_start=False)
+def reorder(queue: QueueState, ties: int, by_start: bool) -> None:  # noqa: FBT001 - compiled code
+    """Walk running and waiting jobs together; who is not reached, or does not fit, stops.
+
+    Running jobs of equal rank go by when they began (`by_start`), or by when they came to it.
+    """
+    sort_running(queue, by_start)
     free = queue.capacity.copy()
     r, r_end = 0, queue.running_n[0]
     w, w_end = queue.first[0], queue.first[0] + queue.length[0]

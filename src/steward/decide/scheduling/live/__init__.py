@@ -5,5 +5,6 @@ with their reasons. Does not: who goes first (`passes/`) and where it goes (`dec
 """
 
 from steward.decide.scheduling.live.decisions import decide_by_rank
+from steward.decide.scheduling.live.ranked_policy import RankedPolicy
 
-__all__ = ["decide_by_rank"]
+__all__ = ["RankedPolicy", "decide_by_rank"]

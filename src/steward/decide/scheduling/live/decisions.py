@@ -7,16 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steward.decide.placement import PLACEMENTS
 from steward.decide.scheduling.kernels.driver import (
-    PlanParameters,
-    SchedulePlan,
-    empty_plan,
+    Change,
+    ChangeLog,
+    driver_parameters,
+    empty_log,
     plan_starts_and_stops,
 )
 from steward.decide.scheduling.live.queue_state import LiveQueueState, live_queue_state
 from steward.decide.scheduling.live.ranks import ranks_of
 from steward.decide.scheduling.live.reasons import Reasons
 from steward.decide.scheduling.ranking import Ranking
+from steward.errors import unknown_name
 from steward.model.actions import Preempt, Resume, Start
 from steward.model.decision import Decision, Expectation
 from steward.model.forecast import RUN_LEFT_S, About
@@ -28,35 +31,35 @@ __all__ = ["decide_by_rank"]
 CHECK_AFTER_S = 600.0
 
 
-def decide_by_rank(name: str, ranking: Ranking, view: ClusterView) -> tuple[Decision, ...]:
-    """Return whom to stop and then whom to start now, in the order of the policy `name`."""
+def decide_by_rank(
+    name: str, ranking: Ranking, view: ClusterView, *, placement: str = "packed"
+) -> tuple[Decision, ...]:
+    """Return which jobs to stop and then which to start now, in the order of the policy `name`."""
+    if placement not in PLACEMENTS:
+        raise unknown_name("placement", placement, PLACEMENTS, where=name)
     ranks = ranks_of(ranking, view)
-    live = live_queue_state(ranking, view, ranks)
+    live = live_queue_state(ranking, view, ranks, placement=placement)
     if not live.queue.length.any() or not live.queue.capacity.any():
         return ()
-    plan = empty_plan(rows=len(view.gpus), jobs=len(live.jobs))
-    plan_starts_and_stops(live.queue, live.places, _rule(ranking, view), plan)
-    starts = list(_starts(live, plan, view))
+    log = empty_log(2 * len(live.jobs))
+    plan_starts_and_stops(live.queue, live.alloc, driver_parameters(ranking), log)
+    starts = list(_starts(live, log, view))
     reasons = Reasons(ranking=ranking, view=view, ranks=ranks)
     makes = _Maker(name=name, view=view, reasons=reasons)
-    takers = {row: each.row for each in reversed(starts) for row in each.after}
-    stops = live.jobs[plan.stop[: plan.n[1]]].tolist()
-    preempted = {
-        row: makes.preempt(row, view.job_id(takers[row])) for row in stops if row in takers
-    }
+    preempted = {row: makes.preempt(row, view.job_id(taker)) for row, taker in _stops(live, log)}
     return (*preempted.values(), *(makes.start(each, preempted) for each in starts))
 
 
-def _rule(ranking: Ranking, view: ClusterView) -> PlanParameters:
-    return PlanParameters(
-        sharing=int(ranking.sharing),
-        walk=int(ranking.walk),
-        ties=int(ranking.ties),
-        preempts=int(ranking.preempts),
-        depth=int(ranking.depth),
-        lead=float(ranking.lead),
-        now_s=float(view.t_s),
-    )
+def _stops(live: LiveQueueState, log: ChangeLog) -> Iterator[tuple[int, int]]:
+    """Return which job stops for which, as rows of the view: a start follows what makes it room."""
+    stopped: list[int] = []
+    for i in range(int(log.n[0])):
+        row = int(live.jobs[log.job[i]])
+        if log.kind[i] == Change.STOP:
+            stopped.append(row)
+        else:
+            yield from ((each, row) for each in stopped)
+            stopped = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,26 +71,27 @@ class _Started:
     after: tuple[int, ...]
 
 
-def _starts(live: LiveQueueState, plan: SchedulePlan, view: ClusterView) -> Iterator[_Started]:
+def _starts(live: LiveQueueState, log: ChangeLog, view: ClusterView) -> Iterator[_Started]:
     """Choose GPUs on the nodes of the plan: the first that are free, or were freed, by then."""
-    owner, rows, stopped = view.gpus.owner, int(plan.n[0]), 0
+    owner, alloc = view.gpus.owner, live.alloc
     pools: dict[int, list[int]] = {}
     for gpu in np.flatnonzero(live.free).tolist():
         pools.setdefault(int(live.place[gpu]), []).append(gpu)
-    at = 0
-    while at < rows:
-        for job in live.jobs[plan.stop[stopped : plan.after[at]]].tolist():
-            for gpu in np.flatnonzero(owner == job).tolist():
+    for i in range(int(log.n[0])):
+        job = int(log.job[i])
+        row = int(live.jobs[job])
+        if log.kind[i] == Change.STOP:
+            for gpu in np.flatnonzero(owner == row).tolist():
                 pools.setdefault(int(live.place[gpu]), []).append(gpu)
-        stopped, job = int(plan.after[at]), int(plan.job[at])
+            continue
         gpus: list[int] = []
-        while at < rows and plan.job[at] == job:
-            pool = pools[int(plan.node[at])]
-            gpus += pool[: plan.gpus[at]]
-            del pool[: plan.gpus[at]]
-            at += 1
+        slot = int(alloc.slot[job])
+        for k in range(int(alloc.slot_n[slot])):
+            pool, count = pools[int(alloc.slot_node[slot, k])], int(alloc.slot_gpus[slot, k])
+            gpus += pool[:count]
+            del pool[:count]
         freed = dict.fromkeys(int(owner[gpu]) for gpu in gpus if owner[gpu] >= 0)
-        yield _Started(row=int(live.jobs[job]), gpus=tuple(gpus), after=tuple(freed))
+        yield _Started(row=row, gpus=tuple(gpus), after=tuple(freed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""A view as the passes see it: a queue of jobs, and what is free where."""
+"""A view as the kernels see it: a queue of jobs, and what is free where."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.placement.state import NodeOccupancy
-from steward.decide.scheduling.kernels.driver import JobLocations
+from steward.decide.placement import PLACEMENTS, Placement
+from steward.decide.placement.columns import SIZES, Demands, guide_of
+from steward.decide.placement.state import HELD_WHOLE, WHOLE, NodeOccupancy
+from steward.decide.scheduling.kernels.allocation import Allocation, AllocationCount
 from steward.decide.scheduling.kernels.ordered import TieOrder
 from steward.decide.scheduling.kernels.queue_state import QueueState, empty_queue_state
 from steward.decide.scheduling.live.ranks import Ranks
@@ -36,19 +38,23 @@ class LiveQueueState:
 
     jobs: Ints
     queue: QueueState
-    places: JobLocations
-    place: Ints  # by GPU of the view: its row of `places.nodes`
+    alloc: Allocation
+    place: Ints  # by GPU of the view: its row of `alloc.nodes`
     free: Bools  # by GPU of the view: can be had now
 
 
-def live_queue_state(ranking: Ranking, view: ClusterView, ranks: Ranks) -> LiveQueueState:
+def live_queue_state(
+    ranking: Ranking, view: ClusterView, ranks: Ranks, *, placement: str = "packed"
+) -> LiveQueueState:
     """Return who waits and who runs, in their order, and what is free.
 
     Left out: jobs about which something is decided already, those that ask for no GPU, and those
-    that only borrow. GPUs that are broken, unknown, lent or spoken for are not there.
+    that only borrow. GPUs that are broken, unknown, lent or reserved,
+    or whose node is draining, are not there.
     """
     gpus, jobs = view.gpus, view.jobs
     usable = np.isin(gpus.health, _USABLE) & ~gpus.reserved & (gpus.borrower < 0)
+    usable &= ~view.nodes.draining[gpus.node]
     free = usable & (gpus.owner < 0)
     holds = np.bincount(gpus.owner[gpus.owner >= 0], minlength=len(jobs))
     tied = np.bincount(gpus.owner[(gpus.owner >= 0) & ~usable], minlength=len(jobs)) > 0
@@ -57,14 +63,16 @@ def live_queue_state(ranking: Ranking, view: ClusterView, ranks: Ranks) -> LiveQ
     may_stop = runs & jobs.checkpointable & ~jobs.reserved & ~tied
     rows = _by_arrival(view)
     rows = rows[(runs | waits)[rows]]
-    place, places = _places(view, rows, usable=usable, may_stop=may_stop)
     queue = _blank(ranking, view, rows, waits=waits[rows])
     _describe_jobs(queue, view, rows, holds)
+    place, alloc = _allocation(
+        view, rows, queue.need // MILLI, PLACEMENTS[placement], usable=usable, may_stop=may_stop
+    )
     _rank(queue, ranking, view, rows, ranks, may_stop=may_stop[rows])
     _line_up(queue, ranking, view, rows, ranks)
     _list_running(queue, ranking, rows, ranks, may_stop=may_stop[rows])
     _describe_cluster(queue, ranking, view, free)
-    return LiveQueueState(jobs=rows, queue=queue, places=places, place=place, free=free)
+    return LiveQueueState(jobs=rows, queue=queue, alloc=alloc, place=place, free=free)
 
 
 def _by_arrival(view: ClusterView) -> Ints:
@@ -75,41 +83,104 @@ def _by_arrival(view: ClusterView) -> Ints:
     return order
 
 
-def _places(
-    view: ClusterView, rows: Ints, *, usable: Bools, may_stop: Bools
-) -> tuple[Ints, JobLocations]:
-    """Return each GPU's place, and all places: one for each model on each node."""
-    gpus = view.gpus
-    models = max(len(view.models), 1)
+def _allocation(
+    view: ClusterView,
+    rows: Ints,
+    gpus: Ints,
+    placement: Placement,
+    *,
+    usable: Bools,
+    may_stop: Bools,
+) -> tuple[Ints, Allocation]:
+    """Return each GPU's row of nodes (one for each model on each node), and which job is where."""
+    ints, jobs = np.int64, len(rows)
+    place, nodes = _nodes(view, usable)
+    width = max(len(nodes.free), 1)
+    row_of = np.full(len(view.jobs) + 1, -1, ints)
+    row_of[rows] = np.arange(jobs)
+    held = np.flatnonzero(row_of[view.gpus.owner] >= 0)
+    parts, counts = np.unique(
+        row_of[view.gpus.owner[held]] * width + place[held], return_counts=True
+    )
+    job, node = parts // width, parts % width
+    first = np.searchsorted(job, np.arange(jobs + 1))
+    slot_node, slot_gpus = np.zeros((2, jobs + 1, width), ints)
+    column = np.arange(len(parts)) - first[job]
+    slot_node[job, column], slot_gpus[job, column] = node, counts
+    np.add.at(nodes.sizes, (node, np.minimum(gpus[job], SIZES - 1)), 1)
+    waits = np.flatnonzero(np.diff(first) == 0)
+    slots = np.zeros(jobs + 1, ints)
+    slots[0], slots[1 : 1 + len(waits)] = len(waits), waits
+    none = np.zeros(jobs)
+    demands = Demands(
+        gpus=gpus,
+        milli=none.astype(ints),
+        cpus=none,
+        memory=none,
+        type_mask=view.jobs.model_mask[rows],
+    )
+    return place, Allocation(
+        placement=int(placement),
+        placed=1,
+        guide=guide_of(demands),
+        nodes=nodes,
+        gpus=gpus,
+        milli=demands.milli,
+        cpus=none,
+        memory=none,
+        may_stop=may_stop[rows].astype(np.int8),
+        slots=slots,
+        slot=np.arange(jobs),
+        slot_node=slot_node,
+        slot_gpus=slot_gpus,
+        slot_n=np.append(np.diff(first), 0).astype(ints),
+        unplaced=np.zeros(jobs + 1, ints),
+        freed=np.zeros(jobs + 1, ints),
+        moved=np.zeros(jobs + 1, ints),
+        counts=np.zeros(len(AllocationCount), ints),
+        moves=0,  # no engine moves a running job yet
+        now_s=np.array([view.t_s]),
+    )
+
+
+def _nodes(view: ClusterView, usable: Bools) -> tuple[Ints, NodeOccupancy]:
+    """Return each GPU's row, and the rows: one for each model on each node.
+
+    A row is as large as the node is built, whatever of it can be used now: a gang that one node
+    could hold is not split because a GPU of each is lent.
+    """
+    gpus, models = view.gpus, max(len(view.models), 1)
     codes, place = np.unique(gpus.node * models + gpus.model, return_inverse=True)
     place, n = place.reshape(-1), len(codes)
-    nowhere = np.zeros(n, np.int64)
-    nodes = NodeOccupancy(
-        free=np.bincount(place[usable & (gpus.owner < 0)], minlength=n),
-        gpus=np.bincount(place[usable], minlength=n),
-        milli=np.zeros((n, 0), np.int64),
+    free, sizes = usable & (gpus.owner < 0), np.bincount(place, minlength=n)
+    order = np.argsort(place, kind="stable")
+    column = np.arange(len(place)) - np.searchsorted(place[order], place[order])
+    milli = np.zeros((n, int(sizes.max(initial=0))), np.int64)
+    milli[place[order], column] = np.where(free[order], WHOLE, HELD_WHOLE)
+    rack, switch = _switches(view)
+    return place, NodeOccupancy(
+        free=np.bincount(place[free], minlength=n),
+        gpus=sizes,
+        milli=milli,
         cpus_free=np.full(n, np.inf),  # the engine that carries a start out looks at its hosts
         memory_free=np.full(n, np.inf),
         type=codes % models,
-        rack=nowhere,
-        switch=nowhere,
-        cluster=nowhere,
-        up=np.ones(n, np.bool_),
-        mig=nowhere,
+        rack=rack[codes // models],
+        switch=switch[codes // models],
+        cluster=np.zeros(n, np.int64),
+        up=np.bincount(place[usable], minlength=n) > 0,
+        mig=np.zeros(n, np.int64),
+        sizes=np.zeros((n, SIZES), np.int64),
     )
-    row_of = np.full(len(view.jobs) + 1, -1, np.int64)
-    row_of[rows] = np.arange(len(rows))
-    held = np.flatnonzero(row_of[gpus.owner] >= 0)
-    spots, counts = np.unique(row_of[gpus.owner[held]] * n + place[held], return_counts=True)
-    return place, JobLocations(
-        nodes=nodes,
-        first=np.searchsorted(spots, np.arange(len(rows) + 1) * n),
-        node=spots % max(n, 1),
-        gpus=counts.astype(np.int64),
-        may_stop=may_stop[rows],
-        to_node=np.zeros(n, np.int64),
-        to_gpus=np.zeros(n, np.int64),
-    )
+
+
+def _switches(view: ClusterView) -> tuple[Ints, Ints]:
+    """Return by node the switch that it is below, and the one above that."""
+    above = {each.id: each.parent or each.id for each in view.cluster.switches}
+    names = [node.switch for node in view.cluster.nodes]
+    rack = np.unique(np.array(names, object), return_inverse=True)[1].reshape(-1)
+    parents = np.array([above.get(name, name) for name in names], object)
+    return rack, np.unique(parents, return_inverse=True)[1].reshape(-1)
 
 
 def _blank(ranking: Ranking, view: ClusterView, rows: Ints, *, waits: Bools) -> QueueState:
@@ -146,13 +217,20 @@ def _describe_jobs(queue: QueueState, view: ClusterView, rows: Ints, holds: Ints
     kind[gpus.owner[held]] = gpus.model[held]
     queue.held_type[:] = np.where(runs, kind[rows], -1)
     queue.since_s[:] = np.where(runs, np.nan_to_num(jobs.start_s[rows]), jobs.submit_s[rows])
-    left = view.forecast(About.JOBS, RUN_LEFT_S)
-    if left is None:
-        queue.limit_s[:] = _LONG_S
-    else:
-        ran_s = np.where(runs, view.t_s - queue.since_s, 0.0)
-        queue.limit_s[:] = np.nan_to_num(left.high[rows], nan=_LONG_S) + ran_s
+    queue.limit_s[:] = _limits(view, rows, np.where(runs, view.t_s - queue.since_s, 0.0))
     queue.late[:] = ~runs & (jobs.submit_s[rows] >= view.t_s)
+
+
+def _limits(view: ClusterView, rows: Ints, ran_s: Floats) -> Floats:
+    """Return how long jobs may run from their last start: their engine's limit, else a forecast."""
+    left = view.forecast(About.JOBS, RUN_LEFT_S)
+    forecast = np.full(len(rows), _LONG_S)
+    if left is not None:
+        forecast = np.nan_to_num(left.high[rows], nan=_LONG_S) + ran_s
+    jobs = (view.details[view.job_id(row)] for row in rows.tolist())
+    limits = (each.time_limit_s for each in jobs)
+    known = np.array([np.nan if limit is None else limit for limit in limits], np.float64)
+    return np.where(np.isnan(known), forecast, known)
 
 
 def _rank(
@@ -186,10 +264,9 @@ def _line_up(
     queued_s = view.jobs.queued_s[rows]
     front = stopped & ~ranks.fell[rows] & (ranking.ties is TieOrder.RUNNING)
     came = np.where(front, -queued_s, queued_s)
-    # Of those stopped at once: who had run first, or where the youngest is stopped first, last.
-    ran_from = ranks.since_s[rows] * (-1.0 if ranking.sharing is Sharing.BORROW else 1.0)
-    ran_from = np.where(stopped & (queue.runs == 0), ran_from, 0.0)
-    line = np.lexsort((ran_from, stopped, came, ~front))
+    # Jobs stopped at once go by when they last began to run, as in the lab.
+    began_s = np.where(stopped & (queue.runs == 0), view.jobs.began_s[rows], 0.0)
+    line = np.lexsort((np.nan_to_num(began_s), stopped, came, ~front))
     queue.seq[line] = np.arange(len(rows))
     waits = np.flatnonzero(queue.runs == 0)
     order = np.lexsort((queue.seq[waits], queue.key[waits], queue.queue_of[waits]))
@@ -211,7 +288,7 @@ def _list_running(
 
 
 def _describe_cluster(queue: QueueState, ranking: Ranking, view: ClusterView, free: Bools) -> None:
-    """Count by model and by tenant. What nobody is guaranteed is for jobs of no tenant."""
+    """Count by model and by tenant. Where quotas bind, the rest is for jobs of no tenant."""
     runs, tenants = queue.runs == 1, len(view.tenants)
     types = len(queue.free)
     queue.free[:] = np.bincount(view.gpus.model[free], minlength=types) * MILLI
@@ -220,7 +297,8 @@ def _describe_cluster(queue: QueueState, ranking: Ranking, view: ClusterView, fr
     ).astype(np.int64)
     queue.held[:] = np.bincount(queue.tenant[runs], queue.need[runs], minlength=tenants + 1)
     queue.quota[:-1] = view.tenants.guaranteed * MILLI
-    queue.quota[-1] = max(int(queue.capacity.sum() - queue.quota[:-1].sum()), 0)
+    rest = max(int(queue.capacity.sum() - queue.quota[:-1].sum()), 0)
+    queue.quota[-1] = 0 if ranking.sharing is Sharing.COMMONS else rest
     queue.weight[:-1] = view.tenants.weight
     queue.use[:] = (
         queue.held / MILLI * ranking.half_life_s / np.log(2.0)

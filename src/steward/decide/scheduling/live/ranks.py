@@ -9,22 +9,36 @@ from numpy.typing import NDArray
 
 from steward.decide.scheduling.classes import class_weights
 from steward.decide.scheduling.ranking import ABOUT_TO_END_GPU_S, Law, Ranking
-from steward.model.forecast import RUN_LEFT_S, RUN_RANK_GPU_S, About
+from steward.model.forecast import (
+    RUN_LEFT_S,
+    RUN_RANK_ALL_GPU_S,
+    RUN_RANK_GPU_S,
+    RUN_TYPICAL_S,
+    RUN_USES_GPU_S,
+    About,
+)
 from steward.model.job import Job, JobState
 from steward.model.view import RUNNING, ClusterView
 
-__all__ = ["BELIEVED", "Ranks", "ranks_of", "urgent"]
+__all__ = ["Ranks", "believed_quantity", "ranks_of", "urgent"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-# The forecast that stands in for what nobody knows live
-BELIEVED = {
+# The forecast that stands in for what is not known live
+_BELIEVED = {
     Law.DURATION: RUN_LEFT_S,
     Law.REMAINING: RUN_LEFT_S,
-    Law.PREDICTED: RUN_LEFT_S,
+    Law.PREDICTED: RUN_USES_GPU_S,
     Law.EXPERIENCE: RUN_RANK_GPU_S,
 }
+
+
+def believed_quantity(ranking: Ranking) -> str:
+    """Return the forecast that a policy's ranks rest on; "": they rest on none."""
+    if ranking.law is Law.EXPERIENCE and not ranking.similar:
+        return RUN_RANK_ALL_GPU_S
+    return _BELIEVED.get(ranking.law, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,11 +74,13 @@ def ranks_of(ranking: Ranking, view: ClusterView) -> Ranks:
 def _believed(ranking: Ranking, view: ClusterView, attained_s: Floats, size: Floats) -> Floats:
     if ranking.law is Law.ARRIVAL:
         return np.zeros(len(attained_s))
-    column = view.forecast(About.JOBS, BELIEVED[ranking.law])
+    column = view.forecast(About.JOBS, believed_quantity(ranking))
     if column is None:
         return attained_s * size
     if ranking.law is Law.EXPERIENCE:
         rank = _weighed(ranking, view, column.mid, attained_s)  # counts GPUs already
+    elif ranking.law is Law.PREDICTED:
+        rank = column.mid  # counts GPUs already
     elif ranking.law is Law.REMAINING:
         rank = column.mid * size
     else:
@@ -77,13 +93,14 @@ def _weighed(ranking: Ranking, view: ClusterView, rank: Floats, attained_s: Floa
     jobs = view.jobs
     waited_s = view.t_s - jobs.submit_s - attained_s
     rank = rank / class_weights(jobs.priority, ranking.class_weight)
-    rank = rank / np.maximum(waited_s / ranking.old_s, 1.0)
+    older = np.maximum(waited_s / ranking.old_s, 1.0)
+    rank = rank / 2.0 ** np.floor(np.log2(older))  # as `age_factor` of the lab's ranks
     return np.where(urgent(ranking, view), ABOUT_TO_END_GPU_S, rank)
 
 
 def urgent(ranking: Ranking, view: ClusterView) -> Bools:
     """Say which jobs will miss their deadline if they wait on, and can still make it."""
-    left = view.forecast(About.JOBS, RUN_LEFT_S)
+    left = view.forecast(About.JOBS, RUN_TYPICAL_S)
     due_s = view.jobs.deadline_s
     if left is None or not ranking.deadlines:
         return np.zeros(len(due_s), bool)

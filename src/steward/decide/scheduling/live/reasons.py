@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steward.decide.scheduling.live.ranks import BELIEVED, Ranks, urgent
+from steward.decide.scheduling.live.ranks import Ranks, believed_quantity, urgent
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
-from steward.model.forecast import RUN_RANK_GPU_S, SIMILAR_JOBS, About, Forecast
+from steward.model.forecast import (
+    RUN_RANK_ALL_GPU_S,
+    RUN_RANK_GPU_S,
+    RUN_USES_GPU_S,
+    SIMILAR_JOBS,
+    About,
+    Forecast,
+)
 from steward.model.view import ClusterView
 
 __all__ = ["Reasons"]
@@ -48,7 +55,7 @@ class Reasons:
 
     def forecasts(self, row: int) -> tuple[Forecast, ...]:
         """Return the beliefs that a job's rank rests on."""
-        quantity = BELIEVED.get(self.ranking.law)
+        quantity = believed_quantity(self.ranking)
         column = self.view.forecast(About.JOBS, quantity) if quantity else None
         return () if column is None else (column.row(row, self.view.job_id(row)),)
 
@@ -80,12 +87,15 @@ class Reasons:
     def _belief(self, row: int, belief: Forecast) -> str:
         similar = self.view.forecast(About.JOBS, SIMILAR_JOBS)
         of = "" if similar is None else f" ({similar.mid[row]:.0f} similar jobs)"
-        if belief.quantity == RUN_RANK_GPU_S:
+        if belief.quantity in (RUN_RANK_GPU_S, RUN_RANK_ALL_GPU_S):
             return f"rank {belief.mid / 3600:.2g} h of GPU time per finished job{of}"
+        if belief.quantity == RUN_USES_GPU_S:
+            expected = f"about {belief.mid / 3600:.2g} h of GPU time expected when it came"
+            return f"{expected}{of}: durations are not known"
         return (
             f"about {belief.mid / 3600:.2g} h ({belief.low / 3600:.2g} to "
-            f"{belief.high / 3600:.2g}) to its end as jobs like it went{of}: nobody knows "
-            f"durations here"
+            f"{belief.high / 3600:.2g}) to its end as jobs like it went{of}: durations "
+            f"are not known"
         )
 
     def _ran(self, row: int) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from steward.decide.scheduling.kernels.ordered import Walk
-from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.live import RankedPolicy
 from steward.decide.scheduling.ranking import Law, Ranking
-from steward.model.decision import Decision
-from steward.model.view import ClusterView
 
 __all__ = ["ConservativeBackfill"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConservativeBackfill:
+class ConservativeBackfill(RankedPolicy):
     """Every waiting job gets a date, and nobody may pass if that moves another's date.
 
     As in Slurm: dates rest on time limits, and only the first `depth` jobs are looked at, at most
@@ -30,7 +28,3 @@ class ConservativeBackfill:
         return Ranking(
             law=Law.ARRIVAL, walk=Walk.CONSERVATIVE, depth=self.depth, interval_s=self.interval_s
         )
-
-    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
-        """Return what to stop and start now, in this policy's order."""
-        return decide_by_rank(self.name, self.ranking, view)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from steward.decide.scheduling.kernels.ordered import Walk
-from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.live import RankedPolicy
 from steward.decide.scheduling.ranking import Law, Ranking
-from steward.model.decision import Decision
-from steward.model.view import ClusterView
 
 __all__ = ["EasyBackfill"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EasyBackfill:
+class EasyBackfill(RankedPolicy):
     """In order of arrival; the first that does not fit gets a date, and others may pass it.
 
     Dates rest on time limits, not on durations: a job behind may start if by its limit it ends
@@ -26,7 +24,3 @@ class EasyBackfill:
     @property
     def ranking(self) -> Ranking:
         return Ranking(law=Law.ARRIVAL, walk=Walk.EASY)
-
-    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
-        """Return what to stop and start now, in this policy's order."""
-        return decide_by_rank(self.name, self.ranking, view)

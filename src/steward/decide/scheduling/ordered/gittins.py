@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from steward.decide.scheduling.kernels.ordered import TieOrder
-from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.live import RankedPolicy
 from steward.decide.scheduling.ranking import Law, Ranking
-from steward.model.decision import Decision
-from steward.model.view import ClusterView
 
 __all__ = ["Gittins"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gittins:
+class Gittins(RankedPolicy):
     """Whoever is likeliest to end for the GPU time spent, by how jobs have gone so far.
 
     The two-dimensional Gittins form of Tiresias: one distribution of GPU time for all jobs, here
@@ -32,7 +30,3 @@ class Gittins:
             by_gpus=True,
             similar=False,
         )
-
-    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
-        """Return what to stop and start now, in this policy's order."""
-        return decide_by_rank(self.name, self.ranking, view)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from steward.decide.scheduling.kernels.ordered import Walk
-from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.live import RankedPolicy
 from steward.decide.scheduling.ranking import Law, Ranking
-from steward.model.decision import Decision
-from steward.model.view import ClusterView
 
 __all__ = ["Qssf"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Qssf:
+class Qssf(RankedPolicy):
     """The waiting job with the least predicted GPU time first, and nobody passes it.
 
     Predictions are made on arrival, from jobs that had ended by then: in part (`rolling`) the mean
@@ -35,7 +33,3 @@ class Qssf:
             rolling=self.rolling,
             strength=self.strength,
         )
-
-    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
-        """Return what to stop and start now, in this policy's order."""
-        return decide_by_rank(self.name, self.ranking, view)

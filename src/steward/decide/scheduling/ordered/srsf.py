@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.live import RankedPolicy
 from steward.decide.scheduling.ranking import Law, Ranking
-from steward.model.decision import Decision
-from steward.model.view import ClusterView
 
 __all__ = ["Srsf"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Srsf:
+class Srsf(RankedPolicy):
     """Whoever needs least GPU time to its end runs; others are stopped.
 
     The best bound on mean completion time that we have.
@@ -24,7 +22,3 @@ class Srsf:
     @property
     def ranking(self) -> Ranking:
         return Ranking(law=Law.REMAINING, preempts=True, by_gpus=True, knows_durations=True)
-
-    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
-        """Return what to stop and start now, in this policy's order."""
-        return decide_by_rank(self.name, self.ranking, view)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from steward.decide.scheduling.kernels.ordered import TieOrder
-from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.live import RankedPolicy
 from steward.decide.scheduling.ranking import Law, Ranking
-from steward.model.decision import Decision
-from steward.model.view import ClusterView
 
 __all__ = ["Tiresias"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tiresias:
+class Tiresias(RankedPolicy):
     """Whoever has used least GPU time goes first; a level is left once its GPU time is used up.
 
     `promote` gives a job that waited so many times the time it ran a new start; 0 is never. (The
@@ -35,7 +33,3 @@ class Tiresias:
             thresholds=self.thresholds_gpu_s,
             promote=self.promote,
         )
-
-    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
-        """Return what to stop and start now, in this policy's order."""
-        return decide_by_rank(self.name, self.ranking, view)

@@ -8,17 +8,15 @@ import numpy as np
 
 from steward.decide.scheduling.goals import Goal
 from steward.decide.scheduling.kernels.ordered import TieOrder
-from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.live import RankedPolicy
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 from steward.errors import StewardError, unknown_name
-from steward.model.decision import Decision
-from steward.model.view import ClusterView
 
 __all__ = ["Commons"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commons:
+class Commons(RankedPolicy):
     """Guarantees first; what is idle is common, and goes where it ends most work for its share.
 
     A job's rank is how much GPU time similar past jobs took for each that ended, from where this
@@ -28,7 +26,7 @@ class Commons:
     so many times better. `patience`: and only if all its stops together cost at most this share of
     the time it has run. `class_weight`: one priority class up counts as being so many times
     nearer to the end. A job that will miss its deadline if it waits on ranks like one that is
-    about to end, until it is due. `old_s`: who has waited longer counts for more, in proportion;
+    about to end, until it is due. `old_s`: who has waited so long counts for more, by doublings;
     it helps the last hundredth of jobs and costs the others, so it is off. `moves`: running jobs
     go to another node where that lets a gang in that must be on one. `goal`: which machines
     are filled first, where they differ: those that add least cost, energy or carbon. (Live, nobody
@@ -48,6 +46,7 @@ class Commons:
 
     def __post_init__(self) -> None:
         """Refuse what ranks would be divided by."""
+        RankedPolicy.__post_init__(self)
         for option in ("lead", "class_weight", "old_s", "strength"):
             if not getattr(self, option) > 0:
                 raise StewardError(f"{option} must be above 0", where=self.name)
@@ -74,7 +73,3 @@ class Commons:
             strength=self.strength,
             memory=self.memory,
         )
-
-    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
-        """Return what to stop and start now, in this policy's order."""
-        return decide_by_rank(self.name, self.ranking, view)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.live import RankedPolicy
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
-from steward.model.decision import Decision
-from steward.model.view import ClusterView
 
 __all__ = ["Kueue"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kueue:
+class Kueue(RankedPolicy):
     """Idle quota is lent to whoever comes first; its owner reclaims it from the youngest borrower.
 
     Heads of queues within quota go before those that borrow; jobs that do not fit are passed over.
@@ -24,7 +22,3 @@ class Kueue:
     @property
     def ranking(self) -> Ranking:
         return Ranking(law=Law.ARRIVAL, sharing=Sharing.BORROW)
-
-    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
-        """Return what to stop and start now, in this policy's order."""
-        return decide_by_rank(self.name, self.ranking, view)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steward.decide.scheduling.live import decide_by_rank
+from steward.decide.scheduling.live import RankedPolicy
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
-from steward.model.decision import Decision
-from steward.model.view import ClusterView
 
 __all__ = ["Multifactor"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Multifactor:
+class Multifactor(RankedPolicy):
     """Whoever's tenant has used least for its share goes first; age is the second factor.
 
     Use is remembered with a half-life. Jobs that do not fit are passed over; none is stopped.
@@ -25,7 +23,3 @@ class Multifactor:
     @property
     def ranking(self) -> Ranking:
         return Ranking(law=Law.ARRIVAL, sharing=Sharing.FAIR_TREE, half_life_s=self.half_life_s)
-
-    def decide(self, view: ClusterView) -> tuple[Decision, ...]:
-        """Return what to stop and start now, in this policy's order."""
-        return decide_by_rank(self.name, self.ranking, view)

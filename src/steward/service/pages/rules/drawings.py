@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from steward.inspection.explanation import describe_conditions
-from steward.model.finding import Finding
+from steward.learn.rules import KEPT_SHARE
 from steward.model.rules import RuleState
-from steward.service.pages.cluster import tile
-from steward.service.pages.drawings import moment, severity_chip
+from steward.service.pages.drawings import moment, tile
 from steward.service.pages.markup import Markup, join, prose, tag
 from steward.service.pages.telemetry.nodes import meter
 from steward.service.pages.wording import about, plural, share
@@ -17,7 +16,6 @@ from steward.service.rulebook import RuleRow
 
 __all__ = [
     "address_of",
-    "found_list",
     "hit_bars",
     "meaning",
     "rule_row",
@@ -133,7 +131,11 @@ def rule_tiles(row: RuleRow) -> Markup:
             f"{stats.decisions:,}",
             f"{stats.refused:,} refused, {stats.undone:,} undone",
         ),
-        tile("Promises kept", f"{stats.met:,}", f"{stats.missed:,} not"),
+        tile(
+            "Promises kept",
+            f"{stats.met:,} of {stats.met + stats.missed:,}",
+            f"a promise is kept from {share(KEPT_SHARE)} of it on",
+        ),
     )
 
 
@@ -189,20 +191,3 @@ def _waits(row: RuleRow) -> list[Markup]:
         )
         for line in lines
     ]
-
-
-def found_list(findings: Sequence[Finding], now_s: float) -> Markup:
-    """List findings in one line each."""
-    return join(
-        *(
-            tag(
-                "a",
-                severity_chip(each),
-                tag("span", each.title),
-                tag("span", f"{about(now_s - each.t_s)} ago", class_="st-quiet st-number"),
-                class_="st-news",
-                href=f"/findings/{each.id}",
-            )
-            for each in findings
-        )
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
 
 from nicegui import ui
 
@@ -13,6 +12,7 @@ from steward.model.identity import FindingId
 from steward.model.outcome import Story
 from steward.model.rules import Rule
 from steward.service.live_state import StateSnapshot
+from steward.service.pages.confirmation import toast
 from steward.service.pages.drawings import empty, moment, severity_chip, state_chip
 from steward.service.pages.explanation import timeline
 from steward.service.pages.frame import Show, Visit, card
@@ -133,10 +133,10 @@ class _Page:
             await asyncio.to_thread(self._visit.live_state.say, self._id, word, user=user)
         except StewardError as fault:
             with client:
-                _toast(f"{fault.problem}. {fault.hint}", "negative")
+                toast(f"{fault.problem}. {fault.hint}", "negative")
             return
         with client:
-            _toast(THANKS[word], "positive")
+            toast(THANKS[word], "positive")
         await self._refresh()
 
 
@@ -210,7 +210,3 @@ def _story(story: Story) -> Markup:
         timeline(story),
         class_="st-decision",
     )
-
-
-def _toast(message: str, kind: Literal["positive", "negative"]) -> None:
-    ui.notify(message, type=kind, position="top", multi_line=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nicegui import ui
 from nicegui.element import Element
@@ -11,7 +11,7 @@ from steward.clients.query_worker import QueryWorker
 from steward.model.rules import RuleState
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty
-from steward.service.pages.frame import Show, Visit, card
+from steward.service.pages.frame import Show, Visit, card, keep_in_address
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
 from steward.service.pages.rules.drawings import rule_row
@@ -36,9 +36,9 @@ MEANWHILE = "Nodes that steward sees itself are judged as ever; nothing is known
 SEVERITIES = (ALL, "critical", "high", "medium", "low", "info")
 
 
-def rules_page(visit: Visit) -> Show:
-    """Build the page and return what keeps it up to date."""
-    return _List(visit).show
+def rules_page(visit: Visit, query: Mapping[str, str]) -> Show:
+    """Build the page and return what keeps it up to date; `query` are filters of the address."""
+    return _List(visit, query).show
 
 
 def kept(
@@ -57,17 +57,20 @@ def kept(
 class _List:
     """The table with its filters."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: Visit, query: Mapping[str, str]) -> None:
         self._visit = visit
-        self._chosen = {"shown": ALL, "pack": ALL, "severity": ALL}
+        packs = sorted({row.standing.pack for row in visit.live_state.snapshot.rules} - {""})
+        known = {"shown": tuple(SHOWN), "pack": (ALL, *packs), "severity": SEVERITIES}
+        self._chosen = {
+            key: query[key] if query.get(key) in values else ALL for key, values in known.items()
+        }
         self._buttons: dict[tuple[str, str], ui.button] = {}
         with card("Rules"):
             self._changed = Html()
             self._asked = Html()
-            packs = sorted({row.standing.pack for row in visit.live_state.snapshot.rules} - {""})
-            self._filters("shown", SHOWN, "Which rules")
-            self._filters("pack", (ALL, *packs), "Of which pack")
-            self._filters("severity", SEVERITIES, "How severe")
+            self._filters("shown", known["shown"], "Which rules")
+            self._filters("pack", known["pack"], "Of which pack")
+            self._filters("severity", known["severity"], "How severe")
             self._nothing = Html()
             with (
                 ui.element("div").classes("st-scroll"),
@@ -108,6 +111,7 @@ class _List:
     def _choosing(self, kind: str, name: str) -> Callable[[], None]:
         def choose() -> None:
             self._chosen[kind] = name
+            keep_in_address("/rules", self._chosen, dict.fromkeys(self._chosen, ALL))
             self.show(self._visit.live_state.snapshot)
 
         return choose

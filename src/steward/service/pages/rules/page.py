@@ -9,11 +9,11 @@ from nicegui import ui
 
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.charts import HUES, line_chart
-from steward.service.pages.drawings import empty
+from steward.service.pages.drawings import empty, found_list
 from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Chart, Html
-from steward.service.pages.rules.drawings import found_list, meaning, rule_tiles, state_chips
+from steward.service.pages.rules.drawings import meaning, rule_tiles, state_chips
 
 __all__ = ["hits_series", "rule_page"]
 

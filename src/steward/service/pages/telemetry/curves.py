@@ -14,9 +14,10 @@ from steward.service.pages.telemetry.panels import Panel, options, throttled
 from steward.service.telemetry import Series, read_series
 from steward.store.telemetry import Telemetry
 
-__all__ = ["RANGES", "ButtonGroup", "Charts", "Curves", "notice", "read_charts"]
+__all__ = ["DEFAULT_RANGE", "RANGES", "ButtonGroup", "Charts", "Curves", "notice", "read_charts"]
 
 RANGES = {"1 min": 60.0, "10 min": 600.0, "1 h": 3600.0, "6 h": 21600.0, "1 day": 86400.0}
+DEFAULT_RANGE = "1 h"
 POINTS = 600  # per curve: more than a card is wide
 BITS = "gpu.throttle_bits"
 Charts = dict[str, dict[str, Any]]  # options by the title of the panel; without samples: left out

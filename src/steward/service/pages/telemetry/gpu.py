@@ -9,15 +9,16 @@ from urllib.parse import quote
 from nicegui import ui
 
 from steward.errors import StewardError
+from steward.model.finding import Finding, Severity
 from steward.observe.throttling import throttle_words
 from steward.service.cluster_snapshot import GpuRow
 from steward.service.live_state import LiveState, StateSnapshot
-from steward.service.pages.cluster import tile
-from steward.service.pages.drawings import empty
-from steward.service.pages.frame import Show, Visit
+from steward.service.pages.drawings import empty, found_list, tile
+from steward.service.pages.frame import Show, Visit, card, keep_in_address
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html
 from steward.service.pages.telemetry.curves import (
+    DEFAULT_RANGE,
     RANGES,
     ButtonGroup,
     Charts,
@@ -33,7 +34,7 @@ from steward.service.pages.wording import GPU_WORDS, about, clock, duration, sha
 from steward.service.telemetry import Contrast, MetricHeatMap, contrast, read_heat_map
 from steward.service.telemetry.latest_values import Values, node_of
 
-__all__ = ["contrast_table", "gpu_figures", "gpu_page", "rhythm_text"]
+__all__ = ["contrast_table", "findings_about", "gpu_figures", "gpu_page", "rhythm_text"]
 
 REFRESH_S = 5.0
 SHOWN = 10  # metrics that were different
@@ -54,9 +55,9 @@ TOO_FEW = empty(
 )
 
 
-def gpu_page(visit: Visit, gpu: str, *, chosen: str = "1 h") -> Show:
+def gpu_page(visit: Visit, gpu: str, *, chosen: str = DEFAULT_RANGE) -> Show:
     """Build the page and return what keeps it up to date."""
-    return _GpuView(visit, gpu, chosen if chosen in RANGES else "1 h").show
+    return _GpuView(visit, gpu, chosen if chosen in RANGES else DEFAULT_RANGE).show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,8 @@ class _GpuView:
             ButtonGroup(names, label="How long", chosen=chosen, on_choose=self._choose_range)
         self._figures = Html(classes="st-figures")
         self._notice = Html()
+        with card("Findings about it") as self._findings_card:
+            self._findings = Html()
         self._build_map()
         self._curves = Curves(GPU_PANELS)
         ui.timer(REFRESH_S, self._follow)
@@ -129,12 +132,16 @@ class _GpuView:
             self._figures.show(gpu_figures(row, values))
             known = [name for name in MAPPED if name in values]
             self._metrics.offer(known or MAPPED[:1])
+        about_it = findings_about(self._gpu, snapshot)
+        self._findings_card.set_visibility(bool(about_it))
+        self._findings.show(found_list(about_it, snapshot.cluster.t_s))
 
     def _now(self, range_: str, metric: str) -> _Asked:
         now_s = self._live_state.snapshot.cluster.t_s
         return _Asked(range=range_, metric=metric, whole=(now_s - RANGES[range_], now_s))
 
     def _choose_range(self, name: str) -> None:
+        keep_in_address(f"/gpus/{quote(self._gpu)}", {"for": name}, {"for": DEFAULT_RANGE})
         self._ask(self._now(name, self._asked.metric), None)
 
     def _choose_metric(self, metric: str) -> None:
@@ -217,6 +224,22 @@ def _read(live_state: LiveState, gpu: str, asked: _Asked) -> _Answer:
 def _missing(gpu: str) -> Markup:
     text = "Nobody has heard of it lately. The list of nodes leads to those that are known."
     return empty(f"There is no GPU called {gpu}", text)
+
+
+def findings_about(gpu: str, snapshot: StateSnapshot) -> list[Finding]:
+    """Return the findings about a GPU, those that hold now and faults first, then newest first."""
+    node = node_of(gpu)
+    mine = [
+        each
+        for each in snapshot.findings
+        if gpu in (each.subject, *each.gpus, *(piece.entity for piece in each.evidence))
+        or (each.subject == node and each.severity is Severity.FAULT)
+    ]
+    mine.sort(
+        key=lambda each: (each.id in snapshot.open_findings, each.severity is Severity.FAULT),
+        reverse=True,
+    )
+    return mine[:SHOWN]
 
 
 def gpu_figures(row: GpuRow | None, values: Values) -> Markup:

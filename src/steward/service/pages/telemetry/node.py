@@ -10,12 +10,12 @@ from nicegui import ui
 
 from steward.errors import StewardError
 from steward.service.live_state import LiveState, StateSnapshot
-from steward.service.pages.cluster import tile
-from steward.service.pages.drawings import empty
-from steward.service.pages.frame import Show, Visit, card
+from steward.service.pages.drawings import empty, tile
+from steward.service.pages.frame import Show, Visit, card, keep_in_address
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html
 from steward.service.pages.telemetry.curves import (
+    DEFAULT_RANGE,
     RANGES,
     ButtonGroup,
     Charts,
@@ -43,18 +43,18 @@ NO_HOST = tag(
 )
 
 
-def node_page(visit: Visit, node: str) -> Show:
+def node_page(visit: Visit, node: str, *, chosen: str = DEFAULT_RANGE) -> Show:
     """Build the page and return what keeps it up to date."""
-    return _NodeView(visit, node).show
+    return _NodeView(visit, node, chosen if chosen in RANGES else DEFAULT_RANGE).show
 
 
 class _NodeView:
     """One open page of one node."""
 
-    def __init__(self, visit: Visit, node: str) -> None:
+    def __init__(self, visit: Visit, node: str, chosen: str) -> None:
         self._live_state = visit.live_state
         self._node = node
-        self._range = "1 h"
+        self._range = chosen
         self._busy = False
         Html(tag("a", "← All nodes", href="/nodes", class_="st-back"))
         self._missing = Html()
@@ -89,6 +89,8 @@ class _NodeView:
 
     def _choose(self, name: str) -> None:
         self._range = name
+        address = f"/nodes/{quote(self._node)}"
+        keep_in_address(address, {"for": name}, {"for": DEFAULT_RANGE})
         ui.timer(0, self._refresh, once=True)
 
     async def _refresh(self) -> None:

@@ -85,15 +85,19 @@ def summary(comparison: Comparison, order: list[str]) -> str:
     """Say in a sentence or two what came out."""
     if not order:
         return "No policy could be run."
-    first = order[0]
+    whole = [name for name in order if not comparison.figures[name]["unfinished"]]
+    if not whole:
+        return "No policy ran all jobs to their end, so none is ahead of another."
+    first = whole[0]
     mean = span(comparison.figures[first]["jct_mean_s"])
-    said = f"{first} ends jobs soonest: {mean} on average"
+    cost = span(comparison.settings.checkpoint_s)
+    said = f"{first} ends jobs soonest, where a stop costs {cost}: {mean} on average"
     found = comparison.differences.get(first, {}).get("jct_mean_s")
     if found is not None and np.isfinite(found.relative):
         sure = "" if found.p < 0.05 else ", which may be chance"
         said += f", {abs(found.relative) * 100:.0f} % less than {comparison.baseline}{sure}"
-    kept = {name: comparison.figures[name]["fairness_compliance"] for name in order}
-    best = [name for name in order if kept[name] == max(kept.values())]
+    kept = {name: comparison.figures[name]["fairness_compliance"] for name in whole}
+    best = [name for name in whole if kept[name] == max(kept.values())]
     whose = best[0] if len(best) == 1 else f"{best[0]} and {len(best) - 1} more"
     often = percent(max(kept.values()))
     return f"{said}. Guarantees are kept best by {whose}: {often} of the time that tenants waited."

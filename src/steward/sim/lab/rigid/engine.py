@@ -7,13 +7,11 @@ from enum import IntEnum
 import numpy as np
 
 from steward.compiled import njit
-from steward.decide.placement import Placement
-from steward.decide.scheduling.kernels.backfill import backfill_around_all, backfill_around_first
-from steward.decide.scheduling.kernels.choose import choose
+from steward.decide.scheduling.kernels.commons import entitlements
+from steward.decide.scheduling.kernels.driver import Change, plan_changes
 from steward.decide.scheduling.kernels.ordered import Walk
 from steward.decide.scheduling.kernels.queue_state import QueueState, sort_running
 from steward.decide.scheduling.ranking import Law, Sharing
-from steward.sim.lab.rigid.allocation import freed_for
 from steward.sim.lab.rigid.heap import pop
 from steward.sim.lab.rigid.replay_state import Counter, PolicyParameters, ReplayState, by_reference
 from steward.sim.lab.rigid.transitions import (
@@ -27,13 +25,14 @@ from steward.sim.lab.rigid.transitions import (
     rank,
     rank_again,
     reach_level,
+    renew_ranks,
     start,
     stop,
 )
 
 __all__ = ["Pause", "advance"]
 
-_TRIES = 16  # looks at one instant, where jobs find no place although there is room
+_LOOKS = 4  # at one instant: jobs that were stopped may find room elsewhere
 
 
 class Pause(IntEnum):
@@ -61,7 +60,7 @@ def _next_s(state: ReplayState) -> float:
         soonest = min(soonest, state.submit_s[state.counters[Counter.NEXT]])
     if state.counters[Counter.CHANGE] < len(state.change_s):
         soonest = min(soonest, state.change_s[state.counters[Counter.CHANGE]])
-    return float(soonest)
+    return float(min(soonest, state.now_s[3]))
 
 
 @njit
@@ -106,8 +105,13 @@ def _happen(state: ReplayState, policy: PolicyParameters, ranks_from: int, ranks
         if not current or kind < ranks_from:
             continue
         if kind == EventOrder.LEVEL:
+            before = queue.key[job]
             reach_level(state, policy, job)
-            matters |= _may_be_passed(queue, policy, job)
+            matters |= (
+                policy.every_level != 0
+                or _crosses(queue, policy, job, before)
+                or _may_be_passed(queue, policy, job)
+            )
             continue
         matters = True
         if kind == EventOrder.END:
@@ -120,19 +124,42 @@ def _happen(state: ReplayState, policy: PolicyParameters, ranks_from: int, ranks
 
 
 @njit
+def _crosses(queue: QueueState, policy: PolicyParameters, job: int, before: float) -> bool:
+    """Return True if a new rank changes what its tenant's other jobs are promised first.
+
+    It does where a running job gets ahead of others, or falls behind a waiting job of its tenant.
+    """
+    if policy.sharing != Sharing.COMMONS:
+        return False
+    if queue.key[job] < before:
+        return True
+    q = queue.queue_of[job]
+    low, high = queue.first[q], queue.first[q] + queue.length[q]
+    end = high
+    while low < high:
+        mid = (low + high) // 2
+        if queue.key[queue.waiting[mid]] < before:
+            low = mid + 1
+        else:
+            high = mid
+    return bool(low < end and queue.key[queue.waiting[low]] < queue.key[job])
+
+
+@njit
 def _may_be_passed(queue: QueueState, policy: PolicyParameters, job: int) -> bool:
     """Whether somebody who waits may go before a running job: else it keeps what it has."""
     mine = queue.key[job]
-    if policy.choice == Sharing.COMMONS:  # weighed by at most what its tenant holds
+    commons = policy.sharing == Sharing.COMMONS
+    entitled = entitlements(queue) if commons else queue.weight
+    if commons:  # weighed by at most what its tenant holds
         tenant = queue.tenant[job]
-        mine *= max(queue.held[tenant] / max(queue.quota[tenant], 1), 1.0)
+        mine *= max(queue.held[tenant] / entitled[tenant], 1.0)
     for q in range(len(queue.length)):
         if queue.length[q] == 0:
             continue
         theirs = queue.key[queue.waiting[queue.first[q]]]
         if mine >= theirs and (
-            policy.choice != Sharing.COMMONS
-            or mine >= theirs * max(_held_before(queue, q, theirs) / max(queue.quota[q], 1), 1.0)
+            not commons or mine >= theirs * max(_held_before(queue, q, theirs) / entitled[q], 1.0)
         ):
             return True
     return False
@@ -166,8 +193,8 @@ def _change_machines(state: ReplayState, policy: PolicyParameters) -> int:
             _clear(state, policy, node, kind, milli, state.change_warning_s[i])
         queue.free[kind] += milli
         queue.capacity[kind] += milli
-        if state.placement != Placement.COUNT:
-            state.nodes.up[node] = milli > 0
+        if state.alloc.placed:
+            state.alloc.nodes.up[node] = milli > 0
     return changed
 
 
@@ -185,18 +212,19 @@ def _clear(
                 youngest < 0 or queue.since_s[job] >= queue.since_s[youngest]
             ):
                 youngest = job
-        if youngest < 0 or (state.placement == Placement.COUNT and queue.free[kind] + milli >= 0):
+        if youngest < 0 or (not state.alloc.placed and queue.free[kind] + milli >= 0):
             return
         interrupt(state, policy, youngest, warning_s)
 
 
 @njit
 def _touches(state: ReplayState, job: int, node: int, kind: int) -> bool:
-    if state.placement == Placement.COUNT:
+    alloc = state.alloc
+    if not alloc.placed:
         return bool(state.queue.held_type[job] == kind and state.queue.need[job] > 0)
-    row = state.slot[job]
-    for i in range(state.slot_n[row]):  # noqa: SIM110 - compiled code has no generators
-        if state.slot_node[row, i] == node:
+    row = alloc.slot[job]
+    for i in range(alloc.slot_n[row]):  # noqa: SIM110 - compiled code has no generators
+        if alloc.slot_node[row, i] == node:
             return True
     return False
 
@@ -228,53 +256,39 @@ def _rank_running(state: ReplayState, policy: PolicyParameters) -> None:
 
 
 @njit
-def _carry_out(state: ReplayState, policy: PolicyParameters) -> None:
-    """Start and stop as the pass has said; nobody is stopped for a job that does not fit anyway."""
-    queue = state.queue
-    candidates = queue.answer_n[1]
-    state.counters[Counter.FREED] = 0
-    for i in range(queue.answer_n[0]):
-        job = queue.start[i]
-        left = freed_for(state, policy, job, candidates)
-        if left >= 0:
-            candidates = left
+def _carry_out(state: ReplayState, policy: PolicyParameters) -> bool:
+    """Let happen what was planned; return True if jobs stopped, which may start elsewhere.
+
+    Jobs that stop at once go by when they began to run.
+    """
+    log = state.log
+    stopped = np.empty(log.n[0], np.int64)
+    n = 0
+    for i in range(log.n[0]):
+        job = log.job[i]
+        if log.kind[i] == Change.START:
             start(state, policy, job)
-            for k in range(state.counters[Counter.MOVED]):
-                move(state, policy, state.moved[k])
-            continue
-        if state.counters[Counter.UNPLACED] < len(state.unplaced):
-            queue.unplaceable[job] = 1
-            state.unplaced[state.counters[Counter.UNPLACED]] = job
-            state.counters[Counter.UNPLACED] += 1
-        if not policy.preempts and policy.walk != Walk.FIT:
-            break  # nobody passes it
-    freed = state.counters[Counter.FREED]
-    state.counters[Counter.FRONT] -= freed
-    for i in range(freed):  # who was freed last is worth most
-        stop(state, policy, state.freed[freed - 1 - i], i)
+        elif log.kind[i] == Change.MOVE:
+            move(state, policy, job, log.old_type[i])
+        else:
+            at = n
+            while at > 0 and _began_first(state.queue, job, stopped[at - 1]):
+                stopped[at] = stopped[at - 1]
+                at -= 1
+            stopped[at] = job
+            n += 1
+    state.counters[Counter.FRONT] -= n
+    for i in range(n):
+        stop(state, policy, stopped[i], i)
+    return n > 0
 
 
 @njit
-def _list_running(state: ReplayState, walked: int) -> None:
-    """Write down who runs now: in the order of the walk, then whoever was spared or is new."""
-    queue = state.queue
-    n = walked
-    for i in range(queue.running_n[0]):
-        queue.walked[n] = queue.running[i]
-        n += 1
-    for i in range(queue.answer_n[0]):
-        queue.walked[n] = queue.start[i]
-        n += 1
-    listed = 0
-    for i in range(n):
-        job = queue.walked[i]
-        if queue.runs[job] == 1:
-            queue.runs[job] = 2  # once is enough
-            queue.running[listed] = job
-            listed += 1
-    for i in range(listed):
-        queue.runs[queue.running[i]] = 1
-    queue.running_n[0] = listed
+def _began_first(queue: QueueState, job: int, other: int) -> bool:
+    """Return True if a job last began to run before another; among equals by arrival."""
+    if queue.since_s[job] != queue.since_s[other]:
+        return bool(queue.since_s[job] < queue.since_s[other])
+    return job < other
 
 
 @njit
@@ -300,13 +314,13 @@ def _remember_use(state: ReplayState, policy: PolicyParameters) -> None:
 
 @njit
 def _shield(state: ReplayState, policy: PolicyParameters) -> None:
-    """EventOrder those first that just started, or whose stops would cost too much of their run."""
+    """Rank jobs first whose stops would cost too much of their run."""
     queue, now = state.queue, state.now_s[0]
     for i in range(queue.running_n[0]):
         job = queue.running[i]
         ran_s = state.attained_s[job] + (now - state.updated_s[job]) * state.rate[job]
         cost_s = state.price_s[job] * (state.stops[job] + 1)
-        if queue.since_s[job] == now or cost_s > policy.patience * ran_s:
+        if cost_s > policy.patience * ran_s:
             queue.key[job] = 0.0
         elif queue.key[job] == 0.0:  # no longer
             queue.key[job] = rank(state, policy, job) / policy.lead
@@ -314,45 +328,30 @@ def _shield(state: ReplayState, policy: PolicyParameters) -> None:
 
 @njit
 def _look(state: ReplayState, policy: PolicyParameters) -> None:
-    """One look by the policy, and what follows from it."""
+    """Call the policy once, and let happen what follows from it."""
     state.counters[Counter.PASSES] += 1
-    if policy.choice == Sharing.FAIR_TREE:
+    if policy.sharing == Sharing.FAIR_TREE:
         _remember_use(state, policy)
     elif policy.law == Law.REMAINING and policy.preempts:
         _rank_running(state, policy)
-    state.counters[Counter.UNPLACED] = 0
-    for _ in range(_TRIES):
-        before = state.counters[Counter.UNPLACED]
-        if policy.choice == Sharing.COMMONS:
+    for _ in range(_LOOKS):
+        if policy.sharing == Sharing.COMMONS:
             _shield(state, policy)
-        walked = choose(
-            state.queue, policy.choice, policy.walk, policy.ties, policy.preempts, state.now_s[0]
-        )
-        _carry_out(state, policy)
-        _list_running(state, walked)
-        if state.counters[Counter.UNPLACED] == before:
-            break  # otherwise those that found no place keep nobody else from starting
-    if policy.walk >= Walk.EASY:
-        _backfill(state, policy)
-    for i in range(state.counters[Counter.UNPLACED]):
-        state.queue.unplaceable[state.unplaced[i]] = 0
+        plan_changes(state.queue, state.alloc, policy, state.log, _may_backfill(state, policy))
+        if not _carry_out(state, policy):
+            break
 
 
 @njit
-def _backfill(state: ReplayState, policy: PolicyParameters) -> None:
-    """Start jobs that move nobody's date."""
-    queue, now = state.queue, state.now_s[0]
-    if state.counters[Counter.WAITING] == 0 or not queue.free.any():
-        return
-    if policy.walk == Walk.EASY:
-        backfill_around_first(queue, now)
-    elif now >= state.now_s[1] + policy.interval_s:
-        state.now_s[1] = now
-        backfill_around_all(queue, now, policy.depth)
-    else:
-        return
-    _carry_out(state, policy)
-    _list_running(state, 0)
+def _may_backfill(state: ReplayState, policy: PolicyParameters) -> int:
+    """Return 1 if jobs may pass others now: dates for all are made every `interval_s` only."""
+    if policy.walk != Walk.CONSERVATIVE:
+        return 1
+    if state.now_s[0] < state.now_s[1] + policy.interval_s:
+        state.now_s[3] = state.now_s[1] + policy.interval_s  # then it is done
+        return 0
+    state.now_s[1] = state.now_s[0]
+    return 1
 
 
 @njit
@@ -369,26 +368,42 @@ def _advance(state: ReplayState, policy: PolicyParameters, turns: int) -> int:
         if now == np.inf:
             return Pause.FINISHED.value
         room = len(queue.running) + 64
-        events = 4 * room + _may_come(state, now)
+        events = 4 * room + _may_come(state, now) + state.counters[Counter.WAITING]
         if spans.n[0] + room > len(spans.job) or heap.size[0] + events > len(heap.time_s):
             return Pause.ROOM.value
         state.now_s[0] = now
-        if policy.law == Law.EXPERIENCE and _only_a_level(state, now):  # most instants are that
-            if (
-                _happen(state, policy, EventOrder.LEVEL, EventOrder.LEVEL)
-                and state.counters[Counter.WAITING] > 0
-            ):
-                _look(state, policy)
-            continue
-        matters = _happen(state, policy, EventOrder.END, EventOrder.END)
-        matters |= _change_machines(state, policy) > 0
-        came = _arrivals(state, policy)
-        matters |= _happen(state, policy, EventOrder.LEVEL, EventOrder.REVIEW) or came > 0
-        if state.counters[Counter.WAITING] > 0 and matters:
-            _look(state, policy)
-        elif policy.law == Law.LEVEL:
-            sort_running(
-                queue, by_start=False
-            )  # who fell a level now stands behind those that were there
-        _no_longer_late(state, policy, came)
+        _pass_instant(state, policy)
     return Pause.TURN.value
+
+
+@njit
+def _pass_instant(state: ReplayState, policy: PolicyParameters) -> None:
+    """Let happen what is due now, and call the policy if that can change anything."""
+    queue, now = state.queue, state.now_s[0]
+    if policy.law == Law.EXPERIENCE and _only_a_level(state, now):  # most instants are that
+        level = EventOrder.LEVEL
+        if _happen(state, policy, level, level) and state.counters[Counter.WAITING] > 0:
+            _look(state, policy)
+        return
+    matters = _jobs_end(state, policy)
+    matters |= _change_machines(state, policy) > 0
+    came = _arrivals(state, policy)
+    matters |= _happen(state, policy, EventOrder.LEVEL, EventOrder.REVIEW) or came > 0
+    if state.counters[Counter.WAITING] > 0 and matters:
+        _look(state, policy)
+    elif policy.law == Law.LEVEL:
+        sort_running(queue, by_start=False)  # jobs that fell a level now stand last in it
+    _no_longer_late(state, policy, came)
+
+
+@njit
+def _jobs_end(state: ReplayState, policy: PolicyParameters) -> bool:
+    """Let jobs end, and ranks follow from what that teaches; return True if it can matter."""
+    matters = state.now_s[0] >= state.now_s[3]
+    if matters:
+        state.now_s[3] = np.inf
+    believed = state.experience.finished[1]
+    matters |= _happen(state, policy, EventOrder.END, EventOrder.END)
+    if policy.law == Law.EXPERIENCE and state.experience.finished[1] != believed:
+        renew_ranks(state, policy)
+    return bool(matters)

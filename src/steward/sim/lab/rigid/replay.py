@@ -10,10 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from steward.decide.placement import PLACEMENTS, Placement
-from steward.decide.placement.columns import demands_of, free_nodes, typical_of
-from steward.decide.placement.scores import Guide, TieBreak
+from steward.decide.placement.columns import demands_of, free_nodes, guide_of
+from steward.decide.placement.scores import Guide
 from steward.decide.scheduling.classes import class_weights
 from steward.decide.scheduling.goals import preference
+from steward.decide.scheduling.kernels.allocation import Allocation, AllocationCount
+from steward.decide.scheduling.kernels.driver import empty_log
 from steward.decide.scheduling.kernels.queue_state import QueueState, empty_queue_state
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 from steward.errors import StewardError
@@ -33,7 +35,7 @@ from steward.sim.lab.rigid.replay_state import (
 )
 from steward.sim.lab.settings import LabSettings
 
-__all__ = ["replay_rigid", "warm_up"]
+__all__ = ["replay_rigid", "time_limits", "warm_up"]
 
 MILLI = 1000
 _MOST_POOLS = 62  # they are bits of a number
@@ -56,7 +58,7 @@ def replay_rigid(
     began = time.process_time()
     quota = settings.quota_of(trace, machines)
     state = _replay_state(trace, _pools(machines), ranking, settings, quota)
-    policy = _parameters(ranking)
+    policy = _parameters(ranking, every_level=settings.every_level)
     turns = _TURNS if trees is None else _TURNS_BETWEEN_LESSONS
     while (pause := Pause(advance(state, policy, turns))) != Pause.FINISHED:
         if trees is not None:
@@ -105,14 +107,16 @@ def _pools(machines: Machines) -> Machines:
     return pools
 
 
-def _parameters(ranking: Ranking) -> PolicyParameters:
+def _parameters(ranking: Ranking, *, every_level: bool = False) -> PolicyParameters:
     return PolicyParameters(
         law=int(ranking.law),
         walk=int(ranking.walk),
         ties=int(ranking.ties),
         preempts=int(ranking.preempts),
         by_gpus=int(ranking.by_gpus),
-        choice=int(ranking.sharing),
+        every_level=int(every_level),
+        by_start=int(ranking.law is Law.EXPERIENCE),
+        sharing=int(ranking.sharing),
         thresholds=np.asarray(ranking.thresholds, np.float64),
         promote=float(ranking.promote),
         patience=float(ranking.patience),
@@ -121,7 +125,6 @@ def _parameters(ranking: Ranking) -> PolicyParameters:
         half_life_s=float(ranking.half_life_s),
         old_s=float(ranking.old_s),
         rolling=float(ranking.rolling),
-        moves=int(ranking.moves),
         lead=float(ranking.lead),
     )
 
@@ -134,19 +137,19 @@ def _replay_state(
     quota: np.ndarray,
 ) -> ReplayState:
     n, ints = len(trace), np.int64
-    placement = PLACEMENTS[settings.placement]
     queue = _queue_state(trace, machines, ranking, settings, quota)
     most = len(queue.running)
-    spread = 1 if placement == Placement.COUNT else len(machines)
+    now_s = np.array([0.0, -np.inf, 0.0, np.inf])
     parent, leaf = similar(trace)
     if not ranking.similar:
         leaf = np.zeros(n, ints)
     dependents_from, dependents, needs = _dependencies(trace)
     change_s, change_node, change_milli, change_warning_s = _changes(machines)
     price = np.where(np.isnan(trace.checkpoint_s), settings.checkpoint_s, trace.checkpoint_s)
-    fraction = (trace.gpus > 0) & (trace.gpus < 1)
     return ReplayState(
         queue=queue,
+        alloc=_allocation(trace, machines, ranking, settings, most=most, now_s=now_s),
+        log=empty_log(n + 2 * most),
         heap=empty_heap(8 * most + 4096),
         spans=empty_spans(2 * n + most + 1024),
         experience=blank_experience(parent, strength=ranking.strength, memory=ranking.memory),
@@ -155,10 +158,6 @@ def _replay_state(
         known_s=_known(trace, settings),
         predicted_s=np.zeros(n),
         boosted_s=np.zeros(n),
-        gpus=np.where(fraction, 0, trace.gpus).astype(ints),
-        milli=np.where(fraction, np.round(trace.gpus * MILLI), 0).astype(ints),
-        cpus=np.nan_to_num(trace.cpus),
-        memory=np.nan_to_num(trace.memory_bytes),
         price_s=price,
         weight=class_weights(trace.priority, ranking.class_weight),
         due_s=_due(trace) if ranking.deadlines else np.full(n, np.inf),
@@ -182,17 +181,6 @@ def _replay_state(
         first_s=np.full(n, np.nan),
         end_s=np.full(n, np.nan),
         span=np.full(n, -1, ints),
-        placement=int(placement),
-        guide=_guide(trace, machines, placement, settings),
-        nodes=free_nodes(
-            machines,
-            fractions=bool(fraction.any()) or placement > Placement.TOPOLOGY,
-        ),
-        slots=np.concatenate(([most], np.arange(most))).astype(ints),
-        slot=np.full(n, -1, ints),
-        slot_node=np.zeros((most + 1, spread), ints),  # the last row is for trying
-        slot_gpus=np.zeros((most + 1, spread), ints),
-        slot_n=np.zeros(most + 1, ints),
         type_speed=_speeds(machines, settings),
         boot_s=machines.boot_s[_one_of_each(machines)],
         slowdown=1.0 / np.asarray(settings.locality_slowdown, np.float64),
@@ -201,11 +189,49 @@ def _replay_state(
         change_type=machines.type[change_node],
         change_milli=change_milli,
         change_warning_s=change_warning_s,
-        unplaced=np.zeros(256, ints),
+        now_s=now_s,
+        counters=np.zeros(len(Counter), ints),
+    )
+
+
+def _allocation(
+    trace: Trace,
+    machines: Machines,
+    ranking: Ranking,
+    settings: LabSettings,
+    *,
+    most: int,
+    now_s: np.ndarray,
+) -> Allocation:
+    """Return an allocation in which nothing runs, with room for `most` jobs at once."""
+    ints, placement = np.int64, PLACEMENTS[settings.placement]
+    fraction = (trace.gpus > 0) & (trace.gpus < 1)
+    spread = 1 if placement == Placement.COUNT else len(machines)
+    return Allocation(
+        placement=int(placement),
+        placed=int(placement != Placement.COUNT),
+        guide=_guide(trace, machines, placement, settings),
+        nodes=free_nodes(
+            machines,
+            fractions=bool(fraction.any()) or placement > Placement.TOPOLOGY,
+            sizes=placement == Placement.GPU_CLUSTERING,
+        ),
+        gpus=np.where(fraction, 0, trace.gpus).astype(ints),
+        milli=np.where(fraction, np.round(trace.gpus * MILLI), 0).astype(ints),
+        cpus=np.nan_to_num(trace.cpus),
+        memory=np.nan_to_num(trace.memory_bytes),
+        may_stop=np.ones(len(trace), np.int8),
+        slots=np.concatenate(([most], np.arange(most))).astype(ints),
+        slot=np.full(len(trace), -1, ints),
+        slot_node=np.zeros((most + 1, spread), ints),
+        slot_gpus=np.zeros((most + 1, spread), ints),
+        slot_n=np.zeros(most + 1, ints),
+        unplaced=np.zeros(max(most, 256), ints),
         freed=np.zeros(most, ints),
         moved=np.zeros(most, ints),
-        now_s=np.zeros(3),
-        counters=np.zeros(len(Counter), ints),
+        counts=np.zeros(len(AllocationCount), ints),
+        moves=int(ranking.moves),
+        now_s=now_s,
     )
 
 
@@ -239,7 +265,7 @@ def _queue_state(
     queue.grain[0] = max(np.gcd.reduce(queue.need), 1)
     queue.types[:] = demands_of(trace, machines).type_mask
     queue.tenant[:], queue.queue_of[:] = tenant, queue_of
-    queue.limit_s[:] = _limits(trace)
+    queue.limit_s[:] = time_limits(trace)
     queue.free[:], queue.capacity[:] = capacity, capacity
     queue.prefer[:] = preference(
         ranking.goal, machines, _one_of_each(machines), _speeds(machines, settings)
@@ -247,7 +273,7 @@ def _queue_state(
     entitled = settings.entitlement_of(trace, machines)
     lends = ranking.sharing == Sharing.COMMONS
     queue.quota[:] = np.floor((quota if lends else entitled) * MILLI + 1e-6)
-    queue.weight[:] = np.maximum(entitled, 1e-9)
+    queue.weight[:] = settings.weights_of(trace, machines)
     return queue
 
 
@@ -287,10 +313,11 @@ def similar(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     return np.array(parent, np.int64), at
 
 
-def _limits(trace: Trace) -> np.ndarray:
-    """Return the time limits that users would ask for: the next of a partition's usual ones."""
+def time_limits(trace: Trace) -> np.ndarray:
+    """Return recorded time limits; where there is none, the next of a partition's usual ones."""
     steps = np.array([1, 4, 12, 24, 48, 96, 168, 336, 720, 2400]) * 3600.0
-    return steps[np.minimum(np.searchsorted(steps, trace.duration_s), len(steps) - 1)]
+    usual = steps[np.minimum(np.searchsorted(steps, trace.duration_s), len(steps) - 1)]
+    return np.where(np.isnan(trace.time_limit_s), usual, trace.time_limit_s)
 
 
 def _dependencies(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -325,8 +352,7 @@ def _known(trace: Trace, settings: LabSettings) -> np.ndarray:
 def _guide(trace: Trace, machines: Machines, placement: Placement, settings: LabSettings) -> Guide:
     """Return what scored placements look at: the shapes of jobs that are to be expected."""
     shapes = trace if placement == Placement.FGD else trace.rows(np.arange(min(len(trace), 1)))
-    draw = np.random.default_rng(settings.seed).random(1)
-    return Guide(typical_of(demands_of(shapes, machines)), int(TieBreak.LEAST_FREE_GPUS), 1.0, draw)
+    return guide_of(demands_of(shapes, machines), seed=settings.seed)
 
 
 def _record(

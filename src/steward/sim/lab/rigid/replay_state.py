@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.compiled import njit, reference_to
-from steward.decide.placement import NodeOccupancy
-from steward.decide.placement.scores import Guide
+from steward.decide.scheduling.kernels.allocation import Allocation, allocation_by_reference
+from steward.decide.scheduling.kernels.driver import ChangeLog
 from steward.decide.scheduling.kernels.queue_state import QueueState
 from steward.decide.scheduling.kernels.queue_state import by_reference as queue_by_reference
 from steward.learn.experience import Experience
@@ -45,9 +45,6 @@ class Counter(IntEnum):
     FINISHED = 4
     FRONT = 5  # the place in line of who goes first
     BACK = 6  # and last
-    UNPLACED = 7
-    FREED = 8
-    MOVED = 9
 
 
 class PolicyParameters(NamedTuple):
@@ -58,7 +55,9 @@ class PolicyParameters(NamedTuple):
     ties: int
     preempts: int
     by_gpus: int
-    choice: int  # how tenants share; 0: one queue for all
+    every_level: int  # 1: every new level of a running job is a reason to call the policy
+    by_start: int  # running jobs of equal rank go by when they began to run
+    sharing: int  # how tenants share; 0: one queue for all
     thresholds: Array  # of attained time or service, where the rank changes
     promote: float  # wait so many times the time run: back to the first level; 0: never
     patience: float  # a stop may cost at most this share of what the job has run
@@ -67,7 +66,6 @@ class PolicyParameters(NamedTuple):
     half_life_s: float  # of a tenant's remembered use
     old_s: float  # who has waited longer counts for more, in proportion
     rolling: float  # part of similar jobs in a prediction, beside boosted trees
-    moves: int  # running jobs may move to make room on a node
     lead: float  # who runs counts as so many times nearer to its end
 
 
@@ -87,6 +85,8 @@ class ReplayState(NamedTuple):
     """Everything that changes during a replay. `advance` goes on from any such state."""
 
     queue: QueueState
+    alloc: Allocation
+    log: ChangeLog
     heap: Heap
     spans: RunSpans
     experience: Experience
@@ -96,10 +96,6 @@ class ReplayState(NamedTuple):
     known_s: Array  # the duration, as far as those who know it know it
     predicted_s: Array  # the mean GPU time of similar jobs, when it arrived
     boosted_s: Array  # the GPU time that boosted trees expect; 0: they know too little
-    gpus: Array  # whole GPUs
-    milli: Array  # or thousandths of one
-    cpus: Array
-    memory: Array
     price_s: Array  # of one stop
     weight: Array  # by its priority class: ranks are divided by it
     due_s: Array  # its deadline; infinity: none
@@ -125,14 +121,6 @@ class ReplayState(NamedTuple):
     end_s: Array
     span: Array  # the open one
     # machines
-    placement: int
-    guide: Guide
-    nodes: NodeOccupancy
-    slots: Array  # free rows of the two below; the first number is how many
-    slot: Array  # by job
-    slot_node: Array
-    slot_gpus: Array
-    slot_n: Array
     type_speed: Array
     boot_s: Array  # by type: before a job can run there
     slowdown: Array  # by locality
@@ -142,14 +130,11 @@ class ReplayState(NamedTuple):
     change_milli: Array
     change_warning_s: Array
     # the clock and counters
-    unplaced: Array  # jobs that found no place at this look
-    freed: Array  # jobs whose GPUs were freed at this look
-    moved: Array  # jobs that make room for one by moving
-    now_s: Array  # now, last backfill, last decay
+    now_s: Array  # now, last backfill, last decay, next backfill
     counters: Array  # see `Counter`
 
 
-NodesRef, NodesRefType = reference_to("NodesRef", NodeOccupancy._fields, module=__name__)
+LogRef, LogRefType = reference_to("LogRef", ChangeLog._fields, module=__name__)
 HeapRef, HeapRefType = reference_to("HeapRef", Heap._fields, module=__name__)
 SpansRef, SpansRefType = reference_to("SpansRef", RunSpans._fields, module=__name__)
 PastRef, PastRefType = reference_to("PastRef", Experience._fields, module=__name__)
@@ -161,9 +146,11 @@ ReplayStateRef, ReplayStateRefType = reference_to(
 @njit
 def by_reference(state: ReplayState) -> Any:  # noqa: ANN401 - has the fields of a ReplayState
     """Return the same state as a record that compiled functions pass on by reference."""
-    heap, spans, past, nodes = state.heap, state.spans, state.experience, state.nodes
+    heap, spans, past, log = state.heap, state.spans, state.experience, state.log
     return ReplayStateRef(
         queue_by_reference(state.queue),
+        allocation_by_reference(state.alloc),
+        LogRef(log.kind, log.job, log.old_type, log.n),
         HeapRef(
             heap.time_s,
             heap.rank,
@@ -189,6 +176,8 @@ def by_reference(state: ReplayState) -> Any:  # noqa: ANN401 - has the fields of
             past.rank,
             past.made_at,
             past.finished,
+            past.believed,
+            past.believed_total,
             past.memory,
             past.strength,
         ),
@@ -197,10 +186,6 @@ def by_reference(state: ReplayState) -> Any:  # noqa: ANN401 - has the fields of
         state.known_s,
         state.predicted_s,
         state.boosted_s,
-        state.gpus,
-        state.milli,
-        state.cpus,
-        state.memory,
         state.price_s,
         state.weight,
         state.due_s,
@@ -224,27 +209,6 @@ def by_reference(state: ReplayState) -> Any:  # noqa: ANN401 - has the fields of
         state.first_s,
         state.end_s,
         state.span,
-        state.placement,
-        state.guide,
-        NodesRef(
-            nodes.free,
-            nodes.gpus,
-            nodes.milli,
-            nodes.cpus_free,
-            nodes.memory_free,
-            nodes.type,
-            nodes.rack,
-            nodes.switch,
-            nodes.cluster,
-            nodes.up,
-            nodes.mig,
-            nodes.sizes,
-        ),
-        state.slots,
-        state.slot,
-        state.slot_node,
-        state.slot_gpus,
-        state.slot_n,
         state.type_speed,
         state.boot_s,
         state.slowdown,
@@ -253,9 +217,6 @@ def by_reference(state: ReplayState) -> Any:  # noqa: ANN401 - has the fields of
         state.change_type,
         state.change_milli,
         state.change_warning_s,
-        state.unplaced,
-        state.freed,
-        state.moved,
         state.now_s,
         state.counters,
     )

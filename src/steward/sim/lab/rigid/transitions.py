@@ -7,12 +7,18 @@ from enum import IntEnum
 import numpy as np
 
 from steward.compiled import njit
-from steward.decide.placement import Placement, locality
+from steward.decide.placement import locality
+from steward.decide.scheduling.kernels.allocation import release_gpus
 from steward.decide.scheduling.kernels.ordered import TieOrder
 from steward.decide.scheduling.kernels.queue_state import enter, leave
 from steward.decide.scheduling.ranking import ABOUT_TO_END_GPU_S, Law
-from steward.learn.experience import mean_left, rank_of, remember
-from steward.sim.lab.rigid.allocation import choose_place, give_up_place
+from steward.learn.experience import (
+    age_factor,
+    mean_left,
+    median_left,
+    rank_of,
+    remember,
+)
 from steward.sim.lab.rigid.heap import push
 from steward.sim.lab.rigid.replay_state import (
     DONE,
@@ -23,7 +29,17 @@ from steward.sim.lab.rigid.replay_state import (
     ReplayState,
 )
 
-__all__ = ["EventOrder", "arrive", "bring_up_to_date", "end", "move", "rank", "start", "stop"]
+__all__ = [
+    "EventOrder",
+    "arrive",
+    "bring_up_to_date",
+    "end",
+    "move",
+    "rank",
+    "renew_ranks",
+    "start",
+    "stop",
+]
 
 
 class EventOrder(IntEnum):
@@ -83,7 +99,7 @@ def _experienced(state: ReplayState, policy: PolicyParameters, job: int) -> floa
     if urgent_s(state, job) <= state.now_s[0] < state.due_s[job]:
         return ABOUT_TO_END_GPU_S
     known = rank_of(state.experience, state.leaf[job], state.level[job])
-    return float(known / state.weight[job] / max(waited_s(state, job) / policy.old_s, 1.0))
+    return float(known / state.weight[job] / age_factor(waited_s(state, job), policy.old_s))
 
 
 @njit
@@ -101,7 +117,7 @@ def urgent_s(state: ReplayState, job: int) -> float:
     """
     if state.due_s[job] == np.inf:
         return np.inf
-    left = mean_left(state.experience, state.leaf[job], state.level[job])
+    left = median_left(state.experience, state.leaf[job], state.level[job])
     return float(state.due_s[job] - left / _size(state, job))
 
 
@@ -153,6 +169,7 @@ def reach_level(state: ReplayState, policy: PolicyParameters, job: int) -> None:
     if policy.law == Law.LEVEL:
         state.queue.late[job] = 1
     watch_level(state, policy, job)
+    _watch_rank(state, policy, job)
 
 
 @njit
@@ -183,11 +200,13 @@ def arrive(state: ReplayState, policy: PolicyParameters, job: int) -> None:
 
 @njit
 def _watch_rank(state: ReplayState, policy: PolicyParameters, job: int) -> None:
-    """Ask to be told when a waiting job's rank changes by waiting alone."""
+    """Schedule a review for when a job's rank changes by the passing of time alone."""
     if policy.law != Law.EXPERIENCE:
         return
-    now = state.now_s[0]
-    at = now + max(waited_s(state, job), policy.old_s)  # as old again
+    now, at = state.now_s[0], np.inf
+    if state.job_state[job] == WAITS and policy.old_s < np.inf:
+        waited = waited_s(state, job)
+        at = now + 2.0 * age_factor(waited, policy.old_s) * policy.old_s - waited
     for change in (urgent_s(state, job), state.due_s[job]):
         if now < change < at:
             at = change
@@ -197,7 +216,11 @@ def _watch_rank(state: ReplayState, policy: PolicyParameters, job: int) -> None:
 
 @njit
 def rank_again(state: ReplayState, policy: PolicyParameters, job: int) -> None:
-    """Give a waiting job the rank that it has by now."""
+    """Give a job the rank that it has by now."""
+    if state.job_state[job] == RUNS:
+        state.queue.key[job] = rank(state, policy, job) / policy.lead
+        _watch_rank(state, policy, job)
+        return
     leave(state.queue, job)
     state.counters[Counter.WAITING] -= 1
     wait_in_line(state, policy, job, state.queue.seq[job])
@@ -205,9 +228,27 @@ def rank_again(state: ReplayState, policy: PolicyParameters, job: int) -> None:
 
 
 @njit
+def renew_ranks(state: ReplayState, policy: PolicyParameters) -> None:
+    """Give all jobs the ranks that follow from renewed beliefs, and sort those that wait."""
+    queue = state.queue
+    for i in range(queue.running_n[0]):
+        job = queue.running[i]
+        queue.key[job] = rank(state, policy, job) / policy.lead
+        _watch_rank(state, policy, job)
+    for q in range(len(queue.length)):
+        jobs = queue.waiting[queue.first[q] : queue.first[q] + queue.length[q]].copy()
+        jobs = jobs[np.argsort(queue.seq[jobs], kind="mergesort")]
+        for job in jobs:
+            queue.key[job] = rank(state, policy, job)
+            if state.due_s[job] < np.inf:
+                _watch_rank(state, policy, job)
+        jobs = jobs[np.argsort(queue.key[jobs], kind="mergesort")]
+        queue.waiting[queue.first[q] : queue.first[q] + queue.length[q]] = jobs
+
+
+@njit
 def start(state: ReplayState, policy: PolicyParameters, job: int) -> None:
-    """Let a waiting job that holds its GPUs begin to run, or go on."""
-    leave(state.queue, job)
+    """Let a job that the driver has started begin to run, or go on."""
     state.counters[Counter.WAITING] -= 1
     state.waited_s[job] = waited_s(state, job)
     state.job_state[job] = RUNS
@@ -216,21 +257,20 @@ def start(state: ReplayState, policy: PolicyParameters, job: int) -> None:
 
 @njit
 def _run(state: ReplayState, policy: PolicyParameters, job: int) -> None:
-    queue, now = state.queue, state.now_s[0]
-    queue.runs[job], queue.since_s[job] = 1, now
+    queue, alloc, now = state.queue, state.alloc, state.now_s[0]
+    queue.since_s[job] = now
     state.updated_s[job] = now
     if np.isnan(state.first_s[job]):
         state.first_s[job] = now
     rate = state.type_speed[queue.held_type[job]]
     node, nodes = -1, 0
-    if state.placement != Placement.COUNT:
-        row = state.slot[job]
-        node, nodes = state.slot_node[row, 0], state.slot_n[row]
-        rate *= state.slowdown[locality(state.nodes, state.slot_node[row], nodes)]
+    if alloc.placed:
+        row = alloc.slot[job]
+        node, nodes = alloc.slot_node[row, 0], alloc.slot_n[row]
+        rate *= state.slowdown[locality(alloc.nodes, alloc.slot_node[row], nodes)]
     state.rate[job] = rate
     state.work_s[job] += _boot_s(state, job)
     state.lost_s[job] += _boot_s(state, job)
-    queue.held[queue.tenant[job]] += queue.need[job]
     state.stamp[job] += 1
     push(
         state.heap,
@@ -242,6 +282,7 @@ def _run(state: ReplayState, policy: PolicyParameters, job: int) -> None:
     if policy.law == Law.EXPERIENCE:
         queue.key[job] = rank(state, policy, job) / policy.lead
     watch_level(state, policy, job)
+    _watch_rank(state, policy, job)
     _open_span(state, job, node, nodes)
 
 
@@ -269,20 +310,17 @@ def _ran_here(state: ReplayState, job: int) -> float:
 
 @njit
 def _leave_machine(state: ReplayState, job: int) -> None:
-    queue = state.queue
     bring_up_to_date(state, job)
     not_booted = max(_boot_s(state, job) - _ran_here(state, job), 0.0)
     state.work_s[job] -= not_booted
     state.lost_s[job] -= not_booted
-    queue.runs[job] = 0
-    queue.held[queue.tenant[job]] -= queue.need[job]
     state.stamp[job] += 1
     state.spans.stop_s[state.span[job]] = state.now_s[0]
 
 
 @njit
 def stop(state: ReplayState, policy: PolicyParameters, job: int, place_in_line: int) -> None:
-    """Put a running job whose GPUs were given up back into the queue.
+    """Put a job that was stopped, and holds no GPUs any more, back into the queue.
 
     `place_in_line` is how many stopped at this instant come before it.
     """
@@ -305,19 +343,16 @@ def stop(state: ReplayState, policy: PolicyParameters, job: int, place_in_line: 
 
 
 @njit
-def move(state: ReplayState, policy: PolicyParameters, job: int) -> None:
-    """Let a running job whose GPUs were given up go on elsewhere, for the price of a stop."""
+def move(state: ReplayState, policy: PolicyParameters, job: int, old_type: int) -> None:
+    """Let a running job go on where the driver has put it, for the price of a stop."""
+    new_type = state.queue.held_type[job]
+    state.queue.held_type[job] = old_type
     _leave_machine(state, job)
+    state.queue.held_type[job] = new_type
     state.stops[job] += 1
     state.work_s[job] += state.price_s[job]
     state.lost_s[job] += state.price_s[job]
-    if choose_place(state, job):
-        _run(state, policy, job)
-    else:  # its new node has too few CPUs, or too little memory
-        state.queued_s[job] = state.now_s[0]
-        state.counters[Counter.FRONT] -= 1
-        wait_in_line(state, policy, job, float(state.counters[Counter.FRONT]))
-        _watch_rank(state, policy, job)
+    _run(state, policy, job)
 
 
 @njit
@@ -335,7 +370,7 @@ def promote(state: ReplayState, policy: PolicyParameters, job: int) -> None:
 @njit
 def interrupt(state: ReplayState, policy: PolicyParameters, job: int, warning_s: float) -> None:
     """Stop a job whose machine went away: what it had not saved is lost, unless it was warned."""
-    give_up_place(state, job)
+    release_gpus(state.queue, state.alloc, job)
     bring_up_to_date(state, job)
     ran = max(_ran_here(state, job) - _boot_s(state, job), 0.0)
     every = state.every_s[job]
@@ -350,7 +385,10 @@ def interrupt(state: ReplayState, policy: PolicyParameters, job: int, warning_s:
 
 @njit
 def _forget_running(state: ReplayState, job: int) -> None:
+    """Take a job off the list of those that run."""
     queue = state.queue
+    queue.runs[job] = 0
+    queue.held[queue.tenant[job]] -= queue.need[job]
     n = queue.running_n[0]
     at = 0
     while queue.running[at] != job:
@@ -363,7 +401,7 @@ def _forget_running(state: ReplayState, job: int) -> None:
 @njit
 def end(state: ReplayState, policy: PolicyParameters, job: int) -> None:
     """Finish a job. Those that waited for it alone may come now."""
-    give_up_place(state, job)
+    release_gpus(state.queue, state.alloc, job)
     _forget_running(state, job)
     _leave_machine(state, job)
     state.job_state[job] = DONE

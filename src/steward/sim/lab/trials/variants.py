@@ -37,7 +37,12 @@ def with_load(trace: Trace, load: float) -> Trace:
     """Let the same jobs arrive faster (above 1) or slower."""
     if load == 1.0:
         return trace
-    return replace(trace, name=f"{trace.name} at load {load:g}", submit_s=trace.submit_s / load)
+    return replace(
+        trace,
+        name=f"{trace.name} at load {load:g}",
+        submit_s=trace.submit_s / load,
+        start_s=np.full(len(trace), np.nan),
+    )
 
 
 def window(trace: Trace, which: int, many: int) -> Trace:

@@ -19,7 +19,7 @@ from steward.sim.traces.formats.philly import PHILLY, PHILLY_LOG
 from steward.sim.traces.formats.plain import PARQUET, PLAIN
 from steward.sim.traces.formats.profiled import POLLUX, SIA
 from steward.sim.traces.formats.simulators import CHRONUS, MURI, TIRESIAS
-from steward.sim.traces.formats.slurm import SACCT
+from steward.sim.traces.formats.slurm import SACCT, SACCT_COMMAND
 from steward.sim.traces.formats.swf import SWF
 from steward.sim.traces.source import TraceHead, TraceReader
 from steward.sim.traces.table import first_columns, first_lines
@@ -68,6 +68,9 @@ def about(head: TraceHead) -> StewardError:
     for columns, what, instead in _NO_JOBS:
         if head.has(*columns):
             return StewardError(f"holds {what}, no jobs", where=where, hint=f"try {instead}")
+    if head.has("JobID", "State"):
+        problem = "is sacct output that says nothing about when jobs were submitted or how long ran"
+        return StewardError(problem, where=where, hint=f"write it with `{SACCT_COMMAND}`")
     wanted = ("job_id", "submit_s", "duration_s", "gpus")
     lacking = [column for column in wanted if column not in head.columns]
     there = ", ".join(column[:40] for column in head.columns[:20])

@@ -52,6 +52,8 @@ _WORDS = {
     "priority": ("priority",),
     "deadline_s": ("deadline",),
     "checkpoint_s": ("checkpoint",),
+    "time_limit_s": ("time_limit", "timelimit"),
+    "wait_s": ("wait", "wait_time", "waiting_time"),
     "after": ("after", "depends_on", "dependency"),
 }  # fmt: skip
 _NEEDED = ("submit_s", "duration_s", "gpus")
@@ -60,6 +62,8 @@ _UNITS = {
     "duration_s": _TIME_UNITS,
     "deadline_s": _TIME_UNITS,
     "checkpoint_s": _TIME_UNITS,
+    "time_limit_s": _TIME_UNITS,
+    "wait_s": _TIME_UNITS,
     "memory_bytes": _MEMORY_UNITS,
 }
 _NAMES = ("job_id", "user", "tenant", "gpu_type", "model", "after")

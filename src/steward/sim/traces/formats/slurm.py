@@ -1,7 +1,7 @@
 """Slurm accounting: `sacct --parsable2` with its header, columns in any order.
 
 A job holds what it was given (`AllocTRES`), or asked for where that is empty. Steps
-(`123.batch`) are parts of their job. A time limit is no deadline and is not read.
+(`123.batch`) are parts of their job. `Start` says when the site itself started it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ from steward.sim.traces.selection import picked
 from steward.sim.traces.source import TraceHead, TraceReader, TraceSource
 from steward.sim.traces.table import TraceTable, read_table
 
-__all__ = ["SACCT"]
+__all__ = ["SACCT", "SACCT_COMMAND"]
 
+SACCT_COMMAND = (
+    "sacct --allusers --parsable2 --format="
+    "JobID,JobName,User,Account,Submit,Start,ElapsedRaw,Timelimit,State,AllocTRES"
+)
 _TRES = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
 _OPEN = ("RUNNING", "PENDING", "REQUEUED", "RESIZING", "SUSPENDED")
 _UNIT_BYTES = {"": 2.0**20, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
@@ -53,8 +57,7 @@ def read_sacct(source: TraceSource) -> Trace:
 
 
 def _lacks(table: TraceTable, what: str) -> StewardError:
-    hint = "sacct --parsable2 --format=JobID,User,Account,Submit,ElapsedRaw,State,AllocTRES"
-    return StewardError(f"says nothing about {what}", where=str(table.path), hint=hint)
+    return StewardError(f"says nothing about {what}", where=str(table.path), hint=SACCT_COMMAND)
 
 
 def _ran_s(table: TraceTable) -> pl.Expr:
@@ -102,9 +105,28 @@ def _more(table: TraceTable, tres: list[str]) -> dict[str, pl.Expr]:
     if "Dependency" in has:
         ids = pl.col("Dependency").str.extract_all(r"\d+(?:_\d+)?").list.join(";")
         found["after"] = pl.when(ids != "").then(ids)
+    found |= _times(table)
     found["cpus"] = pl.coalesce(*_cpus(has, tres))
     found["memory_bytes"] = pl.coalesce(*_memory_bytes(has, tres))
     return found
+
+
+def _times(table: TraceTable) -> dict[str, pl.Expr]:
+    """Return how long jobs waited at the site, and their time limits, where the dump has them."""
+    found: dict[str, pl.Expr] = {}
+    if "Start" in table.columns:
+        wait_s = cells.time_s(table, "Start") - cells.time_s(table, "Submit")
+        found["wait_s"] = pl.when(wait_s >= 0).then(wait_s)
+    if "TimelimitRaw" in table.columns:
+        found["time_limit_s"] = 60.0 * _known(number("TimelimitRaw"))
+    elif "Timelimit" in table.columns:
+        found["time_limit_s"] = _known(clock_s("Timelimit"))
+    return found
+
+
+def _known(value: pl.Expr) -> pl.Expr:
+    """Return a limit, or null where Slurm says UNLIMITED or Partition_Limit."""
+    return pl.when(value.is_finite()).then(value)
 
 
 def _cpus(has: set[str], tres: list[str]) -> list[pl.Expr]:

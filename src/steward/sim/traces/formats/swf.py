@@ -68,6 +68,8 @@ def read_swf(source: TraceSource) -> Trace:
             "user": _label("user", "u"),
             "tenant": _label("group", "g"),
             "model": _label("application", "app"),
+            "wait_s": _known("wait_s"),
+            "time_limit_s": _known("asked_s"),
             "memory_bytes": per_processor * processors * _KIB,
             "after": pl.when(_known("preceding") > 0).then(pl.col("preceding")),
         },

@@ -1,4 +1,4 @@
-"""What rules say, as HTML and text: a little Markdown, and nothing that could do harm."""
+"""Markdown of rules as HTML and text, sanitised."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ def _order(place: SourceLocation) -> tuple[str, int, int]:
 def _advice(rule: Rule) -> Iterator[RuleFault]:
     silent = [name for name in _ADVISED_FIELDS if not getattr(rule, name).strip()]
     if silent:
-        problem = f"it says nothing about {', '.join(silent)}"
-        hint = "whoever is woken up by it needs that"
+        problem = f"it has no {', '.join(silent)}"
+        hint = "the operator on call needs it"
         yield RuleFault(place=rule.place, problem=problem, hint=hint, rule=rule.id)
     file = Path(rule.place.file)
     if file.name != "rule.yaml":

@@ -1,4 +1,4 @@
-"""Metric terms in the loop beside a Prometheus, which answers later, badly, or not at all."""
+"""Metric terms in the loop with a Prometheus that answers later, badly, or not at all."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NEAR = {"Hostname": "n1", "gpu": "0"}
 def ticks(
     watch: TermWatch, post: Post, *at_s: float, say: tuple[dict[str, str], ...]
 ) -> list[Item]:
-    """Advance time; whatever is asked is answered before the next tick."""
+    """Advance time; every query is answered before the next tick."""
     found: list[Item] = []
     for each in at_s:
         found += watch.tick(round((T0 + each) * NS))

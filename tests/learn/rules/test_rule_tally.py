@@ -127,7 +127,7 @@ def test_values_that_are_not_about_rules_are_left_alone() -> None:
     book = RuleTally()
 
     assert not book.add("something else")
-    assert book.add(chosen("undo"))  # of a decision that nobody has heard of
+    assert book.add(chosen("undo"))  # of an unknown decision
     assert book.stats() == ()
     assert book.weights(0.0) == {}
 

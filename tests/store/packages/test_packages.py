@@ -1,4 +1,4 @@
-"""Packages of rules: made the same everywhere, and opened as if their authors meant harm."""
+"""Packages of rules: reproducible, and read as untrusted."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_trusted_key_is_enough_from_then_on(tmp_path: Path) -> None:
 
 
 def test_nobody_s_package_is_not_taken_unless_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(StewardError, match="nobody has signed"):
+    with pytest.raises(StewardError, match="is not signed"):
         put(packed(tmp_path), tmp_path / "packages", InstallOptions())
 
 
@@ -309,7 +309,7 @@ GOOD = ("rules/a.yaml", RULE.format(id="EVIL-0001", word="x").encode())
 
 
 def refused(data: bytes, tmp_path: Path, match: str) -> None:
-    """Yield a hostile package to the installer: it must say no, and leave nothing behind."""
+    """Install a hostile package: it must raise, and leave nothing behind."""
     file, place = tmp_path / "evil.tar.gz", tmp_path / "deep" / "packages"
     file.write_bytes(data)
     with pytest.raises(StewardError, match=match):

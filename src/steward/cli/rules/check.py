@@ -1,4 +1,4 @@
-"""`steward rules check`: what is wrong with rule files, and what would make them better."""
+"""`steward rules check`: report faults of rule files, and advice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Lenient = Annotated[
 
 
 def check(paths: Paths, *, lenient: Lenient = False, as_json: Json = False) -> None:
-    """Say all that is wrong with rule files, and what would help.
+    """Report all faults of rule files, with advice.
 
     Every fault has file, line and column. Exits 1 when a rule cannot be used. Advice never changes
     the exit status.

@@ -1,4 +1,4 @@
-"""`steward rules test`: whether rules fire where they must, and nowhere else."""
+"""`steward rules test`: run rules over their examples."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def examine(
     """Run each rule over its own examples and those of all others.
 
     A rule must fire on each test.log (or test.csv) and stay silent on each test-fp.log. Rules that
-    fire on the examples of others are counted. Exits 1 when a rule does not do what it must.
+    fire on the examples of others are counted. Exits 1 when a rule fails its examples.
     """
     from steward.inspection.example_tests import run_examples
     from steward.inspection.folders import rule_folders

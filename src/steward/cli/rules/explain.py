@@ -1,4 +1,4 @@
-"""`steward rules explain`: what a rule waits for, and how far it gets on a log."""
+"""`steward rules explain`: describe a rule, and why it fires on a log or does not."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def explain(  # noqa: PLR0913 - a command's options are its parameters
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Say in words what a rule waits for, and why it did not fire.
+    """Describe a rule, and why it did not fire.
 
-    With --on and --telemetry it says where each condition holds, and what stood in the way. Exits
+    With --on and --telemetry, show where each condition holds, and what kept it from firing. Exits
     1 when the rule does not fire on these.
     """
     from steward.inspection.explanation import explain as explained

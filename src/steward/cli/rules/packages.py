@@ -1,4 +1,4 @@
-"""`steward rules pack`, `install`, `packages`, `remove`: rules that travel, signed, in one file."""
+"""`steward rules pack`, `install`, `packages`, `remove`: share rules as signed archive files."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ Trust = Annotated[
         help="A public key, or a file with one: packages signed with it are taken from now on.",
     ),
 ]
-Unsigned = Annotated[
-    bool, typer.Option("--unsigned", help="Take a package that nobody has signed.")
-]
+Unsigned = Annotated[bool, typer.Option("--unsigned", help="Accept an unsigned package.")]
 Downgrade = Annotated[
     bool, typer.Option("--downgrade", help="Go back to an older version than the one in use.")
 ]
@@ -68,9 +66,9 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     new_key: NewKey = None,
     as_json: Json = False,
 ) -> None:
-    """Put a folder of rules into one file that can be given away.
+    """Pack a folder of rules into one file for sharing.
 
-    The same folder gives the same bytes. With --new-key alone, only a key is made.
+    The same folder gives the same bytes. With --new-key alone, only a key is created.
     """
     from steward import __version__
     from steward.inspection.checks import valid_rules
@@ -102,7 +100,7 @@ def _make_key(file: Path, *, as_json: bool) -> None:
     from steward.store.packages import make_key
 
     public = make_key(file)
-    print_note(f"secret key: {file} (keep it safe, give it to nobody)")
+    print_note(f"secret key: {file} (keep it secret)")
     print_note(f"public key: {public.text}")
     if as_json:
         print_json({"key": str(file), "public": public.text})
@@ -139,9 +137,9 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Check a package of rules, and put its rules into use.
+    """Check a package of rules, and install it.
 
-    Nothing is written before all of it was checked: signature, paths, sizes, digests, every rule.
+    Nothing is written before everything was checked: signature, paths, sizes, digests, every rule.
     """
     from steward.inspection.checks import valid_rules
     from steward.store.packages import InstallOptions, packages_folder
@@ -183,7 +181,7 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
 
 
 def packages(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
-    """List packages of rules in use, and whose keys are trusted."""
+    """List installed packages of rules, and trusted keys."""
     from steward.store.packages import installed_packages, packages_folder, trusted_keys
 
     folder = packages_folder(store_folder(config, data))
@@ -207,7 +205,7 @@ def packages(*, config: Config = None, data: Data = None, as_json: Json = False)
             each.manifest.name,
             each.manifest.version,
             str(len(each.manifest.rules)),
-            each.signed_by or "nobody",
+            each.signed_by or "unsigned",
             str(each.folder),
         )
         for each in found
@@ -225,7 +223,7 @@ def remove(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Take a package of rules out of use."""
+    """Remove an installed package of rules."""
     from steward.store.packages import packages_folder
     from steward.store.packages import remove as removed
 
@@ -233,7 +231,7 @@ def remove(
     if as_json:
         print_json({"name": gone.name, "version": gone.version, "rules": len(gone.rules)})
     else:
-        print_lines([f"{gone.name} {gone.version} and its {len(gone.rules)} rules are gone"])
+        print_lines([f"removed {gone.name} {gone.version} ({len(gone.rules)} rules)"])
         print_note(AT_NEXT_START)
 
 

@@ -1,4 +1,4 @@
-"""What a person sees while rules run: progress, and findings as they come."""
+"""Progress output while rules run, and findings as they come."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MIB = 2**20
 
 @contextmanager
 def reading_progress() -> Iterator[Listeners]:
-    """Count what was read and found on stderr, where a person sees it."""
+    """Show counts of bytes read and hits on stderr, if it is a terminal."""
     from steward.inspection.runner import Listeners
 
     if not sys.stderr.isatty():
@@ -77,7 +77,7 @@ def print_hits(rules: Sequence[Rule], *, as_json: bool) -> Listeners:
 
 
 def hit_line(hit: Hit, rule: Rule) -> str:
-    """Return what one hit says, on one line."""
+    """Return one hit as a line."""
     last = hit.items[-1] if hit.items else None
     where = f" [{last.stream}:{last.line}]" if last is not None and last.stream else ""
     entity = f" {hit.entity}" if hit.entity else ""

@@ -1,4 +1,4 @@
-"""`steward rules run`: what rules find in logs and telemetry."""
+"""`steward rules run`: run rules over logs and telemetry."""
 
 from __future__ import annotations
 
@@ -108,10 +108,11 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Run rules over logs and telemetry, and say what they find.
+    """Run rules over logs and telemetry, and print their findings.
 
     Without --rules these are our packs and what was installed. Exits 1 when something at or above
-    --severity was found (without it: when anything was), 0 when not, 2 when it could not look.
+    --severity was found (without it: when anything was), 0 when not, 2 when the input could not be
+    read.
     """
     mode, worst = mode_of(preq=preq, strict=strict), severity_of(severity)
     form = report_format(format_, out, as_json=as_json)
@@ -143,7 +144,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
 
 
 def _logs(paths: Sequence[Path] | None, *, elsewhere: bool) -> list[Path]:
-    """Return the logs to read; what is piped in counts when nothing is named."""
+    """Return the logs to read; stdin when none are named and it is a pipe."""
     if paths:
         return list(paths)
     if elsewhere:
@@ -155,9 +156,9 @@ def _logs(paths: Sequence[Path] | None, *, elsewhere: bool) -> list[Path]:
 
 
 def _stay_plain_for_little(logs: Sequence[Path]) -> None:
-    """Compile nothing for a newcomer's first log: reading it takes less time than compiling.
+    """Compile nothing for small logs: reading them takes less time than compiling.
 
-    Only in a process that is there for this command: others import more, and read more.
+    Only in a process that runs just this command: others read more.
     """
     from steward.compiled import is_compiled, stay_plain
 
@@ -192,7 +193,7 @@ def _feeds(
 
 
 def _left_out(skipped: Mapping[str, str]) -> list[str]:
-    """Return which files were not read, and why: once for each reason."""
+    """Print which files were not read, once for each reason."""
     by_reason: dict[str, list[str]] = {}
     for path, why in skipped.items():
         by_reason.setdefault(why, []).append(path)
@@ -219,7 +220,7 @@ def _prometheus_metrics(prometheus: str | None, *, plain_http: bool) -> Metrics 
     from steward.inspection.series.prometheus_terms import prometheus_compiler
 
     server = PrometheusServer(Endpoint(url=prometheus, plain_http=plain_http))
-    server.version()  # raises at once if it is none
+    server.version()  # raises at once on a bad value
     return prometheus_compiler(server)
 
 

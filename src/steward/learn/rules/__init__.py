@@ -1,7 +1,7 @@
-"""What the journal says of rules: how often they matched, and how often they were right.
+"""Statistics of rules from the journal: how often they matched, and how often they were right.
 
-Belongs here: counting, and what follows for how far a rule is trusted. Does not: matching rules
-(`decide.rules`), or what is done with the weight (`act.guard`).
+Belongs here: counts and weights of rules. Does not: matching rules (`decide.rules`), or use of the
+weights (`act.guard`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Packages of rules: signed, versioned files that travel without a network.
+"""Packages of rules: signed, versioned archive files.
 
-Belongs here: making them, opening them with suspicion, and where rules that were installed lie.
-Does not: what a rule file may say (`store.rules`), or whether its patterns can run (`decide`).
+Belongs here: writing, reading and installing packages, and their folders. Does not: the language of
+rule files (`store.rules`), or compiling patterns (`decide`).
 """
 
 from __future__ import annotations

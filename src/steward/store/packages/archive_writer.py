@@ -1,4 +1,4 @@
-"""Makes packages: the same folder gives the same bytes, wherever and whenever it is packed."""
+"""Writer of packages: the same folder gives the same bytes, wherever and whenever it is packed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LEFT_OUT = ("__pycache__", "node_modules")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageRequest:
-    """What a package should be called."""
+    """Name and version of a new package."""
 
     name: str
     version: str
@@ -39,7 +39,7 @@ class PackageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """A package that was made."""
+    """A package that was written."""
 
     file: Path
     manifest: Manifest
@@ -50,7 +50,7 @@ class Packed:
 def pack(
     folder: Path, out: Path, request: PackageRequest, *, key: Ed25519PrivateKey | None
 ) -> Packed:
-    """Put a folder of rules with all that lies beside them into one file."""
+    """Pack a folder of rules with all its files into one archive."""
     rules = read_rules([folder], user=True)
     files = list(_files(folder))
     manifest = _manifest(request, rules, folder, files)
@@ -66,7 +66,7 @@ def pack(
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield all files in the order of their names; hidden ones and links stay outside."""
+    """Yield all files in the order of their names; hidden ones and links are left out."""
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in _LEFT_OUT)
         for name in sorted(names):
@@ -137,7 +137,7 @@ def _write(
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
-    member = tarfile.TarInfo(name)  # owner, time and rights are the same everywhere
+    member = tarfile.TarInfo(name)  # fixed owner, time and mode
     member.size = len(data)
     member.mode = 0o644
     try:

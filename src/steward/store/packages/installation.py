@@ -1,4 +1,4 @@
-"""Installs packages: whole or not at all, and only what somebody has decided to trust."""
+"""Installation of packages: atomic, and only with a trusted signature unless overridden."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _SIGNED_BY = "signed-by"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallOptions:
-    """What somebody has said explicitly."""
+    """Explicit permissions of an installation."""
 
-    trust: PublicKey | None = None  # this key, from now on
-    unsigned: bool = False  # a package that nobody has signed
-    downgrade: bool = False  # an older version than the one in use
+    trust: PublicKey | None = None  # trust this key from now on
+    unsigned: bool = False  # accept an unsigned package
+    downgrade: bool = False  # accept an older version than the installed one
     dry_run: bool = False  # check everything, change nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """What was done, or would be."""
+    """Result of an installation, or of its dry run."""
 
     manifest: Manifest
-    before: str  # the version that was in use, or ''
+    before: str  # the version installed before, or ''
     done: Literal["new", "upgrade", "downgrade", "same"]
     signed_by: str
 
@@ -50,7 +50,7 @@ class Installation:
 def install(
     file: Path, folder: Path, options: InstallOptions, *, check: Callable[[Path], None]
 ) -> Installation:
-    """Put a package in its place. `check` looks at its rules before anything is placed."""
+    """Install a package. `check` checks its rules before anything is installed."""
     here = folder if not options.dry_run else None
     if here is not None:
         here.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def install(
 
 
 def remove(name: str, folder: Path) -> Installed:
-    """Take a package away."""
+    """Remove a package."""
     found = {each.manifest.name: each for each in installed_packages(folder)}
     if name not in found:
         known = ", ".join(found) or "none"
@@ -88,13 +88,13 @@ def remove(name: str, folder: Path) -> Installed:
 
 
 def _signed_by(opened: OpenedPackage, folder: Path, options: InstallOptions, where: str) -> str:
-    """Return who signed it, or raise unless that is somebody who is trusted."""
+    """Return the fingerprint of the signing key, or raise unless it is trusted."""
     signature = opened.signature
     if signature is None:
         if options.unsigned:
             return ""
         hint = "ask its author to sign it; --unsigned installs it as it is"
-        raise StewardError("nobody has signed this package", where=where, hint=hint)
+        raise StewardError("this package is not signed", where=where, hint=hint)
     known = {*trusted_keys(folder), *([options.trust] if options.trust else [])}
     if signature.key not in known:
         problem = f"it is signed with key {signature.key.fingerprint}, which is not trusted here"
@@ -139,7 +139,7 @@ def _check_clashes(new: Manifest, others: tuple[Installed, ...], where: str) -> 
 
 
 def _place(draft: Path, opened: OpenedPackage, folder: Path, signed_by: str) -> None:
-    """Move a folder that is complete to its place, and then change the link to it at once."""
+    """Move a complete folder into place, and then switch the link atomically."""
     manifest = opened.manifest
     (draft / MANIFEST).write_bytes(opened.manifest_bytes)
     if signed_by:

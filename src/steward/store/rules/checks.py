@@ -1,4 +1,4 @@
-"""What a rule must hold to beyond its fields: slots, anchors, joins, and who is the origin."""
+"""Checks of a rule beyond its fields: slots, anchors, joins, and the origin."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MAX_SLOTS = 64
 
 
 def expanded(node: RuleNode) -> int:
-    """Return how many events a match is made of, each repetition counted."""
+    """Return the number of events in a match, each repetition counted."""
     return sum(each.count for each in node.clauses)
 
 
 def slot_faults(node: RuleNode, diagnostics: Diagnostics) -> None:
-    """Report more different things than an engine keeps apart."""
+    """Report more distinct slots than an engine supports."""
     terms = [each.what for each in node.clauses if isinstance(each.what, Term)]
     others = len(node.clauses) - len(terms)
     distinct = len(set(terms)) if node.kind == "set" else len(list(groupby(terms)))
@@ -39,7 +39,7 @@ def slot_faults(node: RuleNode, diagnostics: Diagnostics) -> None:
 
 
 def anchor_faults(node: RuleNode, diagnostics: Diagnostics) -> None:
-    """Report anchors that are no event of the match."""
+    """Report anchors that are not an event of the match."""
     events = [first for each in node.clauses for first in (True, *[False] * (each.count - 1))]
     for each in node.negations if events else ():
         if each.anchor >= len(events):
@@ -54,7 +54,7 @@ def anchor_faults(node: RuleNode, diagnostics: Diagnostics) -> None:
 
 
 def correlation_faults(node: RuleNode, place: SourceLocation, diagnostics: Diagnostics) -> None:
-    """Report joins on what nothing can give."""
+    """Report joins on names that nothing provides."""
     possible = sorted({*ATTRIBUTES, *_extract_names(node)})
     for name in node.correlations:
         if name not in possible and name not in ALIASES:
@@ -64,7 +64,7 @@ def correlation_faults(node: RuleNode, place: SourceLocation, diagnostics: Diagn
 
 
 def with_known_joins(node: RuleNode) -> RuleNode:
-    """Call what is joined on by its own name, and leave out what nothing gives: it was said."""
+    """Return the node with canonical join names, without the unknown ones reported before."""
     extracted = set(_extract_names(node))
     names = [each if each in extracted else ALIASES.get(each, each) for each in node.correlations]
     known = tuple(each for each in names if each in extracted or each in ATTRIBUTES)
@@ -79,7 +79,7 @@ def _extract_names(node: RuleNode) -> Iterator[str]:
 
 
 def with_origin(root: RuleNode, diagnostics: Diagnostics) -> RuleNode:
-    """Return the rule's root with exactly one leaf that is the origin, or report it."""
+    """Return the rule's root with exactly one origin leaf, or report the fault."""
     leaves = list(_leaves(root))
     chosen = [place for place, is_origin in leaves if is_origin]
     if len(leaves) == 1 and not chosen:
@@ -97,7 +97,7 @@ def with_origin(root: RuleNode, diagnostics: Diagnostics) -> RuleNode:
 
 
 def _leaves(node: RuleNode) -> Iterator[tuple[SourceLocation, bool]]:
-    """Yield what can be the origin, and whether it says so. What must not happen cannot."""
+    """Yield each possible origin, and whether it is marked as one. Negations cannot be origins."""
     if node.is_leaf:  # lines of one source, or series
         series = [each.place for each in node.clauses if _is_origin(each)]
         yield from ((place, True) for place in series)

@@ -23,9 +23,9 @@ _KEY = re.compile(r"[1-9A-Za-z]{12,}")
 def read_rule(
     tree: Tree, named: NamedTerms, diagnostics: Diagnostics, *, user: bool
 ) -> tuple[Rule, bool]:
-    """Return the rule of an entry of `rules`, as far as it can be read, and whether it is sound.
+    """Return the rule of an entry of `rules`, as far as it can be read, and whether it is valid.
 
-    `user` fills in what programs call the rule where that is missing; packages must bring it.
+    `user` fills in missing `metadata` ids; packages must have them.
     """
     faults_before = diagnostics.raised
     diagnostics.rule = _name_of(tree)
@@ -41,7 +41,7 @@ def read_rule(
 
 
 def _name_of(tree: Tree) -> str:
-    """Return the id early, so that each diagnostic can name the rule."""
+    """Return the id early, so that each diagnostic has it."""
     cre = _value(tree, "cre")
     name = _value(cre, "id") if cre is not None else None
     return shown(name.text) if isinstance(name, Scalar) else ""

@@ -1,4 +1,4 @@
-"""Files and folders of rules, read together: names are shared, and must not clash."""
+"""Reader of files and folders of rules: names are shared, and must not clash."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = ["Parsed", "examine_rules", "examine_text", "parse_rules", "read_rules
 
 SUFFIXES = (".yaml", ".yml")
 SECTIONS = ("rules", "version")
-LISTS = ("tags", "categories")  # files of the public corpus that lie beside its rules
+LISTS = ("tags", "categories")  # other files of the public corpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What came of reading: the rules without faults, what is wrong, and what is worth knowing.
+    """Result of reading: rules without faults, faults, and notes.
 
-    `unsound` are rules with faults, as far as they could be read: more may be wrong with them.
+    `invalid` are rules with faults, as far as they could be read: they may have more faults.
     """
 
     rules: tuple[Rule, ...]
@@ -55,26 +55,26 @@ class Parsed:
 def read_rules(
     paths: Sequence[Path], *, lenient: bool = False, user: bool = True
 ) -> tuple[Rule, ...]:
-    """Return the rules of files and folders, or raise `RuleFaults` with all that is wrong."""
+    """Return the rules of files and folders, or raise `RuleFaults` with all faults."""
     return examine_rules(paths, lenient=lenient, user=user).valid()
 
 
 def parse_rules(
     text: str, *, file: str = "", lenient: bool = False, user: bool = True
 ) -> tuple[Rule, ...]:
-    """Return the rules of one text, or raise `RuleFaults` with all that is wrong."""
+    """Return the rules of one text, or raise `RuleFaults` with all faults."""
     return examine_text(text, file=file, lenient=lenient, user=user).valid()
 
 
 def examine_text(text: str, *, file: str = "", lenient: bool = False, user: bool = True) -> Parsed:
-    """Read the rules of one text, and say what is wrong instead of raising it."""
+    """Read the rules of one text; return faults instead of raising them."""
     one = _Read(file=file, diagnostics=Diagnostics(lenient=lenient))
     one.read_text(text)
     return _joined([one], user=user)
 
 
 def examine_rules(paths: Sequence[Path], *, lenient: bool = False, user: bool = True) -> Parsed:
-    """Read the rules of files and folders, and say what is wrong instead of raising it.
+    """Read the rules of files and folders; return faults instead of raising them.
 
     A folder stands for all files in it, however deep, that end in `.yaml` or `.yml`.
     """
@@ -88,7 +88,7 @@ def examine_rules(paths: Sequence[Path], *, lenient: bool = False, user: bool = 
 
 @dataclass(slots=True, kw_only=True)
 class _Read:
-    """One file between the two passes: its names are needed before anybody's rules are read."""
+    """One file between the two passes: names of all files are needed before rules are read."""
 
     file: str
     diagnostics: Diagnostics
@@ -151,7 +151,7 @@ class _Read:
         return bool(lists) or (isinstance(section, Scalar) and section.text == "version")
 
     def read(self, named: NamedTerms, *, user: bool) -> Iterator[Rule]:
-        """Yield the rules without faults, until there are more faults than anybody reads."""
+        """Yield the rules without faults, until the limit of faults is reached."""
         for tree in self.rules:
             rule, is_valid = read_rule(tree, named, self.diagnostics, user=user)
             if is_valid:
@@ -162,7 +162,7 @@ class _Read:
                 return
 
     def check_unused(self, read: Set[SourceLocation]) -> None:
-        """Report terms that no rule has led to."""
+        """Report terms that no rule uses."""
         named = NamedTerms(own=self.terms, others={})
         for name in (name for name, each in self.terms.items() if each.key.place not in read):
             with suppress(ExpansionLimitError):
@@ -188,7 +188,7 @@ class _Read:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield each file once. A folder without any stands for itself, to be complained about."""
+    """Yield each file once. A folder without any is yielded itself, to be reported."""
     seen: set[Path] = set()
     for path in paths:
         inside = [each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file()]
@@ -221,5 +221,5 @@ def _joined(files: Sequence[_Read], *, user: bool) -> Parsed:
 
 
 def _in_order(listed: Iterable[RuleFault]) -> list[RuleFault]:
-    """Return diagnostics as they follow in the file, not as the reader came by them."""
+    """Return diagnostics in the order of the file."""
     return sorted(listed, key=lambda each: (each.place.line or math.inf, each.place.column))

@@ -1,4 +1,4 @@
-"""Reads a mapping by its table of fields, and reports all that does not fit."""
+"""Reader of a mapping by its table of fields; reports all that does not fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["MappingReader", "described", "items_of", "shown"]
 
 
 class MappingReader:
-    """The keys of one mapping. What is missing or wrong reads as the default, with a diagnostic."""
+    """Read the keys of one mapping; missing or wrong ones give a default and a diagnostic."""
 
     def __init__(self, tree: Tree | None, shape: str, diagnostics: Diagnostics) -> None:
         self.shape: MappingSpec = MAPPINGS[shape]
@@ -71,15 +71,15 @@ class MappingReader:
         return name in self.found
 
     def at(self, name: str) -> SourceLocation:
-        """Return where a value stands; where its mapping stands, if there is none."""
+        """Return the place of a value, or of its mapping if there is none."""
         return self.found[name].value.place if name in self.found else self.place
 
     def key_at(self, name: str) -> SourceLocation:
-        """Return where a key stands; where its mapping stands, if there is none."""
+        """Return the place of a key, or of its mapping if there is none."""
         return self.found[name].key.place if name in self.found else self.place
 
     def tree(self, name: str) -> Tree | None:
-        """Return what is written, as it is."""
+        """Return the raw tree of a value."""
         self._field(name)
         return self.found[name].value if name in self.found else None
 
@@ -135,7 +135,7 @@ class MappingReader:
         return 0.0
 
     def flag(self, name: str) -> bool:
-        """Return whether something is so; false where nothing is said."""
+        """Return a boolean; False where there is none."""
         value = self._scalar(name, FieldKind.FLAG)
         if value is None or value.is_null:
             return False
@@ -180,7 +180,7 @@ class MappingReader:
 
     def _field(self, name: str, *kinds: FieldKind) -> FieldSpec:
         known = self.shape.fields[name]
-        if kinds and known.kind not in kinds:  # our own mistake: reader and table disagree
+        if kinds and known.kind not in kinds:  # a bug: reader and table disagree
             raise TypeError(f"{self.shape.name}.{name} is {known.kind.value}")
         return known
 
@@ -195,7 +195,7 @@ class MappingReader:
 
 
 def items_of(tree: Tree | None, name: str, diagnostics: Diagnostics) -> tuple[Tree, ...]:
-    """Return what is in a list; nothing where nothing was written."""
+    """Return the items of a list; none where it is null."""
     if tree is None or (isinstance(tree, Scalar) and tree.is_null):
         return ()
     if isinstance(tree, ListTree):
@@ -206,7 +206,7 @@ def items_of(tree: Tree | None, name: str, diagnostics: Diagnostics) -> tuple[Tr
 
 
 def described(tree: Tree) -> str:
-    """Say what was written, for diagnostics."""
+    """Return a description of a value, for diagnostics."""
     if isinstance(tree, ListTree):
         return "a list"
     if isinstance(tree, MappingTree):

@@ -1,4 +1,4 @@
-"""Sets and sequences: what must happen, what must not, and within which time."""
+"""Reader of sets and sequences: conditions, negations and windows."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ NodeKind = Literal["set", "sequence"]
 
 @dataclass(slots=True, kw_only=True)
 class NodeReader:
-    """Reads the nodes of one rule; names that are being looked up are on the stack."""
+    """Read the nodes of one rule; names that are being resolved are on the stack."""
 
     named: NamedTerms
     diagnostics: Diagnostics
     names: list[str] = field(default_factory=list)
     levels: int = 0
     parts: int = 0
-    is_whole: bool = True  # so far no term had to be left out
+    is_whole: bool = True  # no term was left out so far
 
     def read(self, tree: Tree, kind: NodeKind) -> RuleNode:
         """Return a set or sequence. With faults it is incomplete, and not to be used."""
@@ -56,7 +56,7 @@ class NodeReader:
             return self._node(MappingReader(tree, kind, self.diagnostics), kind)
 
     def check(self, tree: Tree) -> None:
-        """Report a term by itself, for terms that no rule uses."""
+        """Report faults of a term that no rule uses."""
         self._what(resolve_term(tree, self.named, self.diagnostics))
 
     def _node(self, fields: MappingReader, kind: NodeKind) -> RuleNode:
@@ -95,7 +95,7 @@ class NodeReader:
         self._spend(len(items), fields.place)
         return [resolve_term(each, self.named, self.diagnostics) for each in items]
 
-    # -- what is inside ------------------------------------------------------------------------
+    # -- children -----------------------------------------------------------------------------
 
     def _check_children(self, fields: MappingReader, terms: list[ResolvedTerm]) -> bool:
         faults_before = self.diagnostics.raised
@@ -171,7 +171,7 @@ class NodeReader:
             place=term.place,
         )
 
-    # -- what does not fit ---------------------------------------------------------------------
+    # -- checks -------------------------------------------------------------------------------
 
     def _note_ignored(self, fields: MappingReader) -> None:
         if fields.shape.name == "set" and "count" in fields:
@@ -216,7 +216,7 @@ class NodeReader:
                 self.diagnostics.fault(fields.at("window"), problem, "such as `window: 30s`")
 
     def _is_faulty(self, fields: MappingReader, key: str) -> bool:
-        """Whether something is wrong there already: a bad duration is not also a missing one."""
+        """Return whether a field has a fault already: a bad duration is not also a missing one."""
         return key in fields and fields.at(key) in self.diagnostics.places
 
     # -- bounds --------------------------------------------------------------------------------
@@ -256,6 +256,6 @@ class NodeReader:
 
 
 def _is_series_origin(clauses: tuple[Clause, ...]) -> bool:
-    """Whether a node of nothing but series has the one that is the origin."""
+    """Return whether a node of series only contains the origin."""
     series = [each.what for each in clauses if isinstance(each.what, MetricTerm)]
     return len(series) == len(clauses) and any(each.origin for each in series)

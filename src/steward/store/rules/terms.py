@@ -1,4 +1,4 @@
-"""Terms: what one line must be like, a condition on series, or the name of either."""
+"""Reader of terms: a test of one line, a condition on series, or the name of either."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 class ExpansionLimitError(Exception):
-    """A rule unfolds to more than anybody can mean: reading it ends here."""
+    """A rule expands beyond the limit: reading it ends here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedTerm:
-    """A term as it stands in a file, with a name looked up.
+    """A term of a file, with its name resolved.
 
-    `own` is what stands at this place; `fields` is the named term where there is one. What must
-    happen is said by `fields`; options at this place win over those of the named term.
+    `own` is the mapping at this place; `fields` is the named term where there is one. The condition
+    is in `fields`; options at this place win over those of the named term.
     """
 
     own: MappingReader
     fields: MappingReader
-    kind: str  # one of TERM_KINDS, or '' where it is none
+    kind: str  # one of TERM_KINDS, or ''
     name: str = ""
 
     @property
     def place(self) -> SourceLocation:
-        """Where it stands."""
+        """Its place in the file."""
         return self.own.place
 
     def option(self, name: str) -> MappingReader:
-        """Return where an option is to be read: here, or at the named term."""
+        """Return the mapping that has an option: this one, or the named term."""
         return self.own if name in self.own else self.fields
 
 
@@ -63,12 +63,12 @@ class NamedTerms:
 
     own: Mapping[str, MappingEntry]
     others: Mapping[str, Sequence[MappingEntry]]
-    used: dict[str, Tree] = field(default_factory=dict)  # by the rule that is being read
+    used: dict[str, Tree] = field(default_factory=dict)  # names used by the rule that is being read
     read: set[SourceLocation] = field(default_factory=set)  # keys of terms that some rule used
     effort: int = 0
 
     def spend(self, effort: int, place: SourceLocation, diagnostics: Diagnostics) -> None:
-        """Count what unfolding costs: a short file of names must not keep us busy for hours."""
+        """Count the cost of expansion: a short file of names must not take hours."""
         self.effort += effort
         if self.effort > MAX_EFFORT:
             diagnostics.fault(place, "the rules of this file unfold to more than can be read")
@@ -95,7 +95,7 @@ class NamedTerms:
 
 
 def resolve_term(tree: Tree, named: NamedTerms, diagnostics: Diagnostics) -> ResolvedTerm:
-    """Read a term, and what it stands for if it is a name. One level: a name is no name's name."""
+    """Read a term, and resolve it if it is a name. One level: a name cannot name another."""
     own = _fields(tree, diagnostics)
     kind = _kind(own, diagnostics)
     if kind == "value":
@@ -164,7 +164,7 @@ def metric_of(fields: MappingReader, diagnostics: Diagnostics) -> MetricTerm | N
 
 
 def count_of(term: ResolvedTerm, diagnostics: Diagnostics) -> int:
-    """Return how often a term must happen."""
+    """Return the count of a term."""
     at = term.option("count")
     count = at.whole("count", default=1, at_most=MAX_COUNT)
     if count < 1:
@@ -187,7 +187,7 @@ def distinct_of(term: ResolvedTerm, extracts: Sequence[Extract], diagnostics: Di
 
 
 def extracts_of(term: ResolvedTerm, diagnostics: Diagnostics) -> tuple[Extract, ...]:
-    """Return what is taken from the line: what the named term takes, and what is added here."""
+    """Return the extracts of a term: those of the named term, and those added here."""
     places = (term.fields, term.own) if term.name else (term.own,)
     found: dict[str, Extract] = {}
     for each in (extract for fields in places for extract in fields.many("extract")):

@@ -1,4 +1,4 @@
-"""That nothing is said is said, too: for those who spoke before, and for nobody else."""
+"""Absence of series: only for entities that had samples before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same expressions over the same samples, asked of a real Prometheus."""
+"""The same expressions over the same samples, compared with a real Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases of runs and jobs, as conditions ask for them."""
+"""Phases of runs and jobs as conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings as one HTML file that needs nothing from elsewhere; whatever logs say is only text."""
+"""Findings as one self-contained HTML file; all text of logs is escaped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_page"]
 
-_SHOWN = 500  # findings; more make no page that anybody reads
+_SHOWN = 500  # findings on one page
 _STREAMS = 200
 _MIB = 2**20
 # Nothing may be loaded or run, whatever a log has put into the page.

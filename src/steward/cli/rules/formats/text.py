@@ -1,4 +1,4 @@
-"""Findings as people read them in a terminal: a table, then what each means and its evidence."""
+"""Findings as terminal text: a table, then the meaning and evidence of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "c
 
 
 def as_text(report: RunReport, at_least: RuleSeverity) -> str:
-    """Return the findings at or above a severity; of those below it only how many there are."""
+    """Return the findings at or above a severity; and the number of those below it."""
     findings = report.at_least(at_least)
     rows = [_row(each) for each in findings]
     lines = [_table(rows)] if rows else []
@@ -37,7 +37,7 @@ def as_text(report: RunReport, at_least: RuleSeverity) -> str:
 
 
 def evidence_line(item: EvidenceItem) -> str:
-    """Return one piece of evidence: where it is, and what it says."""
+    """Return one piece of evidence as a line: its place and text."""
     if item.metric:
         since = f", for {span(item.t - item.since)}" if item.since else ""
         said = " ".join(item.text.split())

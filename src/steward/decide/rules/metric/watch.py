@@ -38,7 +38,7 @@ _NS = 10**9
 class Ended(NamedTuple):
     """A reported condition that no longer holds, or is no longer known."""
 
-    told: Item
+    item: Item
     until_ns: int  # first time at which it did not hold
 
 
@@ -201,9 +201,9 @@ class MetricWatch:
         return sorted(found, key=lambda item: (item.t_ns, item.entity))
 
     def _end(self, identity: tuple[str, Labels], until_ns: int) -> None:
-        told = self._holding.pop(identity, None)
-        if told is not None:
-            self.ended.append(Ended(told, max(until_ns, told.t_ns + 1)))
+        item = self._holding.pop(identity, None)
+        if item is not None:
+            self.ended.append(Ended(item, max(until_ns, item.t_ns + 1)))
 
     def _end_silent(self, clock_ns: int) -> None:
         """End conditions without samples for too long, and evicted ones."""

@@ -11,6 +11,7 @@ from steward.model.decision import Choice, Decision
 from steward.model.finding import Finding
 from steward.model.frame import T_S, Frame
 from steward.model.outcome import Outcome
+from steward.model.yardstick import YARDSTICKS
 from steward.store.explain import DecisionExplanation
 
 __all__ = ["lines_of", "record_of"]
@@ -65,11 +66,17 @@ def _by(choice: Choice) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    gained = outcome.gained
-    interval = f"{number(gained.low / 3600)} to {number(gained.high / 3600)}"
+    """Write an outcome in hours where its yardstick is GPU time, else in its own unit."""
+    unit, factor = YARDSTICKS[outcome.yardstick].unit, 1.0
+    if unit == "GPU-seconds":
+        unit, factor = "GPU-hours", 1 / 3600
+    low, mid, high, promised = (
+        number(each * factor)
+        for each in (outcome.gained.low, outcome.gained.mid, outcome.gained.high, outcome.expected)
+    )
     return (
-        f"{gpu_hours(gained.mid)} ({interval}) over {span(outcome.to_s - outcome.from_s)}, "
-        f"promised {number(outcome.expected / 3600)}; {outcome.text}"
+        f"{mid} {unit} ({low} to {high}) over {span(outcome.to_s - outcome.from_s)}, "
+        f"promised {promised}; {outcome.text}"
     )
 
 

@@ -56,6 +56,12 @@ def test_nothing_is_decided_without_forecasts_findings_or_waiting_jobs() -> None
     assert LendIdle().decide(idle_holder()) == ()
 
 
+def test_gpus_of_a_job_that_has_ended_since_it_was_found_idle_are_not_lent() -> None:
+    idle = idle_holder(job("j2"))
+
+    assert LendIdle().decide(idle.with_findings((finding("ended", GPU),))) == ()
+
+
 def test_a_job_that_cannot_save_its_work_gets_no_loan() -> None:
     assert LendIdle().decide(idle_holder(job("j2", checkpointing=Checkpointing()))) == ()
 

@@ -16,3 +16,16 @@ def test_lab_and_live_start_stop_and_end_jobs_alike(case: Case) -> None:
     trace = random_trace(7, deadlines=case.deadlines, within_quota=case.name == "static-quota")
 
     assert differences(case, trace) == 0
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(9, id="borrowers that began at once, and not in the order they came"),
+        pytest.param(129, id="jobs stopped in several looks at one instant"),
+    ],
+)
+def test_kueue_takes_back_from_the_same_borrowers_in_both(seed: int) -> None:
+    kueue = next(case for case in CASES if case.name == "kueue")
+
+    assert differences(kueue, random_trace(seed, deadlines=False, within_quota=False)) == 0

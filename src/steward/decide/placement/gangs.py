@@ -100,8 +100,10 @@ def packed(nodes: NodeOccupancy, want: Demand, out_node: Ints, out_gpus: Ints) -
     rooms = rooms_of(nodes, want)
     if want.gpus <= widest_node(nodes, want):
         node = _tightest(nodes.free, rooms, want.gpus)
+        if node == _NONE:
+            return 0
         out_node[0], out_gpus[0] = node, want.gpus
-        return 1 if node != _NONE else 0
+        return 1
     for cluster in range(_clusters(nodes)):
         here = _only(rooms, nodes.cluster, cluster)
         used = _packed_in(nodes.free, nodes.gpus, here, want.gpus, out_node, out_gpus)

@@ -98,6 +98,8 @@ def place_scored(
     numbers, counts = np.zeros((2, 1, n)), np.zeros((2, 1, n), np.int64)
     memory = ScoreCache(numbers[0], numbers[1], counts[0], counts[1], np.zeros(n, np.int64))
     node, gpu = place_cached(kind, nodes, want, guide, memory, 0)
+    if node < 0:
+        return 0
     fraction = want.gpus == 0 and want.milli > 0
     out_node[0], out_gpus[0] = node, -gpu - 1 if fraction else want.gpus
-    return 1 if node >= 0 else 0
+    return 1

@@ -34,8 +34,10 @@ def place_fraction(
                 first = sign * left < best_left or (equal and free < best_free)
             if left >= 0 and first:
                 best_node, best_gpu, best_left, best_free = node, gpu, sign * left, free
+    if best_node < 0:
+        return 0
     out_node[0], out_gpus[0] = best_node, -best_gpu - 1
-    return 1 if best_node >= 0 else 0
+    return 1
 
 
 @njit
@@ -51,5 +53,7 @@ def place_without_gpu(
         cost = -nodes.cpus_free[node] if kind == _SPREAD else float(nodes.free[node])
         if best < 0 or (cost < least and kind != _COUNT):
             best, least = node, cost
+    if best < 0:
+        return 0
     out_node[0], out_gpus[0] = best, 0
-    return 1 if best >= 0 else 0
+    return 1

@@ -81,6 +81,8 @@ class ViewReplay:
     _spans: list[tuple[int, float, float, int, int]] = field(default_factory=list)
     _ignored: Counter[str] = field(default_factory=Counter)
     _asked: int = 0
+    _look: int = 0  # at this instant
+    _looks_by_stop: dict[tuple[str, float], int] = field(default_factory=dict)
 
     def run(self) -> Replay:
         """Run all jobs to their end, or until the policy starts none any more."""
@@ -97,8 +99,8 @@ class ViewReplay:
             while coming and self.trace.submit_s[coming[-1]] <= now_s:
                 news.append(self._arrive(coming.pop()))
             moment.fold(Observation(jobs=tuple(news)))
-            for _ in range(LOOKS):
-                view = self._believed(moment.view(now_s))
+            for self._look in range(LOOKS):
+                view = self._believed(self._in_order_of_looks(moment.view(now_s)))
                 stopped = found.stops.sum()
                 if any(job.state is JobState.QUEUED for job in self.jobs.values()):
                     moment.fold(Observation(jobs=tuple(self._ask(view, found))))
@@ -162,6 +164,17 @@ class ViewReplay:
 
     # -- the policy ----------------------------------------------------------------------------
 
+    def _in_order_of_looks(self, view: ClusterView) -> ClusterView:
+        """Let jobs that were stopped at one instant be queued in the order of its looks.
+
+        The live loop looks at a time of its own every time; here several looks are at one time.
+        """
+        queued_s = view.jobs.queued_s.copy()
+        for row, id_ in enumerate(view.jobs.ids.tolist()):
+            look = self._looks_by_stop.get((id_, float(queued_s[row])), 0)
+            queued_s[row] += look * np.spacing(queued_s[row])
+        return replace(view, jobs=replace(view.jobs, queued_s=queued_s))
+
     def _believed(self, view: ClusterView) -> ClusterView:
         for each in self.estimators:
             each.learn(view, ())
@@ -204,6 +217,7 @@ class ViewReplay:
 
     def _stop(self, id_: JobId, found: _Columns) -> Job:
         job = self.jobs[id_]
+        self._looks_by_stop[id_, self.now_s] = self._look
         self._close_span(job)
         found.stops[self.row_of[id_]] += 1
         job = job.changed(self.now_s, JobState.QUEUED, "made room")

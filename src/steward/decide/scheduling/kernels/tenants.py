@@ -79,6 +79,14 @@ def serve_by_share(queue: QueueState, now_s: float, by_use: int) -> None:
 
 
 @njit
+def _began_later(queue: QueueState, job: int, other: int) -> bool:
+    """Return True if a job began to run after another; among equals, if it arrived after it."""
+    if queue.since_s[job] != queue.since_s[other]:
+        return bool(queue.since_s[job] > queue.since_s[other])
+    return job > other
+
+
+@njit
 def _reclaim(queue: QueueState, held: Array, short: int, owner: int, stop_n: int) -> int:
     """List the youngest jobs of tenants above quota until `short` is covered.
 
@@ -94,7 +102,7 @@ def _reclaim(queue: QueueState, held: Array, short: int, owner: int, stop_n: int
             tenant = queue.tenant[job]
             if tenant == owner or queue.late[job] == 2 or taken[tenant] <= queue.quota[tenant]:
                 continue
-            if youngest < 0 or queue.since_s[job] > queue.since_s[youngest]:
+            if youngest < 0 or _began_later(queue, job, youngest):
                 youngest = job
         if youngest < 0:
             for i in range(stop_n, n):

@@ -1,4 +1,4 @@
-"""From a view to decisions: rank, look with the compiled passes, say what to stop and start."""
+"""From a view to decisions: rank, plan with the compiled kernels, say what to stop and start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steward.decide.placement import PLACEMENTS
 from steward.decide.scheduling.kernels.driver import (
     Change,
     ChangeLog,
@@ -19,7 +18,6 @@ from steward.decide.scheduling.live.queue_state import LiveQueueState, live_queu
 from steward.decide.scheduling.live.ranks import ranks_of
 from steward.decide.scheduling.live.reasons import Reasons
 from steward.decide.scheduling.ranking import Ranking
-from steward.errors import unknown_name
 from steward.model.actions import Preempt, Resume, Start
 from steward.model.decision import Decision, Expectation
 from steward.model.forecast import RUN_LEFT_S, About
@@ -35,8 +33,6 @@ def decide_by_rank(
     name: str, ranking: Ranking, view: ClusterView, *, placement: str = "packed"
 ) -> tuple[Decision, ...]:
     """Return which jobs to stop and then which to start now, in the order of the policy `name`."""
-    if placement not in PLACEMENTS:
-        raise unknown_name("placement", placement, PLACEMENTS, where=name)
     ranks = ranks_of(ranking, view)
     live = live_queue_state(ranking, view, ranks, placement=placement)
     if not live.queue.length.any() or not live.queue.capacity.any():

@@ -10,9 +10,10 @@ from typing import TypeVar
 from steward.act.guard import Guard
 from steward.errors import StewardError
 from steward.learn.rules import KINDS, RuleTally
-from steward.model.decision import Choice, StandingApproval
+from steward.model.decision import Choice, Decision, StandingApproval
 from steward.model.event import Fault
 from steward.model.finding import Finding, Pattern
+from steward.model.identity import DecisionId
 from steward.model.outcome import Outcome
 from steward.ports import Learner
 from steward.store.journal import Journal, JournalEntry, Record
@@ -42,6 +43,7 @@ class Bookkeeping:
         self.rules = RuleTally()
         self.found: dict[str, float] = {}  # finding or pattern: when it was last seen
         self._unwritten: list[Record] = []
+        self._unwritable: list[DecisionId] = []
         self._saved_s = float("-inf")
 
     # -- records -------------------------------------------------------------------------------
@@ -71,8 +73,15 @@ class Bookkeeping:
             to_row(record, seq=0)
         except StewardError as fault:
             self.faults.append(as_fault(fault, "journal", self.t_s))
+            if isinstance(record, Decision):
+                self._unwritable.append(record.id)
             return False
         return True
+
+    def take_unwritable(self) -> list[DecisionId]:
+        """Return the decisions that no journal can hold, once: they must not be carried out."""
+        found, self._unwritable = self._unwritable, []
+        return found
 
     def new_findings(
         self, found: Sequence[Finding | Pattern], t_s: float

@@ -37,10 +37,10 @@ def read_standings(
     paths = [Path(each).expanduser() for each in settings.paths]
     installed, unusable = _installed(packages_folder(store))
     packs = [shipped()] if settings.packs and shipped().is_dir() else []
-    asks = bool(settings.prometheus)
-    more = _read([*installed, *paths], asks=asks)
+    has_prometheus = bool(settings.prometheus)
+    more = _read([*installed, *paths], has_prometheus=has_prometheus)
     replaced = {each.id for each in more}
-    ours = [each for each in _read(packs, asks=asks) if each.id not in replaced]
+    ours = [each for each in _read(packs, has_prometheus=has_prometheus) if each.id not in replaced]
     standings = [*ours, *more, *unusable]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
@@ -87,10 +87,11 @@ def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
         return [], [RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)]
 
 
-def _read(paths: Sequence[Path], *, asks: bool) -> list[RuleStanding]:
+def _read(paths: Sequence[Path], *, has_prometheus: bool) -> list[RuleStanding]:
     parsed = examine_rules(paths)
     standings = [
-        _standing(rule, _problems(rule, parsed.faults, asks=asks)) for rule in parsed.rules
+        _standing(rule, _problems(rule, parsed.faults, has_prometheus=has_prometheus))
+        for rule in parsed.rules
     ]
     known = {each.id for each in standings}
     return [*standings, *_unread(parsed.faults, known)]
@@ -114,11 +115,14 @@ def _standing(rule: Rule, problems: Sequence[str]) -> RuleStanding:
     )
 
 
-def _problems(rule: Rule, faults: Sequence[RuleFault], *, asks: bool) -> list[str]:
+def _problems(rule: Rule, faults: Sequence[RuleFault], *, has_prometheus: bool) -> list[str]:
     """Say what keeps a rule that could be read from running: patterns, and clashes with others."""
     mine = [each for each in faults if each.rule == rule.id and each.place.file == rule.place.file]
     said = [_said(each.place, each.problem, each.hint) for each in mine]
-    return said + [_said(each.place, each.problem, each.hint) for each in check(rule, asks=asks)]
+    return said + [
+        _said(each.place, each.problem, each.hint)
+        for each in check(rule, has_prometheus=has_prometheus)
+    ]
 
 
 def _unread(faults: Sequence[RuleFault], known: set[str]) -> Iterator[RuleStanding]:

@@ -120,7 +120,8 @@ def _problems(rule: Rule, faults: Sequence[RuleFault], *, has_prometheus: bool) 
     mine = [each for each in faults if each.rule == rule.id and each.place.file == rule.place.file]
     found = [_formatted(each.place, each.problem, each.hint) for each in mine]
     return found + [
-        _formatted(each.place, each.problem, each.hint) for each in check(rule, asks=has_prometheus)
+        _formatted(each.place, each.problem, each.hint)
+        for each in check(rule, has_prometheus=has_prometheus)
     ]
 
 

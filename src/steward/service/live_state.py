@@ -14,7 +14,7 @@ from typing import Literal
 
 from steward.config.settings import Settings
 from steward.errors import StewardError
-from steward.learn.rules import RuleBook
+from steward.learn.rules import RuleTally
 from steward.loop import Loop, LoopStatus
 from steward.model.decision import Choice, DecisionState, StandingApproval
 from steward.model.finding import Finding, Opinion, Pattern
@@ -106,9 +106,9 @@ class LiveState:
         self._truth_curve: DownsampledCurve[CurvePoint] = DownsampledCurve()
         self._history: DownsampledCurve[GpuUsage] = DownsampledCurve(160)
         self._rule_files = RuleFiles(settings)
-        self._rule_book = RuleBook()
+        self._rule_book = RuleTally()
         self._summary = JournalSummary(
-            loop.journal, settings.savings.assumptions, on_value=self._rule_book.take
+            loop.journal, settings.savings.assumptions, on_value=self._rule_book.add
         )
         self._lock = threading.Lock()
         self._turned_s = time.monotonic()

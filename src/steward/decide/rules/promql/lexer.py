@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from steward.errors import StewardError
 
-__all__ = ["Token", "duration_ns", "fault", "tokenize"]
+__all__ = ["PromqlToken", "duration_ns", "fault", "tokenize"]
 
 _NS = {
     "ms": 10**6,
@@ -36,7 +36,7 @@ MOST_OPEN = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class PromqlToken:
     """A token of an expression; `at` is the index of its first character."""
 
     kind: str
@@ -50,12 +50,12 @@ def fault(problem: str, expr: str, at: int, *, hint: str = "") -> StewardError:
     return StewardError(f"{problem}, at character {at + 1} ({near})", where="promql", hint=hint)
 
 
-def tokenize(expr: str) -> list[Token]:
+def tokenize(expr: str) -> list[PromqlToken]:
     """Return the tokens, and one for the end."""
     if len(expr) > MOST_CHARACTERS:
         problem = f"the expression has {len(expr)} characters, more than {MOST_CHARACTERS}"
         raise StewardError(problem, where="promql", hint="cut it into several terms")
-    tokens: list[Token] = []
+    tokens: list[PromqlToken] = []
     at = 0
     while at < len(expr):
         found = _TOKEN.match(expr, at)
@@ -63,17 +63,17 @@ def tokenize(expr: str) -> list[Token]:
             raise fault("cannot be read as PromQL", expr, at, hint=_hint(expr[at]))
         kind = str(found.lastgroup)
         if kind == "string":
-            tokens.append(Token(kind, _unquoted(found[0]), at))
+            tokens.append(PromqlToken(kind, _unquoted(found[0]), at))
         elif kind != "space":
-            tokens.append(Token(kind, found[0], at))
+            tokens.append(PromqlToken(kind, found[0], at))
         if len(tokens) > MAX_TOKENS:
             raise fault(f"the expression has more than {MAX_TOKENS} words", expr, at)
         at = found.end()
     _check_depth(tokens, expr)
-    return [*tokens, Token("end", "", len(expr))]
+    return [*tokens, PromqlToken("end", "", len(expr))]
 
 
-def _check_depth(tokens: list[Token], expr: str) -> None:
+def _check_depth(tokens: list[PromqlToken], expr: str) -> None:
     depth = 0
     for token in tokens:
         if token.kind == "sign":

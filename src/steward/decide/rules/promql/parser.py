@@ -21,7 +21,7 @@ from steward.decide.rules.promql.functions import (
     ELSEWHERE,
     PARAMETRIC,
 )
-from steward.decide.rules.promql.lexer import Token, duration_ns, fault, tokenize
+from steward.decide.rules.promql.lexer import PromqlToken, duration_ns, fault, tokenize
 from steward.errors import StewardError, did_you_mean
 
 __all__ = ["PROMETHEUS_HINT", "parse"]
@@ -56,10 +56,10 @@ class _Parser:
     # -- tokens ----------------------------------------------------------------------------------
 
     @property
-    def _token(self) -> Token:
+    def _token(self) -> PromqlToken:
         return self._tokens[self._next]
 
-    def _advance(self) -> Token:
+    def _advance(self) -> PromqlToken:
         token = self._token
         self._next += token.kind != "end"  # the end token repeats
         return token
@@ -74,7 +74,7 @@ class _Parser:
             return True
         return False
 
-    def expect(self, what: str, meaning: str = "") -> Token:
+    def expect(self, what: str, meaning: str = "") -> PromqlToken:
         """Consume a token of one kind, or raise with the token found instead."""
         token = self._token
         if token.kind == what or (token.kind == "sign" and token.text == what):
@@ -177,13 +177,13 @@ class _Parser:
             return self._aggregate(token)
         return self._call(token) if self._is("(") else self._selector(token)
 
-    def _unexpected(self, token: Token) -> StewardError:
+    def _unexpected(self, token: PromqlToken) -> StewardError:
         if token.kind == "string":
             return self._unsupported("a text as a value", token.at)
         found = "the expression ends" if token.kind == "end" else f"'{token.text}' stands"
         return self._fault(f"{found} where a metric, a number or '(' should be", token.at)
 
-    def _selector(self, token: Token) -> Selector:
+    def _selector(self, token: PromqlToken) -> Selector:
         matchers: list[LabelMatcher] = []
         if self._accept("{"):
             while not self._accept("}"):
@@ -228,7 +228,7 @@ class _Parser:
             raise self._fault("a duration has to be between 1ms and 100 years", token.at)
         return found
 
-    def _call(self, token: Token) -> FunctionCall:
+    def _call(self, token: PromqlToken) -> FunctionCall:
         if token.text not in ARGUMENTS:
             if token.text in ELSEWHERE:
                 raise self._unsupported(f"the function '{token.text}'", token.at)
@@ -246,7 +246,7 @@ class _Parser:
                 self.expect(",", "',' or ')'")
         return tuple(found)
 
-    def _aggregate(self, token: Token) -> Aggregate:
+    def _aggregate(self, token: PromqlToken) -> Aggregate:
         op = token.text.lower()
         if op not in AGGREGATIONS:
             raise self._unsupported(f"'{op}'", token.at)

@@ -158,7 +158,7 @@ def _recognisers(
 
 
 def _with_returns(policies: Sequence[str]) -> tuple[str, ...]:
-    """Put the policy that ends loans first: what was lent comes back, whatever a site chose."""
+    """Put the policy that ends loans first: loans end whatever policies a site configured."""
     return (GIVE_BACK, *(name for name in policies if name != GIVE_BACK))
 
 

@@ -1,4 +1,4 @@
-"""Reads the rules of a site. A faulty rule is off and says why; it never stops the others."""
+"""Reads the rules of a site. A faulty rule is switched off with a reason; the others run."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def rule_files(settings: RulesSettings, store: Path) -> dict[str, tuple[int, int
         for path in (folder, *folder.rglob("*")):
             with suppress(OSError):  # it went away in this moment
                 if path.suffix in SUFFIXES and path.is_file():
-                    said = path.stat()
-                    found[str(path)] = (said.st_mtime_ns, said.st_size)
+                    status = path.stat()
+                    found[str(path)] = (status.st_mtime_ns, status.st_size)
     return found
 
 
 def endpoint_of(settings: RulesSettings) -> Endpoint:
-    """Return the Prometheus that is asked, with its token; raises with all files not to be read."""
+    """Return the Prometheus to query, with its token; raise if files cannot be read, naming all."""
     faults: list[str] = []
     endpoint = Endpoint(
         url=settings.prometheus,
@@ -116,11 +116,11 @@ def _standing(rule: Rule, problems: Sequence[str]) -> RuleStanding:
 
 
 def _problems(rule: Rule, faults: Sequence[RuleFault], *, has_prometheus: bool) -> list[str]:
-    """Say what keeps a rule that could be read from running: patterns, and clashes with others."""
+    """Return why a parsed rule cannot run: bad patterns, and clashes with other rules."""
     mine = [each for each in faults if each.rule == rule.id and each.place.file == rule.place.file]
-    said = [_said(each.place, each.problem, each.hint) for each in mine]
-    return said + [
-        _said(each.place, each.problem, each.hint)
+    found = [_formatted(each.place, each.problem, each.hint) for each in mine]
+    return found + [
+        _formatted(each.place, each.problem, each.hint)
         for each in check(rule, has_prometheus=has_prometheus)
     ]
 
@@ -135,7 +135,7 @@ def _unread(faults: Sequence[RuleFault], known: set[str]) -> Iterator[RuleStandi
             id=rule or _named(Path(file)),
             state=RuleState.FAULTY,
             pack=_pack(group[0].place),
-            why="; ".join(_said(each.place, each.problem, each.hint) for each in group[:5]),
+            why="; ".join(_formatted(each.place, each.problem, each.hint) for each in group[:5]),
             place=group[0].place,
         )
 
@@ -145,7 +145,7 @@ def _named(file: Path) -> str:
     return file.parent.name if file.suffix in SUFFIXES else file.name
 
 
-def _said(place: SourceLocation, problem: str, hint: str) -> str:
+def _formatted(place: SourceLocation, problem: str, hint: str) -> str:
     where = f"line {place.line}: " if place.line else ""
     return f"{where}{problem}" + (f" ({hint})" if hint else "")
 

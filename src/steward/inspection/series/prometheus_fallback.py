@@ -135,7 +135,7 @@ class _DeferredSteps(StepEvaluation):
             to_s=float(times[-1]) / _NS,
             step_s=self._step_ns / _NS,
         )
-        self._questions.ask(question)
+        self._questions.submit(question)
         self._open = (question, times)
         self.due_ns = -NEVER_NS  # poll on every call
 

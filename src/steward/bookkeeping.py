@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from steward.act.guard import Guard
 from steward.errors import StewardError
-from steward.learn.rules import KINDS, RuleBook
+from steward.learn.rules import KINDS, RuleTally
 from steward.model.decision import Choice, Decision, StandingApproval
 from steward.model.event import Fault
 from steward.model.finding import Finding, Pattern
@@ -25,7 +25,7 @@ __all__ = ["Bookkeeping", "as_fault"]
 T = TypeVar("T")
 DAY_S = 86400.0
 SAVE_EVERY_S = 600.0  # of the clock of the loop; learned state is saved at least so often
-RULE_BOOK = "rule-book"
+RULE_TALLY = "rule-book"
 
 
 class Bookkeeping:
@@ -39,8 +39,8 @@ class Bookkeeping:
         self.unlearned: list[Outcome] = []  # outcomes that nothing was learned from yet
         self.missed_choices: list[Choice] = []  # an earlier run did not get to these
         self.last_choice_seq = 0  # choices up to this journal entry are known
-        self.last_rule_seq = 0  # entries up to this one are in the rule book
-        self.rules = RuleBook()
+        self.last_rule_seq = 0  # entries up to this one are in the rule tally
+        self.rules = RuleTally()
         self.found: dict[str, float] = {}  # finding or pattern: when it was last seen
         self._unwritten: list[Record] = []
         self._unwritable: list[DecisionId] = []
@@ -119,7 +119,7 @@ class Bookkeeping:
         """Return how far each rule is trusted, if anything about one has changed."""
         read = partial(self.journal.read, after=self.last_rule_seq, kinds=KINDS)
         entries: list[JournalEntry] = self.attempt("journal", read, [])
-        judged = [self.rules.take(entry.value) for entry in entries]
+        judged = [self.rules.add(entry.value) for entry in entries]
         self.last_rule_seq = max([self.last_rule_seq, *(entry.seq for entry in entries)])
         return self.rules.weights(t_s) if first or any(judged) else None
 

@@ -33,7 +33,7 @@ def resume(book: Bookkeeping, stages: Stages[V], view: V, now_s: float) -> None:
     for entry in journal.read(kinds=("finding",), newest_first=True, limit=1000):
         book.found[entry.id] = entry.t_s
     for entry in journal.read(kinds=KINDS, newest_first=True, limit=RULES_READ)[::-1]:
-        book.rules.take(entry.value)
+        book.rules.add(entry.value)
     book.last_rule_seq = book.last_choice_seq
     stages.desk.guard.learn(book.due_outcomes(now_s))
     book.restore_learned((*stages.estimators, *stages.miners))

@@ -198,7 +198,7 @@ def _ask(folder: Path, question: Question) -> list[tuple[object, ...]]:
     from_s, to_s = expression.time(newest_s)
     with Query(folder, from_s=from_s, to_s=to_s) as query:
         sql = question.ours if is_sql(question.ours) else expression.sql(newest_s)
-        return query.ask(sql).rows
+        return query.run(sql).rows
 
 
 def _ask_plain(plain: Path, question: str) -> list[tuple[object, ...]]:

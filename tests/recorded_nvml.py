@@ -87,7 +87,7 @@ class RecordedNvml:
             (145, 0): (UINT, 0),
         }
         self.field_code = 0  # what every field answers with, when not 0
-        self.fields_asked: Counter[int] = Counter()
+        self.fields_read: Counter[int] = Counter()
         self.queued: list[tuple[int, int]] = []  # GPU, XID
         self.inits = 0
         self.shutdowns = 0
@@ -206,7 +206,7 @@ class RecordedNvml:
         values = self.values[self._of(handle)]
         own = {(186, 0): (UINT, values["power"]), (83, 0): (ULONGLONG, values["energy"])}
         for place in places[: count.value]:
-            self.fields_asked[place.field] += 1
+            self.fields_read[place.field] += 1
             found = (self.fields | own).get((place.field, place.scope))
             refused = pynvml.NVML_ERROR_NOT_SUPPORTED if found is None else 0
             place.code = self.field_code or refused

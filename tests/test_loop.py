@@ -24,7 +24,7 @@ from steward.model.layout import Block, Layout
 from steward.model.outcome import Outcome, Story
 from steward.model.view import ClusterView
 from steward.observe.watch import Watch
-from steward.store.choices import choose
+from steward.store.choices import record_choice
 from steward.store.explain import explain
 from steward.store.telemetry import Telemetry
 from tiny_world import GPU, TinyWorld, tiny_loop, turn_until
@@ -145,11 +145,11 @@ def test_a_person_approves_and_undoes_through_the_journal(
     id_ = waiting.decision.id
     assert waiting.state is DecisionState.WAITING
 
-    choose(loop.journal, id_, "approve", user="ada", t_s=clock.now_s())
+    record_choice(loop.journal, id_, "approve", user="ada", t_s=clock.now_s())
     turn_until(loop, clock, START_S + 450)
     assert stories(loop)[0].state is DecisionState.ACTIVE
 
-    choose(loop.journal, id_, "undo", user="ada", t_s=clock.now_s(), note="mine")
+    record_choice(loop.journal, id_, "undo", user="ada", t_s=clock.now_s(), note="mine")
     turn_until(loop, clock, START_S + 500)
     first, undo = stories(loop)[:2]
     assert first.state is DecisionState.UNDONE
@@ -164,7 +164,9 @@ def test_a_rejected_decision_is_not_carried_out(
     loop = tiny_loop(tmp_path, world, clock, autonomy=Autonomy.APPROVE)
     turn_until(loop, clock, START_S + 400)
 
-    choose(loop.journal, stories(loop)[0].decision.id, "reject", user="ada", t_s=clock.now_s())
+    record_choice(
+        loop.journal, stories(loop)[0].decision.id, "reject", user="ada", t_s=clock.now_s()
+    )
     turn_until(loop, clock, START_S + 420)
 
     assert stories(loop)[0].state is DecisionState.REJECTED
@@ -396,7 +398,7 @@ def test_a_decision_that_a_crash_left_without_a_receipt_is_carried_out_again(
     first = tiny_loop(tmp_path, world, clock, autonomy=Autonomy.APPROVE)
     turn_until(first, clock, START_S + 400)
     (story,) = stories(first)
-    choose(first.journal, story.decision.id, "approve", user="ada", t_s=clock.now_s())
+    record_choice(first.journal, story.decision.id, "approve", user="ada", t_s=clock.now_s())
     desk = first.stages.desk
     choices = first._book.choices(desk.guard)
     first.journal.append(desk.receive((), choices, first.view))  # and here the power went

@@ -22,7 +22,7 @@ from steward.model.finding import Finding, Recurrence
 from steward.model.outcome import Story
 from steward.model.rules import Clause, MetricTerm, Rule, RuleNode, Term
 from steward.model.treatment import Effect, Treatment
-from steward.store.opinions import say
+from steward.store.opinions import record_opinion
 from tiny_world import TinyWorld, tiny_loop, turn_until
 
 START_S = 1_700_000_000.0
@@ -121,7 +121,7 @@ def test_what_people_say_changes_how_far_a_rule_is_trusted(
     turn_until(loop, clock, START_S + 100)
     (found,) = values(loop, "finding")
 
-    say(loop.journal, found.id, "dismiss", user="ann", t_s=clock.now_s())
+    record_opinion(loop.journal, found.id, "dismiss", user="ann", t_s=clock.now_s())
     turn_until(loop, clock, START_S + 200)
     weights = loop._book.rules.weights(clock.now_s())
 

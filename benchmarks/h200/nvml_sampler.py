@@ -77,7 +77,7 @@ class Samples:
     def __init__(self, meters: Any) -> None:  # noqa: ANN401 - a class of a module that is found late
         self._meters = meters
         self._row = np.zeros(meters.width)
-        self._words = meters.meters[0].words
+        self._words = meters.meters[0].names
         self.rows: list[Any] = []
         self.t_s: list[float] = []
         self.late_s: list[float] = []

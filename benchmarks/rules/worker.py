@@ -133,7 +133,7 @@ def series(_log: Path, gpus: int) -> dict[str, float]:
     """Give the engine the series of so many GPUs, ten seconds apart, in frames of ten minutes."""
     rules = metric_rules()
     engine = RuleEngine(rules, mode=Mode.STRICT)
-    wanted = sorted(engine.wants_metrics)
+    wanted = sorted(engine.needed_metrics)
     frames = [_frame(wanted, gpus, turn) for turn in range(6)]
     engine.sample(frames[0])  # compiles
     began_s = time.process_time()

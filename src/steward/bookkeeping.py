@@ -9,10 +9,11 @@ from typing import TypeVar
 
 from steward.act.guard import Guard
 from steward.errors import StewardError
-from steward.learn.rules import KINDS, RuleBook
-from steward.model.decision import Choice, StandingApproval
+from steward.learn.rules import KINDS, RuleTally
+from steward.model.decision import Choice, Decision, StandingApproval
 from steward.model.event import Fault
 from steward.model.finding import Finding, Pattern
+from steward.model.identity import DecisionId
 from steward.model.outcome import Outcome
 from steward.ports import Learner
 from steward.store.journal import Journal, JournalEntry, Record
@@ -24,7 +25,7 @@ __all__ = ["Bookkeeping", "as_fault"]
 T = TypeVar("T")
 DAY_S = 86400.0
 SAVE_EVERY_S = 600.0  # of the clock of the loop; learned state is saved at least so often
-RULE_BOOK = "rule-book"
+RULE_TALLY = "rule-book"
 
 
 class Bookkeeping:
@@ -38,10 +39,11 @@ class Bookkeeping:
         self.unlearned: list[Outcome] = []  # outcomes that nothing was learned from yet
         self.missed_choices: list[Choice] = []  # an earlier run did not get to these
         self.last_choice_seq = 0  # choices up to this journal entry are known
-        self.last_rule_seq = 0  # entries up to this one are in the rule book
-        self.rules = RuleBook()
+        self.last_rule_seq = 0  # entries up to this one are in the rule tally
+        self.rules = RuleTally()
         self.found: dict[str, float] = {}  # finding or pattern: when it was last seen
         self._unwritten: list[Record] = []
+        self._unwritable: list[DecisionId] = []
         self._saved_s = float("-inf")
 
     # -- records -------------------------------------------------------------------------------
@@ -71,8 +73,15 @@ class Bookkeeping:
             to_row(record, seq=0)
         except StewardError as fault:
             self.faults.append(as_fault(fault, "journal", self.t_s))
+            if isinstance(record, Decision):
+                self._unwritable.append(record.id)
             return False
         return True
+
+    def take_unwritable(self) -> list[DecisionId]:
+        """Return the decisions that no journal can hold, once: they must not be carried out."""
+        found, self._unwritable = self._unwritable, []
+        return found
 
     def new_findings(
         self, found: Sequence[Finding | Pattern], t_s: float
@@ -110,7 +119,7 @@ class Bookkeeping:
         """Return how far each rule is trusted, if anything about one has changed."""
         read = partial(self.journal.read, after=self.last_rule_seq, kinds=KINDS)
         entries: list[JournalEntry] = self.attempt("journal", read, [])
-        judged = [self.rules.take(entry.value) for entry in entries]
+        judged = [self.rules.add(entry.value) for entry in entries]
         self.last_rule_seq = max([self.last_rule_seq, *(entry.seq for entry in entries)])
         return self.rules.weights(t_s) if first or any(judged) else None
 

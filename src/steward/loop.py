@@ -169,6 +169,7 @@ class Loop(Generic[V]):
         desk = self.stages.desk
         choices = self._book.choices(desk.guard)
         written = self._book.write(desk.receive(decisions, choices, view), view.t_s)
+        desk.drop(self._book.take_unwritable())
         # Nothing is done that is not in the journal first, except giving back.
         for result in desk.carry_out(view.t_s, only_returns=not written):
             self._take_note(result, view)
@@ -182,6 +183,7 @@ class Loop(Generic[V]):
                 self.stages.verifier.begin(result.decision, result.receipt, view)
             case Receipt():
                 self._book.note([result])
+                self.stages.verifier.forget(result.decision)
             case StewardError():
                 where = f"actuator {self.stages.desk.actuator.name}"
                 self._book.fault(as_fault(result, where, view.t_s))

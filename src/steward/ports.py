@@ -275,6 +275,10 @@ class Verifier(Protocol[V_contra]):
         """Take in one moment; return the outcomes that are due in it."""
         ...
 
+    def forget(self, decision: DecisionId) -> None:
+        """Stop following a decision that was begun and failed after all."""
+        ...
+
     def so_far(self, view: V_contra) -> tuple[Outcome, ...]:
         """Return what open cases have brought since their last check; nothing is settled."""
         ...

@@ -24,16 +24,16 @@ def resume(book: Bookkeeping, stages: Stages[V], view: V, now_s: float) -> None:
     book.t_s = now_s
     book.last_choice_seq = journal.newest()
     stories = _recent_stories(journal, since_s=now_s - RESUMED_S)
-    stages.desk.resume(stories)
-    for story in stories:
-        _resume_story(book, stages, story)
     for entry in journal.read(kinds=("approval",), newest_first=True, limit=APPROVALS_READ)[::-1]:
         if isinstance(entry.value, StandingApproval):
             stages.desk.guard.allow(entry.value)
+    stages.desk.resume(stories)
+    for story in stories:
+        _resume_story(book, stages, story)
     for entry in journal.read(kinds=("finding",), newest_first=True, limit=1000):
         book.found[entry.id] = entry.t_s
     for entry in journal.read(kinds=KINDS, newest_first=True, limit=RULES_READ)[::-1]:
-        book.rules.take(entry.value)
+        book.rules.add(entry.value)
     book.last_rule_seq = book.last_choice_seq
     stages.desk.guard.learn(book.due_outcomes(now_s))
     book.restore_learned((*stages.estimators, *stages.miners))
@@ -49,7 +49,8 @@ def _resume_story(book: Bookkeeping, stages: Stages[V], story: Story) -> None:
             break
     if story.state is DecisionState.ACTIVE:
         stages.moment.apply(story.decision, story.receipts[-1])
-        book.missed_choices += [each for each in story.choices if each.choice == "undo"]
+    # the desk knows by their ids which of these were taken up before
+    book.missed_choices += [each for each in story.choices if each.choice == "undo"]
 
 
 def _recent_stories(journal: Journal, *, since_s: float) -> list[Story]:

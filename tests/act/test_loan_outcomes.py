@@ -289,3 +289,11 @@ def test_the_gain_is_the_sum_of_shares_times_seconds_over_all_parts(
     assert sum(each.gained.mid for each in found) == pytest.approx(sum(shares) * step_s * gpus)
     assert all(each.gained.low <= each.gained.mid <= each.gained.high for each in found)
     assert found[-1].to_s == seen.t_s
+
+
+def test_a_loan_that_ended_before_a_restart_is_not_measured_again() -> None:
+    verifier = LoanOutcomes()
+    ended = outcome(final=True)
+    verifier.resume(Story(decision=decision(), receipts=(receipt(decision()),), outcomes=(ended,)))
+
+    assert verifier.follow(view(node())) == []

@@ -423,3 +423,100 @@ def test_a_cluster_with_a_scheduler_of_its_own_does_not_start_jobs() -> None:
 
     assert Start not in own.actions()
     assert Start in ours.actions()
+
+
+def test_no_job_is_stopped_for_a_start_that_may_not_go() -> None:
+    advise = Limits(autonomy=Autonomy.AUTO, tenant_autonomy={TenantId("c"): Autonomy.ADVISE})
+    spent = Limits(autonomy=Autonomy.AUTO, started_gpus_per_hour=0)
+    seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
+    for limits, tenant in ((advise, "c"), (spent, "a")):
+        hand = Hand()
+        table = Desk(Guard(limits), hand)
+
+        table.receive([preempt(), replace(AFTER, tenant=TenantId(tenant))], (), seen)
+        list(table.carry_out(1000.0))
+
+        assert hand.done == []
+
+
+def test_a_stop_goes_when_a_person_approves_the_start_that_needs_it() -> None:
+    asks = Limits(autonomy=Autonomy.AUTO, tenant_autonomy={TenantId("c"): Autonomy.APPROVE})
+    hand = Hand()
+    table = Desk(Guard(asks), hand)
+    seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
+
+    first = table.receive([preempt(), replace(AFTER, tenant=TenantId("c"))], (), seen)
+    list(table.carry_out(1000.0))
+    before = list(hand.done)
+    table.receive([], [said("approve", "d-start")], seen)
+    list(table.carry_out(1010.0))
+
+    assert rulings(first) == [("d-stop", Ruling.HOLD), ("d-start", Ruling.ASK)]
+    assert (before, hand.done) == ([], ["d-stop"])
+
+
+def test_a_stop_is_refused_when_the_start_it_makes_room_for_is() -> None:
+    table = desk()
+    seen = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j3", on=[OTHER]), job("j2")])
+
+    new = table.receive(
+        [decision("d-lend", owner="j3", gpus=(OTHER,)), preempt(), AFTER], (), seen
+    )  # the loan takes j2
+
+    assert [each.id for each in new if isinstance(each, Decision)] == ["d-lend"]
+
+
+def test_a_start_is_valid_from_when_what_it_waited_for_is_done() -> None:
+    hand = Hand(lambda made, t_s: receipt(made, t_s=t_s, result="begun"))
+    table = desk(hand)
+    for t_s in (1000.0, 1500.0, 2000.0):
+        table.receive(
+            [preempt(), AFTER] if t_s == 1000.0 else [],
+            (),
+            view(jobs=[job("j1", on=[GPU]), job("j2")], t_s=t_s),
+        )
+        list(table.carry_out(t_s))
+    hand.act = lambda made, t_s: receipt(made, t_s=t_s)
+    list(table.carry_out(2010.0))
+
+    late = table.receive([], (), view(jobs=[job("j1", on=[GPU]), job("j2")], t_s=2020.0))
+    seen = table.receive([], (), view(jobs=[job("j1"), job("j2")], t_s=2030.0))
+
+    assert rulings(late) == []  # the view does not show yet that the GPU is free
+    assert rulings(seen) == [("d-start", Ruling.GO)]
+
+
+def test_an_undo_takes_the_place_of_open_decisions_about_the_same() -> None:
+    table = desk()
+    held = view(jobs=[job("j1", on=[GPU]), job("j2")])
+    table.receive([preempt(), AFTER], (), held)
+    list(table.carry_out(1000.0))
+    freed = view(jobs=[job("j1"), job("j2")], t_s=1010.0)
+
+    new = table.receive([], [said("undo", "d-stop")], freed)
+
+    made = [each for each in new if isinstance(each, Decision)]
+    assert [each.undoes for each in made] == ["d-stop"]
+    assert ("d-start", Ruling.EXPIRE) in rulings(new)
+
+
+def test_what_cannot_hold_is_not_proposed_again_in_every_turn() -> None:
+    table = desk()
+    gone = view(jobs=[job("j1")])
+    entries = [
+        table.receive([start()], (), replace(gone, t_s=1000.0 + t)) for t in range(0, 500, 10)
+    ]
+
+    assert sum(map(len, entries)) == 2  # one decision, one verdict
+    assert table.receive([start()], (), replace(gone, t_s=1700.0)) != []
+
+
+def test_what_could_not_be_written_down_is_not_carried_out_later() -> None:
+    hand = Hand()
+    table = desk(hand)
+    table.receive([start()], (), view(jobs=[job("j2")]))
+
+    table.drop([start().id, preempt().id])
+
+    assert list(table.carry_out(1010.0)) == []
+    assert hand.done == []

@@ -1,4 +1,4 @@
-"""Jobs are told apart by control groups: v1, v2 and hybrid, whoever made them."""
+"""Jobs are distinguished by control groups: v1, v2 and hybrid, of any engine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HEX = "3f4c" * 16
         ),
         ("/user.slice/user-0.slice/steward-job-train-7.scope", "train-7"),
         (r"/user.slice/steward-job-a\x2db.scope/x", "a-b"),
-        # nobody's
+        # of no job
         ("", None),
         ("/", None),
         ("/system.slice/slurmd.service", None),
@@ -61,12 +61,12 @@ HEX = "3f4c" * 16
         (f"/kubepods/pod{UID}/{HEX}/slurm/uid_0/job_5", "5"),
     ],
 )
-def test_a_path_tells_its_job(path: str, job: str | None) -> None:
+def test_a_path_reports_its_job(path: str, job: str | None) -> None:
     assert job_of(path) == job
 
 
 def v1(root: Path, jobs: dict[str, list[str]]) -> Path:
-    """Make a hybrid tree: controllers beside a v2 hierarchy, with the groups given for each."""
+    """Make a hybrid tree: controllers next to a v2 hierarchy, with the groups given for each."""
     (root / "unified").mkdir(parents=True)
     (root / "unified" / "cgroup.controllers").touch()
     for controller in ("cpu,cpuacct", "memory", "freezer"):

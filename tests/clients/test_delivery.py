@@ -1,4 +1,4 @@
-"""What is sent arrives, is refused, or is given up; and each is counted."""
+"""Bodies are accepted, refused, or dropped; and each is counted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_may_pass_is_tried_again_and_what_will_not_is_counted() -> None:
     assert stats.last_fault == "no"
 
 
-def test_a_receiver_that_stays_away_is_given_up_after_a_while() -> None:
+def test_a_receiver_that_stays_away_is_dropped_after_a_while() -> None:
     sender = QueuedSender(Receiver(*[TemporaryError("gone")] * 50), patience_s=0.05)
 
     sender.offer(b"a", 7, wait=True)
@@ -57,7 +57,7 @@ def test_a_receiver_that_stays_away_is_given_up_after_a_while() -> None:
     assert (stats.sent, stats.given_up) == (0, 7)
 
 
-def test_more_than_may_wait_is_given_up_at_once_and_counted() -> None:
+def test_more_than_may_wait_is_dropped_at_once_and_counted() -> None:
     hold = threading.Event()
     sender = QueuedSender(lambda _body: hold.wait(60), most_waiting=2)
 

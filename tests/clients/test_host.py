@@ -1,4 +1,4 @@
-"""The machine is read through /proc and /sys; what it does not tell is unknown."""
+"""The machine is read through /proc and /sys; what it does not have is unknown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from steward.clients.host import HostSource, hostname
 Values = dict[tuple[str, str], float]
 
 
-class Hands:
+class ManualClock:
     """A clock that is set by hand."""
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Hands:
 
 
 class Machine:
-    """A machine in a folder, and one who reads it."""
+    """A machine in a folder, and its reader."""
 
     def __init__(self, folder: Path, *, cores: int = 4) -> None:
         self.proc, self.sys = fake.proc(folder / "proc", cores=cores), fake.sys(folder / "sys")
-        self.clock = Hands()
+        self.clock = ManualClock()
         self.source = HostSource(proc=self.proc, sys=self.sys, clock=self.clock)
 
     def read(self, after_s: float = 0.0) -> Values:
@@ -63,7 +63,7 @@ def machine(tmp_path: Path) -> Machine:
 # -- what is there ---------------------------------------------------------------------------------
 
 
-def test_a_node_tells_all_its_parts(machine: Machine) -> None:
+def test_a_node_reports_all_its_parts(machine: Machine) -> None:
     seen = machine.read()
 
     assert entities(seen) == {
@@ -162,7 +162,7 @@ def test_slow_counters_become_rates_and_are_held(machine: Machine) -> None:
     assert math.isnan(reset[key])
 
 
-def test_far_away_file_systems_tell_bytes_requests_and_waiting(machine: Machine) -> None:
+def test_far_away_file_systems_report_bytes_requests_and_waiting(machine: Machine) -> None:
     machine.read()
     fake.mounts(machine.proc, reads=60, received=9_000_000, read_ms=3000)
 
@@ -173,7 +173,7 @@ def test_far_away_file_systems_tell_bytes_requests_and_waiting(machine: Machine)
     assert seen["/mount:/data", "mount.read_ms/s"] == 1000.0  # one request at any time
     assert seen["/mount:/data", "mount.writes/s"] == 0.0
     assert seen["/mount:scratch", "mount.read_bytes/s"] == 2_500_000.0
-    assert math.isnan(seen["/mount:scratch", "mount.read_ms/s"])  # Lustre does not say
+    assert math.isnan(seen["/mount:scratch", "mount.read_ms/s"])  # Lustre does not have it
 
 
 def test_a_file_system_that_is_unmounted_is_gone(machine: Machine) -> None:
@@ -191,7 +191,7 @@ def test_a_file_system_that_is_unmounted_is_gone(machine: Machine) -> None:
 # -- counters that begin anew ----------------------------------------------------------------------
 
 
-def test_milliseconds_of_a_disk_go_on_beyond_32_bits(machine: Machine) -> None:
+def test_milliseconds_of_a_disk_continue_beyond_32_bits(machine: Machine) -> None:
     def busy(milliseconds: int) -> float:
         lines = (machine.proc / "diskstats").read_text().splitlines(keepends=True)[1:]
         line = fake.disk_line("nvme0n1", busy_ms=milliseconds)
@@ -212,7 +212,7 @@ def test_milliseconds_that_fall_from_far_below_were_reset(machine: Machine) -> N
     assert (before, machine.read()["/disk:nvme0n1", "diskstats.busy_ms"]) == (300.0, 4.0)
 
 
-def test_energy_goes_on_where_its_counter_begins_anew(machine: Machine) -> None:
+def test_energy_continues_where_its_counter_begins_anew(machine: Machine) -> None:
     fake.energy(machine.sys, 0, used=262143328850 - 1_000_000)
     first = machine.read()["", "powercap.package"]
     fake.energy(machine.sys, 0, used=500_000)
@@ -243,7 +243,7 @@ def test_a_disk_that_is_plugged_in_has_a_row_at_the_next_reading(machine: Machin
     later = machine.read()
 
     assert "/disk:nvme2n1" not in entities(now)
-    assert now["/disk:nvme0n1", "diskstats.reads"] == 100.0  # nobody else misses a reading
+    assert now["/disk:nvme0n1", "diskstats.reads"] == 100.0  # the others keep their values
     assert later["/disk:nvme2n1", "diskstats.reads"] == 100.0
 
 
@@ -283,7 +283,7 @@ def test_a_card_that_is_pulled_is_gone(machine: Machine) -> None:
     assert "/net:ib0" not in entities(later)
 
 
-def test_a_core_that_goes_offline_is_gone_and_the_others_go_on(machine: Machine) -> None:
+def test_a_core_that_goes_offline_is_gone_and_the_others_continue(machine: Machine) -> None:
     machine.read()
     three = {i: fake.times(user=150, idle=950) for i in (0, 1, 3)}
     fake.write(machine.proc / "stat", fake.stat(three))
@@ -345,7 +345,7 @@ def test_a_file_that_cannot_be_read_any_more_is_a_gap_until_it_can(machine: Mach
 def test_what_is_there_and_refused_is_hidden_and_not_absent(machine: Machine) -> None:
     zone = machine.sys / "class/powercap/intel-rapl:0/energy_uj"
     zone.unlink()
-    zone.mkdir()  # cannot be read, whoever one is
+    zone.mkdir()  # cannot be read, even by root
 
     hidden = machine.source.hidden()
 
@@ -353,7 +353,7 @@ def test_what_is_there_and_refused_is_hidden_and_not_absent(machine: Machine) ->
     assert "energy_uj" in hidden["energy"]
 
 
-def test_a_container_without_sys_tells_disks_and_cards_by_their_names(tmp_path: Path) -> None:
+def test_a_container_without_sys_reports_disks_and_cards_by_their_names(tmp_path: Path) -> None:
     proc = fake.proc(tmp_path)
     source = HostSource(proc=proc, sys=tmp_path / "nothing")
 
@@ -409,7 +409,7 @@ FILES = [
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(file=st.sampled_from(FILES), keep=st.floats(0, 1), rubbish=st.binary(max_size=20))
-def test_a_file_that_is_cut_or_spoilt_anywhere_harms_nobody(
+def test_a_file_that_is_cut_or_spoilt_anywhere_costs_only_its_own_values(
     tmp_path_factory: pytest.TempPathFactory, file: str, keep: float, rubbish: bytes
 ) -> None:
     machine = Machine(tmp_path_factory.mktemp("machine"))
@@ -426,14 +426,14 @@ def test_a_file_that_is_cut_or_spoilt_anywhere_harms_nobody(
 # -- this machine ----------------------------------------------------------------------------------
 
 
-def test_this_machine_says_the_same_as_psutil() -> None:
+def test_this_machine_reports_the_same_as_psutil() -> None:
     source = HostSource()
 
     until(lambda: saw_the_same(source), why="a moment in which little changed between two looks")
 
 
 def saw_the_same(source: HostSource) -> bool:
-    """Compare what cannot differ, and return whether what may change meanwhile is alike."""
+    """Compare what cannot differ, and return whether what may change meanwhile is equal."""
     values(source)
     before = psutil.cpu_times()
     until_s = time.process_time() + 0.3

@@ -1,4 +1,4 @@
-"""A kubeconfig or a pod tells where the API server is; objects are read as they are told."""
+"""Credentials from a kubeconfig or a pod, and objects of the API server."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def kubeconfig(folder: Path, **changes: Any) -> str:
     return str(file)
 
 
-def test_a_kubeconfig_tells_server_and_token(tmp_path: Path) -> None:
+def test_a_kubeconfig_reports_server_and_token(tmp_path: Path) -> None:
     access = find_credentials(kubeconfig(tmp_path))
 
     assert access is not None
     assert (access.server, access.bearer()) == ("https://k8s:6443", "abc")
 
 
-def test_certificates_may_be_inside_or_beside_the_file(tmp_path: Path) -> None:
+def test_certificates_may_be_inside_or_next_to_the_file(tmp_path: Path) -> None:
     how = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     files = ["-keyout", tmp_path / "key", "-out", tmp_path / "crt", "-subj", "/CN=x"]
     subprocess.run(["openssl", "req", *how, *files], check=True, capture_output=True)
@@ -89,7 +89,7 @@ def test_a_token_file_is_read_each_time(tmp_path: Path) -> None:
         ({"contexts": "x"}, "known: none"),
     ],
 )
-def test_a_kubeconfig_that_cannot_be_used_says_why(
+def test_a_kubeconfig_that_cannot_be_used_has_a_reason(
     tmp_path: Path, changes: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(StewardError, match=problem) as caught:
@@ -139,7 +139,7 @@ def test_an_exec_plugins_token_is_kept_until_the_server_refuses_it(tmp_path: Pat
     assert (tmp_path / "runs").read_text() == "\n\n"
 
 
-def test_an_exec_plugin_is_told_what_kubectl_would_tell_it(tmp_path: Path) -> None:
+def test_an_exec_plugin_is_reported_what_kubectl_would_report_it(tmp_path: Path) -> None:
     body = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "$1 $A" > {tmp_path}/given\n'
     body += f"echo '{credential(TOKEN)}'"
     entry = {"args": ["first"], "env": [{"name": "A", "value": "b"}], "provideClusterInfo": True}
@@ -148,8 +148,8 @@ def test_an_exec_plugin_is_told_what_kubectl_would_tell_it(tmp_path: Path) -> No
 
     access.bearer()
 
-    told = json.loads((tmp_path / "info").read_text())
-    assert told["spec"] == {"interactive": False, "cluster": {"server": "https://k8s:6443/"}}
+    result = json.loads((tmp_path / "info").read_text())
+    assert result["spec"] == {"interactive": False, "cluster": {"server": "https://k8s:6443/"}}
     assert (tmp_path / "given").read_text() == "first b\n"
 
 
@@ -161,7 +161,7 @@ def test_an_exec_plugin_is_told_what_kubectl_would_tell_it(tmp_path: Path) -> No
         ("echo '{\"status\": {}}'", "neither a token nor a certificate"),
     ],
 )
-def test_an_exec_plugin_that_fails_says_why(tmp_path: Path, body: str, problem: str) -> None:
+def test_an_exec_plugin_that_fails_has_a_reason(tmp_path: Path, body: str, problem: str) -> None:
     access = find_credentials(plugin(tmp_path, body, installHint="install it"))
     assert access is not None
 
@@ -171,7 +171,7 @@ def test_an_exec_plugin_that_fails_says_why(tmp_path: Path, body: str, problem: 
     assert caught.value.hint == "install it"
 
 
-def test_an_exec_plugin_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
+def test_an_exec_plugin_that_is_not_there_reports_how_to_get_it(tmp_path: Path) -> None:
     user = {"exec": {"command": "no-such-plugin", "installHint": "see example.org"}}
     access = find_credentials(kubeconfig(tmp_path, users=[{"name": "u", "user": user}]))
     assert access is not None
@@ -182,13 +182,13 @@ def test_an_exec_plugin_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> 
     assert caught.value.hint == "see example.org"
 
 
-def test_an_exec_plugin_that_asks_a_person_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StewardError, match="asks a person"):
+def test_an_interactive_exec_plugin_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StewardError, match="is interactive"):
         find_credentials(plugin(tmp_path, "true", interactiveMode="Always"))
 
 
 class Watches:
-    """An API whose watches end as the test says; each takes no time unless it says so."""
+    """An API whose watches end as the test sets; each takes no time by default."""
 
     def __init__(self, *ends: Exception | float) -> None:
         self.ends = list(ends)

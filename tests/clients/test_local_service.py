@@ -18,7 +18,7 @@ from steward.errors import StewardError
 
 @contextmanager
 def listening(path: Path, status: int, answer: object) -> Iterator[list[tuple[str, object]]]:
-    """Answer every request the same, and give those that came."""
+    """Answer every request the same, and return the requests."""
     came: list[tuple[str, object]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -51,7 +51,7 @@ def test_what_is_posted_arrives_and_the_answer_comes_back(tmp_path: Path) -> Non
     assert came == [("/api/v1/decisions/d%2F1/approve", {"note": ""})]
 
 
-def test_a_refusal_keeps_its_words(tmp_path: Path) -> None:
+def test_a_refusal_keeps_its_message(tmp_path: Path) -> None:
     error = {"problem": "the account 'bob' has no role here", "where": "socket", "hint": "ask ann"}
 
     with listening(tmp_path / "s", 403, {"error": error}), pytest.raises(StewardError) as caught:

@@ -1,4 +1,4 @@
-"""The driver is asked call by call; one that it does not know costs that value alone."""
+"""The driver is read call by call; an unknown function costs its value only."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from steward.clients.nvml.library import Library
 
 
 def read(meter: DeviceReader, now_s: float = 0.0, times: int = 1) -> dict[str, float]:
-    row = np.full(len(meter.words), -1.0)
+    row = np.full(len(meter.names), -1.0)
     for _ in range(times):
         meter.read(row, now_s)
-    return dict(zip(meter.words, row.tolist(), strict=True))
+    return dict(zip(meter.names, row.tolist(), strict=True))
 
 
 def unknown(values: dict[str, float]) -> set[str]:
-    return {word for word, value in values.items() if np.isnan(value)}
+    return {name for name, value in values.items() if np.isnan(value)}
 
 
 def test_a_gpu_is_described() -> None:
@@ -100,7 +100,7 @@ def test_structs_are_as_large_as_those_of_nvidia() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "names"),
     [
         ("nvmlDeviceGetUtilizationRates", {"utilization.gpu", "utilization.memory"}),
         ("nvmlDeviceGetPowerUsage", {"power.usage"}),
@@ -117,22 +117,22 @@ def test_structs_are_as_large_as_those_of_nvidia() -> None:
         pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
     ],
 )
-def test_what_a_gpu_refuses_is_asked_once_and_the_rest_is_read(
-    call: str, words: set[str], code: int
+def test_what_a_gpu_refuses_is_queried_once_and_the_rest_is_read(
+    call: str, names: set[str], code: int
 ) -> None:
     library = RecordedNvml(1)
-    every = set(Driver(library).meters(0)[0].words)
+    every = set(Driver(library).meters(0)[0].names)
     library.refuses[call] = code
 
     (meter,) = Driver(library).meters(0)
-    asked = library.calls[call]
+    queried = library.calls[call]
     values = read(meter, times=3)
 
-    assert every - set(values) == words
-    assert library.calls[call] == asked
+    assert every - set(values) == names
+    assert library.calls[call] == queried
 
 
-def test_what_fails_for_a_moment_is_unknown_and_asked_again() -> None:
+def test_what_fails_for_a_moment_is_unknown_and_read_again() -> None:
     library = RecordedNvml(1)
     (meter,) = Driver(library).meters(0)
     library.refuses = {
@@ -155,18 +155,18 @@ def test_what_fails_for_a_moment_is_unknown_and_asked_again() -> None:
     }
 
 
-def test_what_is_refused_for_good_while_running_is_not_asked_again() -> None:
+def test_what_is_refused_for_good_while_running_is_not_read_again() -> None:
     library = RecordedNvml(1)
     (meter,) = Driver(library).meters(0)
     library.refuses["nvmlDeviceGetPowerUsage"] = pynvml.NVML_ERROR_NO_PERMISSION
     read(meter)
-    asked = library.calls["nvmlDeviceGetPowerUsage"]
+    queried = library.calls["nvmlDeviceGetPowerUsage"]
     library.refuses.clear()
 
     values = read(meter, times=3)
 
     assert np.isnan(values["power.usage"])
-    assert library.calls["nvmlDeviceGetPowerUsage"] == asked
+    assert library.calls["nvmlDeviceGetPowerUsage"] == queried
 
 
 def test_older_drivers_call_throttling_by_another_name() -> None:
@@ -179,7 +179,7 @@ def test_older_drivers_call_throttling_by_another_name() -> None:
     assert read(Driver(Older(1)).meters(0)[0])["clocks.event_reasons"] == 4.0
 
 
-def test_newer_drivers_may_tell_the_temperature_in_another_way_only() -> None:
+def test_newer_drivers_may_report_the_temperature_in_another_way_only() -> None:
     class Newer(RecordedNvml):
         do_DeviceGetTemperature = None  # type: ignore[assignment]  # noqa: N815
 
@@ -190,7 +190,7 @@ def test_newer_drivers_may_tell_the_temperature_in_another_way_only() -> None:
     assert read(Driver(Newer(1)).meters(0)[0])["temperature.gpu"] == 51.0
 
 
-def test_an_old_driver_is_asked_for_memory_in_the_old_way() -> None:
+def test_an_old_driver_is_requested_memory_in_the_old_way() -> None:
     library = RecordedNvml(1)
     library.values[0] = dict(TRAINING)
     library.old_driver = True
@@ -198,11 +198,11 @@ def test_an_old_driver_is_asked_for_memory_in_the_old_way() -> None:
     (meter,) = Driver(library).meters(0)
 
     assert read(meter)["memory.used"] == 9381.0 * MIB
-    assert "memory.reserved" not in meter.words
+    assert "memory.reserved" not in meter.names
 
 
 @pytest.mark.parametrize(
-    ("code", "says", "hint"),
+    ("code", "expected", "hint"),
     [
         (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, "Shared Library Not Found", "install the NVIDIA"),
         (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded", "modprobe"),
@@ -211,11 +211,11 @@ def test_an_old_driver_is_asked_for_memory_in_the_old_way() -> None:
         (pynvml.NVML_ERROR_UNKNOWN, "Unknown Error", "nvidia-smi"),
     ],
 )
-def test_a_missing_driver_says_why_and_what_would_help(code: int, says: str, hint: str) -> None:
+def test_a_missing_driver_has_a_reason_and_a_hint(code: int, expected: str, hint: str) -> None:
     library = RecordedNvml()
     library.refuses["nvmlInit"] = code
 
-    with pytest.raises(DriverMissingError, match=says) as caught:
+    with pytest.raises(DriverMissingError, match=expected) as caught:
         Driver(library).count()
 
     assert hint in caught.value.hint
@@ -249,15 +249,15 @@ def test_a_lost_gpu_is_left_alone_and_its_part_of_the_row_is_unknown() -> None:
     row = np.zeros(meters.width)
     library.lost = {0}
     meters.read(row, 0.0)
-    asked = library.calls.total()
+    queried = library.calls.total()
 
     meters.read(row, 0.1)
 
-    half = len(meters.meters[0].words)
+    half = len(meters.meters[0].names)
     assert np.isnan(row[:half]).all()
-    assert row[half:][meters.meters[1].words.index("power.usage")] == 78_578.0
+    assert row[half:][meters.meters[1].names.index("power.usage")] == 78_578.0
     assert list(meters.lost) == [0]
-    assert library.calls.total() - asked < 10  # one GPU's worth of a fast tick
+    assert library.calls.total() - queried < 10  # one GPU's worth of a fast tick
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_one_field_is_enough_to_find_a_gpu_lost() -> None:
         read(meter)
 
 
-def test_what_fails_for_a_moment_at_the_first_look_is_asked_again() -> None:
+def test_what_fails_for_a_moment_at_the_first_look_is_queried_again() -> None:
     library = RecordedNvml(1)
     library.refuses = dict.fromkeys(
         ["nvmlDeviceGetFieldValues", "nvmlGpmSampleGet", "nvmlDeviceGetPowerUsage"],
@@ -319,7 +319,7 @@ def test_a_driver_without_room_for_samples_has_no_counters() -> None:
 
     (meter,) = Driver(library).meters(0)
 
-    assert not [word for word in meter.words if word.startswith("gpm.")]
+    assert not [name for name in meter.names if name.startswith("gpm.")]
     assert read(meter)["power.usage"] == 78_578.0
 
 
@@ -362,7 +362,9 @@ def test_a_driver_that_goes_away_is_opened_again() -> None:
     assert library.inits == 2
 
 
-def test_without_nvidias_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvidias_package_the_error_has_a_hint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
     with pytest.raises(DriverMissingError, match="not installed") as caught:
@@ -374,7 +376,7 @@ def test_without_nvidias_package_it_says_what_to_install(monkeypatch: pytest.Mon
 # -- how often ---------------------------------------------------------------------------------
 
 
-def test_what_changes_slowly_is_asked_less_often_and_keeps_its_value() -> None:
+def test_what_changes_slowly_is_queried_less_often_and_keeps_its_value() -> None:
     library = RecordedNvml(1)
     (meter,) = Driver(library).meters(0)
     read(meter, now_s=0.0)
@@ -383,26 +385,26 @@ def test_what_changes_slowly_is_asked_less_often_and_keeps_its_value() -> None:
     for tick in range(1, 101):  # ten seconds
         values = read(meter, now_s=tick / 10)
 
-    asked = {name: count - before.get(name, 0) for name, count in library.calls.items()}
-    assert asked["nvmlDeviceGetPowerUsage"] == 100
-    assert 9 <= asked["nvmlDeviceGetTemperature"] <= 12
-    assert asked["nvmlDeviceGetEnforcedPowerLimit"] == 1
+    queried = {name: count - before.get(name, 0) for name, count in library.calls.items()}
+    assert queried["nvmlDeviceGetPowerUsage"] == 100
+    assert 9 <= queried["nvmlDeviceGetTemperature"] <= 12
+    assert queried["nvmlDeviceGetEnforcedPowerLimit"] == 1
     assert values["power.limit"] == 650_000.0
 
 
-def test_what_keeps_the_processor_busy_is_asked_seldom_and_is_a_mean() -> None:
+def test_what_keeps_the_processor_busy_is_queried_seldom_and_is_a_mean() -> None:
     """On an H200 reading the energy takes 4 to 13 ms, and the graphics engine 1.4 ms."""
     library = RecordedNvml(1)
     (meter,) = Driver(library).meters(0)
-    asked = 0
+    queried = 0
 
     for tick in range(301):  # half a minute
         library.values[0]["energy"] = 1_000_000 + 40_000 * tick  # mJ: 400 W
-        before = library.fields_asked[83]
+        before = library.fields_read[83]
         values = read(meter, now_s=tick / 10)
-        asked += library.fields_asked[83] - before
+        queried += library.fields_read[83] - before
 
-    assert asked == 2
+    assert queried == 2
     assert values["energy.mean"] == pytest.approx(400_000.0)  # mW
     assert values["gpm.graphics_util"] == 96.1
 
@@ -443,7 +445,7 @@ def test_a_counter_that_this_gpu_does_not_have_is_left_out() -> None:
 
     (meter,) = Driver(library).meters(0)
 
-    assert "gpm.imma_tensor_util" not in meter.words
+    assert "gpm.imma_tensor_util" not in meter.names
     assert read(meter, times=2)["gpm.fp16_util"] == 0.2
 
 
@@ -457,7 +459,7 @@ def test_a_gpu_without_counters_has_traffic_from_its_fields() -> None:
     library.fields[138, 2**32 - 1] = (ULONGLONG, 5000)
     second = read(meter, now_s=2.0)
 
-    assert not [word for word in meter.words if word.startswith("gpm.")]
+    assert not [name for name in meter.names if name.startswith("gpm.")]
     assert np.isnan(first["nvlink.tx"])
     assert second["nvlink.tx"] == 2000.0  # KiB per second
 
@@ -500,7 +502,7 @@ def test_a_share_of_throttled_time_comes_from_a_counter() -> None:
 def test_a_counter_that_was_reset_is_unknown_for_a_period() -> None:
     library = RecordedNvml(1)
     library.fields[1, 0] = (ULONGLONG, 100)
-    part = fields(library, FieldQuery(word="a", choices=(((1, 0),),), per_s=True))
+    part = fields(library, FieldQuery(name="a", choices=(((1, 0),),), per_s=True))
 
     seen = []
     for now_s, value in ((0.0, 100), (1.0, 150), (2.0, 10), (3.0, 30)):
@@ -516,7 +518,7 @@ def test_only_the_bytes_of_its_type_count(value: int) -> None:
     library = RecordedNvml(1)
     library.fields[1, 0] = (1, value)  # the recording leaves rubbish above
 
-    assert one(fields(library, FieldQuery(word="a", choices=(((1, 0),),))), 0.0) == value
+    assert one(fields(library, FieldQuery(name="a", choices=(((1, 0),),))), 0.0) == value
 
 
 @pytest.mark.parametrize(
@@ -527,7 +529,7 @@ def test_fields_have_seven_types(kind: int, raw: int, value: float) -> None:
     library = RecordedNvml(1)
     library.fields[1, 0] = (kind, raw)
 
-    assert one(fields(library, FieldQuery(word="a", choices=(((1, 0),),))), 0.0) == value
+    assert one(fields(library, FieldQuery(name="a", choices=(((1, 0),),))), 0.0) == value
 
 
 def test_errors_of_all_links_are_added_and_a_silent_link_does_not_hide_the_others() -> None:
@@ -542,7 +544,7 @@ def test_errors_of_all_links_are_added_and_a_silent_link_does_not_hide_the_other
     assert read(meter, now_s=20.0)["nvlink.crc_errors"] == 22.0
 
 
-def test_gpus_before_hopper_tell_errors_of_links_in_all() -> None:
+def test_gpus_before_hopper_report_errors_of_links_in_all() -> None:
     library = RecordedNvml(1)
     library.links = {0: [(2, "")] * 6}
     library.fields |= {(38, 0): (ULONGLONG, 3), (45, 0): (ULONGLONG, 4), (52, 0): (ULONGLONG, 5)}
@@ -565,9 +567,9 @@ def test_slices_have_meters_of_their_own() -> None:
 
     assert [part.of for part in parts] == list(driver.slices(0))
     assert [each.id for each in driver.slices(0)] == [3, 5]
-    assert "utilization.gpu" not in whole.words  # NVML does not tell it in MIG mode
+    assert "utilization.gpu" not in whole.names  # NVML does not have it in MIG mode
     assert read(parts[0], times=2)["gpm.sm_util"] == 88.4
-    assert "memory.used" in parts[0].words
+    assert "memory.used" in parts[0].names
 
 
 def test_two_devices_of_one_gpu_instance_are_one_slice() -> None:
@@ -699,12 +701,12 @@ def tape_class() -> Any:
     return module.Tape
 
 
-def asked(library: Any, ticks: int = 5) -> list[object]:
-    """Ask a driver everything that is ever asked, and some of it again and again."""
+def queried(library: Any, ticks: int = 5) -> list[object]:
+    """Call every function that the readers use, some of them many times."""
     driver = Driver(library)
     answers: list[object] = [driver.count(), driver.version(), driver.device(0), driver.slices(0)]
     (meter,) = driver.meters(0)
-    answers.append(meter.words)
+    answers.append(meter.names)
     for tick in range(ticks):
         if isinstance(getattr(library, "_module", None), RecordedNvml):
             library._module.values[0]["power"] = 100_000 + tick
@@ -721,13 +723,13 @@ def test_what_was_recorded_is_played_back_byte_by_byte(tmp_path: Path) -> None:
     library.queued = [(0, 79)]
     library.links = {0: [(2, "")] * 4}
     tape = tape_class()(library)
-    said = asked(tape)
+    message = queried(tape)
     tape.save(tmp_path / "tape.json.gz", driver="580.159")
 
-    again = asked(ReplayedNvml(tmp_path / "tape.json.gz"))
+    again = queried(ReplayedNvml(tmp_path / "tape.json.gz"))
 
-    assert again == said
-    assert said[5]["power.usage"] == "100000.0"  # type: ignore[index]
+    assert again == message
+    assert message[5]["power.usage"] == "100000.0"  # type: ignore[index]
 
 
 SOURCE = Path(__file__).parents[2] / "src" / "steward"

@@ -78,7 +78,7 @@ def test_events_that_a_processor_does_not_have_are_named_and_tried_once() -> Non
     assert set(counters.totals()) == set(HARDWARE) - set(refuse)
 
 
-def test_too_many_cores_for_the_limit_of_files_is_said_and_leaves_nothing_open() -> None:
+def test_too_many_cores_for_the_limit_of_files_is_reported_and_leaves_nothing_open() -> None:
     kernel = FakeKernel()
     kernel.most_open = 20
 
@@ -89,7 +89,7 @@ def test_too_many_cores_for_the_limit_of_files_is_said_and_leaves_nothing_open()
     assert kernel.events == {}
 
 
-def test_a_core_that_goes_offline_stops_counting_and_the_others_go_on() -> None:
+def test_a_core_that_goes_offline_stops_counting_and_the_others_continue() -> None:
     kernel = FakeKernel()
     counters = PerfCounters(("cycles",), (0, 1), kernel=kernel)
     kernel.offline = {1}

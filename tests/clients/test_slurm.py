@@ -48,7 +48,7 @@ def test_every_recorded_job_of_22_05_is_read(tmp_path: Path) -> None:
     assert jobs["5"].nodes == ("n2", "n3")
 
 
-def test_exit_codes_and_signals_of_22_05_are_told_apart(tmp_path: Path) -> None:
+def test_exit_codes_and_signals_of_22_05_are_distinguished(tmp_path: Path) -> None:
     jobs = by_id(commands(tmp_path).jobs())
 
     assert (jobs["2"].exit_code, jobs["2"].signal) == (3, 0)
@@ -62,7 +62,7 @@ def test_a_job_that_waits_has_neither_start_nor_end(tmp_path: Path) -> None:
     assert (waiting.start_s, waiting.end_s, waiting.reason) == (None, None, "BeginTime")
 
 
-def test_tasks_of_an_array_keep_their_raw_id_and_say_their_place(tmp_path: Path) -> None:
+def test_tasks_of_an_array_keep_their_raw_id_and_report_their_place(tmp_path: Path) -> None:
     jobs = by_id(commands(tmp_path).jobs())
 
     assert [jobs[id_].array for id_ in ("12", "13", "6")] == ["6_0", "6_1", "6_2"]
@@ -83,7 +83,7 @@ def test_nodes_of_22_05_come_from_sinfo_because_scontrol_has_no_json(tmp_path: P
     assert [(each.type, each.count) for each in nodes["n1"].gres] == [("a100", 8)]
 
 
-def test_accounting_tells_the_exit_code_that_its_json_does_not(tmp_path: Path) -> None:
+def test_accounting_reports_the_exit_code_that_its_json_does_not(tmp_path: Path) -> None:
     jobs = by_id(commands(tmp_path).ended(past_s=3600))
 
     assert (jobs["2"].states, jobs["2"].exit_code) == (("FAILED",), 3)
@@ -98,7 +98,7 @@ def test_shares_are_those_of_accounts_not_of_users(tmp_path: Path) -> None:
 # -- the newer shape -----------------------------------------------------------------------------
 
 
-def test_the_newer_shape_says_the_same_things(tmp_path: Path) -> None:
+def test_the_newer_shape_reports_the_same_things(tmp_path: Path) -> None:
     jobs = by_id(commands(tmp_path, version="23.11").jobs())
 
     assert jobs["812"].gres[0][0].indices == (0, 2, 3, 4)
@@ -149,7 +149,7 @@ def test_an_empty_list_from_a_dead_controller_is_an_error_not_an_empty_queue(
     assert "scontrol ping" in caught.value.hint
 
 
-def test_a_command_that_fails_says_its_first_line(tmp_path: Path) -> None:
+def test_a_command_that_fails_reports_its_first_line(tmp_path: Path) -> None:
     FakeSlurm(tmp_path).command("squeue", "echo 'squeue: error: no way' >&2; exit 1")
 
     with pytest.raises(SlurmError, match="no way"):
@@ -166,7 +166,7 @@ def test_a_command_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
     assert time.monotonic() - began_s < 200
 
 
-def test_a_machine_without_slurm_says_so(tmp_path: Path) -> None:
+def test_a_machine_without_slurm_this_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SlurmMissingError, match="there is no squeue"):
         SlurmCommands(folder=str(tmp_path)).jobs()
 
@@ -200,7 +200,7 @@ def test_entries_that_are_no_jobs_are_counted_and_hide_no_others(tmp_path: Path)
     assert slurm.refused == 4
 
 
-# -- words ---------------------------------------------------------------------------------------
+# -- syntax ---------------------------------------------------------------------------------------
 
 
 @given(

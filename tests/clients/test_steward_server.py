@@ -1,4 +1,4 @@
-"""The agent's side of the wire: secrets stay secret, and every answer is understood."""
+"""The agent's client: secrets stay secret, and every answer is handled."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ GOOD = b'{"received_s": 100.5, "answered_s": 100.75, "server": "s-1", "repeated"
 
 
 class Site:
-    """A server that answers what it is told to, and remembers what it was asked."""
+    """A server with prepared answers that records its requests."""
 
     def __init__(self) -> None:
         self.status, self.body = 200, GOOD
         self.headers: dict[str, str] = {}
-        self.asked: list[tuple[str, str, bytes, str | None]] = []
+        self.requests: list[tuple[str, str, bytes, str | None]] = []
 
     @contextmanager
     def listening(self, context: ssl.SSLContext | None = None) -> Iterator[str]:
@@ -33,8 +33,8 @@ class Site:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
-                asked = (self.command, self.path, self.rfile.read(length))
-                site.asked.append((*asked, self.headers.get("Authorization")))
+                queried = (self.command, self.path, self.rfile.read(length))
+                site.requests.append((*queried, self.headers.get("Authorization")))
                 self.send_response(site.status)
                 for name, value in {**site.headers, "Content-Length": str(len(site.body))}.items():
                     self.send_header(name, value)
@@ -64,14 +64,14 @@ def token_file(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_parcel_is_posted_with_the_token_and_the_answer_understood(token_file: Path) -> None:
+def test_a_parcel_is_posted_with_the_token_and_the_answer_parsed(token_file: Path) -> None:
     site, times = Site(), iter([10.0, 10.5])
     with site.listening() as url:
         server = StewardServer(url + "/", token_file=token_file, now_s=lambda: next(times))
         answer = server.send(b"parcel")
         server.close()
 
-    assert site.asked == [("POST", "/api/v1/agents/parcels", b"parcel", "Bearer stw_abc")]
+    assert site.requests == [("POST", "/api/v1/agents/parcels", b"parcel", "Bearer stw_abc")]
     assert (answer.status, answer.server) == (200, "s-1")
     assert (answer.sent_s, answer.received_s, answer.answered_s, answer.back_s) == (
         10.0,
@@ -81,18 +81,18 @@ def test_a_parcel_is_posted_with_the_token_and_the_answer_understood(token_file:
     )
 
 
-def test_the_time_is_asked_for_without_a_body() -> None:
+def test_the_time_is_requested_without_a_body() -> None:
     site = Site()
     with site.listening() as url:
         server = StewardServer(url)
         answer = server.time()
         server.close()
 
-    assert site.asked == [("GET", "/api/v1/agents/time", b"", None)]
+    assert site.requests == [("GET", "/api/v1/agents/time", b"", None)]
     assert answer.received_s == 100.5
 
 
-def test_a_refusal_says_what_where_and_when_to_come_back() -> None:
+def test_a_refusal_reports_what_where_and_when_to_come_back() -> None:
     site = Site()
     site.status, site.headers = 503, {"Retry-After": "7"}
     site.body = b'{"error": {"problem": "no room", "where": "intake", "hint": ""}}'
@@ -106,7 +106,7 @@ def test_a_refusal_says_what_where_and_when_to_come_back() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"error": 3, "received_s": "x"}'])
-def test_an_answer_of_somebody_else_does_no_harm(body: bytes) -> None:
+def test_an_answer_of_another_program_does_no_harm(body: bytes) -> None:
     site = Site()
     site.status, site.body, site.headers = 502, body, {"Retry-After": "Wed, 21 Oct 2015"}
     with site.listening() as url:
@@ -132,14 +132,14 @@ def test_a_new_token_is_read_when_the_old_one_is_refused(token_file: Path) -> No
         server.send(b"")
         server.close()
 
-    assert [asked[3] for asked in site.asked] == [
+    assert [queried[3] for queried in site.requests] == [
         "Bearer stw_abc",
         "Bearer stw_new",
         "Bearer stw_new",
     ]
 
 
-def test_nobody_there_is_a_fault_that_may_pass() -> None:
+def test_a_closed_port_is_a_temporary_fault() -> None:
     with Site().listening() as url:
         pass
     server = StewardServer(url)
@@ -216,10 +216,10 @@ def test_over_tls_the_server_has_to_show_a_certificate_that_we_trust(
         trusting = StewardServer(url, token_file=token_file, ca_file=tmp_path / "ca.pem")
         answer = trusting.send(b"parcel")
         trusting.close()
-        stranger = StewardServer(url, token_file=token_file)
+        untrusting = StewardServer(url, token_file=token_file)
         with pytest.raises(TemporaryError, match="certificate"):
-            stranger.send(b"parcel")
-        stranger.close()
+            untrusting.send(b"parcel")
+        untrusting.close()
         elsewhere = StewardServer(
             url.replace("127.0.0.1", "localhost"),
             token_file=token_file,
@@ -230,4 +230,4 @@ def test_over_tls_the_server_has_to_show_a_certificate_that_we_trust(
         elsewhere.close()
 
     assert answer.status == 200
-    assert len(site.asked) == 1  # the token was shown to nobody else
+    assert len(site.requests) == 1  # the token was sent nowhere else

@@ -1,4 +1,4 @@
-"""One rule for all connections: TLS, or this machine, or an explicit word for plain HTTP."""
+"""One rule for all connections: TLS, or this machine, or an explicit setting for plain HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_plain_http_to_another_machine_is_refused_with_both_ways_out(url: str) -
 @pytest.mark.parametrize(
     "url", ["https://far.site", "http://localhost:1", "http://127.0.0.1", "http://[::1]:9090/x"]
 )
-def test_tls_and_this_machine_need_no_word(url: str) -> None:
+def test_tls_and_this_machine_need_no_setting(url: str) -> None:
     check_transport(url, plain_http=False)
 
 

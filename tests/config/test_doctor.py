@@ -1,4 +1,4 @@
-"""The doctor looks at everything, mends nothing by accident, and says what would help."""
+"""The doctor checks everything, changes nothing, and gives hints."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_broken_telemetry_file_is_named(tmp_path: Path) -> None:
     assert file.name in check.reason
 
 
-def test_a_port_in_use_is_said_and_does_not_block(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_and_does_not_block(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
 
@@ -135,7 +135,7 @@ def test_a_mistake_in_the_configuration_blocks(tmp_path: Path) -> None:
 
 
 class Broken:
-    """A collector that cannot even be asked."""
+    """A collector whose availability check raises."""
 
     name = "broken"
 
@@ -145,7 +145,7 @@ class Broken:
 
 
 class Refusing(Broken):
-    """A collector that says why not."""
+    """A collector that is unavailable with a reason."""
 
     def available(self) -> Availability:
         problem = "no such bus"
@@ -153,18 +153,18 @@ class Refusing(Broken):
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
-    [(Broken, "it cannot be asked: ValueError: no such bus"), (Refusing, "no such")],
+    ("make", "expected"),
+    [(Broken, "it cannot be queried: ValueError: no such bus"), (Refusing, "no such")],
 )
 def test_a_plug_that_throws_hides_no_other_check(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: type, says: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: type, expected: str
 ) -> None:
     monkeypatch.setitem(COLLECTORS, "broken", make)
 
     found = checks(draft(tmp_path))
 
     assert found["broken"].status == "missing"
-    assert says in found["broken"].reason
+    assert expected in found["broken"].reason
     assert found["host"].status == "ok"
     assert not found["broken"].blocks
 

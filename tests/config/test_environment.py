@@ -44,11 +44,11 @@ def test_a_wrong_value_names_its_variable() -> None:
             },
         )
 
-    said = str(caught.value)
-    assert "environment variable STEWARD_LOP__EVERY_S: there is no section [lop]" in said
-    assert "environment variable STEWARD_SERVICE__PORT: service.port is 'http'" in said
-    assert "environment variable STEWARD_LOOP__EVRY_S: [loop] has no key 'evry_s'" in said
-    assert "did you mean 'every_s'?" in said
+    message = str(caught.value)
+    assert "environment variable STEWARD_LOP__EVERY_S: there is no section [lop]" in message
+    assert "environment variable STEWARD_SERVICE__PORT: service.port is 'http'" in message
+    assert "environment variable STEWARD_LOOP__EVRY_S: [loop] has no key 'evry_s'" in message
+    assert "did you mean 'every_s'?" in message
 
 
 def test_a_variable_with_one_underscore_too_few_is_not_overlooked() -> None:

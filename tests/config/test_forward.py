@@ -38,15 +38,15 @@ def written(folder: Path, text: str) -> Path:
 def test_all_mistakes_of_all_receivers_come_at_once(tmp_path: Path) -> None:
     draft = draft_settings(written(tmp_path, WRONG), {})
 
-    said = [(each.line, each.problem) for each in draft.mistakes]
-    assert said == [
+    message = [(each.line, each.problem) for each in draft.mistakes]
+    assert message == [
         (3, "forward.a.format is 'otlp', not one of remote-write, otlp-http, otlp-grpc"),
         (4, "forward.a.url is 'prometheus:9090', not an address"),
         (5, "forward.b.password_file is not set"),
         (5, "forward.b.url is not set"),
-        (6, "forward.b.lines is true, but remote write knows no lines"),
+        (6, "forward.b.lines is true, but remote write carries no lines"),
         (7, "forward.b.metrics has 'gpu.buzy_share', which no metric is called"),
-        (9, "forward.b.user is set beside token_file"),
+        (9, "forward.b.user is set together with token_file"),
         (12, "forward.c.url has a user in it"),
         (13, draft.mistakes[8].problem),
         (14, "forward.c.lines is 'yes', not true or false"),
@@ -103,7 +103,7 @@ def receivers(folder: Path, text: str) -> dict[str, Check]:
     return {each.name: each for each in examine(draft) if each.kind == "forward"}
 
 
-def test_the_doctor_says_which_receivers_answer(tmp_path: Path) -> None:
+def test_the_doctor_reports_which_receivers_answer(tmp_path: Path) -> None:
     with receiver() as good, receiver() as locked:
         locked.status = 401
         text = f"""
@@ -130,7 +130,7 @@ def test_the_doctor_says_which_receivers_answer(tmp_path: Path) -> None:
     assert "token" in found["locked"].hint
     assert "unavailable" in found["away"].reason
     assert not any(each.blocks for each in found.values())
-    assert good.asked == 2
+    assert good.requests == 2
     assert good.points() == []  # it was asked, but sent nothing
 
 

@@ -18,8 +18,8 @@ def wrong_in(folder: Path, text: str) -> list[str]:
     file.write_text(text, encoding="utf-8")
     draft = draft_settings(file, {})
     assert not draft.mistakes
-    said = [str(draft.mistake(each)) for each in wrong_plugs(draft.settings)]
-    return [each.removeprefix(str(file)) for each in said]
+    message = [str(draft.mistake(each)) for each in wrong_plugs(draft.settings)]
+    return [each.removeprefix(str(file)) for each in message]
 
 
 def test_the_plugs_of_the_default_settings_all_exist() -> None:
@@ -30,7 +30,7 @@ def test_the_plugs_of_the_default_settings_all_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         (
             '[observe]\ncollectors = ["hots"]',
@@ -55,12 +55,12 @@ def test_the_plugs_of_the_default_settings_all_exist() -> None:
         ("[plugs.dry-run]\nx = 1", "'dry-run' has no option 'x'"),
     ],
 )
-def test_a_wrong_plug_or_option_is_said_with_its_place(
-    tmp_path: Path, text: str, says: str
+def test_a_wrong_plug_or_option_is_reported_with_its_place(
+    tmp_path: Path, text: str, expected: str
 ) -> None:
-    (said,) = wrong_in(tmp_path, text)
+    (message,) = wrong_in(tmp_path, text)
 
-    assert says in said
+    assert expected in message
 
 
 def test_right_options_are_accepted(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_right_options_are_accepted(tmp_path: Path) -> None:
     assert wrong_in(tmp_path, text) == []
 
 
-def test_several_wrong_plugs_are_said_together(tmp_path: Path) -> None:
+def test_several_wrong_plugs_are_reported_together(tmp_path: Path) -> None:
     text = '[observe]\ncollectors = ["a", "b"]\n[plugs.host]\nx = 1\ny = 2\n'
 
     assert len(wrong_in(tmp_path, text)) == 4
@@ -96,24 +96,24 @@ def test_a_plug_from_an_installed_package_is_known_with_its_options(
     installed(tmp_path, monkeypatch, code=code)
     text = '[observe]\ncollectors = ["sonar"]\n[plugs.sonar]\ndepth = 4\nwidth = 3\n'
 
-    (said,) = wrong_in(tmp_path, text)
+    (message,) = wrong_in(tmp_path, text)
 
-    assert "'sonar' has no option 'width'; possible: depth" in said
+    assert "'sonar' has no option 'width'; possible: depth" in message
 
 
-def test_a_plug_that_cannot_be_imported_is_said(
+def test_a_plug_that_cannot_be_imported_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(tmp_path, monkeypatch, code="import no_such_module\n")
 
-    (said,) = wrong_in(tmp_path, "[plugs.sonar]\ndepth = 4\n")
+    (message,) = wrong_in(tmp_path, "[plugs.sonar]\ndepth = 4\n")
 
-    assert "the installed collector 'sonar' cannot be imported" in said
-    assert "reinstall or remove the package" in said
+    assert "the installed collector 'sonar' cannot be imported" in message
+    assert "reinstall or remove the package" in message
 
 
 class Picky:
-    """A plug that knows more about its options than their types."""
+    """A plug that checks its options beyond their types."""
 
     def __init__(self, *, share: float = 0.5, names: tuple[str, ...] = (), **_more: object) -> None:
         if share > 1:
@@ -129,7 +129,7 @@ def test_the_options_of_a_plug_are_its_keywords() -> None:
     }
 
 
-def test_what_a_plug_itself_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_plug_itself_refuses_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS[0].table, "picky", Picky)  # type: ignore[arg-type]
     settings = Settings(plugs={"picky": {"share": 2.0, "names": ["a"]}})
 

@@ -1,4 +1,4 @@
-"""Settings come from defaults, one file and the environment; everything wrong is said at once."""
+"""Settings come from defaults, one file and the environment; all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_all_mistakes_come_in_one_message_in_the_order_of_their_lines(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("place", "says"),
+    ("place", "expected"),
     [
         (
             ":2:1",
@@ -117,14 +117,14 @@ def test_all_mistakes_come_in_one_message_in_the_order_of_their_lines(tmp_path: 
         (":34:13", "store.keep_days is nan, not a finite number"),
     ],
 )
-def test_each_mistake_says_what_where_and_what_was_possible(
-    tmp_path: Path, place: str, says: str
+def test_each_mistake_names_its_place_and_what_is_allowed(
+    tmp_path: Path, place: str, expected: str
 ) -> None:
     file = written(tmp_path, EVERYTHING_WRONG)
 
     found = mistakes_in(file)
 
-    assert says in found[place]
+    assert expected in found[place]
 
 
 def test_a_password_in_a_url_is_never_shown(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_single_mistake_is_a_plain_error_with_its_hint(tmp_path: Path) -> None
     assert caught.value.hint
 
 
-def test_a_section_that_is_not_a_table_is_said(tmp_path: Path) -> None:
+def test_a_section_that_is_not_a_table_is_reported(tmp_path: Path) -> None:
     file = written(tmp_path, "loop = 3\ntenants = [1]\n")
 
     found = mistakes_in(file, STEWARD_LOOP__EVERY_S="5")
@@ -165,7 +165,7 @@ def test_a_plug_named_twice_is_a_mistake(tmp_path: Path) -> None:
     assert "observe.collectors names host more than once" in found[":2:14"]
 
 
-def test_a_home_folder_that_nobody_has_is_a_mistake(tmp_path: Path) -> None:
+def test_a_home_folder_of_an_unknown_user_is_a_mistake(tmp_path: Path) -> None:
     file = written(tmp_path, '[store]\nfolder = "~no-such-user/x"\n')
 
     found = mistakes_in(file)
@@ -184,7 +184,7 @@ def test_sensors_must_not_grow_stale_between_two_turns(tmp_path: Path) -> None:
     assert "observe.stale_after_s is 200, less than loop.every_s, 300" in found[":4:17"]
 
 
-def test_a_mistake_between_keys_is_put_where_somebody_set_one(tmp_path: Path) -> None:
+def test_a_mistake_between_keys_is_put_where_one_is_set(tmp_path: Path) -> None:
     file = written(tmp_path, "[loop]\nevery_s = 300\n")
 
     found = mistakes_in(file)
@@ -192,7 +192,7 @@ def test_a_mistake_between_keys_is_put_where_somebody_set_one(tmp_path: Path) ->
     assert "observe.stale_after_s is 120, less than loop.every_s, 300" in found[":2:11"]
 
 
-def test_a_mistake_between_keys_is_said_beside_all_others(tmp_path: Path) -> None:
+def test_a_mistake_between_keys_is_reported_with_all_others(tmp_path: Path) -> None:
     file = written(tmp_path, "[loop]\nevery_s = 300\n[site]\nnaem = 'x'\n[tenants.'']\n")
 
     found = mistakes_in(file)
@@ -232,7 +232,7 @@ def test_a_key_given_twice_is_a_syntax_error_with_its_line(tmp_path: Path) -> No
     assert caught.value.where.startswith(f"{file}:3")
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StewardError, match="there is no such file") as caught:
         read_settings(tmp_path / "none.toml", {})
 
@@ -245,7 +245,7 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
         read_settings(tmp_path, {})
 
 
-def test_a_file_that_is_not_utf_8_is_said_with_its_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_reported_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "steward.toml"
     file.write_bytes(b'[site]\nname = "caf\xe9"\n')
 
@@ -255,7 +255,7 @@ def test_a_file_that_is_not_utf_8_is_said_with_its_line(tmp_path: Path) -> None:
     assert caught.value.where == f"{file}:2"
 
 
-def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "loop.toml"
     file.symlink_to(file)
 
@@ -335,7 +335,7 @@ def test_without_any_file_there_is_none(tmp_path: Path) -> None:
 # -- where values come from --------------------------------------------------------------------
 
 
-def test_a_value_knows_where_it_comes_from(tmp_path: Path) -> None:
+def test_a_value_has_its_origin(tmp_path: Path) -> None:
     file = written(tmp_path, "[loop]\nevery_s = 5\n[guard]\ndisturbed_gpus_per_hour = 8\n")
 
     draft = draft_settings(file, {"STEWARD_LOOP__EVERY_S": "7"})

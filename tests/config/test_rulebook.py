@@ -27,7 +27,7 @@ def standings(folder: Path, **more: object) -> dict[str, RuleStanding]:
     return {each.id: each for each in read_standings(settings, folder / "store")}
 
 
-def test_rules_of_a_folder_run_and_say_where_they_come_from(tmp_path: Path) -> None:
+def test_rules_of_a_folder_run_and_have_their_place(tmp_path: Path) -> None:
     written(tmp_path, "GOOD-0001")
 
     found = standings(tmp_path)["GOOD-0001"]
@@ -36,7 +36,7 @@ def test_rules_of_a_folder_run_and_say_where_they_come_from(tmp_path: Path) -> N
     assert found.place.file.endswith("rule.yaml")
 
 
-def test_a_faulty_rule_is_off_and_says_why_and_the_others_run(tmp_path: Path) -> None:
+def test_a_faulty_rule_is_off_with_a_reason_and_the_others_run(tmp_path: Path) -> None:
     written(tmp_path, "GOOD-0001")
     written(tmp_path, "BADP-0001", BAD_PATTERN)
     written(tmp_path, "BADF-0001", "set:\n  match: [oops]\n  windw: 5s\n")
@@ -64,7 +64,7 @@ def test_two_rules_of_one_name_do_not_both_run(tmp_path: Path) -> None:
     assert any(each.state is RuleState.FAULTY for each in found)
 
 
-def test_a_rule_can_be_switched_off_and_a_name_that_fits_none_is_told(tmp_path: Path) -> None:
+def test_a_rule_can_be_switched_off_and_a_name_that_fits_none_is_reported(tmp_path: Path) -> None:
     written(tmp_path, "GOOD-0001")
 
     found = standings(tmp_path, disabled=["GOOD-0001", "GOOD-0002"])
@@ -76,7 +76,7 @@ def test_a_rule_can_be_switched_off_and_a_name_that_fits_none_is_told(tmp_path: 
     assert running(found.values()) == ()
 
 
-def test_a_folder_that_is_not_there_is_told_and_stops_nothing(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     found = standings(tmp_path / "nowhere")
 
     (only,) = found.values()
@@ -84,7 +84,7 @@ def test_a_folder_that_is_not_there_is_told_and_stops_nothing(tmp_path: Path) ->
     assert only.why
 
 
-def test_a_damaged_package_is_told_and_stops_nothing(tmp_path: Path) -> None:
+def test_a_damaged_package_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     written(tmp_path, "GOOD-0001")
     link = packages_folder(tmp_path / "store") / "acme" / CURRENT
     link.mkdir(parents=True)
@@ -112,16 +112,16 @@ def test_the_mode_is_one_of_two(mode: str) -> None:
 BEYOND = "set:\n  match: [{promql: {expr: 'holt_winters(up[9m], 0.5, 0.5) > 1'}}]\n"
 
 
-def test_what_only_a_prometheus_understands_runs_where_there_is_one(tmp_path: Path) -> None:
+def test_an_expression_that_needs_a_prometheus_runs_where_there_is_one(tmp_path: Path) -> None:
     written(tmp_path, "HOLT-0001", BEYOND)
 
     alone = standings(tmp_path)["HOLT-0001"]
-    beside = standings(tmp_path, prometheus="https://p:9090")["HOLT-0001"]
+    with_prometheus = standings(tmp_path, prometheus="https://p:9090")["HOLT-0001"]
 
-    assert (alone.state, beside.state) == (RuleState.FAULTY, RuleState.ON)
+    assert (alone.state, with_prometheus.state) == (RuleState.FAULTY, RuleState.ON)
 
 
-def test_the_prometheus_that_is_asked_has_its_token_from_a_file(tmp_path: Path) -> None:
+def test_the_prometheus_that_is_queried_has_its_token_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("geheim\n")
     given = {"prometheus": "https://p:9090", "prometheus_token_file": str(tmp_path / "token")}
 

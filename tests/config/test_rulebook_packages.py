@@ -7,7 +7,7 @@ from pathlib import Path
 from steward.config.rulebook import read_standings, running
 from steward.config.settings import RulesSettings
 from steward.model.rules import RuleState
-from steward.store.packages import Allowed, Wish, install, pack, packages_folder
+from steward.store.packages import InstallOptions, PackageRequest, install, pack, packages_folder
 
 RULE = """\
 rules:
@@ -24,8 +24,8 @@ def installed(store: Path, *, rule: str) -> None:
     folder.mkdir(parents=True)
     (folder / "rule.yaml").write_text(RULE.format(id=rule, title="site"), encoding="utf-8")
     file = store / "p.tar.gz"
-    pack(folder.parent, file, Wish(name="site", version="1.0.0", steward="0"), key=None)
-    install(file, packages_folder(store), Allowed(unsigned=True), check=lambda _rules: None)
+    pack(folder.parent, file, PackageRequest(name="site", version="1.0.0", steward="0"), key=None)
+    install(file, packages_folder(store), InstallOptions(unsigned=True), check=lambda _rules: None)
 
 
 def test_installed_packages_run_in_the_loop(tmp_path: Path) -> None:

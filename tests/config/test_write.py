@@ -1,4 +1,4 @@
-"""The settings in force can be shown, read again, and never give a secret away."""
+"""The settings in force can be shown, read again, and contain no secret."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_what_is_shown_can_be_read_again(plugs: dict[str, Any], weight: float, n
     assert Settings.model_validate(tomllib.loads(text)) == settings
 
 
-def test_each_value_says_where_it_comes_from(tmp_path: Path) -> None:
+def test_each_value_has_its_origin_as_a_comment(tmp_path: Path) -> None:
     file = tmp_path / "steward.toml"
     file.write_text("[loop]\nevery_s = 5\n", encoding="utf-8")
     draft = draft_settings(file, {"STEWARD_SITE__NAME": "x"})

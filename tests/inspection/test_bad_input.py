@@ -1,4 +1,4 @@
-"""What people, machines and enemies give to `steward rules run`: it ends, and says what it did."""
+"""Bad and hostile input of `steward rules run`: it ends, and reports what it did."""
 
 from __future__ import annotations
 

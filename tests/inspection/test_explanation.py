@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.inspection.explanation import RuleExplanation, explain, lasting, rule_words
+from steward.inspection.explanation import RuleExplanation, describe_rule, duration_text, explain
 from steward.inspection.feeds import LogFeed, TelemetryFeed
 from steward.model.rules import Mode, Rule, Stream
 from steward.store.rules import parse_rules
@@ -74,7 +74,7 @@ def test_a_rule_that_fires_needs_no_reason(tmp_path: Path) -> None:
     told = on(tmp_path, PAIR, "00:00 begin job", "00:10 end job")
 
     assert (len(told.hits), told.reasons, told.lines) == (1, (), 2)
-    assert [(each.label, each.times) for each in told.sightings] == [("1", 1), ("2", 1)]
+    assert [(each.label, each.times) for each in told.conditions] == [("1", 1), ("2", 1)]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_reason_is_what_stood_in_the_way(
 
     assert told.hits == ()
     assert len(told.reasons) == 1
-    assert why in told.reasons[0].words
+    assert why in told.reasons[0].text
 
 
 def test_the_near_miss_and_the_line_that_denied_it_are_shown(tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_the_near_miss_and_the_line_that_denied_it_are_shown(tmp_path: Path) -> 
 def test_a_log_of_another_source_is_said_to_be_one(tmp_path: Path) -> None:
     told = on(tmp_path, PAIR, "00:00 begin job", "00:05 end job", source="elsewhere")
 
-    assert "another source" in told.reasons[0].words
-    assert [(each.times, each.elsewhere) for each in told.sightings] == [(0, 1), (0, 1)]
+    assert "another source" in told.reasons[0].text
+    assert [(each.times, each.elsewhere) for each in told.conditions] == [(0, 1), (0, 1)]
 
 
 def test_a_sequence_says_how_far_it_came(tmp_path: Path) -> None:
@@ -127,15 +127,15 @@ def test_a_sequence_says_how_far_it_came(tmp_path: Path) -> None:
 
     told = on(tmp_path, body, "00:00 begin job", "00:05 end job")
 
-    assert "it comes as far as condition 2" in told.reasons[0].words
+    assert "it comes as far as condition 2" in told.reasons[0].text
 
 
 def test_nested_conditions_have_their_own_labels(tmp_path: Path) -> None:
     told = on(tmp_path, NESTED, "00:00 begin job", "00:05 all is well", "00:06 end job", source="")
 
-    assert [each.label for each in told.sightings] == ["1.1", "2.1", "unless 1.1"]
-    assert [each.forbids for each in told.sightings] == [False, False, True]
-    assert "must not happen" in told.reasons[0].words
+    assert [each.label for each in told.conditions] == ["1.1", "2.1", "unless 1.1"]
+    assert [each.forbids for each in told.conditions] == [False, False, True]
+    assert "must not happen" in told.reasons[0].text
     assert [each.line for each in told.reasons[0].denied_by] == [2]
 
 
@@ -152,14 +152,14 @@ def test_series_that_were_not_so_for_long_enough_are_said_to_be(tmp_path: Path) 
     told = explain(rule(body), [TelemetryFeed(path=file)], mode=Mode.STRICT)
 
     assert told.hits == ()
-    assert "for long enough" in told.reasons[0].words
-    assert told.reasons[0].words.count("2 min 30 s") == 1
+    assert "for long enough" in told.reasons[0].text
+    assert told.reasons[0].text.count("2 min 30 s") == 1
 
 
 def test_words_of_a_nested_rule() -> None:
     span = "from 10 s before the first of them on, for 20 s"
 
-    assert rule_words(rule(NESTED)) == [
+    assert describe_rule(rule(NESTED)) == [
         "It waits for all of these in any order within 1 min:",
         "  1. this in logs of source here:",
         "    1. a line with `begin job`",
@@ -171,9 +171,9 @@ def test_words_of_a_nested_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ns", "words"),
+    ("ns", "text"),
     [(0, "0 s"), (1_500_000_000, "1 s 500 ms"), (90_000_000_000, "1 min 30 s"),
      (86_400 * 10**9, "1 d"), (3_601 * 10**9, "1 h 1 s")],
 )  # fmt: skip
-def test_lengths_of_time_are_exact(ns: int, words: str) -> None:
-    assert lasting(ns) == words
+def test_lengths_of_time_are_exact(ns: int, text: str) -> None:
+    assert duration_text(ns) == text

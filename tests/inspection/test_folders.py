@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from steward.errors import StewardError
-from steward.inspection.example_tests import TestReport, judge
+from steward.inspection.example_tests import TestReport, run_examples
 from steward.inspection.folders import rule_folders
 from steward.model.rules import Mode
 
@@ -27,7 +27,7 @@ def written(folder: Path, *entries: str, file: str = "rule.yaml", log: str | Non
 
 
 def report_of(folder: Path, mode: Mode = Mode.STRICT) -> TestReport:
-    return judge(rule_folders(folder, lenient=True), mode=mode, proof_needed=False)
+    return run_examples(rule_folders(folder, lenient=True), mode=mode, proof_needed=False)
 
 
 def whys(report: TestReport) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The first log of a newcomer is read without compiling, and nothing else is different."""
+"""A small log is read without compiling, with the same result."""
 
 from __future__ import annotations
 

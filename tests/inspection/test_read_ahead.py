@@ -105,15 +105,17 @@ def engine_for(rules: str, mode: Mode) -> RuleEngine:
     return RuleEngine(parse_rules(rules, file="x.yaml"), mode=mode)
 
 
-def heard(engine: RuleEngine, feeds: list[LogFeed], *, mode: Mode, threads: int) -> list[Hit | str]:
+def results(
+    engine: RuleEngine, feeds: list[LogFeed], *, mode: Mode, threads: int
+) -> list[Hit | str]:
     """Return what is found and, where it ends so, the error."""
-    told: list[Hit | str] = []
+    found: list[Hit | str] = []
     try:
         for hit in feed(engine, feeds, mode=mode, threads=threads):
-            told.append(hit)  # noqa: PERF402 - an error must not take the rest with it
+            found.append(hit)  # noqa: PERF402 - an error must not take the rest with it
     except StewardError as fault:
-        told.append(str(fault))
-    return told
+        found.append(str(fault))
+    return found
 
 
 def threads_ahead() -> list[str]:
@@ -135,18 +137,18 @@ def test_threads_find_what_is_found_without_them_in_the_same_order(
     threads: int,
     block_bytes: int,
 ) -> None:
-    told, counts, tallies = [], [], []
+    found, counts, tallies = [], [], []
     with tempfile.TemporaryDirectory() as name:
         for count in (0, threads):
             engine = engine_for(rules, mode).fresh()
             feeds = feeds_of(Path(name), streams, block_bytes)
-            told.append(heard(engine, feeds, mode=mode, threads=count))
+            found.append(results(engine, feeds, mode=mode, threads=count))
             counts.append(asdict(engine.counts))
             tallies.append([asdict(each.tally) for each in feeds])
 
-    assert told[0] == told[1]
+    assert found[0] == found[1]
     assert counts[0] == counts[1]
-    if not any(isinstance(each, str) for each in told[0]):  # files after an error may be begun
+    if not any(isinstance(each, str) for each in found[0]):  # files after an error may be begun
         assert tallies[0] == tallies[1]
 
 
@@ -161,9 +163,9 @@ def test_rules_of_the_property_test_do_fire(tmp_path: Path) -> None:
     streams = [("log.a", lines[:3]), ("log.b", [(0, "nothing", 1), *lines[1:]])]
     engine = engine_for(ALL, Mode.STRICT).fresh()
 
-    told = heard(engine, feeds_of(tmp_path, streams, 100), mode=Mode.STRICT, threads=2)
+    found = results(engine, feeds_of(tmp_path, streams, 100), mode=Mode.STRICT, threads=2)
 
-    assert {each if isinstance(each, str) else each.rule for each in told} == {
+    assert {each if isinstance(each, str) else each.rule for each in found} == {
         "ONE-0001", "SEQ-0001", "SET-0001", "TWO-0001", "NOT-0001"
     }  # fmt: skip
 
@@ -173,11 +175,11 @@ def test_an_error_comes_where_its_stream_does_and_ends_the_threads(tmp_path: Pat
     (tmp_path / "b.log").write_bytes(b"no time here\n" * 100)
     engine = engine_for(ALONE, Mode.PREQ)
 
-    *hits, error = told = heard(engine.fresh(), feeds, mode=Mode.PREQ, threads=2)
+    *hits, error = found = results(engine.fresh(), feeds, mode=Mode.PREQ, threads=2)
 
     assert {hit.items[0].stream for hit in hits if isinstance(hit, Hit)} == {"a.log"}
     assert "b.log: none of its first" in str(error)
-    assert told == heard(engine.fresh(), feeds, mode=Mode.PREQ, threads=0)
+    assert found == results(engine.fresh(), feeds, mode=Mode.PREQ, threads=0)
     assert threads_ahead() == []
 
 
@@ -216,7 +218,7 @@ def block(number: int) -> LogBlock:
 
 def test_no_more_is_read_ahead_than_there_is_room_for() -> None:
     made: dict[str, int] = {"a": 0, "b": 0}
-    sift = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
+    prefilter = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
 
     def blocks(name: str) -> Generator[LogBlock]:
         for number in range(1000):
@@ -224,7 +226,7 @@ def test_no_more_is_read_ahead_than_there_is_room_for() -> None:
             yield block(number)
 
     with ReadAhead(2, most_bytes=1) as ahead:
-        streams = {name: ahead.begin(blocks(name), sift) for name in made}
+        streams = {name: ahead.begin(blocks(name), prefilter) for name in made}
         taken = [int(next(streams["a"]).t_ns[0]) for _ in range(10)]
 
     assert taken == list(range(10))
@@ -233,23 +235,23 @@ def test_no_more_is_read_ahead_than_there_is_room_for() -> None:
 
 
 def test_a_stream_that_rests_goes_on_when_some_of_it_was_taken() -> None:
-    sift = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
-    room = 10 * sift(block(0)).held_bytes
+    prefilter = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
+    room = 10 * prefilter(block(0)).held_bytes
 
     with ReadAhead(2, most_bytes=room) as ahead:
-        streams = [ahead.begin((block(n) for n in range(100)), sift) for _ in range(3)]
+        streams = [ahead.begin((block(n) for n in range(100)), prefilter) for _ in range(3)]
         lines = [[int(each.line[0]) for each in stream] for stream in streams]
 
     assert lines == [list(range(100))] * 3
 
 
 def test_a_fault_while_sifting_comes_out_in_its_place() -> None:
-    sift = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
+    prefilter = engine_for(ALONE, Mode.STRICT).fresh().prefilter("log.a")
 
     def failing(one: LogBlock) -> PrefilteredBlock:
         if one.line[0] == 3:
             raise StewardError("the third is bad")
-        return sift(one)
+        return prefilter(one)
 
     with ReadAhead(2) as ahead:
         pieces = ahead.begin((block(n) for n in range(10)), failing)

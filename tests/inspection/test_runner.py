@@ -12,16 +12,16 @@ import pytest
 
 from steward.decide.rules.engine import RuleEngine
 from steward.errors import StewardError
-from steward.inspection.example_tests import judge
+from steward.inspection.example_tests import run_examples
 from steward.inspection.feeds import LogFeed, PrometheusFeed, TelemetryFeed, feed
 from steward.inspection.folders import rule_folders
-from steward.inspection.report import Gathering
+from steward.inspection.report import HitCollector
 from steward.inspection.runner import Listeners, follow_rules, run_rules
 from steward.inspection.selection import chosen_rules, own_rules
 from steward.inspection.series.curves import curves_of
 from steward.model.rules import Hit, Item, LogBlock, Mode, Rule, Stream
 from steward.observe.logs import Following, follow_pipe, read_blocks
-from steward.store.packages import Allowed, Wish, install, pack, packages_folder
+from steward.store.packages import InstallOptions, PackageRequest, install, pack, packages_folder
 from steward.store.rules import parse_rules
 
 SINGLE = """\
@@ -101,13 +101,13 @@ def test_findings_are_by_rule_and_entity_worst_first(tmp_path: Path) -> None:
 
 
 def test_evidence_is_bounded_and_hits_are_not() -> None:
-    gathering = Gathering([single()], at_most=2)
+    collector = HitCollector([single()], at_most=2)
     for number in range(50):
         item = Item(t_ns=number, text="x" * 10_000, stream="s", line=number)
         entity = f"n{number % 5}"
-        gathering.add([Hit(rule="ONE-0001", t_ns=number, fired_ns=0, items=(item,), entity=entity)])
+        collector.add([Hit(rule="ONE-0001", t_ns=number, fired_ns=0, items=(item,), entity=entity)])
 
-    found = {each.entity: each for each in gathering.findings()}
+    found = {each.entity: each for each in collector.findings()}
 
     assert {name: each.hits for name, each in found.items()} == {"n0": 10, "n1": 10, "(others)": 30}
     assert all(len(each.evidence) == 5 for each in found.values())
@@ -141,7 +141,7 @@ def test_what_still_waits_when_following_is_stopped_is_no_finding() -> None:
         blocks(lines, following.stop),
         mode=Mode.STRICT,
         following=following,
-        tell=Listeners(hit=told.append),
+        listeners=Listeners(hit=told.append),
     )
 
     assert [hit.items[0].text for hit in told] == ["begin one"]
@@ -155,7 +155,11 @@ def test_a_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
     with (tmp_path / "pipe").open("rb") as pipe:
         found = follow_pipe(pipe, Stream(name="stdin"), following)
         report = follow_rules(
-            [single(word="bro")], found, mode=Mode.STRICT, following=following, tell=Listeners()
+            [single(word="bro")],
+            found,
+            mode=Mode.STRICT,
+            following=following,
+            listeners=Listeners(),
         )
 
     assert [each.hits for each in report.findings] == [2]
@@ -196,12 +200,12 @@ def test_without_paths_our_packs_and_what_was_installed_are_run(tmp_path: Path) 
     folder.mkdir(parents=True)
     text = SINGLE.format(id="STW-GPU-0001", word="mine", severity=4)
     (folder / "rule.yaml").write_text(text, encoding="utf-8")
-    wish = Wish(name="site", version="1.0.0", steward="0")
-    pack(tmp_path / "rules", tmp_path / "p.tar.gz", wish, key=None)
+    request = PackageRequest(name="site", version="1.0.0", steward="0")
+    pack(tmp_path / "rules", tmp_path / "p.tar.gz", request, key=None)
     install(
         tmp_path / "p.tar.gz",
         packages_folder(tmp_path),
-        Allowed(unsigned=True),
+        InstallOptions(unsigned=True),
         check=lambda _: None,
     )
 
@@ -254,7 +258,9 @@ def test_rules_are_tested_on_their_own_examples_and_on_those_of_others(tmp_path:
     example(tmp_path, "DEAF-0001", "delta", test_log="nothing\n")
     example(tmp_path, "BARE-0001", "delta")
 
-    report = judge(rule_folders(tmp_path, lenient=False), mode=Mode.STRICT, proof_needed=True)
+    report = run_examples(
+        rule_folders(tmp_path, lenient=False), mode=Mode.STRICT, proof_needed=True
+    )
 
     assert (report.rules, report.fired, report.silent_ok) == (4, 2, 1)
     assert {(each.rule, each.why) for each in report.failed} == {

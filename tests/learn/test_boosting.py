@@ -1,4 +1,4 @@
-"""Durations by boosted trees: learned from jobs that have ended, asked about jobs to come."""
+"""Durations by boosted trees: trained on ended jobs, predicted for new ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What similar jobs have taken: how a class leans on the one above it, and what ranks follow."""
+"""Experience with similar jobs: shrinkage of a class towards its parent, and ranks."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class Watched:
         self._telemetry = telemetry
         self._returned: list[weakref.ref[Frame]] = []
 
-    def read(self, **asked: Any) -> Frame:
-        frame = self._telemetry.read(**asked)
+    def read(self, **queried: Any) -> Frame:
+        frame = self._telemetry.read(**queried)
         self._returned.append(weakref.ref(frame))
         self.most = max(self.most, sum(each() is not None for each in self._returned))
         return frame

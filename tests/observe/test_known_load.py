@@ -35,7 +35,7 @@ WITHIN = 0.05
 
 
 class Load:
-    """The program, which waits to be told to begin and to end."""
+    """The program, which waits for a signal to begin and to end."""
 
     def __init__(self, **wanted: object) -> None:
         self._process = subprocess.Popen(
@@ -48,14 +48,14 @@ class Load:
         self.pid = self._process.pid
 
     def run(self) -> dict[str, float]:
-        """Let it do its work; it still holds its memory afterwards."""
-        self._say()
+        """Start its work; it still holds its memory afterwards."""
+        self._signal()
         return dict(json.loads(self._answer()))
 
     def end(self) -> None:
         self._process.communicate("\n", timeout=120)
 
-    def _say(self) -> None:
+    def _signal(self) -> None:
         assert self._process.stdin
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -71,7 +71,7 @@ def group() -> Iterator[dict[str, Path]]:
     hierarchies = CgroupReader().hierarchies()
     wanted = [name for name in (*CONTROLLERS, UNIFIED) if name in hierarchies]
     folders = {name: hierarchies[name] / GROUP for name in wanted}
-    if set(folders) == {UNIFIED}:  # v2 has to be told what to count
+    if set(folders) == {UNIFIED}:  # v2 needs its controllers enabled
         for folder in reversed(folders[UNIFIED].parents):
             if (folder / "cgroup.subtree_control").exists() or folder.name.startswith("slurm"):
                 folder.mkdir(exist_ok=True)
@@ -112,7 +112,7 @@ def read(sampler: Any) -> dict[tuple[str, str], float]:
     return dict(zip(names, row.tolist(), strict=True))
 
 
-def test_what_a_job_used_is_what_it_says(group: dict[str, Path], tmp_path: Path) -> None:
+def test_what_a_job_used_is_what_was_measured(group: dict[str, Path], tmp_path: Path) -> None:
     size, pages = 64 << 20, 50_000
     load = Load(spin_s=1.0, sleep_s=0.3, pages=pages, disk_bytes=size, folder=tmp_path)
     for folder in group.values():
@@ -133,8 +133,8 @@ def test_what_a_job_used_is_what_it_says(group: dict[str, Path], tmp_path: Path)
     counters.close()
     load.end()
 
-    def grown(word: str) -> float:
-        return after[entity, word] - before[entity, word]
+    def grown(name: str) -> float:
+        return after[entity, name] - before[entity, name]
 
     cpu_s = (
         grown("cgroup.cpuacct.usage") * 1e-9
@@ -156,7 +156,7 @@ def test_what_a_job_used_is_what_it_says(group: dict[str, Path], tmp_path: Path)
 
 
 def least(tries: Callable[[], float], known: float) -> None:
-    """Try until others disturb little enough; nobody can take anything away."""
+    """Retry until other load is small enough; it can only add."""
     seen: list[float] = []
     while len(seen) < 40 and not (seen and min(seen) <= known * (1 + WITHIN)):
         seen.append(tries())
@@ -165,7 +165,7 @@ def least(tries: Callable[[], float], known: float) -> None:
 
 
 def all_tasks_s() -> float:
-    """Return the processor time of everybody, from another source than the host's, if any."""
+    """Return the processor time of all tasks, from another source than the host's, if any."""
     usage = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
     return float(usage.read_text()) * 1e-9 if usage.exists() else 0.0
 
@@ -175,13 +175,13 @@ def test_the_machine_shows_the_processor_time_of_its_programs() -> None:
 
     def without_others_s() -> float:
         load = Load(spin_s=spin_s)
-        before, everybody_s = read(host), all_tasks_s()
+        before, all_s = read(host), all_tasks_s()
         done = load.run()
         after = read(host)
-        others_s = max(0.0, all_tasks_s() - everybody_s - done["cpu_s"])
+        others_s = max(0.0, all_tasks_s() - all_s - done["cpu_s"])
         load.end()
         busy = ("stat.user", "stat.nice", "stat.system")
-        return sum(after["n1", word] - before["n1", word] for word in busy) * 0.01 - others_s
+        return sum(after["n1", name] - before["n1", name] for name in busy) * 0.01 - others_s
 
     least(without_others_s, spin_s)
 
@@ -211,8 +211,8 @@ def test_a_disk_shows_the_bytes_of_its_programs(tmp_path: Path, way: str) -> Non
         load.run()
         after = read(host)
         load.end()
-        word = f"diskstats.{way}_sectors"
-        return (after[disk, word] - before[disk, word]) * 512
+        name = f"diskstats.{way}_sectors"
+        return (after[disk, name] - before[disk, name]) * 512
 
     least(moved, size)
 
@@ -238,6 +238,6 @@ def test_a_card_shows_the_bytes_that_were_sent(tmp_path: Path) -> None:
         subprocess.run(["ip", "link", "del", near], check=True)
 
     headers = size // 1000 * (14 + 20 + 8)  # Ethernet, IP, UDP
-    for end, word in ((near, "net.transmit_bytes"), (far, "net.receive_bytes")):
-        key = (f"n1/net:{end}", word)
+    for end, name in ((near, "net.transmit_bytes"), (far, "net.receive_bytes")):
+        key = (f"n1/net:{end}", name)
         assert after[key] - before[key] == pytest.approx(size + headers, rel=WITHIN)

@@ -32,7 +32,7 @@ rows = st.lists(
 
 @settings(max_examples=30)
 @given(st.lists(rows, max_size=4))
-def test_each_value_is_the_newest_that_was_told(frames: list[list[tuple[int, str, float, float]]]) -> None:  # noqa: E501  # fmt: skip
+def test_each_value_is_the_newest_that_was_reported(frames: list[list[tuple[int, str, float, float]]]) -> None:  # noqa: E501  # fmt: skip
     latest = Latest()
     newest: dict[tuple[str, str], tuple[float, float]] = {}
     names = ("gpu.busy_share", "gpu.power_watts")

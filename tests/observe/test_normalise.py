@@ -49,7 +49,7 @@ def test_numbers_that_are_none_are_missing_values() -> None:
     assert frame["gpu.busy_share"].to_list() == [None]
 
 
-def test_metrics_that_nobody_knows_are_named_once_and_left_out() -> None:
+def test_unknown_metrics_are_named_once_and_left_out() -> None:
     normaliser = Normaliser(source="test", vocabulary="canonical")
 
     frame, first = normaliser.normalise(samples(0.0, {"g": {"gpu.magic": 1.0}}))
@@ -99,7 +99,7 @@ def test_counters_of_several_moments_in_one_frame_keep_their_rows() -> None:
     assert frame["job.cpu.busy_cores"].to_list() == [None, None, 1.0, 2.0]
 
 
-def test_a_gpu_that_was_silent_for_long_is_reported_when_it_speaks_again() -> None:
+def test_a_gpu_that_was_silent_for_long_is_reported_when_it_uses_again() -> None:
     normaliser = Normaliser(source="test", vocabulary="canonical", gap_after_s=60.0)
     normaliser.normalise(samples(0.0, {"n1/gpu0": {"gpu.busy_share": 0.1}, "job:1": {}}))
 
@@ -108,7 +108,7 @@ def test_a_gpu_that_was_silent_for_long_is_reported_when_it_speaks_again() -> No
     )
 
     assert [(event.kind, event.subject, event.text) for event in events] == [
-        ("telemetry.gap", "n1/gpu0", "said nothing for 100 s")
+        ("telemetry.gap", "n1/gpu0", "no samples for 100 s")
     ]
 
 
@@ -171,19 +171,19 @@ def test_silence_within_one_batch_is_a_gap_too() -> None:
     _, events = normaliser.normalise(batch)
 
     assert [(event.kind, event.text) for event in events] == [
-        ("telemetry.gap", "said nothing for 18 s")
+        ("telemetry.gap", "no samples for 18 s")
     ]
 
 
 def test_what_comes_late_makes_no_gap_of_what_came_in_time() -> None:
     normaliser = Normaliser(source="intake", vocabulary="canonical", gap_after_s=60.0)
 
-    told = [
+    result = [
         normaliser.normalise(samples(t_s, {"n1/gpu0": gpu_row(0.5)}))[1]
         for t_s in (4000.0, 100.0, 4010.0)  # a backlog of another sender arrives in between
     ]
 
-    assert told == [(), (), ()]
+    assert result == [(), (), ()]
 
 
 def test_the_silence_of_endless_names_is_not_remembered_for_ever(
@@ -198,7 +198,7 @@ def test_the_silence_of_endless_names_is_not_remembered_for_ever(
     _, events = normaliser.normalise(samples(500.0, {"n0/gpu0": gpu_row(0.5)}))
 
     assert len(normaliser._seen_s) == 5
-    assert [event.subject for event in events] == ["n0/gpu0"]  # who is heard of is remembered
+    assert [event.subject for event in events] == ["n0/gpu0"]  # entities with samples are kept
 
 
 def test_a_frame_without_one_usable_row_is_reported_and_not_dropped_in_silence() -> None:

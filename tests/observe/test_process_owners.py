@@ -26,7 +26,7 @@ def test_processes_of_one_job_on_one_gpu_add_up() -> None:
     assert joined.rows() == [(1.0, "n1/gpu0", 0.9), (1.0, "n1/gpu0@812", 0.75)]
 
 
-def test_what_nobody_knows_keeps_its_pid_and_unknown_stays_unknown() -> None:
+def test_a_process_without_a_job_keeps_its_pid_and_unknown_stays_unknown() -> None:
     seen = frame(("n1/gpu0@pid:7", None), ("n1/gpu0@pid:9", 0.5), ("n1/gpu1@pid:77", 0.1))
 
     joined = named(seen, JOBS.get)

@@ -54,7 +54,7 @@ def test_a_recording_ends_in_time_and_keeps_every_look() -> None:
     assert done.samples == known
 
 
-def test_a_recording_that_is_told_to_stop_takes_a_last_look() -> None:
+def test_a_recording_that_is_reported_to_stop_takes_a_last_look() -> None:
     stop, kept = threading.Event(), list[Observation]()
     stop.set()
 
@@ -64,7 +64,7 @@ def test_a_recording_that_is_told_to_stop_takes_a_last_look() -> None:
     assert done.rows == 2
 
 
-def test_a_fault_is_kept_beside_what_others_saw() -> None:
+def test_a_fault_is_kept_with_what_others_saw() -> None:
     kept = list[Observation]()
     watch = Watch([Eye(broken_at_s=LOOK_S), Eye()])
 

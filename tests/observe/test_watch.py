@@ -24,7 +24,7 @@ from steward.observe.watch import Watch
 
 
 class Eye:
-    """A collector that sees what a test tells it to."""
+    """A collector with prepared observations."""
 
     vocabulary = "canonical"
 
@@ -85,7 +85,7 @@ def test_a_collector_that_throws_costs_only_its_own_samples() -> None:
     assert faults[1].hint == "install it"
 
 
-def test_a_collector_that_hangs_is_named_once_and_heard_when_it_comes_back(
+def test_a_collector_that_hangs_is_named_once_and_read_when_it_comes_back(
     gate: threading.Event,
 ) -> None:
     def slow(t_s: float) -> Observation:
@@ -104,7 +104,7 @@ def test_a_collector_that_hangs_is_named_once_and_heard_when_it_comes_back(
     assert ["does not answer" in fault.problem for fault in faults] == [True]
     assert again == after == ()
     late = pl.concat(third.tables).filter(pl.col("entity") == "n1/gpu0")
-    assert late["t_s"].to_list() == [1.0]  # asked for at 1.0, and it still counts
+    assert late["t_s"].to_list() == [1.0]  # requested at 1.0, and it still counts
 
 
 def test_a_frame_of_wrong_shape_is_a_fault_of_its_collector() -> None:
@@ -163,7 +163,7 @@ class Stream(Eye):
         self.at = positions["at"]
 
 
-def test_streams_go_on_where_an_earlier_watch_was() -> None:
+def test_streams_continue_where_an_earlier_watch_was() -> None:
     first = Watch([Stream(), Eye("plain", busy("n2/gpu0", 0.2))])
     first.look(1.0)
     first.look(2.0)
@@ -201,17 +201,17 @@ def test_tenants_that_are_seen_join_those_that_the_site_has_named() -> None:
     seen = [Observation(tenants=tenants("bio", "chem")), Observation(tenants=tenants("physics"))]
     watch = Watch([Eye("a", lambda _t: seen[0]), Eye("b", lambda _t: seen[1])], tenants=(named,))
 
-    told, _ = watch.look(1.0)
+    result, _ = watch.look(1.0)
 
-    assert told.tenants is not None
-    assert {each.id: each.guaranteed_gpus for each in told.tenants} == {
+    assert result.tenants is not None
+    assert {each.id: each.guaranteed_gpus for each in result.tenants} == {
         "bio": 4,
         "chem": 0,
         "physics": 0,
     }
 
 
-def test_who_knows_a_gpus_memory_knows_it_best() -> None:
+def test_the_description_with_a_gpus_memory_is_preferred() -> None:
     full, bare = cluster(node("n1", 1)), cluster(node("n1", 1))
     gpu = bare.nodes[0].gpus[0]
     unknown = replace(gpu, model=replace(gpu.model, memory_bytes=0, max_watts=0.0))
@@ -224,28 +224,30 @@ def test_who_knows_a_gpus_memory_knows_it_best() -> None:
         assert seen.cluster.nodes[0].gpus[0].model.memory_bytes > 0
 
 
-def test_closing_lets_go_of_all_sources_even_if_one_refuses() -> None:
+def test_closing_closes_all_sources_even_if_one_refuses() -> None:
     closed = []
 
-    class Door(Eye):
+    class ClosableCollector(Eye):
         def close(self) -> None:
             closed.append(self.name)
             raise OSError("it sticks")
 
-    watch = Watch([Door("a", busy("n1/gpu0", 0.1)), Door("b", busy("n1/gpu0", 0.1))])
+    watch = Watch(
+        [ClosableCollector("a", busy("n1/gpu0", 0.1)), ClosableCollector("b", busy("n1/gpu0", 0.1))]
+    )
 
     watch.close()
 
     assert closed == ["a", "b"]
 
 
-def test_a_source_that_is_being_read_or_does_not_close_holds_nobody_up(
+def test_a_source_that_is_being_read_or_does_not_close_blocks_nothing(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CLOSE_S", 0.1)
     closed = []
 
-    class Door(Eye):
+    class ClosableCollector(Eye):
         def close(self) -> None:
             closed.append(self.name)
             if self.name == "sticks":
@@ -255,7 +257,13 @@ def test_a_source_that_is_being_read_or_does_not_close_holds_nobody_up(
         gate.wait(30)
         return Observation()
 
-    watch = Watch([Door("read", hang), Door("sticks", busy("a", 0.1)), Door("c", busy("b", 0.1))])
+    watch = Watch(
+        [
+            ClosableCollector("read", hang),
+            ClosableCollector("sticks", busy("a", 0.1)),
+            ClosableCollector("c", busy("b", 0.1)),
+        ]
+    )
     watch.timeout_s = 2.0
     watch.look(1.0)
     before_s = time.monotonic()
@@ -293,11 +301,11 @@ def test_other_values_of_wrong_shape_are_a_fault_of_their_collector() -> None:
 def test_an_account_of_the_cluster_that_does_not_fit_costs_only_itself() -> None:
     one, two = cluster(node("n1", 1)), cluster(node("n2", 1))
     strange = replace(two, nodes=(replace(two.nodes[0], gpus=one.nodes[0].gpus),))
-    told = {"a": one, "b": strange}
-    watch = Watch([Eye(name, lambda _t, n=name: Observation(cluster=told[n])) for name in "ab"])
+    result = {"a": one, "b": strange}
+    watch = Watch([Eye(name, lambda _t, n=name: Observation(cluster=result[n])) for name in "ab"])
 
     seen, (fault,) = watch.look(1.0)
-    told["b"] = two
+    result["b"] = two
     later, faults = watch.look(2.0)
 
     assert seen.cluster is not None
@@ -308,7 +316,7 @@ def test_an_account_of_the_cluster_that_does_not_fit_costs_only_itself() -> None
     assert faults == ()
 
 
-def test_a_collector_that_has_nothing_to_read_says_why_until_it_brings_something() -> None:
+def test_a_collector_that_has_nothing_to_read_has_a_reason_until_it_brings_something() -> None:
     library = RecordedNvml(1)
     library.refuses["nvmlInit"] = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
     registry = GpuRegistry(Driver(library, plugged=Path("/nowhere")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from steward.inspection.example_tests import judge
+from steward.inspection.example_tests import run_examples
 from steward.inspection.folders import rule_folders
 from steward.model.rules import Mode
 
@@ -41,7 +41,7 @@ SAME = {
 def test_every_rule_fires_on_its_examples_and_stays_silent_on_near_misses() -> None:
     found = rule_folders(PACKS, lenient=False)
 
-    report = judge(found, mode=Mode.STRICT, proof_needed=True)
+    report = run_examples(found, mode=Mode.STRICT, proof_needed=True)
 
     assert report.failed == ()
     assert report.rules == report.fired == report.silent_ok

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.inspection.example_tests import judge
+from steward.inspection.example_tests import run_examples
 from steward.inspection.feeds import LogFeed
 from steward.inspection.folders import rule_folders
 from steward.inspection.runner import run_rules
@@ -61,9 +61,9 @@ def test_rules_that_see_every_line_fire_on_examples_of_others_only_where_they_me
     None
 ):
     folders = rule_folders(PACKS, lenient=False)
-    named = judge(folders, mode=Mode.STRICT, proof_needed=True)
+    named = run_examples(folders, mode=Mode.STRICT, proof_needed=True)
 
-    every = judge(folders, mode=Mode.STRICT, proof_needed=True, all_sources=True)
+    every = run_examples(folders, mode=Mode.STRICT, proof_needed=True, all_sources=True)
 
     assert every.failed == ()
     extra = {each[:2] for each in every.cross_rule} - {each[:2] for each in named.cross_rule}

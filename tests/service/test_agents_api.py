@@ -222,7 +222,7 @@ def test_an_agent_whose_host_was_renamed_is_known_again(site: Site) -> None:
     ]
 
     assert [event.kind for event in events] == ["agent.renamed"]
-    assert "was on 'n1' now says that it is on 'n9'" in events[0].text
+    assert "was on 'n1' is now on 'n9'" in events[0].text
     assert nodes == ["n1", "n9"]
 
 

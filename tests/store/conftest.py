@@ -25,7 +25,7 @@ PASSWORD = "correct-horse"  # noqa: S105 - of a server that lives for seconds
 _NUMBERS = count()
 
 
-def _as_somebody() -> dict[str, Any]:
+def _unprivileged_user() -> dict[str, Any]:
     """PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return {}
@@ -41,19 +41,21 @@ def postgresql() -> Iterator[str]:
     initdb = str(found[-1]) if found else shutil.which("initdb")
     if initdb is None:
         pytest.fail("PostgreSQL is not installed: run scripts/install-real-parts")
-    programs, somebody = Path(initdb).parent, _as_somebody()
+    programs, account_options = Path(initdb).parent, _unprivileged_user()
     folder = Path(tempfile.mkdtemp(prefix="steward-postgresql-"))
     (folder / "password").write_text(PASSWORD)
-    if somebody:
+    if account_options:
         for path in (folder, folder / "password"):
-            os.chown(path, somebody["user"], somebody["group"])
+            os.chown(path, account_options["user"], account_options["group"])
     port, data = free_port(), str(folder / "data")
 
     def call(program: str, *arguments: str) -> None:
         command = [str(programs / program), "-D", data, *arguments]
         log = folder.with_suffix(".log")
         with log.open("ab") as output:
-            subprocess.run(command, check=True, stdout=output, stderr=output, cwd="/", **somebody)
+            subprocess.run(
+                command, check=True, stdout=output, stderr=output, cwd="/", **account_options
+            )
         log.unlink()
 
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c fsync=off -k {folder}"
@@ -68,7 +70,7 @@ def postgresql() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
 def journal_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Give the URL of a journal that does not exist yet."""
+    """Return the URL of a journal that does not exist yet."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/journal.sqlite3"
     server: str = request.getfixturevalue("postgresql")
@@ -102,7 +104,7 @@ def small_disk() -> Callable[[int], AbstractContextManager[None]]:
 
 @pytest.fixture
 def unwritable(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder in which this process may not write, even if it began as root."""
+    """Return a folder in which this process may not write, even if it began as root."""
     folder = tmp_path / "closed"
     folder.mkdir()
     folder.chmod(0o555)

@@ -59,7 +59,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert target.read_bytes() == b"new"
 
 
-def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+def test_an_error_names_the_file_that_was_requested(tmp_path: Path) -> None:
     out = tmp_path / "no such folder" / "x.tar.gz"
 
     with pytest.raises(FileNotFoundError) as raised, whole_file(out):

@@ -1,4 +1,4 @@
-"""People may say only what can still be done, and it is written down with their name."""
+"""People may choose only what can still be done, and it is stored with their name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from steward.model.decision import Choice, DecisionState, Ruling, Verdict
 from steward.model.identity import DecisionId
 from steward.store.choices import (
     approve_in_advance,
-    choose,
-    possible,
+    possible_choices,
+    record_choice,
     revoke,
     standing_approvals,
 )
@@ -33,7 +33,7 @@ def ruled(ruling: Ruling) -> Verdict:
     return Verdict(decision=DecisionId("d-1"), t_s=1001.0, ruling=ruling, why="")
 
 
-def said(choice: Any) -> Choice:
+def message(choice: Any) -> Choice:
     return Choice(decision=DecisionId("d-1"), t_s=1002.0, choice=choice, user="ada")
 
 
@@ -43,35 +43,35 @@ STATES: dict[str, tuple[Sequence[Record], tuple[str, ...]]] = {
     "advised": ([MADE, ruled(Ruling.ADVISE)], ("approve",)),
     "held": ([MADE, ruled(Ruling.HOLD)], ("approve",)),
     "active": ([MADE, ruled(Ruling.GO), receipt(MADE)], ("undo",)),
-    "approved": ([MADE, ruled(Ruling.ASK), said("approve")], ()),
-    "rejected": ([MADE, ruled(Ruling.ASK), said("reject")], ()),
+    "approved": ([MADE, ruled(Ruling.ASK), message("approve")], ()),
+    "rejected": ([MADE, ruled(Ruling.ASK), message("reject")], ()),
     "failed": ([MADE, ruled(Ruling.GO), receipt(MADE, result="failed")], ()),
     "done": ([MADE, receipt(MADE), outcome(final=True)], ()),
     "expired": ([MADE, ruled(Ruling.ASK), ruled(Ruling.EXPIRE)], ()),
-    "undone": ([MADE, receipt(MADE), said("undo"), outcome(final=True)], ()),
+    "undone": ([MADE, receipt(MADE), message("undo"), outcome(final=True)], ()),
 }
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_only_what_can_still_be_done_may_be_said(journal: Journal, state: str) -> None:
+def test_only_what_can_still_be_done_may_be_chosen(journal: Journal, state: str) -> None:
     entries, allowed = STATES[state]
     journal.append(entries)
     before = journal.newest()
 
     assert journal.story(MADE.id).state.value == state
-    assert possible(journal.story(MADE.id)) == allowed
+    assert possible_choices(journal.story(MADE.id)) == allowed
     for choice in {"approve", "reject", "undo"} - set(allowed):
         with pytest.raises(StewardError, match=f"cannot {choice} it: it is"):
-            choose(journal, "d-1", choice, user="ada", t_s=1010.0)
+            record_choice(journal, "d-1", choice, user="ada", t_s=1010.0)
     assert journal.newest() == before
 
 
 @pytest.mark.parametrize("state", ["waiting", "advised", "held", "active"])
-def test_what_is_said_is_in_the_journal_with_its_user(journal: Journal, state: str) -> None:
+def test_a_choice_is_in_the_journal_with_its_user(journal: Journal, state: str) -> None:
     entries, (first, *_) = STATES[state]
     journal.append(entries)
 
-    made = choose(journal, "d-1", first, user="ada", t_s=1010.0, note="fine")
+    made = record_choice(journal, "d-1", first, user="ada", t_s=1010.0, note="fine")
 
     (entry,) = journal.read(kinds=["choice"])
     assert entry.value == made
@@ -79,12 +79,12 @@ def test_what_is_said_is_in_the_journal_with_its_user(journal: Journal, state: s
     assert entry.cause == "d-1"
 
 
-def test_nobody_can_say_the_same_thing_twice(journal: Journal) -> None:
+def test_a_choice_cannot_be_made_twice(journal: Journal) -> None:
     journal.append(STATES["waiting"][0])
-    choose(journal, "d-1", "reject", user="ada", t_s=1010.0)
+    record_choice(journal, "d-1", "reject", user="ada", t_s=1010.0)
 
     with pytest.raises(StewardError, match="it is rejected") as caught:
-        choose(journal, "d-1", "approve", user="bob", t_s=1011.0)
+        record_choice(journal, "d-1", "approve", user="bob", t_s=1011.0)
 
     assert caught.value.hint == "nothing is left to choose about it"
 
@@ -94,9 +94,9 @@ def test_a_way_back_cannot_be_undone(journal: Journal) -> None:
     journal.append([back, receipt(back)])
 
     with pytest.raises(StewardError, match="itself a way back"):
-        choose(journal, "d-1", "undo", user="ada", t_s=1010.0)
+        record_choice(journal, "d-1", "undo", user="ada", t_s=1010.0)
 
-    assert possible(journal.story(call_back(MADE, "d-1").id)) == ()
+    assert possible_choices(journal.story(call_back(MADE, "d-1").id)) == ()
 
 
 @pytest.mark.parametrize("made", [start("d-1"), preempt("d-1")], ids=["start", "preempt"])
@@ -104,26 +104,26 @@ def test_what_was_started_or_stopped_can_be_undone_once(journal: Journal, made: 
     journal.append([made, receipt(made)])
     assert journal.story(made.id).state is DecisionState.DONE
 
-    choose(journal, "d-1", "undo", user="ada", t_s=1010.0)
+    record_choice(journal, "d-1", "undo", user="ada", t_s=1010.0)
 
     assert journal.story(made.id).state is DecisionState.UNDONE
     assert journal.story(made.id).decision == made
     with pytest.raises(StewardError, match="it is undone"):
-        choose(journal, "d-1", "undo", user="ada", t_s=1011.0)
+        record_choice(journal, "d-1", "undo", user="ada", t_s=1011.0)
 
 
-def test_an_unknown_word_is_answered_with_the_known_ones(journal: Journal) -> None:
+def test_an_unknown_choice_is_refused_with_the_known_ones(journal: Journal) -> None:
     journal.append(STATES["waiting"][0])
 
     with pytest.raises(StewardError, match="expected approve, reject, undo") as caught:
-        choose(journal, "d-1", "aprove", user="ada", t_s=1010.0)
+        record_choice(journal, "d-1", "aprove", user="ada", t_s=1010.0)
 
     assert caught.value.hint == "did you mean 'approve'?"
 
 
 def test_an_unknown_decision_is_named(journal: Journal) -> None:
     with pytest.raises(StewardError, match="there is no decision 'd-1'"):
-        choose(journal, "d-1", "approve", user="ada", t_s=1010.0)
+        record_choice(journal, "d-1", "approve", user="ada", t_s=1010.0)
 
 
 def test_a_standing_approval_is_in_force_until_its_time_or_until_it_is_revoked(

@@ -1,4 +1,4 @@
-"""What stands in the journal's way, and what steward says about it."""
+"""Failures of the journal's database, and their messages."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_missing_folder_is_made(tmp_path: Path) -> None:
         assert journal.append([event(1)]) == (1,)
 
 
-def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "bookmarks.sqlite3"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE bookmarks (url TEXT)")
@@ -72,7 +72,7 @@ def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
     assert tables == [("bookmarks",)]
 
 
-def test_a_full_disk_loses_nothing_and_the_journal_goes_on_when_there_is_room(
+def test_a_full_disk_loses_nothing_and_the_journal_continues_when_there_is_room(
     tmp_path: Path, small_disk: Callable[[int], AbstractContextManager[None]]
 ) -> None:
     with closing(open_journal(f"sqlite:///{tmp_path}/journal.sqlite3")) as journal:

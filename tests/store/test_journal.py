@@ -43,7 +43,7 @@ def test_what_is_appended_is_read_back_in_order(journal: Journal) -> None:
     assert journal.damage() == ()
 
 
-def test_an_empty_journal_has_nothing_to_say(journal: Journal) -> None:
+def test_an_empty_journal_has_no_entries(journal: Journal) -> None:
     assert journal.append([]) == ()
     assert journal.read() == []
     assert journal.stories() == []

@@ -1,4 +1,4 @@
-"""Damaged journals: nothing readable is lost, nothing is deleted, nothing is kept quiet."""
+"""Damaged journals: nothing readable is lost, nothing is deleted, every loss is reported."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_torn_page_costs_only_its_own_entries(tmp_path: Path) -> None:
 
     with closing(opened(file)) as journal:
         kept = [entry.seq for entry in journal.read(limit=1000)]
-        (said,) = journal.damage()
+        (message,) = journal.damage()
         new = journal.append([event(401)])
 
     lost = sorted(set(range(1, 401)) - set(kept))
@@ -78,9 +78,9 @@ def test_a_torn_page_costs_only_its_own_entries(tmp_path: Path) -> None:
     assert 0 < len(lost) < 30
     assert (
         f"{len(kept)} entries were restored from it and its backup; {len(lost)} entries are lost"
-        in said
+        in message
     )
-    assert f"seq {lost[0]}-{lost[-1]}" in said
+    assert f"seq {lost[0]}-{lost[-1]}" in message
     assert new == (401,)
     assert (tmp_path / "journal.sqlite3.damaged-1").exists()
 
@@ -94,11 +94,11 @@ def test_a_broken_first_page_costs_what_came_after_the_backup(tmp_path: Path) ->
 
     with closing(opened(file)) as journal:
         values = [entry.value for entry in journal.read(limit=1000)]
-        (said,) = journal.damage()
+        (message,) = journal.damage()
         (new,) = journal.append([event(102)])
 
     assert values == [event(number) for number in range(1, 101)]
-    assert "100 entries were restored from it and its backup" in said
+    assert "100 entries were restored from it and its backup" in message
     assert new > 101  # no number that may have been given is given again
 
 
@@ -111,10 +111,10 @@ def test_a_backup_and_what_can_still_be_read_make_up_the_whole(tmp_path: Path) -
 
     with closing(opened(file)) as journal:
         values = [entry.value for entry in journal.read(limit=1000)]
-        (said,) = journal.damage()
+        (message,) = journal.damage()
 
     assert values == [event(number) for number in range(1, 402)]
-    assert "nothing is known to be lost" in said
+    assert "nothing is known to be lost" in message
 
 
 def test_a_journal_whose_log_alone_is_left_is_restored_from_its_backup(tmp_path: Path) -> None:
@@ -127,10 +127,10 @@ def test_a_journal_whose_log_alone_is_left_is_restored_from_its_backup(tmp_path:
 
     with closing(opened(file)) as journal:
         values = [entry.value for entry in journal.read(limit=1000)]
-        (said,) = journal.damage()
+        (message,) = journal.damage()
 
     assert values == [event(number) for number in range(1, 101)]
-    assert "it is empty, but its log is not" in said
+    assert "it is empty, but its log is not" in message
     assert file.with_name("journal.sqlite3.damaged-1-wal").exists()
 
 
@@ -155,7 +155,7 @@ def test_upkeep_writes_a_backup_once_a_day(tmp_path: Path) -> None:
         assert len(journal.read(limit=1000)) == 40
 
 
-def test_a_backup_that_cannot_be_written_is_named_and_the_journal_goes_on(tmp_path: Path) -> None:
+def test_a_backup_that_cannot_be_written_is_named_and_the_journal_continues(tmp_path: Path) -> None:
     file = written(tmp_path / "journal.sqlite3", entries=40)
     backup_of(file).mkdir()
     os.utime(backup_of(file), (0, 0))
@@ -226,14 +226,14 @@ def test_numbers_of_lost_entries_are_not_given_again(tmp_path: Path) -> None:
 
     with closing(opened(file)) as journal:
         kept = [entry.seq for entry in journal.read(limit=1000)]
-        (said,) = journal.damage()
+        (message,) = journal.damage()
         new = journal.append([event(401)])
     with closing(opened(file)) as again:
         newer = again.append([event(402)])
         clean = again.damage()
 
     assert kept[-1] < 400
-    assert said.endswith("-400")
+    assert message.endswith("-400")
     assert (new, newer) == ((401,), (402,))
     assert clean == ()
 
@@ -271,10 +271,10 @@ def test_a_restore_that_was_interrupted_is_finished(tmp_path: Path) -> None:
 
     with closing(opened(file)) as journal:
         kept = len(journal.read(limit=1000))
-        (said,) = journal.damage()
+        (message,) = journal.damage()
 
     assert kept == 400
-    assert "interrupted" in said
+    assert "interrupted" in message
     assert not list(tmp_path.glob("*.restored"))
 
 
@@ -298,15 +298,15 @@ def test_a_flipped_byte_in_a_text_is_found_when_it_is_read(tmp_path: Path) -> No
 
     with closing(opened(file)) as journal:
         kept = [entry.seq for entry in journal.read()]
-        (said,) = journal.damage()
+        (message,) = journal.damage()
 
     assert kept == [number for number in range(1, 31) if number != 7]
-    assert "seq 7: its checksum does not match" in said
+    assert "seq 7: its checksum does not match" in message
 
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), blows=st.integers(1, 6))
-def test_whatever_breaks_the_journal_opens_and_tells_the_truth(
+def test_whatever_breaks_the_journal_opens_and_reports_the_truth(
     tmp_path_factory: pytest.TempPathFactory, seed: int, blows: int
 ) -> None:
     dice = random.Random(seed)  # noqa: S311
@@ -317,10 +317,10 @@ def test_whatever_breaks_the_journal_opens_and_tells_the_truth(
 
     with closing(opened(file)) as journal:
         entries = journal.read(limit=1000)
-        said = " ".join(journal.damage())
+        message = " ".join(journal.damage())
 
     lost = 200 - len(entries)
-    told = sum(map(int, re.findall(r"(\d+) entries (?:are lost|were skipped)", said)))
+    result = sum(map(int, re.findall(r"(\d+) entries (?:are lost|were skipped)", message)))
     assert all(entry.value == event(entry.seq) for entry in entries)
-    assert told <= lost  # where the indexes are gone too, nobody knows how many there were
-    assert said or not lost
+    assert result <= lost  # without the indexes, the number of entries is unknown
+    assert message or not lost

@@ -18,7 +18,7 @@ from steward.store.records import KINDS, Record
 
 
 def can_be_kept(value: Record) -> bool:
-    """Say whether the journal takes it: a time must be a number, and PostgreSQL knows no NUL."""
+    """Return whether the journal accepts it: times are finite, and PostgreSQL has no NUL."""
     row = {name: getattr(value, name, ()) for name in ("id", "decision", "finding", "findings")}
     return value.t_s == value.t_s and "\\x00" not in repr(row)
 
@@ -74,7 +74,7 @@ def test_paging_meets_every_entry_exactly_once(
 
 
 def mixed(number: int) -> Iterator[Record]:
-    """Give values of several kinds by turns, so that pages of one kind have gaps."""
+    """Return values of several kinds by turns, so that pages of one kind have gaps."""
     for turn in count(number):
         if turn % 3:
             yield Event(t_s=float(turn), kind="k", subject="", text="", source="")

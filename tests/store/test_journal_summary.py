@@ -55,7 +55,7 @@ def _assert_close(one: Interval, other: Interval) -> None:
         assert getattr(one, bound) == pytest.approx(getattr(other, bound))
 
 
-def test_nothing_new_is_said_to_be_nothing(journal: Journal) -> None:
+def test_a_refresh_without_new_entries_reports_no_change(journal: Journal) -> None:
     summary = JournalSummary(journal, Assumptions())
     journal.append([decision("d-1")])
 
@@ -76,7 +76,7 @@ def test_what_happens_to_a_decision_changes_its_state(journal: Journal) -> None:
 
     assert waiting[DecisionState.WAITING] == 1
     assert (summary.states[DecisionState.WAITING], summary.states[DecisionState.ACTIVE]) == (0, 1)
-    assert [told.seq for told in summary.stories()] == [3]
+    assert [result.seq for result in summary.stories()] == [3]
 
 
 def test_decisions_that_are_over_are_forgotten_but_still_counted(journal: Journal) -> None:
@@ -88,7 +88,7 @@ def test_decisions_that_are_over_are_forgotten_but_still_counted(journal: Journa
 
     summary.catch_up()
 
-    kept = [told.story.decision.id for told in summary.stories()]
+    kept = [result.story.decision.id for result in summary.stories()]
     assert kept == ["d-19", "d-18", "d-17", "d-16", "d-3"]
     assert (summary.states[DecisionState.DONE], summary.states[DecisionState.HELD]) == (19, 1)
     assert summary.savings.decisions == 19

@@ -9,7 +9,7 @@ from steward.errors import StewardError
 from steward.model.finding import Opinion, Recurrence
 from steward.store.explain import story_of_finding
 from steward.store.journal import Journal, open_journal
-from steward.store.opinions import opinions_of, say
+from steward.store.opinions import opinions_of, record_opinion
 
 
 @pytest.fixture
@@ -17,28 +17,28 @@ def journal(tmp_path: Path) -> Journal:
     return open_journal(f"sqlite:///{tmp_path / 'journal.sqlite3'}")
 
 
-def test_what_people_say_is_kept_with_the_rule_of_the_finding(journal: Journal) -> None:
+def test_an_opinion_is_stored_with_the_rule_of_the_finding(journal: Journal) -> None:
     found = finding()
     journal.append([found])
 
-    said = say(journal, found.id, "dismiss", user="ann", t_s=5.0, note="planned")
-    again = say(journal, found.id, "confirm", user="ann", t_s=6.0)
+    given = record_opinion(journal, found.id, "dismiss", user="ann", t_s=5.0, note="planned")
+    again = record_opinion(journal, found.id, "confirm", user="ann", t_s=6.0)
 
-    assert said == Opinion(
+    assert given == Opinion(
         finding=found.id, rule=found.rule, t_s=5.0, opinion="dismiss", user="ann", note="planned"
     )
-    assert opinions_of(journal, found.id) == (said, again)
+    assert opinions_of(journal, found.id) == (given, again)
 
 
-def test_a_word_or_an_id_that_is_not_known_is_told_with_what_was_meant(journal: Journal) -> None:
+def test_an_unknown_opinion_or_id_is_refused_with_a_suggestion(journal: Journal) -> None:
     journal.append([finding()])
 
-    with pytest.raises(StewardError, match="unknown opinion") as word:
-        say(journal, "f-j1", "confrm", user="ann", t_s=5.0)
+    with pytest.raises(StewardError, match="unknown opinion") as caught_opinion:
+        record_opinion(journal, "f-j1", "confrm", user="ann", t_s=5.0)
     with pytest.raises(StewardError, match="no finding 'f-j2'") as id_:
-        say(journal, "f-j2", "confirm", user="ann", t_s=5.0)
+        record_opinion(journal, "f-j2", "confirm", user="ann", t_s=5.0)
 
-    assert word.value.hint == "did you mean 'confirm'?"
+    assert caught_opinion.value.hint == "did you mean 'confirm'?"
     assert id_.value.hint == "did you mean 'f-j1'?"
 
 
@@ -46,14 +46,14 @@ def test_a_findings_story_has_matches_opinions_and_what_was_decided(journal: Jou
     found, made = finding(), decision()
     again = Recurrence(finding=found.id, rule=found.rule, from_s=0.0, t_s=9.0, hits=4)
     journal.append([found, again, made, receipt(made), outcome(made.id)])
-    said = say(journal, found.id, "confirm", user="ann", t_s=5.0)
+    given = record_opinion(journal, found.id, "confirm", user="ann", t_s=5.0)
 
     story = story_of_finding(journal, found.id)
 
-    assert (story.finding, story.hits, story.opinions) == (found, 5, (said,))
-    (told,) = story.stories
-    assert told.decision == made
-    assert len(told.outcomes) == 1
+    assert (story.finding, story.hits, story.opinions) == (found, 5, (given,))
+    (shown,) = story.stories
+    assert shown.decision == made
+    assert len(shown.outcomes) == 1
 
 
 def test_findings_of_an_older_steward_still_read(journal: Journal) -> None:

@@ -38,13 +38,13 @@ def look(t_s: float = T0) -> Observation:
     )
 
 
-def test_everything_that_is_seen_can_be_asked_for(tmp_path: Path, recording: Recording) -> None:
+def test_every_observation_can_be_queried(tmp_path: Path, recording: Recording) -> None:
     recording.keep(look())
     recording.flush()
 
     with Query(tmp_path / "data") as query:
-        asked = [
-            query.ask(sql).rows
+        queried = [
+            query.run(sql).rows
             for sql in (
                 f'SELECT entity, node, kind, job, "{BUSY}" FROM telemetry',
                 "SELECT entity, metric, value FROM other",
@@ -54,7 +54,7 @@ def test_everything_that_is_seen_can_be_asked_for(tmp_path: Path, recording: Rec
             )
         ]
 
-    assert asked == [
+    assert queried == [
         [("n1/gpu0", "n1", "gpu", "812", 0.5)],
         [("n1", "strange_total", 7.0)],
         [("kernel", 3, "NVRM: Xid 79")],
@@ -115,7 +115,7 @@ def test_a_full_disk_leaves_nothing_half_written_and_loses_nothing(
 
     with Query(tmp_path / "data") as query:
         counts = [
-            query.ask(f"SELECT count(*) FROM {table}").rows[0][0]
+            query.run(f"SELECT count(*) FROM {table}").rows[0][0]
             for table in ("telemetry", "other", "logs", "events")
         ]
     assert left == []
@@ -170,7 +170,7 @@ def test_events_and_spans_are_kept_as_long_as_samples(tmp_path: Path) -> None:
 
         assert recording.spans.read() == ()
     with Query(tmp_path) as query:
-        assert query.ask("SELECT count(*) FROM events").rows == [(0,)]
+        assert query.run("SELECT count(*) FROM events").rows == [(0,)]
 
 
 def test_everything_that_is_written_is_for_its_owner_only(tmp_path: Path) -> None:

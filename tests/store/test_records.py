@@ -32,7 +32,7 @@ def changed(value: Record, **fields: Any) -> Row:
     return row._replace(body=text, crc=_checksum(1, row.kind, row.id, row.cause, text))
 
 
-def test_an_action_is_told_from_another_by_its_type() -> None:
+def test_an_action_is_distinguished_from_another_by_its_type() -> None:
     lends = decision()
     returns = call_back(lends)
 

@@ -66,7 +66,7 @@ def test_another_process_reads_what_was_flushed(tmp_path: Path, telemetry: Telem
         assert everything(other).rows() == [(T0, "a", 0.5)]
 
 
-def test_only_what_is_asked_for_is_read(telemetry: Telemetry) -> None:
+def test_only_what_is_requested_is_read(telemetry: Telemetry) -> None:
     for second in range(10):
         telemetry.append(samples(T0 + second, {"a": {BUSY: 0.1, WATTS: 80.0}, "b": {BUSY: 0.2}}))
         if second == 6:
@@ -87,7 +87,7 @@ def test_metrics_may_come_and_go(telemetry: Telemetry) -> None:
     telemetry.append(samples(T0 + 2, {"a": {"new": 3.0}}))
 
     found = everything(telemetry)
-    asked = telemetry.read(metrics=[WATTS, "unheard"], from_s=0.0, to_s=float("inf"))
+    queried = telemetry.read(metrics=[WATTS, "unheard"], from_s=0.0, to_s=float("inf"))
 
     assert found.columns == ["t_s", "entity", BUSY, WATTS, "new"]
     assert found.rows() == [
@@ -95,8 +95,8 @@ def test_metrics_may_come_and_go(telemetry: Telemetry) -> None:
         (T0 + 1, "a", None, 80.0, None),
         (T0 + 2, "a", None, None, 3.0),
     ]
-    assert asked.columns == ["t_s", "entity", WATTS, "unheard"]
-    assert asked.rows() == [(T0 + 1, "a", 80.0, None)]  # the others were never asked for it
+    assert queried.columns == ["t_s", "entity", WATTS, "unheard"]
+    assert queried.rows() == [(T0 + 1, "a", 80.0, None)]  # the others have no such value
 
 
 def test_files_lie_under_the_hour_of_their_samples(tmp_path: Path, telemetry: Telemetry) -> None:
@@ -176,12 +176,12 @@ def test_a_torn_file_is_set_aside_and_the_rest_is_read(
 
     with closing(Telemetry(tmp_path / "telemetry")) as other:
         found = everything(other)
-        (said,) = other.damage()
+        (message,) = other.damage()
 
     assert found.height == 2
-    assert f"{torn} is damaged" in said
+    assert f"{torn} is damaged" in message
     aside = tmp_path / "telemetry" / "damaged" / f"2023-11-14-22-{torn.name}.damaged"
-    assert f"moved to {aside}" in said
+    assert f"moved to {aside}" in message
     assert aside.exists()
 
 
@@ -260,7 +260,7 @@ def test_an_hour_that_was_written_is_not_written_again_after_a_failure(
     assert everything(telemetry).height == 1001
 
 
-def test_upkeep_says_that_the_disk_is_full_and_goes_on_with_the_rest(
+def test_upkeep_reports_that_the_disk_is_full_and_continues_with_the_rest(
     tmp_path: Path, small_disk: Callable[[int], AbstractContextManager[None]]
 ) -> None:
     with closing(Telemetry(tmp_path, flush_every_s=30.0, keep_days=1.0)) as telemetry:
@@ -277,7 +277,7 @@ def test_upkeep_says_that_the_disk_is_full_and_goes_on_with_the_rest(
         assert len(files(tmp_path)) == 24  # the old day is gone, which makes room
 
 
-def test_only_beyond_the_limit_the_oldest_samples_are_given_up(
+def test_only_beyond_the_limit_the_oldest_samples_are_dropped(
     tmp_path: Path, small_disk: Callable[[int], AbstractContextManager[None]]
 ) -> None:
     with closing(Telemetry(tmp_path, max_waiting_rows=2500)) as telemetry:
@@ -297,7 +297,7 @@ def test_only_beyond_the_limit_the_oldest_samples_are_given_up(
         assert "1500 of the oldest samples were dropped" in telemetry.damage()[-1]
 
 
-def test_too_many_waiting_samples_are_written_without_being_asked(tmp_path: Path) -> None:
+def test_too_many_waiting_samples_are_written_without_a_flush(tmp_path: Path) -> None:
     with closing(Telemetry(tmp_path, max_waiting_rows=2500)) as telemetry:
         for second in range(4):
             telemetry.append(wide(1000).with_columns(t_s=pl.lit(T0 + second)))

@@ -100,7 +100,7 @@ def test_without_a_file_there_are_no_tokens(file: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", '[{"name": "ada", "role": "king"}]'])
-def test_a_broken_file_lets_nobody_in_and_is_named(file: Path, content: str) -> None:
+def test_a_broken_file_grants_no_access_and_is_named(file: Path, content: str) -> None:
     file.parent.mkdir()
     file.write_text(content)
 
@@ -111,7 +111,7 @@ def test_a_broken_file_lets_nobody_in_and_is_named(file: Path, content: str) -> 
     assert "restore it" in caught.value.hint
 
 
-def test_all_faults_of_a_broken_file_are_told_at_once(file: Path) -> None:
+def test_all_faults_of_a_broken_file_are_reported_at_once(file: Path) -> None:
     file.parent.mkdir()
     file.write_text('[{"name": 1, "role": "king", "made_s": "x"}]')
 

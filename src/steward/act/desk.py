@@ -26,6 +26,7 @@ __all__ = ["CarriedOut", "Desk"]
 TRIES = 3
 REMEMBERED = 10_000
 STEWARD = "steward"  # who undoes what a check found to be worse
+SEEN_WITHIN_S = 60.0  # what an engine has done is in the view at the latest after this time
 LONGEST_S = 86_400.0  # what was begun and is not over by then has failed
 
 
@@ -40,8 +41,16 @@ class CarriedOut:
 class _End(Enum):
     DONE = "done"
     FAILED = "failed"
-    EXPIRED = "expired"
+    EXPIRED = "expired"  # nobody answered in time
+    VOID = "void"  # its precondition did not hold any more
     REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Closed:
+    decision: Decision
+    end: _End
+    t_s: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +63,8 @@ class _Open:
     begun_s: float | None = None  # when the engine began with it
     counted: bool = False  # in the guard's budget
     tries: int = 0
+    released_s: float | None = None  # when all that it waits for was done
+    makes_room_for: tuple[DecisionId, ...] = ()  # those that wait for it
 
 
 class Desk:
@@ -68,14 +79,16 @@ class Desk:
         self.actuator = actuator
         self.refused: Counter[str] = Counter()  # proposals that were not taken, by reason
         self._open: dict[DecisionId, _Open] = {}
-        self._closed: OrderedDict[DecisionId, tuple[Decision, _End]] = OrderedDict()
+        self._closed: OrderedDict[DecisionId, _Closed] = OrderedDict()
+        self._undos: list[Choice] = []  # that have to wait for what is being carried out
 
     def resume(self, stories: Iterable[Story]) -> None:
         """Take up again what an earlier run left open."""
         for story in stories:
             end = _ENDS.get(story.state)
             if end is not None:
-                self._close(story.decision, end)
+                last_s = max([story.decision.t_s, *(each.t_s for each in story.verdicts)])
+                self._close(story.decision, end, last_s)
                 continue
             approved = bool(story.choices) and story.choices[0].choice == "approve"
             verdict = story.verdicts[-1] if story.verdicts else None
@@ -89,6 +102,10 @@ class Desk:
                 begun_s=begun[0] if begun else None,
                 counted=bool(story.receipts),
             )
+        for each in self._open.values():
+            for id_ in each.decision.after:
+                if id_ in self._open:
+                    self._open[id_].makes_room_for += (each.decision.id,)
 
     def proposed_s(self, decision: DecisionId) -> float | None:
         """Return when an open decision was last proposed; None if it is not open."""
@@ -106,21 +123,19 @@ class Desk:
     ) -> list[Decision | Verdict]:
         """Take in new decisions and people's choices, judge all open ones; return what is new."""
         new: list[Decision | Verdict] = []
-        for choice in choices:
+        waiting, self._undos = self._undos, []
+        for choice in (*waiting, *choices):
             new += self._choose(choice, view)
-        again: dict[DecisionId, DecisionId] = {}
-        index = _ClaimIndex(each.decision for each in self._open.values())
-        for proposed in decisions:
-            decision = self._numbered(proposed, again)
-            known = self._open.get(decision.id)
-            if known is not None:
-                known.proposed_s = view.t_s
-            elif decision.id not in self._closed and self._is_free(decision, index):
-                index.add(decision)
-                self._open[decision.id] = _Open(decision=decision, proposed_s=view.t_s)
-                new.append(decision)
+        new += self._accept(decisions, view)
         new += [verdict for each in list(self._open.values()) for verdict in self._rule(each, view)]
         return new
+
+    def drop(self, decisions: Iterable[DecisionId]) -> None:
+        """Close decisions that could not be written down: they must not be carried out."""
+        for id_ in decisions:
+            if id_ in self._open:
+                each = self._open[id_]
+                self._close(each.decision, _End.VOID, each.proposed_s)
 
     def carry_out(
         self, t_s: float, *, only_returns: bool = False
@@ -134,16 +149,57 @@ class Desk:
 
     # -- taking in -----------------------------------------------------------------------------
 
-    def _numbered(self, decision: Decision, again: dict[DecisionId, DecisionId]) -> Decision:
-        """Return a decision with a new id if one of this id expired: it is proposed again."""
+    def _accept(self, decisions: Sequence[Decision], view: View) -> list[Decision]:
+        """Open those proposals that are new and about nothing that another one is about.
+
+        What only makes room for others is not opened when none of those is.
+        """
+        again: dict[DecisionId, DecisionId] = {}
+        index = _ClaimIndex(each.decision for each in self._open.values())
+        accepted: dict[DecisionId, Decision] = {}
+        wanted: defaultdict[DecisionId, list[DecisionId]] = defaultdict(list)
+        for proposed in decisions:
+            decision = self._numbered(proposed, again, view.t_s)
+            for id_ in decision.after:
+                wanted[id_].append(decision.id)
+            known = self._open.get(decision.id)
+            if known is not None:
+                known.proposed_s = view.t_s
+            elif decision.id not in self._closed and self._is_free(decision, index):
+                index.add(decision)
+                self._open[decision.id] = _Open(decision=decision, proposed_s=view.t_s)
+                accepted[decision.id] = decision
+        for id_, dependants in wanted.items():
+            opened = tuple(each for each in dependants if each in self._open)
+            if id_ in accepted and not opened:
+                del self._open[id_], accepted[id_]
+                self.refused["what it makes room for was not accepted"] += 1
+            elif id_ in self._open:
+                self._open[id_].makes_room_for = opened
+        return list(accepted.values())
+
+    def _numbered(
+        self, decision: Decision, again: dict[DecisionId, DecisionId], t_s: float
+    ) -> Decision:
+        """Return a decision with a new id where one of this id ended without being done.
+
+        It is proposed again: at once if nobody answered, else after a while, since its policy
+        proposes it in every turn.
+        """
         id_, attempt = decision.id, 1
-        while id_ in self._closed and self._closed[id_][1] is _End.EXPIRED:
+        while self._may_come_again(id_, t_s):
             attempt += 1
             id_ = DecisionId(stable_id("d", "again", decision.id, attempt))
         again[decision.id] = id_
         after = tuple(again.get(each, each) for each in decision.after)
         unchanged = id_ == decision.id and after == decision.after
         return decision if unchanged else replace(decision, id=id_, after=after)
+
+    def _may_come_again(self, id_: DecisionId, t_s: float) -> bool:
+        closed = self._closed.get(id_)
+        if closed is None or closed.end in (_End.DONE, _End.REJECTED):
+            return False
+        return closed.end is _End.EXPIRED or t_s >= closed.t_s + closed.decision.check_after_s
 
     def _is_free(self, decision: Decision, index: _ClaimIndex) -> bool:
         """Return whether no other open decision is about the same, and count where one is."""
@@ -155,27 +211,31 @@ class Desk:
         return False
 
     def _is_open_or_done(self, id_: DecisionId) -> bool:
-        return id_ in self._open or self._closed.get(id_, (None, None))[1] is _End.DONE
+        closed = self._closed.get(id_)
+        return id_ in self._open or (closed is not None and closed.end is _End.DONE)
 
-    def _choose(self, choice: Choice, view: View) -> Iterator[Decision]:
+    def _choose(self, choice: Choice, view: View) -> Iterator[Decision | Verdict]:
         each = self._open.get(choice.decision)
         if choice.choice == "undo":
             yield from self._undo(choice, view)
         elif each is not None and choice.choice == "approve":
             each.approved = True
         elif each is not None:
-            self._close(each.decision, _End.REJECTED)
+            self._close(each.decision, _End.REJECTED, view.t_s)
             affected = each.decision.action.affects
             if affected is not None:
                 self.guard.leave_alone(affected, view.t_s)
 
-    def _undo(self, choice: Choice, view: View) -> Iterator[Decision]:
-        """Open a decision that takes another back, with reasons of its own."""
+    def _undo(self, choice: Choice, view: View) -> Iterator[Decision | Verdict]:
+        """Open a decision that takes another back, with reasons of its own.
+
+        Open decisions about the same give way, unless the engine is at one of them.
+        """
         found = self._closed.get(choice.decision)
-        undo = found[0].undo if found is not None and found[1] is _End.DONE else None
+        undo = found.decision.undo if found is not None and found.end is _End.DONE else None
         if found is None or undo is None:
             return
-        decision, by_person = found[0], choice.user != STEWARD
+        decision, by_person = found.decision, choice.user != STEWARD
         undoing = Decision(
             id=DecisionId(stable_id("d", "undo", decision.id)),
             t_s=view.t_s,
@@ -188,11 +248,18 @@ class Desk:
             subject=decision.subject,
             undoes=decision.id,
         )
-        if undoing.id not in self._open and undoing.id not in self._closed:
-            self._open[undoing.id] = _Open(
-                decision=undoing, proposed_s=view.t_s, approved=by_person
-            )
-            yield undoing
+        if undoing.id in self._open or undoing.id in self._closed:
+            return
+        rivals = _ClaimIndex(each.decision for each in self._open.values()).rivals(undoing)
+        if any(self._open[id_].tries or self._open[id_].begun_s is not None for id_ in rivals):
+            self._undos.append(choice)
+            return
+        for id_ in sorted(rivals):
+            self._close(self._open[id_].decision, _End.VOID, view.t_s)
+            why = f"{choice.user} undid {decision.id}"
+            yield Verdict(decision=id_, t_s=view.t_s, ruling=Ruling.EXPIRE, why=why)
+        self._open[undoing.id] = _Open(decision=undoing, proposed_s=view.t_s, approved=by_person)
+        yield undoing
 
     # -- judging -------------------------------------------------------------------------------
 
@@ -203,7 +270,8 @@ class Desk:
         verdict = self._judge(each, view)
         each.verdict = verdict
         if verdict.ruling is Ruling.EXPIRE:
-            self._close(each.decision, _End.EXPIRED)
+            unanswered = before is not None and before.ruling is Ruling.ASK
+            self._close(each.decision, _End.EXPIRED if unanswered else _End.VOID, view.t_s)
         if verdict.ruling is Ruling.GO and not each.counted:
             # counted at once: the next decision of this turn must see the budget that is left
             self.guard.record(each.decision, view.t_s)
@@ -212,17 +280,46 @@ class Desk:
             yield verdict
 
     def _judge(self, each: _Open, view: View) -> Verdict:
-        """Judge a decision by those that it waits for, then by the guard."""
+        """Judge a decision by those that it waits for or makes room for, then by the guard."""
+        ruling, why = self._by_others(each, view.t_s)
+        if ruling is not None:
+            return Verdict(decision=each.decision.id, t_s=view.t_s, ruling=ruling, why=why)
+        verdict = self.guard.judge(
+            each.decision, view, approved=each.approved, since_s=each.proposed_s
+        )
+        if verdict.ruling is Ruling.EXPIRE and self._is_just_released(each, view.t_s):
+            return replace(verdict, ruling=Ruling.HOLD, why=f"{verdict.why}, as seen so far")
+        return verdict
+
+    def _by_others(self, each: _Open, t_s: float) -> tuple[Ruling | None, str]:
         decision = each.decision
         for id_ in decision.after:
+            closed = self._closed.get(id_)
             if id_ in self._open:
-                why = f"waits for {id_}"
-                return Verdict(decision=decision.id, t_s=view.t_s, ruling=Ruling.HOLD, why=why)
-            end = self._closed.get(id_, (None, _End.EXPIRED))[1]
-            if end is not _End.DONE:
-                why = f"{id_}, which it waits for, {_WORDS[end]}"
-                return Verdict(decision=decision.id, t_s=view.t_s, ruling=Ruling.EXPIRE, why=why)
-        return self.guard.judge(decision, view, approved=each.approved, since_s=each.proposed_s)
+                each.proposed_s = t_s  # it is valid from when it can be carried out
+                asks = not each.approved and self.guard.permits(decision, t_s) is Ruling.ASK
+                return (Ruling.ASK if asks else Ruling.HOLD), f"waits for {id_}"
+            if closed is None or closed.end is not _End.DONE:
+                end = "is unknown" if closed is None else _WORDS[closed.end]
+                return Ruling.EXPIRE, f"{id_}, which it waits for, {end}"
+        if decision.after and each.released_s is None:
+            each.released_s = t_s
+        if not each.makes_room_for:
+            return None, ""
+        dependants = [self._open[id_] for id_ in each.makes_room_for if id_ in self._open]
+        if not dependants:
+            return Ruling.EXPIRE, "what it makes room for is not wanted any more"
+        if not any(self._could_go(dependant, t_s) for dependant in dependants):
+            return Ruling.HOLD, f"{dependants[0].decision.id}, for which it makes room, may not go"
+        return None, ""
+
+    def _could_go(self, each: _Open, t_s: float) -> bool:
+        return each.approved or self.guard.permits(each.decision, t_s) is Ruling.GO
+
+    @staticmethod
+    def _is_just_released(each: _Open, t_s: float) -> bool:
+        """Return whether the view may not show yet what this waited for."""
+        return each.released_s is not None and t_s - each.released_s <= SEEN_WITHIN_S
 
     @staticmethod
     def _may_be_done(each: _Open, view: View) -> bool:
@@ -277,12 +374,12 @@ class Desk:
             yield TemporaryError(f"{receipt.text}; what was lent is called back again next turn")
             return
         failed = receipt.result == "failed"
-        self._close(decision, _End.FAILED if failed else _End.DONE)
+        self._close(decision, _End.FAILED if failed else _End.DONE, receipt.t_s)
         yield receipt if failed else CarriedOut(decision=decision, receipt=receipt)
 
-    def _close(self, decision: Decision, end: _End) -> None:
+    def _close(self, decision: Decision, end: _End, t_s: float) -> None:
         self._open.pop(decision.id, None)
-        self._closed[decision.id] = (decision, end)
+        self._closed[decision.id] = _Closed(decision=decision, end=end, t_s=t_s)
         while len(self._closed) > REMEMBERED:
             self._closed.popitem(last=False)
 
@@ -295,7 +392,12 @@ _ENDS = {
     DecisionState.EXPIRED: _End.EXPIRED,
     DecisionState.REJECTED: _End.REJECTED,
 }
-_WORDS = {_End.FAILED: "failed", _End.EXPIRED: "expired", _End.REJECTED: "was rejected"}
+_WORDS = {
+    _End.FAILED: "failed",
+    _End.EXPIRED: "expired",
+    _End.VOID: "expired",
+    _End.REJECTED: "was rejected",
+}
 
 
 class _ClaimIndex:

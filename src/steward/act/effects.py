@@ -11,7 +11,7 @@ from steward.model.identity import DecisionId
 from steward.model.outcome import Change, Interval, Outcome, Story
 from steward.model.treatment import Effect
 from steward.model.view import ClusterView
-from steward.model.yardstick import EFFECT, PUT_TO_WORK, RUN
+from steward.model.yardstick import EFFECT
 from steward.ports import Meter
 
 __all__ = ["Effects"]
@@ -44,9 +44,7 @@ class Effects:
         What has a yardstick in GPU time of its own, such as a loan, is judged by that alone.
         """
         effect = decision.treatment.effect if decision.treatment is not None else None
-        if effect is None or receipt.result == "begun":
-            return
-        if decision.action.yardstick in (PUT_TO_WORK, RUN):
+        if effect is None or receipt.result == "begun" or decision.yardstick != EFFECT:
             return
         self._cases[decision.id] = _Case(decision=decision, effect=effect, done_s=receipt.t_s)
         while len(self._cases) > MOST_OPEN:
@@ -77,11 +75,15 @@ class Effects:
             # whether advice is followed is up to people: it promises nothing
             expected=0.0 if decision.action.yardstick == EFFECT else case.effect.at_least,
             due_s=t_s,
-            final=True,
+            final=not decision.action.lasts,
             text=_said(change, case.effect),
             yardstick=EFFECT,
             effect=change,
         )
+
+    def forget(self, decision: DecisionId) -> None:
+        """Stop following a decision that failed after all."""
+        self._cases.pop(decision, None)
 
     def so_far(self, _: ClusterView) -> tuple[Outcome, ...]:
         """Return nothing: an effect is known only at its check."""

@@ -132,8 +132,8 @@ class Guard:
         return Ruling.ASK, f"autonomy for {decision.tenant} is 'approve': a person decides"
 
     def _held(self, decision: Decision, t_s: float) -> str:
-        until_s, why = self._open.get(decision.action.yardstick, (t_s, ""))
-        if t_s < until_s:
+        until_s, why = self._open.get(decision.yardstick, (t_s, ""))
+        if t_s < until_s and decision.action.budget is not Budget.NONE:
             return _opened(until_s, why, t_s)
         job = decision.action.affects
         rest_s = self._rests_until_s.get(job, t_s) - t_s if job is not None else 0.0
@@ -161,6 +161,10 @@ class Guard:
             return _used_up(of_tenant, limits.disturbed_gpus_per_tenant_per_hour, whose)
         return ""
 
+    def permits(self, decision: Decision, t_s: float) -> Ruling:
+        """Return what autonomy, budgets and the breaker allow, whatever the view is like."""
+        return self._rule_by_autonomy(decision, t_s)[0]
+
     # -- standing approvals --------------------------------------------------------------------
 
     def allow(self, approval: StandingApproval) -> None:
@@ -175,7 +179,7 @@ class Guard:
         return [
             (each, each.gpus - self._used[each.id])
             for each in tuple(self._approvals.values())
-            if each.until_s > t_s
+            if each.t_s <= t_s < each.until_s
         ]
 
     def _approval_for(self, decision: Decision, t_s: float) -> StandingApproval | None:

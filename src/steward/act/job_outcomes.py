@@ -58,6 +58,10 @@ class _Cases:
                 found.append((case.decision, outcome))
         return found
 
+    def forget(self, decision: DecisionId) -> None:
+        """Stop following a decision that failed after all."""
+        self._cases.pop(decision, None)
+
     def so_far(self, _: ClusterView) -> tuple[Outcome, ...]:
         """Return nothing: these are known only at their check."""
         return ()
@@ -120,7 +124,8 @@ class RunOutcomes(_Cases):
         job = gone.get(action.job) or view.details.get(action.job)
         until_s = min(view.t_s, case.from_s + case.decision.check_after_s)
         if job is None:
-            return self._end(case, view, "it is unknown what became of the job")
+            unknown = self._end(case, view, "it is unknown what became of the job")
+            return replace(unknown, expected=0.0)  # nobody can say whether it kept its promise
         runs = job.state is JobState.RUNNING
         if job.end_s is not None:
             until_s = min(until_s, job.end_s)

@@ -94,6 +94,8 @@ class LoanOutcomes:
         if not isinstance(action, Lend) or not done:
             return
         outcomes = [each for each in story.outcomes if each.effect is None]
+        if any(each.final for each in outcomes):
+            return
         last_s = outcomes[-1].to_s if outcomes else done[-1].t_s
         self._cases[story.decision.id] = _Case(
             decision=story.decision,
@@ -123,6 +125,10 @@ class LoanOutcomes:
             elif case.from_s < view.t_s:  # a loan of this very turn is in the next view
                 outcomes.append((case.decision, self._end(case, view, gone)))
         return outcomes
+
+    def forget(self, decision: DecisionId) -> None:
+        """Stop following a decision that failed after all."""
+        self._cases.pop(decision, None)
 
     def so_far(self, view: ClusterView) -> tuple[Outcome, ...]:
         """Return what open loans have brought since their last check; nothing is settled by it."""

@@ -75,6 +75,10 @@ class ServiceOutcomes:
                 found.append((case.decision, _outcome(case, view, final=True)))
         return found
 
+    def forget(self, decision: DecisionId) -> None:
+        """Stop following a decision that failed after all."""
+        self._cases.pop(decision, None)
+
     def so_far(self, _: ClusterView) -> tuple[Outcome, ...]:
         """Return nothing: these are known only at their check."""
         return ()

@@ -9,6 +9,7 @@ from steward.act.job_outcomes import ReturnOutcomes, RunOutcomes, StopOutcomes
 from steward.act.loan_outcomes import LoanOutcomes
 from steward.act.node_outcomes import ServiceOutcomes
 from steward.model.decision import Decision, Receipt
+from steward.model.identity import DecisionId
 from steward.model.outcome import Outcome, Story
 from steward.model.view import ClusterView
 from steward.ports import Meter, Verifier
@@ -44,6 +45,11 @@ class ClusterVerifier:
     def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
         """Take in one moment; return the outcomes that are due in it."""
         return [found for each in self._parts for found in each.follow(view)]
+
+    def forget(self, decision: DecisionId) -> None:
+        """Stop following a decision that failed after all."""
+        for each in self._parts:
+            each.forget(decision)
 
     def so_far(self, view: ClusterView) -> tuple[Outcome, ...]:
         """Return what open loans have brought since their last check; nothing is settled."""

@@ -247,7 +247,7 @@ def _choose(
 ) -> Mapping[str, object]:
     """Send a choice to the steward that runs here, or write it to the journal of one that rests."""
     from steward.clients.local_service import LocalService
-    from steward.store.choices import choose
+    from steward.store.choices import record_choice
 
     service = LocalService(read_settings(config, data).socket_path)
     answer = service.post("decisions", decision, choice, body={"note": note})
@@ -256,7 +256,7 @@ def _choose(
     with open_store(config, data) as store:
         t_s = now_s(store.journal)
         return asdict(
-            choose(store.journal, decision, choice, user=login_name(), t_s=t_s, note=note)
+            record_choice(store.journal, decision, choice, user=login_name(), t_s=t_s, note=note)
         )
 
 

@@ -180,7 +180,7 @@ def _give_opinion(
 ) -> Mapping[str, object]:
     """Send an opinion to the steward that runs here, or write it to the journal if none runs."""
     from steward.clients.local_service import LocalService
-    from steward.store.opinions import say
+    from steward.store.opinions import record_opinion
 
     service = LocalService(read_settings(config, data).socket_path)
     answer = service.post("findings", finding, opinion, body={"note": note})
@@ -188,7 +188,9 @@ def _give_opinion(
         return answer
     with open_store(config, data) as store:
         t_s = now_s(store.journal)
-        return asdict(say(store.journal, finding, opinion, user=login_name(), t_s=t_s, note=note))
+        return asdict(
+            record_opinion(store.journal, finding, opinion, user=login_name(), t_s=t_s, note=note)
+        )
 
 
 def _print_opinion(given: Mapping[str, object], *, as_json: bool) -> None:

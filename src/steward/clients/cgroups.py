@@ -1,8 +1,8 @@
-"""Tells which job a process or a control group belongs to: cgroup v1, v2 and hybrid.
+"""The job that a process or a control group belongs to: cgroup v1, v2 and hybrid.
 
 A path is that of the control group inside its hierarchy, as /proc/PID/cgroup has it:
 `/slurm/uid_0/job_812/step_0`. With v1, jobs may have groups under some controllers and not under
-others; they are told apart in the hierarchy where most of them have one.
+others; they are distinguished in the hierarchy where most of them have one.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def job_of(path: str) -> JobId | None:
     >>> job_of("/slurm/uid_0/job_812/step_0"), job_of("/user.slice/run-u12.scope")
     ('812', None)
     """
-    return _told(path)[1]
+    return _rank_and_job(path)[1]
 
 
-def _told(path: str) -> tuple[int, JobId | None]:
+def _rank_and_job(path: str) -> tuple[int, JobId | None]:
     """Return how telling a path is (0 is most) and its job."""
     for rank, (prefix, kind) in enumerate(_KINDS):
         found = kind.search(path)
@@ -51,10 +51,10 @@ def _told(path: str) -> tuple[int, JobId | None]:
     return len(_KINDS), None
 
 
-def _name(prefix: str, word: str) -> str:
+def _name(prefix: str, text: str) -> str:
     if prefix == "pod:":
-        return word.replace("_", "-")
-    return _ESCAPED.sub(lambda code: chr(int(code.group(1), 16)), word)
+        return text.replace("_", "-")
+    return _ESCAPED.sub(lambda code: chr(int(code.group(1), 16)), text)
 
 
 class CgroupReader:
@@ -77,19 +77,21 @@ class CgroupReader:
         return MappingProxyType(found)
 
     def hierarchy(self) -> str:
-        """Return the hierarchy that jobs are told apart in now: `UNIFIED`, or a controller."""
+        """Return the hierarchy that distinguishes jobs now: `UNIFIED`, or a controller."""
         return self._best()[0]
 
     def of_pid(self, pid: int) -> str:
-        """Return the control group that tells whose a process is; empty where nothing is known."""
+        """Return the control group that names the job of a process; empty if unknown."""
         try:
             text = (self._proc / str(pid) / "cgroup").read_text(errors="replace")
         except OSError:
             return ""  # it has ended
         lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]
         paths = [path.removesuffix(" (deleted)") for _, _, path in lines]
-        # Where none tells a job: the deepest, since most are in the root of what they do not use.
-        return min(paths, key=lambda path: (_told(path)[0], -path.count("/"), path), default="")
+        # Where none names a job: the deepest, since most are in the root of what they do not use.
+        return min(
+            paths, key=lambda path: (_rank_and_job(path)[0], -path.count("/"), path), default=""
+        )
 
     def paths(self) -> dict[str, JobId]:
         """Return all control groups that belong to jobs now, those inside others included."""
@@ -109,7 +111,7 @@ class CgroupReader:
         return {job: tuple(sorted(found[job])) for job in sorted(found)}
 
     def ids(self) -> dict[int, str]:
-        """Return the path of every control group by its id, in the hierarchy that tells jobs.
+        """Return the path of every control group by its id, in the hierarchy that has the jobs.
 
         The id is the inode of its folder, which is what the kernel calls it too.
         """
@@ -137,8 +139,8 @@ def _preference(name: str) -> tuple[int, str]:
 
 
 def _jobs_in(folder: Path) -> dict[str, JobId]:
-    told = ((path, job_of(path)) for path, _ in _walk(folder))
-    return {path: job for path, job in told if job is not None}
+    jobs = ((path, job_of(path)) for path, _ in _walk(folder))
+    return {path: job for path, job in jobs if job is not None}
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, int]]:
@@ -151,7 +153,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, int]]:
             state = os.stat(top + path)  # noqa: PTH116 - a Path for each of thousands is slow
             yield path or "/", state.st_ino
             # A group has a hundred files; looking at them is what costs, so leaves are left out.
-            # File systems that do not count folders as links say 1.
+            # File systems that do not count folders as links have 1.
             if state.st_nlink != _LEAF_LINKS:
                 waiting += [f"{path}/{name}" for name in _names(top + path)]
         except OSError:

@@ -1,4 +1,4 @@
-"""Reads a dcgm-exporter: NVIDIA's own daemon that tells GPUs' fields as Prometheus text."""
+"""Reads a dcgm-exporter: NVIDIA's daemon that exposes GPUs' fields as Prometheus text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True)
 class DcgmSample:
-    """One value with the labels that say what it is of."""
+    """One value with the labels of what it belongs to."""
 
     name: str
     labels: Mapping[str, str]
@@ -55,7 +55,7 @@ class DcgmExporter:
         self._client: httpx.Client | None = None
 
     def read(self) -> list[DcgmSample]:
-        """Fetch and parse everything once; say what is wrong where it cannot be."""
+        """Fetch and parse everything once; raise with the reason where it cannot be."""
         text = self._text()
         try:
             return list(_samples(text, self.url))
@@ -94,7 +94,7 @@ class DcgmExporter:
         return body.decode("utf-8", "replace")
 
     def _knock(self) -> None:
-        """Raise if nobody listens here, which is usual, before a whole HTTP client is loaded."""
+        """Raise if the port is closed, which is usual, before the HTTP client is loaded."""
         try:
             socket.create_connection((self.host, self._port), timeout=self._timeout_s).close()
         except OSError as fault:
@@ -108,7 +108,7 @@ _START = "start NVIDIA's dcgm-exporter, or set the option `url` to where it is"
 
 
 def has_dcgm_library() -> bool:
-    """Say whether DCGM is installed: its library is not used, but an exporter could be."""
+    """Return whether DCGM is installed: its library is not used, but an exporter could be."""
     return any(any(Path(folder).glob("libdcgm.so*")) for folder in _LIBRARIES)
 
 

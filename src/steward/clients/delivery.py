@@ -22,8 +22,8 @@ class DeliveryStats:
     """What became of the samples that were offered."""
 
     sent: int = 0
-    refused: int = 0  # the receiver said that it will never take them
-    given_up: int = 0  # the receiver stayed away too long, or too much waited
+    refused: int = 0  # the receiver rejected them permanently
+    given_up: int = 0  # dropped: no answer for too long, or the queue was full
     tries_again: int = 0
     last_fault: str = ""
 
@@ -53,11 +53,11 @@ class RetryingSender:
 
     @property
     def stats(self) -> DeliveryStats:
-        """What became of everything until now."""
+        """Totals until now."""
         return self._stats
 
     def deliver(self, body: bytes, samples: int) -> None:
-        """Send a body until it has arrived, was refused, or is given up."""
+        """Send a body until it is accepted, refused, or dropped."""
         until_s, wait_s = self._now_s() + self._patience_s, FIRST_WAIT_S
         while not self._stop.is_set():
             try:
@@ -93,7 +93,7 @@ class RetryingSender:
 class QueuedSender:
     """One thread that calls `send` for each body, in order; see `RetryingSender` for its tries.
 
-    When `most_waiting` bodies wait, more are given up and counted, unless the caller would rather
+    When `most_waiting` bodies wait, more are dropped and counted, unless the caller would rather
     wait.
     """
 
@@ -113,11 +113,11 @@ class QueuedSender:
 
     @property
     def stats(self) -> DeliveryStats:
-        """What became of everything until now."""
+        """Totals until now."""
         return self._delivery.stats
 
     def offer(self, body: bytes, samples: int, *, wait: bool = False) -> bool:
-        """Take a body to be sent; say whether there was room for it."""
+        """Queue a body; return whether there was room for it."""
         try:
             self._waiting.put((body, samples), block=wait)
         except queue.Full:
@@ -126,7 +126,7 @@ class QueuedSender:
         return True
 
     def close(self, *, within_s: float = 10.0) -> DeliveryStats:
-        """Send what waits, but no longer than that; what is left then is given up."""
+        """Send what waits, but no longer than that; drop what is left then."""
         timer = threading.Timer(within_s, self._stop.set)
         timer.daemon = True
         timer.start()

@@ -1,7 +1,7 @@
-"""Reads this machine through /proc and /sys: everything that is there, in the kernel's words.
+"""Reads this machine through /proc and /sys: everything that is there, in the kernel's names.
 
 What a machine does not have (InfiniBand, energy counters, a container's /sys) is left out; what
-it has and does not tell at the moment is NaN.
+it has and cannot be read at the moment is NaN.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class _Part:
     width: int = 0
 
     def renew(self) -> bool:
-        """Make the reader anew, unless it would give the same; say whether anything is other."""
+        """Make a new reader, unless nothing has changed; return whether anything has."""
         try:
             new: HostReader | None = self.make()
             self.why = ""
         except UNREADABLE as fault:
-            new, self.why = None, _told(fault)
+            new, self.why = None, _fault_text(fault)
             self.absent = isinstance(fault, AbsentError)
         before = self.reader.blocks if self.reader else ()
         other = before != (new.blocks if new else ())
@@ -84,7 +84,7 @@ class _Part:
 
 
 class HostSource:
-    """All that this machine tells. `cores` says whether each core gets a row of its own."""
+    """All readers of this machine. `cores`: whether each core gets a row of its own."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class HostSource:
             name: _Part(make) for name, make in _makers(proc, sys, cores=cores, clock=clock).items()
         }
         self._blocks: tuple[Block, ...] = ()
-        self._order = np.empty(0, dtype=np.intp)  # all numbers of an entity beside each other
+        self._order = np.empty(0, dtype=np.intp)  # all numbers of an entity next to each other
         self._searched_s = -np.inf
 
     def blocks(self) -> tuple[Block, ...]:
@@ -120,7 +120,7 @@ class HostSource:
     def read(self, into: NDArray[np.float64]) -> None:
         """Read once. A part that cannot be read now is NaN; the others are not harmed."""
         numbers: list[float] = []
-        with self._lock:  # somebody else may be looking for new devices
+        with self._lock:  # another thread may be looking for new devices
             for part in self._parts.values():
                 numbers += part.read()
             into[:] = np.array(numbers)[self._order]
@@ -134,7 +134,7 @@ class HostSource:
             self._searched_s = -np.inf
 
     def hidden(self) -> dict[str, str]:
-        """Return what the machine has and does not tell, and why."""
+        """Return what the machine has but cannot be read, and why."""
         self.blocks()
         return {
             name: part.why
@@ -148,14 +148,14 @@ class HostSource:
         return tuple(name for name, part in self._parts.items() if part.reader)
 
     def cpus(self) -> int:
-        """Return how many cores are online, 0 where nobody says."""
+        """Return how many cores are online, 0 where unknown."""
         try:
             return (self._proc / "stat").read_bytes().partition(b"\nintr")[0].count(b"\ncpu")
         except OSError:
             return 0
 
     def memory_bytes(self) -> int:
-        """Return how much memory there is, 0 where nobody says."""
+        """Return how much memory there is, 0 where unknown."""
         try:
             (kib,) = KeyedFile(self._proc / "meminfo", [b"MemTotal:"]).numbers()
         except UNREADABLE:
@@ -204,7 +204,7 @@ def _makers(proc: Path, sys: Path, *, cores: bool, clock: Callable[[], float]) -
     return made
 
 
-def _told(fault: BaseException) -> str:
+def _fault_text(fault: BaseException) -> str:
     if isinstance(fault, OSError) and fault.errno:
         return f"{fault.filename}: {os.strerror(fault.errno)}"
     return str(fault)

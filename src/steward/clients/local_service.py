@@ -1,4 +1,4 @@
-"""Speaks to a steward on this machine through its Unix socket, as the account that runs us."""
+"""HTTP client of the steward on this machine, through its Unix socket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_S = 30.0
 
 
 class LocalService:
-    """A running steward. The kernel tells it who we are, so no token is needed."""
+    """A running steward. It authenticates by peer credentials, so no token is needed."""
 
     def __init__(self, path: Path) -> None:
         self._socket = path

@@ -1,7 +1,7 @@
-"""Listens for what training scripts say of themselves (`steward/marks.py`), on a local socket.
+"""Receives the messages of training scripts (`steward/marks.py`) on a local socket.
 
 A thread empties the socket all the time: the kernel keeps only some ten messages for us. With
-each message the kernel tells which process sent it, which nobody can lie about.
+each message the kernel adds the sender's process id, which cannot be forged.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _ARE_CREDENTIALS = getattr(socket, "SCM_CREDENTIALS", 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What a process sent; `pid` is the kernel's word, as this machine counts."""
+    """What a process sent; `pid` is from the kernel, in this machine's pid namespace."""
 
     pid: int
     body: bytes
 
 
 def default_place() -> Path:
-    """Return where scripts look first: as told, the machine's folder, or the user's own."""
+    """Return where scripts look first: as configured, the machine's folder, or the user's own."""
     given = os.environ.get("STEWARD_MARKS", "")
     if given:
         return Path(given)
@@ -56,7 +56,7 @@ class MarksSocket:
         self._thread: threading.Thread | None = None
 
     def open(self) -> None:
-        """Listen, unless somebody does so already."""
+        """Listen, unless another process does so already."""
         if self._socket is not None:
             return
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -88,12 +88,12 @@ class MarksSocket:
         self.place.unlink(missing_ok=True)
 
     def refused(self) -> bool:
-        """Say whether this user may not make a socket there."""
+        """Return whether this user may not make a socket there."""
         there = next(each for each in self.place.parents if each.exists() or each == each.parent)
         return not os.access(there, os.W_OK | os.X_OK)
 
     def taken(self) -> bool:
-        """Say whether somebody listens there already."""
+        """Return whether another process listens there already."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(str(self.place))
@@ -109,7 +109,7 @@ class MarksSocket:
             self.place.unlink()  # left behind by one that was killed
         listening.setsockopt(socket.SOL_SOCKET, _PASS_CREDENTIALS, 1)
         listening.bind(str(self.place))
-        self.place.chmod(0o666)  # jobs of all users may speak
+        self.place.chmod(0o666)  # jobs of all users may send
 
     def _listen(self) -> None:
         listening = self._socket

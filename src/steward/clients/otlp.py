@@ -41,8 +41,8 @@ class OtlpHttp:
 
     def send_metrics(self, body: bytes) -> None:
         """Send an encoded `ExportMetricsServiceRequest`."""
-        said = self._post("/v1/metrics", body)
-        partial = ExportMetricsServiceResponse.FromString(said).partial_success
+        reply = self._post("/v1/metrics", body)
+        partial = ExportMetricsServiceResponse.FromString(reply).partial_success
         _check_taken(partial.rejected_data_points, partial.error_message)
 
     def send_logs(self, body: bytes) -> None:
@@ -62,10 +62,10 @@ class OtlpHttp:
 
 
 class OtlpGrpc:
-    """OTLP over gRPC. An address with `https://` is spoken to by TLS."""
+    """OTLP over gRPC. An `https://` address uses TLS."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        import grpc  # noqa: PLC0415 - who speaks HTTP goes without its 8 MB
+        import grpc  # noqa: PLC0415 - 8 MB that HTTP does not need
 
         self._grpc = grpc
         parts = urlsplit(endpoint.url)
@@ -80,14 +80,14 @@ class OtlpGrpc:
 
     def send_metrics(self, body: bytes) -> None:
         """Send an encoded `ExportMetricsServiceRequest`."""
-        said = self._call(METRICS_METHOD, body)
-        partial = ExportMetricsServiceResponse.FromString(said).partial_success
+        reply = self._call(METRICS_METHOD, body)
+        partial = ExportMetricsServiceResponse.FromString(reply).partial_success
         _check_taken(partial.rejected_data_points, partial.error_message)
 
     def send_logs(self, body: bytes) -> None:
         """Send an encoded `ExportLogsServiceRequest`."""
-        said = self._call(LOGS_METHOD, body)
-        partial = ExportLogsServiceResponse.FromString(said).partial_success
+        reply = self._call(LOGS_METHOD, body)
+        partial = ExportLogsServiceResponse.FromString(reply).partial_success
         _check_taken(partial.rejected_log_records, partial.error_message)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Asks the kernel for counters of the processors, by perf_event_open(2).
+"""Reads counters of the processors, by perf_event_open(2).
 
 Events are opened on every core, in as few groups as the processor has counters for: a group is
 counted together and read with one call. Where there are more groups than counters, the kernel
@@ -202,13 +202,13 @@ class PerfCounters:
         group.before = tuple(now)
         enabled, running, *counts = (a - b for a, b in zip(now, before, strict=True))
         if running <= 0:
-            return ()  # nobody ran, or others had the counters all the time
+            return ()  # no task ran, or other users had the counters all the time
         scale = max(1.0, enabled / running)
         return [(name, count * scale) for name, count in zip(group.names, counts, strict=True)]
 
 
 def _kind(event: str) -> str:
-    """Say which events may share a group: beside a clock, the kernel counts nothing else."""
+    """Return which events may share a group: a clock event must be alone in its group."""
     if event.endswith("-clock"):
         return event
     return "hardware" if event in HARDWARE else "software"

@@ -1,6 +1,6 @@
 """Reads the processes of this machine from /proc, in the kernel's units made seconds and bytes.
 
-Processes come and go while they are read; one that is gone is left out. A pid alone names nobody:
+Processes come and go while they are read; one that is gone is left out. A pid alone is ambiguous:
 it is used again. A pid and a start time do.
 """
 
@@ -70,8 +70,8 @@ class ProcessTable:
 
     def command(self, pid: int) -> tuple[str, ...]:
         """Return what a process was started with."""
-        words = _bytes(f"{self._proc}/{pid}/cmdline").split(b"\0")
-        return tuple(word.decode("utf-8", "replace") for word in words if word)
+        arguments = _bytes(f"{self._proc}/{pid}/cmdline").split(b"\0")
+        return tuple(argument.decode("utf-8", "replace") for argument in arguments if argument)
 
     def storage_bytes(self, pid: int) -> tuple[int, int] | None:
         """Return what a process and its ended children read from and wrote to storage."""
@@ -91,14 +91,14 @@ class ProcessTable:
     def _booted_s(self) -> float:
         if self._boot_s is None:
             lines = _bytes(f"{self._proc}/stat").splitlines()
-            said = next((line for line in lines if line.startswith(b"btime ")), b"btime 0")
-            self._boot_s = float(said.split()[1])
+            boot_line = next((line for line in lines if line.startswith(b"btime ")), b"btime 0")
+            self._boot_s = float(boot_line.split()[1])
         return self._boot_s
 
 
 @lru_cache(maxsize=1024)
 def user_name(number: int) -> str:
-    """Return a user's name, or the number where nobody has it (in containers)."""
+    """Return a user's name, or the number where it has no name (in containers)."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

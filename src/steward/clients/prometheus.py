@@ -72,37 +72,42 @@ class PrometheusServer:
         return str(answer.get("version", "unknown"))
 
     def query(self, promql: str, *, at_s: float | None = None) -> list[QuerySeries]:
-        """Ask for the value of an expression at one time, now unless given."""
-        asked = {"query": promql} | ({} if at_s is None else {"time": repr(at_s)})
-        return self._series(self._get("/api/v1/query", asked))
+        """Return the value of an expression at one time, now unless given."""
+        parameters = {"query": promql} | ({} if at_s is None else {"time": repr(at_s)})
+        return self._series(self._get("/api/v1/query", parameters))
 
     def query_range(
         self, promql: str, *, from_s: float, to_s: float, step_s: float
     ) -> list[QuerySeries]:
-        """Ask for the values of an expression between two times."""
-        asked = {"query": promql, "start": repr(from_s), "end": repr(to_s), "step": repr(step_s)}
-        return self._series(self._get("/api/v1/query_range", asked))
+        """Return the values of an expression between two times."""
+        parameters = {
+            "query": promql,
+            "start": repr(from_s),
+            "end": repr(to_s),
+            "step": repr(step_s),
+        }
+        return self._series(self._get("/api/v1/query_range", parameters))
 
-    def _get(self, path: str, asked: Mapping[str, str]) -> dict[str, Any]:
+    def _get(self, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
         import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
 
         try:
-            answer = self._client.get(f"{self.url}{path}", params=dict(asked))
+            answer = self._client.get(f"{self.url}{path}", params=dict(parameters))
         except httpx.HTTPError as fault:
             problem = f"cannot be reached: {fault or type(fault).__name__}"
             raise TemporaryError(problem, where=self.url, hint="is it running?") from fault
         if len(answer.content) > _ANSWER_BYTES:
-            raise StewardError("the answer is too large", where=self.url, hint="ask for less")
+            raise StewardError("the answer is too large", where=self.url, hint="query less")
         try:
-            said = answer.json()
-            failed = said["status"] != "success"
-            data = said.get("data")
+            reply = answer.json()
+            failed = reply["status"] != "success"
+            data = reply.get("data")
         except (ValueError, KeyError, TypeError, AttributeError) as fault:
             problem = f"answers {answer.status_code}, and not as a Prometheus"
             raise StewardError(problem, where=self.url, hint="is this its address?") from fault
         if failed or not isinstance(data, dict):
-            problem = f"refuses: {said.get('error', answer.status_code)}"
-            raise StewardError(problem, where=asked.get("query", self.url))
+            problem = f"refuses: {reply.get('error', answer.status_code)}"
+            raise StewardError(problem, where=parameters.get("query", self.url))
         return data
 
     def _series(self, data: Mapping[str, Any]) -> list[QuerySeries]:
@@ -111,10 +116,10 @@ class PrometheusServer:
             result = [{"metric": {}, "value": result}]
         if kind not in ("scalar", "vector", "matrix"):
             problem = f"the answer is of kind '{kind}'"
-            raise StewardError(problem, where=self.url, hint="ask for numbers")
+            raise StewardError(problem, where=self.url, hint="query numbers")
         if len(result) > self._most_series:
             problem = f"the answer has {len(result)} series, more than {self._most_series}"
-            raise StewardError(problem, where=self.url, hint="ask for less")
+            raise StewardError(problem, where=self.url, hint="query less")
         try:
             return [_series_of(each) for each in result]
         except (KeyError, ValueError, TypeError) as fault:

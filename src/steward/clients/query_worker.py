@@ -1,4 +1,4 @@
-"""Asks a Prometheus in a thread of its own: who asks goes on, and finds the answer later."""
+"""Queries a Prometheus in a background thread; results are collected later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from steward.model.event import Event
 
 __all__ = ["QueryWorker", "RangeQuery", "RangeServer"]
 
-SLOW_S = 30.0  # who has not answered after this is told to be silent
+SLOW_S = 30.0  # a server that has not answered by then is reported as not answering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +29,25 @@ class RangeQuery:
 
 
 class RangeServer(Protocol):
-    """Who is asked: `clients.prometheus.PrometheusServer` can."""
+    """The queried server, such as `clients.prometheus.PrometheusServer`."""
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The server's URL."""
         ...
 
     def query_range(
         self, promql: str, *, from_s: float, to_s: float, step_s: float
     ) -> list[QuerySeries]:
-        """Ask for the values of an expression between two times."""
+        """Return the values of an expression between two times."""
         ...
 
 
 class QueryWorker:
-    """What was asked, one after another, and what was answered.
+    """A queue of range queries, run one after another, and their results.
 
-    Whoever asks keeps one question open, so that no more wait than there are expressions. A server
-    that cannot be reached is not tried for the questions that wait: they fail with the first.
+    A caller submits one query at a time per expression, which bounds the queue. A server
+    that cannot be reached is not tried for the queued queries: they fail with the first.
     """
 
     def __init__(self, server: RangeServer) -> None:
@@ -57,15 +57,15 @@ class QueryWorker:
         self._answers: dict[RangeQuery, list[QuerySeries] | StewardError] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._since_s: float | None = None  # when the question that is under way was asked
+        self._since_s: float | None = None  # when the running query was started
         self._trouble: dict[str, str] = {}  # by expression
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
-    def ask(self, question: RangeQuery) -> None:
-        """Leave a question."""
+    def submit(self, question: RangeQuery) -> None:
+        """Queue a query."""
         self._waiting.put(question)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="rules-ask", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="rules-query", daemon=True)
             self._thread.start()
 
     def answer(self, question: RangeQuery) -> list[QuerySeries] | StewardError | None:
@@ -75,7 +75,7 @@ class QueryWorker:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """What is wrong now, each thing once."""
+        """Current errors, without duplicates."""
         with self._lock:
             found = dict.fromkeys(self._trouble.values())
             since_s = self._since_s
@@ -84,16 +84,18 @@ class QueryWorker:
         return tuple(found)
 
     def news(self, t_s: float) -> tuple[Event, ...]:
-        """Tell each trouble once, and once that there is none any more."""
+        """Return an event per new error, and one when all are resolved."""
         troubles = self.troubles
-        events = [self._event(t_s, "failed", each) for each in troubles if each not in self._told]
-        if self._told and not troubles:
+        events = [
+            self._event(t_s, "failed", each) for each in troubles if each not in self._reported
+        ]
+        if self._reported and not troubles:
             events.append(self._event(t_s, "works-again", "it answers again"))
-        self._told = set(troubles)
+        self._reported = set(troubles)
         return tuple(events)
 
     def close(self) -> None:
-        """Ask nothing more. An answer that is on its way is not waited for."""
+        """Stop the thread; a running query is not waited for."""
         self._waiting.put(None)
 
     def _event(self, t_s: float, what: str, text: str) -> Event:
@@ -104,7 +106,7 @@ class QueryWorker:
         while (question := self._waiting.get()) is not None:
             with self._lock:
                 self._since_s = time.monotonic()
-            answer = self._asked(question)
+            answer = self._query(question)
             with self._lock:
                 self._since_s = None
                 self._take(question, answer)
@@ -112,7 +114,7 @@ class QueryWorker:
                     for other in self._all_waiting():
                         self._take(other, answer)
 
-    def _asked(self, question: RangeQuery) -> list[QuerySeries] | StewardError:
+    def _query(self, question: RangeQuery) -> list[QuerySeries] | StewardError:
         try:
             return self._server.query_range(
                 question.expr,
@@ -123,7 +125,7 @@ class QueryWorker:
         except StewardError as fault:
             return fault
         except Exception as fault:  # noqa: BLE001 - the thread outlives a fault of ours
-            return StewardError(f"cannot be asked: {fault!r}", where=self.where)
+            return StewardError(f"cannot be queried: {fault!r}", where=self.where)
 
     def _take(self, question: RangeQuery, answer: list[QuerySeries] | StewardError) -> None:
         self._answers[question] = answer

@@ -1,4 +1,4 @@
-"""Speaks to a steward on another machine, as its agent: one request per parcel.
+"""HTTP client of an agent for its steward server: one request per parcel.
 
 `transport_rule` decides whether plain HTTP will do. The environment's proxies are not used; where
 an agent sends is written in its configuration.
@@ -29,7 +29,7 @@ _KIND = "application/vnd.steward.parcel"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReply:
-    """What the server said, and when by both clocks."""
+    """The server's reply, with the times by both clocks."""
 
     status: int
     problem: str = ""
@@ -64,14 +64,14 @@ class StewardServer:
         )
 
     def send(self, body: bytes) -> ServerReply:
-        """Send a parcel. Raises `TemporaryError` when nobody answers."""
-        return self._ask("POST", PARCELS, body)
+        """Send a parcel. Raise `TemporaryError` if the server does not answer."""
+        return self._request("POST", PARCELS, body)
 
     def time(self) -> ServerReply:
-        """Ask what time it is there. Raises `TemporaryError` when nobody answers."""
-        return self._ask("GET", TIME)
+        """Request the server's time. Raise `TemporaryError` if the server does not answer."""
+        return self._request("GET", TIME)
 
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> ServerReply:
+    def _request(self, method: str, path: str, body: bytes | None = None) -> ServerReply:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         if body is not None:
             headers["Content-Type"] = _KIND
@@ -83,12 +83,12 @@ class StewardServer:
             raise TemporaryError(problem, where=self.url) from fault
         back_s = self._now_s()
         if reply.status_code == httpx.codes.UNAUTHORIZED and self._token_file is not None:
-            with suppress(StewardError):  # somebody may have put a new one there
+            with suppress(StewardError):  # the file may have a new one by now
                 self._token = read_token(self._token_file)
         return _answer(reply, sent_s=sent_s, back_s=back_s)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._client.close()
 
 
@@ -141,11 +141,11 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext | bool:
 
 
 def _answer(reply: httpx.Response, *, sent_s: float, back_s: float) -> ServerReply:
-    said: dict[str, object] = {}
+    fields: dict[str, object] = {}
     with suppress(ValueError):
         parsed = reply.json()
-        said = parsed if isinstance(parsed, dict) else {}
-    error = said.get("error")
+        fields = parsed if isinstance(parsed, dict) else {}
+    error = fields.get("error")
     wrong = error if isinstance(error, dict) else {}
     problem = str(wrong.get("problem", ""))
     return ServerReply(
@@ -153,11 +153,11 @@ def _answer(reply: httpx.Response, *, sent_s: float, back_s: float) -> ServerRep
         problem=problem[:500] or ("" if reply.is_success else reply.reason_phrase),
         where=str(wrong.get("where", "")),
         retry_after_s=_number(reply.headers.get("retry-after")),
-        server=str(said.get("server", "")),
+        server=str(fields.get("server", "")),
         sent_s=sent_s,
         back_s=back_s,
-        received_s=_number(said.get("received_s")),
-        answered_s=_number(said.get("answered_s")),
+        received_s=_number(fields.get("received_s")),
+        answered_s=_number(fields.get("answered_s")),
     )
 
 

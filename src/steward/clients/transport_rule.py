@@ -21,7 +21,7 @@ def check_transport(url: str, *, plain_http: bool) -> None:
     """Raise unless `url` is https, on this machine, or `plain_http` allows it."""
     if needs_plain_http(url) and not plain_http:
         raise StewardError(
-            "plain HTTP to another machine: anybody on the network could read or change it",
+            "plain HTTP to another machine: anyone on the network could read or change it",
             where=url,
             hint=PLAIN_HTTP_HINT,
         )

@@ -76,7 +76,7 @@ def _trusted(ca: str) -> ssl.SSLContext | bool:
 def read_up_to(
     client: httpx.Client, url: str, *, most_bytes: int, headers: Mapping[str, str] | None = None
 ) -> httpx.Response:
-    """Get an answer, but stop reading it when it grows too large; packed ones count unpacked."""
+    """Return a response; raise if its decompressed body is too large."""
     import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
 
     try:
@@ -93,7 +93,7 @@ def read_up_to(
                 content=b"".join(parts),
             )
     except httpx.HTTPError as fault:
-        raise TemporaryError(_in_words(fault), where=url, hint="is it running?") from fault
+        raise TemporaryError(_error_text(fault), where=url, hint="is it running?") from fault
     if whole.status_code != 200:
         problem = f"answers {whole.status_code}: {whole.text[:200].strip()}"
         raise StewardError(problem, where=url, hint=_hint(whole.status_code))
@@ -107,7 +107,7 @@ def post(client: httpx.Client, url: str, body: bytes, headers: Mapping[str, str]
     try:
         answer = client.post(url, content=body, headers=dict(headers))
     except httpx.HTTPError as fault:
-        raise TemporaryError(_in_words(fault), where=url) from fault
+        raise TemporaryError(_error_text(fault), where=url) from fault
     if answer.is_success:
         return answer.content
     problem = f"answers {answer.status_code}: {answer.text[:200].strip()}"
@@ -118,13 +118,13 @@ def post(client: httpx.Client, url: str, body: bytes, headers: Mapping[str, str]
     raise PermanentError(problem, where=url, hint=_hint(answer.status_code))
 
 
-def _in_words(fault: httpx.HTTPError) -> str:
+def _error_text(fault: httpx.HTTPError) -> str:
     return f"cannot be reached: {fault or type(fault).__name__}"
 
 
 def _hint(status: int) -> str:
     return {
-        401: "it wants a token, or another one",
+        401: "it needs a token, or another one",
         403: "this token may not do that",
         404: "is the address right, and is the receiver switched on?",
     }.get(status, "")

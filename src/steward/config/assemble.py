@@ -20,7 +20,7 @@ from steward.decide.rules import DETECTORS
 from steward.decide.rules.live import RuleRecogniser
 from steward.decide.rules.metric import compile_metric
 from steward.errors import StewardError
-from steward.inspection.series.prometheus_fallback import MOST_SERIES, metrics_beside
+from steward.inspection.series.prometheus_fallback import MOST_SERIES, compile_with_fallback
 from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
@@ -150,7 +150,7 @@ def _recognisers(
     rules = running(standings)
     if not rules:
         return ()
-    metrics = metrics_beside(questions) if questions is not None else compile_metric
+    metrics = compile_with_fallback(questions) if questions is not None else compile_metric
     recogniser = RuleRecogniser(
         rules, mode=settings.mode, sources=settings.sources, compile_metric=metrics
     )
@@ -158,7 +158,7 @@ def _recognisers(
 
 
 def _with_returns(policies: Sequence[str]) -> tuple[str, ...]:
-    """Put the policy that ends loans first: what was lent comes back, whatever a site chose."""
+    """Put the policy that ends loans first: loans end whatever policies a site configured."""
     return (GIVE_BACK, *(name for name in policies if name != GIVE_BACK))
 
 

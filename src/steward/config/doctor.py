@@ -68,7 +68,7 @@ def examine(draft: Draft) -> tuple[Check, ...]:
 
 
 def address_taken(host: str, port: int) -> str:
-    """Say why an address cannot be listened on, or nothing when it can."""
+    """Return why an address cannot be listened on, or "" if it can."""
     try:
         family, kind, proto, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -94,12 +94,12 @@ def _python() -> Check:
 def _configuration(draft: Draft) -> Check:
     mistakes = [*draft.mistakes, *map(draft.mistake, wrong_plugs(draft.settings))]
     if mistakes:
-        said = "; ".join(str(each) for each in mistakes)
+        reason = "; ".join(str(each) for each in mistakes)
         return Check(
             name="configuration",
             kind="configuration",
             status="missing",
-            reason=said,
+            reason=reason,
             hint="`steward config check` shows them one by one",
             required=True,
         )
@@ -161,7 +161,7 @@ def _telemetry(folder: Path) -> Check:
         return _store_check("telemetry", "ok", f"{folder} will be made", required=False)
     try:
         telemetry = Telemetry(folder)
-        # Asking for nobody looks at every file and loads none.
+        # A query for no entity verifies every file and loads none.
         telemetry.read(entities=(), metrics=(), from_s=float("-inf"), to_s=float("inf"))
         damage = telemetry.damage()
     except StewardError as fault:
@@ -237,7 +237,7 @@ def _plug(kind: PlugKind, name: str, settings: Settings) -> Check:
     except StewardError as fault:
         state = Availability(status="missing", reason=str(fault), hint=fault.hint)
     except Exception as fault:  # noqa: BLE001 - a plug's fault must not hide the other checks
-        reason = f"it cannot be asked: {type(fault).__name__}: {fault}"
+        reason = f"it cannot be queried: {type(fault).__name__}: {fault}"
         hint = f"look at [plugs.{name}], or reinstall the package that brings it"
         state = Availability(status="missing", reason=reason, hint=hint)
     return Check(

@@ -33,7 +33,7 @@ def overrides_in(
     """Return what the environment sets, by variable.
 
     `named` has the names of the tables that a file has, by section.
-    Variables are upper case and know no `-`, so the name of a tenant or a receiver is matched
+    Variables are upper case without `-`, so the name of a tenant or a receiver is matched
     regardless of those, and a plug's `_` is read as `-`.
     """
     folded = {

@@ -20,7 +20,7 @@ __all__ = ["file_there", "secret_in", "targets_of", "wrong_receivers"]
 
 
 def wrong_receivers(settings: Settings) -> Iterator[Wrong]:
-    """Say what is wrong between the keys of each receiver."""
+    """Yield conflicts between the keys of each receiver."""
     for name, each in settings.forward.items():
         for key, problem, hint in _wrong(each):
             path = ("forward", name, key)
@@ -33,9 +33,13 @@ def _wrong(each: ForwardSettings) -> Iterator[tuple[str, str, str]]:
     if needs_plain_http(each.url) and not each.plain_http:
         yield "url", "is plain HTTP to another machine", PLAIN_HTTP_HINT
     if each.lines and each.format is ForwardFormat.REMOTE_WRITE:
-        yield "lines", "is true, but remote write knows no lines", "use otlp-http or otlp-grpc"
+        yield (
+            "lines",
+            "is true, but remote write carries no lines",
+            "use otlp-http or otlp-grpc",
+        )
     if each.token_file and each.user:
-        yield "user", "is set beside token_file", "a receiver wants one of them"
+        yield "user", "is set together with token_file", "set only one of them"
     if bool(each.user) != bool(each.password_file):
         missing = "password_file" if each.user else "user"
         yield missing, "is not set", "user and password_file belong together"
@@ -50,7 +54,7 @@ def targets_of(settings: Settings) -> tuple[ForwardTarget, ...]:
     """Return the receivers with their secrets; raises with all files that cannot be read."""
     if not settings.forward:
         return ()
-    # Only who forwards has to have what it takes.
+    # Imported here: only a configuration that forwards needs these libraries.
     from steward.clients.web import Endpoint  # noqa: PLC0415
     from steward.observe.forwarding import ForwardTarget  # noqa: PLC0415
 
@@ -79,7 +83,7 @@ def targets_of(settings: Settings) -> tuple[ForwardTarget, ...]:
 
 
 def secret_in(key: str, file: str, faults: list[str]) -> str:
-    """Return the secret that a file holds; what is wrong with it goes to the faults."""
+    """Return the secret that a file holds; append what is wrong with it to `faults`."""
     if not file:
         return ""
     try:
@@ -94,7 +98,7 @@ def secret_in(key: str, file: str, faults: list[str]) -> str:
 
 
 def file_there(key: str, file: str, faults: list[str]) -> str:
-    """Return the path of a file; that it is not there goes to the faults."""
+    """Return the path of a file; append to `faults` if it is not there."""
     path = Path(file).expanduser() if file else None
     if path is not None and not path.is_file():
         faults.append(f"{key}: {file} is not there")

@@ -1,4 +1,4 @@
-"""Says on which line and column of a TOML text each key is: `tomllib` does not.
+"""Line and column of each key of a TOML text, which `tomllib` does not return.
 
 The text has been parsed before; this only walks over it. What it cannot place has no place, and a
 mistake is then shown with its file alone.
@@ -57,7 +57,7 @@ def nearest(places: Mapping[KeyPath, Place], path: KeyPath) -> Place | None:
 
 
 class _Walk:
-    """One pass over the text. Every step moves on, so any text comes to its end."""
+    """One pass over the text. Every step consumes input, so that any text terminates."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, said so that a person can mend it: all of it, with lines."""
+"""Mistakes of a configuration: all of them, with lines and hints."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _BOUNDS = {
     "less_than_equal": ("at most", "le"),
 }
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_SECRET_WORDS = ("password", "secret", "token")
+_SECRET_PARTS = ("password", "secret", "token")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +91,8 @@ def dotted(path: KeyPath) -> str:
 
 
 def is_secret(path: KeyPath) -> bool:
-    """Tell by its name whether a value must not be shown."""
-    return any(word in str(part).lower() for part in path for word in _SECRET_WORDS)
+    """Return True if the key's name marks a secret, which must not be printed."""
+    return any(word in str(part).lower() for part in path for word in _SECRET_PARTS)
 
 
 def shown(path: KeyPath, value: object) -> str:
@@ -112,7 +112,7 @@ def shown(path: KeyPath, value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """What is wrong with a key, before anybody looked up where it was set."""
+    """A mistake at a key, without the place where it was set."""
 
     path: KeyPath
     problem: str
@@ -121,21 +121,21 @@ class Wrong:
 
 
 def wrong_of(error: ErrorDetails) -> Wrong:
-    """Put one of pydantic's errors into our words."""
+    """Convert one of pydantic's errors."""
     path, kind, given = path_of(error), error["type"], error["input"]
     name = dotted(path)
     if kind == "extra_forbidden":
         return _unknown_key(path)
     if kind == "enum":
-        return _unknown_word(path, given)
+        return _unknown_choice(path, given)
     if kind in _BOUNDS:
         word, bound = _BOUNDS[kind]
         limit = error["ctx"][bound]
         problem = f"{name} is {shown(path, given)}; it must be {word} {limit:g}"
         return Wrong(path=path, problem=problem)
     if kind == "steward":
-        said = error["ctx"]
-        return Wrong(path=path, problem=f"{name} {said['problem']}", hint=said["hint"])
+        context = error["ctx"]
+        return Wrong(path=path, problem=f"{name} {context['problem']}", hint=context["hint"])
     wanted = _KINDS.get(kind, error["msg"])
     return Wrong(path=path, problem=f"{name} is {shown(path, given)}, not {wanted}")
 
@@ -183,18 +183,18 @@ def _unknown_key(path: KeyPath) -> Wrong:
 
 
 def _misplaced(key: str) -> str:
-    """Say where a key would be right, if that is one section only."""
+    """Return the section that has such a key, if exactly one has."""
     homes = [section for section in Settings.model_fields if key in possible_keys((section,))]
     return f"it belongs into [{homes[0]}]" if len(homes) == 1 else ""
 
 
-def _unknown_word(path: KeyPath, given: object) -> Wrong:
-    words = _words_at(path)
-    problem = f"{dotted(path)} is {shown(path, given)}, not one of {', '.join(words)}"
-    return Wrong(path=path, problem=problem, hint=did_you_mean(str(given), words))
+def _unknown_choice(path: KeyPath, given: object) -> Wrong:
+    choices = _choices_at(path)
+    problem = f"{dotted(path)} is {shown(path, given)}, not one of {', '.join(choices)}"
+    return Wrong(path=path, problem=problem, hint=did_you_mean(str(given), choices))
 
 
-def _words_at(path: KeyPath) -> tuple[str, ...]:
+def _choices_at(path: KeyPath) -> tuple[str, ...]:
     kind = kind_at(path)
     enums = [each for each in (kind, *get_args(kind)) if _is_enum(each)]
     return tuple(str(member.value) for enum in enums for member in enum)

@@ -41,7 +41,7 @@ POLICIES: Mapping[str, type[Policy[ClusterView]]] = {**SCHEDULING, **TREATING, *
 # those that decide which jobs start and stop
 SCHEDULERS = tuple(name for name in SCHEDULING if name not in ("give-back", "lend-idle"))
 _OURS = ("name", "vocabulary")  # every plug has them; they are not for a site to set
-_WORDS = {
+_TYPE_NAMES = {
     "bool": "true or false",
     "float": "a number",
     "int": "a whole number",
@@ -95,7 +95,7 @@ def options_of(make: Callable[..., Any]) -> dict[str, Option]:
             kind = inspect.formatannotation(parameter.annotation)
             found[parameter.name] = Option(
                 name=parameter.name,
-                type=_WORDS.get(kind, kind),
+                type=_TYPE_NAMES.get(kind, kind),
                 default=parameter.default,
                 check=adapter,
             )
@@ -114,7 +114,7 @@ def chosen(settings: Settings) -> Iterator[tuple[PlugKind, KeyPath, str]]:
 
 
 def wrong_plugs(settings: Settings) -> tuple[Wrong, ...]:
-    """Say which plugs do not exist, and which options they do not take or do not accept."""
+    """Yield plugs that do not exist, and options that they do not have or do not accept."""
     names = [_wrong_name(kind, path, name) for kind, path, name in chosen(settings)]
     options = [
         wrong for name, given in settings.plugs.items() for wrong in _wrong_options(name, given)
@@ -171,7 +171,7 @@ def _wrong_option(make: Callable[..., Any], path: KeyPath, value: object) -> Ite
 def _wrong_together(
     make: Callable[..., Any], path: KeyPath, given: Mapping[str, object]
 ) -> Iterator[Wrong]:
-    """Make the plug once: it may know more about its options than their types."""
+    """Make the plug once: it may check its options beyond their types."""
     try:
         make(**given)
     except StewardError as fault:
@@ -191,8 +191,8 @@ def _adapter(parameter: inspect.Parameter) -> TypeAdapter[Any] | None:
     variable = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
     if parameter.name in _OURS or variable:
         return None
-    said = parameter.annotation
-    kind: Any = Any if isinstance(said, str) or said is parameter.empty else said
+    annotation = parameter.annotation
+    kind: Any = Any if isinstance(annotation, str) or annotation is parameter.empty else annotation
     try:
         return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
     except PydanticSchemaGenerationError:

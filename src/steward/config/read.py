@@ -1,4 +1,4 @@
-"""Finds the configuration file, reads it with the environment, and says all that is wrong with it.
+"""Finds the configuration file, reads it with the environment, and reports all its mistakes.
 
 A later source wins: defaults, then the file, then the environment.
 """
@@ -39,7 +39,7 @@ class Draft:
     variables: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def mistake(self, wrong: Wrong) -> Mistake:
-        """Say that something is wrong with a key, at the place where it was set."""
+        """Return the mistake with the place where its key was set."""
         key = dotted(wrong.path)
         variable = self.variable(wrong.path)
         place = nearest(self.places, wrong.path)
@@ -58,7 +58,7 @@ class Draft:
         )
 
     def origin(self, path: KeyPath) -> str:
-        """Say where a value comes from: `default`, `FILE:LINE` or the variable."""
+        """Return where a value comes from: `default`, `FILE:LINE` or the variable."""
         variable = self.variable(path)
         if variable:
             return f"environment {variable}"
@@ -184,7 +184,7 @@ def _put(raw: dict[str, Any], override: Override) -> None:
     for part in override.path[:-1]:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            return  # the file has a value where a table belongs: that mistake is shown
+            return  # the file has a value where a table belongs: that mistake is reported
     table[override.path[-1]] = override.value
 
 
@@ -219,7 +219,7 @@ def _drop(raw: dict[str, Any], path: KeyPath) -> None:
 
 
 def _crossed(settings: Settings, source: Draft, wrong: tuple[Wrong, ...]) -> tuple[Wrong, ...]:
-    """Say what is wrong between keys that are each right by themselves."""
+    """Yield conflicts between keys that are each valid by themselves."""
     known = {each.path for each in wrong}
     receivers = (each for each in wrong_receivers(settings) if each.path not in known)
     return (*_stale(settings, source, wrong), *receivers)
@@ -232,7 +232,7 @@ def _stale(settings: Settings, source: Draft, wrong: tuple[Wrong, ...]) -> tuple
         return ()
     problem = (
         f"observe.stale_after_s is {stale_s:g}, less than loop.every_s, {every_s:g}: "
-        "every sensor would count as silent"
+        "every sensor would count as stale"
     )
     to_blame = every if source.origin(stale) == "default" else stale
     hint = f"set observe.stale_after_s to {every_s:g} or more"

@@ -1,4 +1,4 @@
-"""Reads the rules of a site. A faulty rule is off and says why; it never stops the others."""
+"""Reads the rules of a site. A faulty rule is switched off with a reason; the others run."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def read_standings(
     paths = [Path(each).expanduser() for each in settings.paths]
     installed, unusable = _installed(packages_folder(store))
     packs = [shipped()] if settings.packs and shipped().is_dir() else []
-    asks = bool(settings.prometheus)
-    more = _read([*installed, *paths], asks=asks)
+    has_prometheus = bool(settings.prometheus)
+    more = _read([*installed, *paths], has_prometheus=has_prometheus)
     replaced = {each.id for each in more}
-    ours = [each for each in _read(packs, asks=asks) if each.id not in replaced]
+    ours = [each for each in _read(packs, has_prometheus=has_prometheus) if each.id not in replaced]
     standings = [*ours, *more, *unusable]
     named = {each.id for each in standings}
     standings = [_switched(each, settings.disabled) for each in standings]
@@ -57,13 +57,13 @@ def rule_files(settings: RulesSettings, store: Path) -> dict[str, tuple[int, int
         for path in (folder, *folder.rglob("*")):
             with suppress(OSError):  # it went away in this moment
                 if path.suffix in SUFFIXES and path.is_file():
-                    said = path.stat()
-                    found[str(path)] = (said.st_mtime_ns, said.st_size)
+                    status = path.stat()
+                    found[str(path)] = (status.st_mtime_ns, status.st_size)
     return found
 
 
 def endpoint_of(settings: RulesSettings) -> Endpoint:
-    """Return the Prometheus that is asked, with its token; raises with all files not to be read."""
+    """Return the Prometheus to query, with its token; raise if files cannot be read, naming all."""
     faults: list[str] = []
     endpoint = Endpoint(
         url=settings.prometheus,
@@ -87,10 +87,11 @@ def _installed(folder: Path) -> tuple[list[Path], list[RuleStanding]]:
         return [], [RuleStanding(id=folder.name, state=RuleState.FAULTY, why=why, place=place)]
 
 
-def _read(paths: Sequence[Path], *, asks: bool) -> list[RuleStanding]:
+def _read(paths: Sequence[Path], *, has_prometheus: bool) -> list[RuleStanding]:
     parsed = examine_rules(paths)
     standings = [
-        _standing(rule, _problems(rule, parsed.faults, asks=asks)) for rule in parsed.rules
+        _standing(rule, _problems(rule, parsed.faults, has_prometheus=has_prometheus))
+        for rule in parsed.rules
     ]
     known = {each.id for each in standings}
     return [*standings, *_unread(parsed.faults, known)]
@@ -114,11 +115,14 @@ def _standing(rule: Rule, problems: Sequence[str]) -> RuleStanding:
     )
 
 
-def _problems(rule: Rule, faults: Sequence[RuleFault], *, asks: bool) -> list[str]:
-    """Say what keeps a rule that could be read from running: patterns, and clashes with others."""
+def _problems(rule: Rule, faults: Sequence[RuleFault], *, has_prometheus: bool) -> list[str]:
+    """Return why a parsed rule cannot run: bad patterns, and clashes with other rules."""
     mine = [each for each in faults if each.rule == rule.id and each.place.file == rule.place.file]
-    said = [_said(each.place, each.problem, each.hint) for each in mine]
-    return said + [_said(each.place, each.problem, each.hint) for each in check(rule, asks=asks)]
+    found = [_formatted(each.place, each.problem, each.hint) for each in mine]
+    return found + [
+        _formatted(each.place, each.problem, each.hint)
+        for each in check(rule, has_prometheus=has_prometheus)
+    ]
 
 
 def _unread(faults: Sequence[RuleFault], known: set[str]) -> Iterator[RuleStanding]:
@@ -131,7 +135,7 @@ def _unread(faults: Sequence[RuleFault], known: set[str]) -> Iterator[RuleStandi
             id=rule or _named(Path(file)),
             state=RuleState.FAULTY,
             pack=_pack(group[0].place),
-            why="; ".join(_said(each.place, each.problem, each.hint) for each in group[:5]),
+            why="; ".join(_formatted(each.place, each.problem, each.hint) for each in group[:5]),
             place=group[0].place,
         )
 
@@ -141,7 +145,7 @@ def _named(file: Path) -> str:
     return file.parent.name if file.suffix in SUFFIXES else file.name
 
 
-def _said(place: SourceLocation, problem: str, hint: str) -> str:
+def _formatted(place: SourceLocation, problem: str, hint: str) -> str:
     where = f"line {place.line}: " if place.line else ""
     return f"{where}{problem}" + (f" ({hint})" if hint else "")
 

@@ -49,7 +49,7 @@ MASK = "***"
 
 
 def masked_url(url: str) -> str:
-    """Return a URL that can be shown: its password, if any, is covered.
+    """Return a URL that can be printed: its password, if any, is masked.
 
     >>> masked_url("postgresql://me:secret@db.example.org:5432/steward")
     'postgresql://me:***@db.example.org:5432/steward'
@@ -183,23 +183,25 @@ class ObserveSettings(_Section):
         0.05, ge=0, le=1, description="below this busy share, a GPU's owner does not use it"
     )
     stale_after_s: float = Field(
-        120.0, gt=0, description="a sensor silent for longer is unknown; at least `loop.every_s`"
+        120.0,
+        gt=0,
+        description="a sensor without samples for so long is stale; at least `loop.every_s`",
     )
 
 
 class LearnSettings(_Section):
-    """Who learns from what is seen."""
+    """Which miners and estimators learn from observations."""
 
     miners: Plugs = Field(("idle-habits",), strict=False, description="find what keeps happening")
     estimators: Plugs = Field(
         ("quiet-phases", "idle-spells"),
         strict=False,
-        description="believe something about what cannot be seen",
+        description="estimate what cannot be measured directly",
     )
 
 
 class DecideSettings(_Section):
-    """Who notices, and who decides."""
+    """Which detectors and policies run."""
 
     detectors: Plugs = Field(
         ("gpu-idle-while-allocated",), strict=False, description="turn a moment into findings"
@@ -234,7 +236,7 @@ class RulesSettings(_Section):
     )
     prometheus: Annotated[str, AfterValidator(_no_or_receiver_url)] = Field(
         "",
-        description="a Prometheus that metric terms ask about nodes of which nothing is seen here, "
+        description="a Prometheus that metric terms query for nodes that are not observed here, "
         "as `https://HOST:9090`; empty means none",
     )
     prometheus_token_file: str = Field(
@@ -249,7 +251,7 @@ class RulesSettings(_Section):
 
 
 class ActSettings(_Section):
-    """Who carries decisions out."""
+    """Which engine carries out decisions."""
 
     actuator: Name = Field("dry-run", description="the engine that decisions are carried out on")
 
@@ -270,7 +272,7 @@ class GuardSettings(_Section):
         4 * 3600.0,
         gt=0,
         description="how long people have to answer a request for approval, in real time; what "
-        "is still needed then is asked again",
+        "is still needed then is requested again",
     )
     cool_down_s: float = Field(
         600.0, ge=0, description="how long a job is left alone after a loan of its GPUs ended"
@@ -285,7 +287,7 @@ class GuardSettings(_Section):
         ge=0,
         le=1,
         description="it opens when they surely (by two standard errors) brought less than this "
-        "part of what was promised",
+        "part of what was predicted",
     )
     breaker_rest_s: float = Field(1800.0, ge=0, description="how long it then stays open")
 
@@ -293,7 +295,9 @@ class GuardSettings(_Section):
 class TenantSettings(_Section):
     """One group that shares the cluster."""
 
-    weight: float = Field(1.0, gt=0, description="its part of what is not guaranteed to anybody")
+    weight: float = Field(
+        1.0, gt=0, description="its part of the GPUs that no tenant is guaranteed"
+    )
     guaranteed_gpus: int = Field(0, ge=0, description="GPUs that are its own")
     autonomy: Autonomy | None = Field(
         None,
@@ -365,34 +369,32 @@ class ServiceSettings(_Section):
     )
     port: int = Field(8787, ge=0, le=65535, description="0 takes any free port")
     tls_certificate: str = Field(
-        "", description="a file in PEM form; with it, the service speaks https alone"
+        "", description="a file in PEM form; with it, the service accepts HTTPS only"
     )
     tls_key: str = Field("", description="the key of that certificate, if it is in another file")
     plain_http: bool = Field(
         default=False,
-        description="allow plain HTTP from other machines: anybody in between can read tokens",
+        description="allow plain HTTP from other machines: anyone in between can read tokens",
     )
     trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
         (),
         strict=False,
         description="addresses or networks of reverse proxies whose X-Forwarded-For and "
-        "X-Forwarded-Proto are believed, as `127.0.0.1` or `10.0.0.0/8`",
+        "X-Forwarded-Proto are trusted, as `127.0.0.1` or `10.0.0.0/8`",
     )
     socket: str = Field(
         "",
         description="a Unix socket for people on this machine; empty means `steward.sock` in the "
         "store folder",
     )
-    open_metrics: bool = Field(
-        default=False, description="let everybody read `/metrics` who can reach the address"
-    )
+    open_metrics: bool = Field(default=False, description="serve `/metrics` without a token")
     requests_per_minute: int = Field(
         600, ge=1, description="per person or program; more are answered 429"
     )
     max_connections: int = Field(
         1024,
         ge=8,
-        description="open at once; fewer where the limit of open files leaves no room for storage",
+        description="open at once; fewer where storage needs the file descriptors",
     )
     body_limit_bytes: int = Field(65536, ge=1, description="larger requests are answered 413")
     upload_limit_bytes: int = Field(
@@ -433,7 +435,7 @@ class AgentSettings(_Section):
     )
     plain_http: bool = Field(
         default=False,
-        description="allow plain HTTP to another machine: anybody in between can read it",
+        description="allow plain HTTP to another machine: anyone in between can read it",
     )
     node: str = Field("", description="what this machine is called; empty means its host name")
     collectors: Plugs = Field(
@@ -447,12 +449,12 @@ class AgentSettings(_Section):
     buffer_bytes: int = Field(
         2**30,
         ge=2**16,
-        description="how much may wait there; then the oldest is given up, and told as a gap",
+        description="its size limit; beyond it the oldest are dropped and reported as a gap",
     )
 
 
 class ForwardFormat(Enum):
-    """What a receiver understands."""
+    """The protocol of a receiver."""
 
     REMOTE_WRITE = "remote-write"
     OTLP_HTTP = "otlp-http"
@@ -463,7 +465,7 @@ class ForwardSettings(_Section):
     """A receiver that `steward up` and `steward observe agent` send all they observe to."""
 
     format: ForwardFormat = Field(
-        ForwardFormat.REMOTE_WRITE, strict=False, description="what the receiver understands"
+        ForwardFormat.REMOTE_WRITE, strict=False, description="the protocol of the receiver"
     )
     url: Annotated[str, AfterValidator(_receiver_url)] = Field(
         "",
@@ -472,7 +474,7 @@ class ForwardSettings(_Section):
         "`https://HOST:4317`",
     )
     token_file: str = Field("", description="a file that holds a token and nothing else")
-    user: str = Field("", description="a name, for receivers that want one with a password")
+    user: str = Field("", description="a user name, for receivers with HTTP basic authentication")
     password_file: str = Field("", description="a file that holds that password and nothing else")
     ca_file: str = Field(
         "", description="certificates to trust, in PEM form; empty means the usual authorities"
@@ -501,12 +503,12 @@ class SavingsSettings(_Section):
 
     @property
     def assumptions(self) -> Assumptions:
-        """The same figures, as the model knows them."""
+        """The same figures as the model's type."""
         return Assumptions(**self.model_dump())
 
 
 class Settings(_Section):
-    """All sections. A key that is not set has the default shown here."""
+    """All sections. A key that is not set has the default given here."""
 
     site: SiteSettings = SiteSettings()
     loop: LoopSettings = LoopSettings()
@@ -533,13 +535,13 @@ class Settings(_Section):
 
     @property
     def socket_path(self) -> Path:
-        """Where people on this machine reach a running steward."""
+        """The Unix socket on which local users reach a running steward."""
         chosen = self.service.socket or self.store.path / "steward.sock"
         return Path(chosen).expanduser().absolute()
 
     @property
     def tenant_values(self) -> tuple[Tenant, ...]:
-        """The tenants, as the model knows them."""
+        """The tenants as the model's type."""
         return tuple(
             Tenant(id=TenantId(name), weight=each.weight, guaranteed_gpus=each.guaranteed_gpus)
             for name, each in self.tenants.items()

@@ -33,9 +33,9 @@ def leaves_of(values: Mapping[str, Any]) -> list[KeyPath]:
 
 
 def as_toml(draft: Draft, origins: Mapping[KeyPath, str] | None = None) -> str:
-    """Return a TOML text that a file could hold; a comment says where each value comes from.
+    """Return a TOML text that a file could hold; a comment names the source of each value.
 
-    `origins` names sources that the draft does not know of, such as a command-line option.
+    `origins` names sources that are not in the draft, such as a command-line option.
     """
     lines: list[str] = []
     for path, table in _tables(values_of(draft.settings), ()):

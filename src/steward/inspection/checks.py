@@ -1,4 +1,4 @@
-"""Whether rules can be used: what is wrong with their files and patterns, and what would help."""
+"""Check of rule files and patterns: faults, notes and advice."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from pathlib import Path
 from steward.decide.rules.rule_check import check
 from steward.decide.rules.terms import Prefilter
 from steward.errors import StewardError
-from steward.inspection.folders import examples_beside
+from steward.inspection.folders import examples_in
 from steward.model.rules import Clause, Negation, Rule, RuleNode, SourceLocation, Term
 from steward.store.rules import Parsed, RuleFault, examine_rules
 
-__all__ = ["Checked", "check_rules", "sound_rules", "with_patterns_checked"]
+__all__ = ["Checked", "check_rules", "valid_rules", "with_patterns_checked"]
 
-_TOLD = ("title", "cause", "impact", "mitigation")  # what somebody who is woken up needs
+_ADVISED_FIELDS = ("title", "cause", "impact", "mitigation")  # what an operator needs at night
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What came of checking. A rule with a fault cannot be used; advice is only advice."""
+    """Result of a check. A rule with a fault cannot be used; advice does not matter for that."""
 
-    rules: tuple[Rule, ...]  # those without faults
+    rules: tuple[Rule, ...]  # rules without faults
     faults: tuple[RuleFault, ...]
     notes: tuple[RuleFault, ...]
     advice: tuple[RuleFault, ...]
 
 
-def sound_rules(paths: Sequence[Path], *, lenient: bool) -> tuple[Rule, ...]:
-    """Return rules that can run, or raise `RuleFaults` with all that is wrong."""
+def valid_rules(paths: Sequence[Path], *, lenient: bool) -> tuple[Rule, ...]:
+    """Return rules that can run, or raise `RuleFaults` with all faults."""
     _must_exist(paths)
-    return with_patterns_checked(examine_rules(paths, lenient=lenient)).sound()
+    return with_patterns_checked(examine_rules(paths, lenient=lenient)).valid()
 
 
 def with_patterns_checked(parsed: Parsed) -> Parsed:
-    """Return what was read without the rules whose patterns cannot run; these are faults, too."""
+    """Move rules whose patterns cannot run from `rules` to faults."""
     checked = [(rule, check(rule)) for rule in parsed.rules]
-    checked += [(rule, check(rule, whole=False)) for rule in parsed.unsound]
+    checked += [(rule, check(rule, whole=False)) for rule in parsed.invalid]
     wrong = [
         RuleFault(place=each.place, problem=each.problem, hint=each.hint, rule=rule.id)
         for rule, problems in checked
@@ -52,7 +52,7 @@ def with_patterns_checked(parsed: Parsed) -> Parsed:
 
 
 def check_rules(paths: Sequence[Path], *, lenient: bool) -> Checked:
-    """Look at everything in files and folders that can be said without running a rule."""
+    """Check files and folders of rules without running them."""
     _must_exist(paths)
     parsed = with_patterns_checked(examine_rules(paths, lenient=lenient))
     faults = sorted(parsed.faults, key=lambda each: _order(each.place))
@@ -78,15 +78,15 @@ def _order(place: SourceLocation) -> tuple[str, int, int]:
 
 
 def _advice(rule: Rule) -> Iterator[RuleFault]:
-    silent = [name for name in _TOLD if not getattr(rule, name).strip()]
+    silent = [name for name in _ADVISED_FIELDS if not getattr(rule, name).strip()]
     if silent:
-        problem = f"it says nothing about {', '.join(silent)}"
-        hint = "whoever is woken up by it needs that"
+        problem = f"it has no {', '.join(silent)}"
+        hint = "the operator on call needs it"
         yield RuleFault(place=rule.place, problem=problem, hint=hint, rule=rule.id)
     file = Path(rule.place.file)
     if file.name != "rule.yaml":
         return
-    firing, quiet = examples_beside(file.parent)
+    firing, quiet = examples_in(file.parent)
     if not firing:
         problem = "it has no example on which it must fire"
         hint = "put a test.log beside it, or a test.csv with series"
@@ -98,7 +98,7 @@ def _advice(rule: Rule) -> Iterator[RuleFault]:
 
 
 def _slow(rules: Sequence[Rule]) -> Iterator[RuleFault]:
-    """Find terms that have to be tried on every line, since nothing in them is fixed."""
+    """Yield terms that are tested on every line, since they have no literal."""
     spots = [(rule, *spot) for rule in rules for spot in _terms(rule.root)]
     unfiltered = set(Prefilter(list(dict.fromkeys(term for _, term, _ in spots))).unfiltered)
     for rule, term, place in spots:

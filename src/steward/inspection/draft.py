@@ -1,4 +1,4 @@
-"""Drafts a rule: a folder that passes its own test as it is, with comments on what to change."""
+"""Draft of a rule: a folder that passes its own test, with comments on what to change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steward.errors import StewardError
-from steward.inspection.example_tests import judge
+from steward.inspection.example_tests import run_examples
 from steward.inspection.folders import rule_folders
 from steward.model.rules import Mode
 from steward.observe.logs.sources import pieces
@@ -20,7 +20,7 @@ __all__ = ["ExampleLog", "RuleDraft", "draft"]
 _AROUND = 20  # lines of the log that are kept on each side
 _LONGEST = 2000  # bytes of a line from which a pattern is made
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_OPEN = re.compile(  # what differs from one time to the next
+_OPEN = re.compile(  # parts that vary between occurrences
     rb"\[\d[^\]]*\]|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|\b\d\d:\d\d:\d\d\S*"
     rb"|\b0x[0-9a-fA-F]+\b|\b[0-9a-fA-F]{8,}\b|\d+|/[\w./-]+|'[^']*'|\"[^\"]*\""
 )
@@ -74,7 +74,7 @@ rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleLog:
-    """A line of a log that the rule should find; without a log, an example of ours."""
+    """A log line that the rule should match; without a log, a built-in example."""
 
     log: Path | None = None
     line: int | None = None
@@ -87,7 +87,7 @@ class ExampleLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleDraft:
-    """A folder that was made."""
+    """The folder of a new rule."""
 
     folder: str
     rule: str
@@ -95,13 +95,13 @@ class RuleDraft:
 
 
 def draft(folder: Path, sample: ExampleLog, *, rule_id: str | None) -> RuleDraft:
-    """Make the folder; it is tested before it is put in its place."""
+    """Create the folder of a rule; it is tested before it is moved into place."""
     if not _NAME.fullmatch(folder.name):
         problem = f"'{folder.name}' is no name for a rule"
         raise StewardError(problem, hint="use letters, digits and dashes")
     if folder.exists():
         raise StewardError("it is there already", where=str(folder), hint="choose another name")
-    loud, silent, pattern = _examples(sample)
+    firing, silent, pattern = _examples(sample)
     name = rule_id or f"MY-{re.sub(r'[^A-Za-z0-9]+', '-', folder.name).upper()}"
     text = _RULE.format(
         folder=folder,
@@ -110,7 +110,7 @@ def draft(folder: Path, sample: ExampleLog, *, rule_id: str | None) -> RuleDraft
         source="cre.log.training",
         pattern=_quoted(pattern),
     )
-    files = {"rule.yaml": text.encode(), "test.log": loud, "test-fp.log": silent}
+    files = {"rule.yaml": text.encode(), "test.log": firing, "test-fp.log": silent}
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="steward-rule-") as place:
         made = Path(place, folder.name)
@@ -128,7 +128,7 @@ def _quoted(text: str) -> str:
 
 
 def _must_pass(made: Path, folder: Path) -> None:
-    report = judge(rule_folders(made, lenient=False), mode=Mode.STRICT, proof_needed=True)
+    report = run_examples(rule_folders(made, lenient=False), mode=Mode.STRICT, proof_needed=True)
     if not report.passed:
         why = "; ".join(each.why for each in report.failed)
         hint = "take a line with more fixed words, or one without lines like it around"
@@ -143,13 +143,13 @@ def _examples(sample: ExampleLog) -> tuple[bytes, bytes, str]:
     pattern = _pattern(lines[at])
     test = re.compile(pattern.encode())
     silent = [line for line in lines if not test.search(line)]
-    if not silent:  # nothing else is there: a line without the words is
+    if not silent:  # no other lines: a line without the literals
         silent = [re.sub(rb"[A-Za-z]", b"x", lines[at])]
     return b"\n".join(lines) + b"\n", b"\n".join(silent) + b"\n", pattern
 
 
 def _around(log: Path, number: int) -> tuple[list[bytes], int]:
-    """Return the line with its neighbours, and where it is among them; packed logs are unpacked."""
+    """Return the line with its neighbours, and its index among them; reads compressed logs."""
     lines: list[bytes] = []
     last, found = 0, -1
     for line in _lines(log):
@@ -171,7 +171,7 @@ def _lines(log: Path) -> Iterator[bytes]:
     for piece in pieces(log, []):
         *whole, begun = (begun + piece).split(b"\n")
         yield from (line.rstrip(b"\r") for line in whole)
-        begun = begun[: 100 * _LONGEST]  # of a line without end, the beginning is enough
+        begun = begun[: 100 * _LONGEST]  # the beginning of an endless line is enough
     if begun:
         yield begun
 

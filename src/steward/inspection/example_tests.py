@@ -1,4 +1,4 @@
-"""Tests rules on their own examples, and on those of all the others.
+"""Tests of rules on their own examples, and on those of all other rules.
 
 A rule has to fire on its own logs and series and to stay silent on its near misses. On the
 examples of other rules it should stay silent, too: those that fire there are counted.
@@ -17,14 +17,14 @@ from steward.inspection.feeds import feed
 from steward.inspection.folders import Collection, Example, RuleFolder
 from steward.model.rules import Mode
 
-__all__ = ["Failure", "TestReport", "judge"]
+__all__ = ["Failure", "TestReport", "run_examples"]
 
 Run = Callable[[Example], Counter[str] | str]  # all rules over an example
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A rule that does not do what its examples ask for."""
+    """A rule that fails its examples."""
 
     rule: str
     why: str
@@ -32,7 +32,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestReport:
-    """How rules did. `hits` are those of each rule on its own examples that must fire."""
+    """Result of all example tests. `hits` are those of each rule on its own firing examples."""
 
     __test__ = False  # for pytest: this is no test
 
@@ -46,7 +46,7 @@ class TestReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every rule did what its examples ask for."""
+        """Whether every rule passed its examples."""
         return not self.failed
 
 
@@ -59,7 +59,7 @@ class _Tested:
     others: Counter[str]
 
 
-def judge(
+def run_examples(
     found: Collection,
     *,
     mode: Mode,
@@ -113,15 +113,15 @@ def _test(folder: RuleFolder, run: Run, *, proof_needed: bool) -> _Tested:
     if not folder.firing:
         _note(result.failures, rule, "there is no test.log or test.csv on which it must fire")
     result.fired = not result.failures
-    loud = list(_loud(folder, run))
-    result.failures += [_failure(rule, why) for why in loud]
-    result.silent = bool(folder.silent) and not loud
+    unexpected = list(_unexpected_hits(folder, run))
+    result.failures += [_failure(rule, why) for why in unexpected]
+    result.silent = bool(folder.silent) and not unexpected
     if proof_needed and not folder.silent:
         _note(result.failures, rule, "it has no example on which it must stay silent (test-fp.log)")
     return result
 
 
-def _loud(folder: RuleFolder, run: Run) -> Iterator[str]:
+def _unexpected_hits(folder: RuleFolder, run: Run) -> Iterator[str]:
     for example in folder.silent:
         hits = run(example)
         if isinstance(hits, str):

@@ -1,8 +1,8 @@
-"""Gives the engine what lies in files: streams one after another, or by time where rules join them.
+"""Feeds of the engine from files: streams one after another, or by time where rules join them.
 
-Rules that look at several streams need them side by side; for the others each stream is given to
-its end before the next, so that a thousand files cost the memory of a few. Where there are several
-cores, files are read and prefiltered ahead; the engine gets the same, in the same order.
+Rules that join several streams need them interleaved; for the others each stream is read to its end
+before the next, so that a thousand files cost the memory of a few. Where there are several cores,
+files are read and prefiltered ahead; the engine gets the same, in the same order.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from steward.observe.logs import ReadCounts, Reading, read_blocks
 from steward.observe.logs.sources import Source
 
 __all__ = [
+    "EngineInput",
     "Feed",
-    "Given",
     "LogFeed",
     "Piece",
     "PrometheusFeed",
     "TelemetryFeed",
-    "by_time",
     "feed",
+    "merge_by_time",
 ]
 
-Piece = LogBlock | Frame | tuple[Event, ...] | int  # a number: until then time has passed
-Given = PrefilteredBlock | Frame | tuple[Event, ...] | int  # the same, as the engine takes it
-P = TypeVar("P", Piece, Given)
+Piece = LogBlock | Frame | tuple[Event, ...] | int  # an int: time in ns has advanced to it
+EngineInput = PrefilteredBlock | Frame | tuple[Event, ...] | int  # prefiltered
+P = TypeVar("P", Piece, EngineInput)
 NS_PER_S = 1e9
 _STEP_S = 300.0
-_MOST_THREADS = 8  # more of them wait for Python
+_MOST_THREADS = 8  # more of them wait for the GIL
 _WORTH_BYTES = 4 * 2**20
 
 
@@ -60,18 +60,18 @@ class LogFeed:
 
     @property
     def name(self) -> str:
-        """What the engine calls it."""
+        """Name of the stream in the engine."""
         return self.stream.name
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that it is made of; none where it is a pipe, which may stay open for ever."""
+        """The files of the stream; none for a pipe, which may stay open for ever."""
         paths = tuple([each for each in self.sources if isinstance(each, Path) and each.is_file()])
         return paths if len(paths) == len(self.sources) else ()
 
     def pieces(self, engine: RuleEngine, mode: Mode) -> Generator[LogBlock]:
-        """Read it, a few megabytes at a time."""
-        del engine  # it reads every line, whatever rules look for
+        """Yield blocks of a few megabytes."""
+        del engine  # reads every line, whatever rules need
         return read_blocks(
             self.sources, mode=mode, stream=self.stream, tally=self.tally, reading=self.reading
         )
@@ -86,21 +86,21 @@ class TelemetryFeed:
     name: str = TELEMETRY
 
     def pieces(self, engine: RuleEngine, mode: Mode) -> Iterator[Frame | tuple[Event, ...]]:
-        """Read what some rule looks at, a window of time after the other."""
-        del mode  # numbers mean the same in both
-        return telemetry_frames(self.path, engine.wants_metrics, tally=self.tally)
+        """Yield the metrics that some rule needs, one window of time after the other."""
+        del mode  # numbers are the same in both
+        return telemetry_frames(self.path, engine.needed_metrics, tally=self.tally)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrometheusFeed:
-    """A stretch of time about which the engine's metric terms ask a Prometheus themselves."""
+    """A time range for metric terms that query a Prometheus themselves."""
 
     from_s: float
     to_s: float
     name: str = TELEMETRY
 
     def pieces(self, engine: RuleEngine, mode: Mode) -> Iterator[int]:
-        """Let the time pass, a few minutes after the other."""
+        """Yield times a few minutes apart."""
         del engine, mode
         at_s = self.from_s
         while at_s < self.to_s:
@@ -117,60 +117,64 @@ def feed(
     feeds: Sequence[Feed],
     *,
     mode: Mode,
-    progress: Callable[[Given], None] = lambda _piece: None,
+    progress: Callable[[EngineInput], None] = lambda _piece: None,
     threads: int | None = None,
 ) -> Iterator[Hit]:
-    """Yield what the rules find, as it becomes certain.
+    """Yield hits, as they become certain.
 
-    So many threads read files ahead; None: as many as are of use, which may be none.
+    `threads` read files ahead; None: as many as are useful, which may be none.
     """
     together = engine.joins_streams and len(feeds) > 1
     if together:
         engine.expect(each.name for each in feeds)
     threads = useful_threads(feeds) if threads is None else threads
     with ReadAhead(threads) if threads else nullcontext() as ahead:
-        begin = partial(_begun, engine=engine, mode=mode, ahead=ahead)
-        pieces: Iterator[Given | str] = (
-            by_time([(each.name, begin(each)) for each in feeds])
+        begin = partial(_open, engine=engine, mode=mode, ahead=ahead)
+        pieces: Iterator[EngineInput | str] = (
+            merge_by_time([(each.name, begin(each)) for each in feeds])
             if together
-            else _in_turn(feeds, begin, begun_ahead=2 * threads)
+            else _sequentially(feeds, begin, open_ahead=2 * threads)
         )
         for piece in pieces:
             if isinstance(piece, str):
                 yield from engine.end(piece)
                 continue
-            yield from _give(engine, piece)
+            yield from _send(engine, piece)
             progress(piece)
     yield from engine.finish()
 
 
 def useful_threads(feeds: Iterable[Feed]) -> int:
-    """Return how many threads shall read ahead: none on one core, nor for little."""
+    """Return the number of read-ahead threads: none on one core, nor for small files."""
     cores = len(os.sched_getaffinity(0))
-    if cores == 1 or is_plain():  # Python itself does one thing at a time
+    if cores == 1 or is_plain():  # plain Python holds the GIL
         return 0
     files = (file for each in feeds if isinstance(each, LogFeed) for file in each.files)
     size = 0
     for file in files:
-        with suppress(OSError):  # it was moved just now: whoever reads it says so
+        with suppress(OSError):  # moved just now: the reader reports it
             size += file.stat().st_size
         if size >= _WORTH_BYTES:
             return min(cores, _MOST_THREADS)
     return 0
 
 
-def _begun(
+def _open(
     each: Feed, *, engine: RuleEngine, mode: Mode, ahead: ReadAhead | None
-) -> Iterator[Given]:
-    """Return what the engine takes of a feed; files are read from now on, if somebody does that."""
+) -> Iterator[EngineInput]:
+    """Return the engine's input of a feed; reading ahead starts now, if there is a reader."""
     if not isinstance(each, LogFeed):
         return each.pieces(engine, mode)
-    sift = engine.prefilter(each.stream.source, shared=ahead is not None)
+    prefilter = engine.prefilter(each.stream.source, shared=ahead is not None)
     blocks = each.pieces(engine, mode)
-    return ahead.begin(blocks, sift) if ahead is not None and each.files else map(sift, blocks)
+    return (
+        ahead.begin(blocks, prefilter)
+        if ahead is not None and each.files
+        else map(prefilter, blocks)
+    )
 
 
-def _give(engine: RuleEngine, piece: Given) -> list[Hit]:
+def _send(engine: RuleEngine, piece: EngineInput) -> list[Hit]:
     if isinstance(piece, PrefilteredBlock):
         return engine.read_prefiltered(piece)
     if isinstance(piece, int):
@@ -178,22 +182,22 @@ def _give(engine: RuleEngine, piece: Given) -> list[Hit]:
     return engine.happen(piece) if isinstance(piece, tuple) else engine.sample(piece)
 
 
-def _in_turn(
-    feeds: Iterable[Feed], begin: Callable[[Feed], Iterator[Given]], *, begun_ahead: int
-) -> Iterator[Given]:
-    """Yield the pieces of one feed after the other; some are begun while others are read."""
-    begun: deque[Iterator[Given]] = deque()
+def _sequentially(
+    feeds: Iterable[Feed], begin: Callable[[Feed], Iterator[EngineInput]], *, open_ahead: int
+) -> Iterator[EngineInput]:
+    """Yield the pieces of one feed after the other; some are opened while others are read."""
+    opened: deque[Iterator[EngineInput]] = deque()
     for each in feeds:
-        begun.append(begin(each))
-        if len(begun) > begun_ahead:
-            yield from begun.popleft()
-    while begun:
-        yield from begun.popleft()
+        opened.append(begin(each))
+        if len(opened) > open_ahead:
+            yield from opened.popleft()
+    while opened:
+        yield from opened.popleft()
 
 
-def by_time(begun: Iterable[tuple[str, Iterator[P]]]) -> Iterator[P | str]:
+def merge_by_time(opened: Iterable[tuple[str, Iterator[P]]]) -> Iterator[P | str]:
     """Yield pieces of named streams in the order of their first times, and names at their ends."""
-    timed = [_with_times(name, pieces) for name, pieces in begun]
+    timed = [_with_times(name, pieces) for name, pieces in opened]
     for _, piece in merge(*timed, key=lambda pair: pair[0]):
         yield piece
 
@@ -206,7 +210,7 @@ def _with_times(name: str, pieces: Iterable[P]) -> Iterator[tuple[float, P | str
     yield last_s, name
 
 
-def _first_s(piece: Piece | Given) -> float:
+def _first_s(piece: Piece | EngineInput) -> float:
     if isinstance(piece, LogBlock | PrefilteredBlock):
         return int(piece.t_ns[0]) / NS_PER_S if len(piece) else float("-inf")
     if isinstance(piece, int):

@@ -1,4 +1,4 @@
-"""Folders of rules with their examples: what must fire and what must stay silent."""
+"""Folders of rules with their examples: firing and silent ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from steward.inspection.feeds import LogFeed, TelemetryFeed
 from steward.model.rules import Rule, RuleNode, Stream
 from steward.store.rules import RuleFault, examine_rules
 
-__all__ = ["Collection", "Example", "RuleFolder", "examples_beside", "rule_folders", "sources_of"]
+__all__ = ["Collection", "Example", "RuleFolder", "examples_in", "rule_folders", "sources_of"]
 
 RULE_FILE = "rule.yaml"
 _EXAMPLE = re.compile(
@@ -32,7 +32,7 @@ class Example:
     series: tuple[Path, ...]
 
     def feeds(self, rule: Rule, *, sources: bool) -> tuple[LogFeed | TelemetryFeed, ...]:
-        """Return what the engine is given; with `sources`, logs are of those the rule names."""
+        """Return the feeds of an example; with `sources`, logs have those that the rule names."""
         named = sources_of(rule.root)
         alone = named[0] if sources and len(named) == 1 else ""
         logs = [
@@ -61,17 +61,17 @@ class RuleFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """All rules below a folder, and those that cannot be tried: what they are called, and why."""
+    """All rules below a folder, and those that cannot be tested: their names, and why."""
 
     folders: tuple[RuleFolder, ...]
     broken: tuple[tuple[str, str], ...] = ()
 
 
 def rule_folders(folder: Path, *, lenient: bool) -> Collection:
-    """Find all folders below that hold a rule, and read them.
+    """Read all folders below that hold a rule.
 
-    The rule is in `rule.yaml`, or in the only file of rules there. What is wrong with one does not
-    keep the others from being tried.
+    The rule is in `rule.yaml`, or in the only file of rules there. A fault in one does not keep the
+    others from being tested.
     """
     places, unreadable = _places(folder)
     files = [file for files in places.values() for file in files]
@@ -103,7 +103,7 @@ def rule_folders(folder: Path, *, lenient: bool) -> Collection:
 
 @dataclass(slots=True, kw_only=True)
 class _Read:
-    """What came of one file."""
+    """Rules and faults of one file."""
 
     file: Path
     rules: list[Rule] = field(default_factory=list)
@@ -118,7 +118,7 @@ def _places(folder: Path) -> tuple[dict[Path, list[Path]], list[tuple[str, str]]
         raise StewardError(problem, where=str(folder), hint=hint)
     places: dict[Path, list[Path]] = {}
     unreadable: list[tuple[str, str]] = []
-    seen: set[str] = set()  # links may lead to where we have been
+    seen: set[str] = set()  # links may form cycles
 
     def refused(fault: OSError) -> None:
         unreadable.append((Path(fault.filename).name, f"it cannot be read: {fault.strerror}"))
@@ -139,8 +139,8 @@ def _candidates(place: Path, names: Sequence[str]) -> list[Path]:
 
 
 def _tried(place: Path, read: Sequence[_Read]) -> RuleFolder | tuple[str, str] | None:
-    """Return the rule of a folder, why there is none, or nothing where none is expected."""
-    firing, silent = examples_beside(place)
+    """Return the rule of a folder, the reason why there is none, or None where none is expected."""
+    firing, silent = examples_in(place)
     expected = [
         each
         for each in read
@@ -168,8 +168,8 @@ def sources_of(node: RuleNode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in named if name))
 
 
-def examples_beside(folder: Path) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Return the examples in a folder on which its rule must fire, and must stay silent."""
+def examples_in(folder: Path) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """Return the firing and the silent examples in a folder."""
     found: dict[tuple[bool, str], list[tuple[Path, re.Match[str]]]] = {}
     for file in sorted(folder.iterdir()):
         match = _EXAMPLE.fullmatch(file.name)

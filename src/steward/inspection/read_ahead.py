@@ -1,7 +1,7 @@
-"""Reads and sifts streams in several threads, ahead of the one that matches.
+"""Read and prefilter streams in background threads, ahead of the matcher.
 
-Files are read, unpacked, cut into entries and searched mostly outside of Python, so that threads
-do it at the same time. What depends on the order of streams, the matching, stays with the caller.
+Reading, decompressing, splitting and searching mostly release the GIL, so that threads run in
+parallel. Matching depends on the order of streams and stays with the caller.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from steward.model.rules import LogBlock
 
 __all__ = ["ReadAhead"]
 
-MOST_BYTES = 64 * 2**20  # that may wait to be taken; each stream may always have one piece there
+MOST_BYTES = 64 * 2**20  # limit of the buffers; each stream may always buffer one block
 Blocks = Generator[LogBlock]
-Sift = Callable[[LogBlock], PrefilteredBlock]
+BlockPrefilter = Callable[[LogBlock], PrefilteredBlock]
 
 
 class _Stream:
-    """One stream: what is still to be read, and what waits to be taken."""
+    """One stream: its unread blocks, and its buffer of prefiltered ones."""
 
-    __slots__ = ("blocks", "held_bytes", "ready", "rests", "sift", "waiting")
+    __slots__ = ("blocks", "held_bytes", "prefilter", "ready", "rests", "waiting")
 
-    def __init__(self, blocks: Blocks, sift: Sift) -> None:
-        self.blocks, self.sift = blocks, sift
-        self.ready: SimpleQueue[Future[PrefilteredBlock] | None] = SimpleQueue()  # None: it is over
+    def __init__(self, blocks: Blocks, prefilter: BlockPrefilter) -> None:
+        self.blocks, self.prefilter = blocks, prefilter
+        self.ready: SimpleQueue[Future[PrefilteredBlock] | None] = SimpleQueue()  # None: end
         self.waiting = self.held_bytes = 0
-        self.rests = False  # nobody reads it, until some of what waits is taken
+        self.rests = False  # paused until the buffer has room
 
 
 class ReadAhead:
-    """Threads that read ahead. Each stream comes out in its order, and so do its errors.
+    """Pool of read-ahead threads. Each stream yields its blocks and errors in order.
 
-    A stream is read by one thread, which also sifts what it read while that is in its processor's
-    cache. Where there are fewer streams than threads, others sift it: one large file keeps two of
-    them busy. No thread waits for another: where as much of a stream waits to be taken as may,
-    nobody reads it until some was taken.
+    A stream is read by one thread, which also prefilters each block while it is in the CPU cache.
+    Where there are fewer streams than threads, others prefilter it: one large file keeps two of
+    them busy. No thread waits for another: a stream with a full buffer is paused until the caller
+    consumes some of it.
     """
 
     def __init__(self, threads: int, *, most_bytes: int = MOST_BYTES) -> None:
@@ -49,7 +49,7 @@ class ReadAhead:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="steward-ahead")
         self._lock = Lock()
         self._closed = False
-        self._open: dict[_Stream, None] = {}  # not read to their ends
+        self._open: dict[_Stream, None] = {}  # not read to the end
 
     def __enter__(self) -> ReadAhead:
         return self
@@ -66,15 +66,15 @@ class ReadAhead:
         for each in self._open:
             each.blocks.close()
 
-    def begin(self, blocks: Blocks, sift: Sift) -> Iterator[PrefilteredBlock]:
-        """Begin to read a stream as soon as a thread is free; return what will come of it."""
-        stream = _Stream(blocks, sift)
+    def begin(self, blocks: Blocks, prefilter: BlockPrefilter) -> Iterator[PrefilteredBlock]:
+        """Start to read a stream as soon as a thread is free; return its prefiltered blocks."""
+        stream = _Stream(blocks, prefilter)
         with self._lock:
             self._open[stream] = None
         self._pool.submit(self._read, stream)
-        return self._taken(stream)
+        return self._results(stream)
 
-    def _taken(self, stream: _Stream) -> Iterator[PrefilteredBlock]:
+    def _results(self, stream: _Stream) -> Iterator[PrefilteredBlock]:
         while (future := stream.ready.get()) is not None:
             prefiltered = future.result()
             with self._lock:
@@ -86,15 +86,15 @@ class ReadAhead:
                 self._pool.submit(self._read, stream)
             yield prefiltered
 
-    # -- what the threads do -----------------------------------------------------------------------
+    # -- in the threads ----------------------------------------------------------------------------
 
     def _read(self, stream: _Stream) -> None:
-        """Read a stream until it is over, or enough of it waits."""
+        """Read a stream to its end, or until its buffer is full."""
         rests = False
         while not (rests or self._closed):
             try:
                 block = next(stream.blocks, None)
-            except Exception as fault:  # noqa: BLE001 - whoever takes it raises it
+            except Exception as fault:  # noqa: BLE001 - raised by the consumer
                 self._end(stream, fault)
                 return
             if block is None:
@@ -104,19 +104,19 @@ class ReadAhead:
                 stream.held_bytes += len(block.buffer)
                 stream.waiting += 1
                 others_are_free = len(self._open) < self._threads
-            sift = partial(self._sift, stream, block)
-            stream.ready.put(self._pool.submit(sift) if others_are_free else _done(sift))
+            prefilter = partial(self._prefilter, stream, block)
+            stream.ready.put(self._pool.submit(prefilter) if others_are_free else _done(prefilter))
             with self._lock:
                 stream.rests = rests = not self._may_read(stream)
 
-    def _sift(self, stream: _Stream, block: LogBlock) -> PrefilteredBlock:
-        prefiltered = stream.sift(block)
+    def _prefilter(self, stream: _Stream, block: LogBlock) -> PrefilteredBlock:
+        prefiltered = stream.prefilter(block)
         with self._lock:
             stream.held_bytes += prefiltered.held_bytes - len(block.buffer)
         return prefiltered
 
     def _may_read(self, stream: _Stream) -> bool:
-        """Whether a stream holds less than its share; one piece of each may always wait."""
+        """Return whether a stream has room in its buffer; one block always fits."""
         share_bytes = self._most_bytes / max(len(self._open), 1)
         return not stream.waiting or stream.held_bytes < share_bytes
 
@@ -131,10 +131,10 @@ class ReadAhead:
 
 
 def _done(work: Callable[[], PrefilteredBlock]) -> Future[PrefilteredBlock]:
-    """Do something at once, and keep what came of it for whoever takes it."""
+    """Run a function now, and return its result or error as a future."""
     future: Future[PrefilteredBlock] = Future()
     try:
         future.set_result(work())
-    except Exception as fault:  # noqa: BLE001 - whoever takes it raises it
+    except Exception as fault:  # noqa: BLE001 - raised by the consumer
         future.set_exception(fault)
     return future

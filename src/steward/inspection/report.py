@@ -1,4 +1,4 @@
-"""What rules found in files: hits put together by rule and entity, with the very evidence."""
+"""Report of a run: hits grouped by rule and entity, with their evidence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from types import MappingProxyType
 from steward.model.frame import steps_of
 from steward.model.rules import Hit, Item, Rule, RuleSeverity, syslog_host
 
-__all__ = ["Diagnosis", "Gathering", "Proof", "RunReport", "StreamReport", "node_of", "proof_of"]
+__all__ = [
+    "Diagnosis",
+    "EvidenceItem",
+    "HitCollector",
+    "RunReport",
+    "StreamReport",
+    "evidence_item",
+    "node_of",
+]
 
 NS_PER_S = 1e9
 _PROOFS = 5  # hits whose items are kept: the first ones
@@ -19,7 +27,7 @@ _TEXT = 2000  # characters of an entry that are quoted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class EvidenceItem:
     """One entry or series behind a finding. Times are seconds since 1970."""
 
     t: float
@@ -42,11 +50,11 @@ class Diagnosis:
     first_t: float
     last_t: float
     hits: int
-    evidence: tuple[Proof, ...]
+    evidence: tuple[EvidenceItem, ...]
 
     @property
     def node(self) -> str:
-        """The node it is about: that of its entity, or the one that its evidence names."""
+        """The node of its entity, or the one that its evidence names."""
         return node_of(self.entity, (each.text for each in self.evidence))
 
     @property
@@ -65,7 +73,7 @@ class StreamReport:
     lines: int
     bytes: int
     unparsed: int
-    late: int = 0  # came after later ones had been handed on
+    late: int = 0  # arrived after later ones had been emitted
     backwards: int = 0  # older than one before them
     undecodable: int = 0  # not UTF-8
     cut: int = 0  # too long
@@ -74,7 +82,7 @@ class StreamReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """What one run of rules found. `counts` says what was dropped, and why."""
+    """Result of one run of rules. `counts` are dropped items by reason."""
 
     rules: int
     lines: int
@@ -88,7 +96,7 @@ class RunReport:
     notes: tuple[str, ...] = ()
 
     def at_least(self, severity: RuleSeverity) -> tuple[Diagnosis, ...]:
-        """Return what is this bad or worse."""
+        """Return the findings of this severity or worse."""
         return tuple(each for each in self.findings if each.severity <= severity)
 
 
@@ -99,11 +107,11 @@ class _Case:
     first_ns: int
     last_ns: int
     hits: int = 0
-    proofs: list[Proof] = field(default_factory=list)
+    proofs: list[EvidenceItem] = field(default_factory=list)
 
 
-class Gathering:
-    """Puts hits together as they come, in bounded memory: counts are of all, proofs of the first.
+class HitCollector:
+    """Group hits in bounded memory: counts are of all, evidence is of the first.
 
     Beyond `at_most` entities of one rule, further ones are counted together.
     """
@@ -115,7 +123,7 @@ class Gathering:
         self._at_most = at_most
 
     def add(self, hits: Iterable[Hit]) -> None:
-        """Take in hits of any order."""
+        """Add hits in any order."""
         for hit in hits:
             first_ns, last_ns = _span(hit)
             case = self._case(hit, first_ns)
@@ -123,10 +131,10 @@ class Gathering:
             case.first_ns = min(case.first_ns, first_ns)
             case.last_ns = max(case.last_ns, last_ns)
             if case.hits <= _PROOFS:
-                case.proofs += [proof_of(item) for item in hit.items[:_ITEMS]]
+                case.proofs += [evidence_item(item) for item in hit.items[:_ITEMS]]
 
     def findings(self) -> tuple[Diagnosis, ...]:
-        """Return what was found, worst first, then in order of time."""
+        """Return the findings, worst first, then by time."""
         found = [_diagnosis(case) for case in self._cases.values()]
         return tuple(sorted(found, key=lambda each: (each.severity, each.first_t, each.rule.id)))
 
@@ -157,9 +165,9 @@ def _span(hit: Hit) -> tuple[int, int]:
     return min(begins), max(times)
 
 
-def proof_of(item: Item) -> Proof:
-    """Return what an item shows, without what would make a report endless."""
-    return Proof(
+def evidence_item(item: Item) -> EvidenceItem:
+    """Return an item as evidence, with its text cut."""
+    return EvidenceItem(
         t=item.t_ns / NS_PER_S,
         text=item.text[:_TEXT],
         stream=item.stream,

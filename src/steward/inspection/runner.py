@@ -1,4 +1,4 @@
-"""Runs rules over files, folders and pipes, and says what was found and how it was read."""
+"""Runner of rules over files, folders and pipes; returns a report."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from dataclasses import asdict, dataclass
 
 from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.metric import MetricWatch, compile_metric
-from steward.inspection.feeds import Feed, Given, LogFeed, TelemetryFeed, feed
-from steward.inspection.report import Gathering, RunReport, StreamReport
+from steward.inspection.feeds import EngineInput, Feed, LogFeed, TelemetryFeed, feed
+from steward.inspection.report import HitCollector, RunReport, StreamReport
 from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
 from steward.observe.logs import Following, ReadCounts
 
 __all__ = ["Listeners", "follow_rules", "run_rules"]
 
-_OBJECTS = 200_000  # that are made before Python looks which of them are garbage
+_OBJECTS = 200_000  # allocations between garbage collections
 Metrics = Callable[[MetricTerm], MetricWatch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """Who is told of hits, and of what was read of feeds, as it comes."""
+    """Callbacks for hits, and for pieces read from feeds."""
 
     hit: Callable[[Hit], None] = lambda _hit: None
-    piece: Callable[[Given], None] = lambda _piece: None
+    piece: Callable[[EngineInput], None] = lambda _piece: None
 
 
 def run_rules(
@@ -34,23 +34,23 @@ def run_rules(
     feeds: Sequence[Feed],
     *,
     mode: Mode,
-    tell: Listeners | None = None,
+    listeners: Listeners | None = None,
     metrics: Metrics = compile_metric,
 ) -> RunReport:
     """Read all feeds once, with all rules."""
-    tell = tell or Listeners()
+    listeners = listeners or Listeners()
     began_s = time.perf_counter()
     engine = RuleEngine(rules, mode=mode, compile_metric=metrics)
-    gathering = Gathering(rules)
+    collector = HitCollector(rules)
     with _few_collections():
-        for hit in feed(engine, feeds, mode=mode, progress=tell.piece):
-            gathering.add((hit,))
-            tell.hit(hit)
+        for hit in feed(engine, feeds, mode=mode, progress=listeners.piece):
+            collector.add((hit,))
+            listeners.hit(hit)
     logs = [(each.stream, each.tally) for each in feeds if isinstance(each, LogFeed)]
     series = [each.tally for each in feeds if isinstance(each, TelemetryFeed)]
     return _report(
         engine,
-        gathering,
+        collector,
         logs,
         rules=len(rules),
         seconds=time.perf_counter() - began_s,
@@ -61,7 +61,7 @@ def run_rules(
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Spare Python from looking for circles among hits, which have none: it takes half the time."""
+    """Reduce garbage collections: hits have no cycles, and collecting takes half the time."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(_OBJECTS, *before[1:])
@@ -78,51 +78,51 @@ def follow_rules(
     *,
     mode: Mode,
     following: Following,
-    tell: Listeners,
+    listeners: Listeners,
 ) -> RunReport:
-    """Read what is written until somebody stops it, or until it ends by itself.
+    """Follow streams until stopped, or until they end.
 
-    While nothing comes, time passes for each stream by its own clock. What still waits when
-    somebody stops it is no finding: nobody knows what would have come.
+    While no lines arrive, time advances for each stream by its own clock. Candidates that are
+    pending when it is stopped are dropped: they could still be denied.
     """
     began_s = time.perf_counter()
     engine = RuleEngine(rules, mode=mode)
-    gathering = Gathering(rules)
+    collector = HitCollector(rules)
 
-    def told(hits: Iterable[Hit]) -> None:
+    def report(hits: Iterable[Hit]) -> None:
         for hit in hits:
-            gathering.add((hit,))
-            tell.hit(hit)
+            collector.add((hit,))
+            listeners.hit(hit)
 
     behind_ns: dict[str, int] = {}
     streams: dict[str, Stream] = {}
     for block in blocks:
         if block is None:
-            told(engine.tick(time.time_ns(), behind_ns=behind_ns))
+            report(engine.tick(time.time_ns(), behind_ns=behind_ns))
             continue
         streams[block.stream.name] = block.stream
         _note_clock(block, behind_ns)
-        told(engine.read(block))
+        report(engine.read(block))
     if not following.stop.is_set():
-        told(engine.finish())
+        report(engine.finish())
     logs = [
         (streams.get(name, Stream(name=name)), each) for name, each in following.tallies.items()
     ]
     seconds = time.perf_counter() - began_s
-    return _report(engine, gathering, logs, rules=len(rules), seconds=seconds)
+    return _report(engine, collector, logs, rules=len(rules), seconds=seconds)
 
 
 def _note_clock(block: LogBlock, behind_ns: dict[str, int]) -> None:
-    """Remember how far a stream's clock is behind ours: the least that was seen of it."""
+    """Record how far a stream's clock is behind ours: the least lag so far."""
     if len(block):
         name = block.stream.name
         late_ns = time.time_ns() - int(block.t_ns.max())
         behind_ns[name] = min(late_ns, behind_ns.get(name, late_ns))
 
 
-def _report(  # noqa: PLR0913 - what a report is made of
+def _report(  # noqa: PLR0913 - the parts of a report
     engine: RuleEngine,
-    gathering: Gathering,
+    collector: HitCollector,
     logs: Sequence[tuple[Stream, ReadCounts]],
     *,
     rules: int,
@@ -138,19 +138,19 @@ def _report(  # noqa: PLR0913 - what a report is made of
         samples=samples,
         unparsed=sum(each.unparsed for each in tallies),
         seconds=seconds,
-        findings=gathering.findings(),
+        findings=collector.findings(),
         streams=tuple(_stream(*each) for each in logs),
         counts={**asdict(engine.counts), **_of_series(engine)},
-        notes=(*notes, *_asked_in_vain(engine)),
+        notes=(*notes, *_failed_queries(engine)),
     )
 
 
-def _asked_in_vain(engine: RuleEngine) -> list[str]:
+def _failed_queries(engine: RuleEngine) -> list[str]:
     return [f"{term.expr}: {each.problem}" for term, each in engine.metric_counts if each.problem]
 
 
 def _of_series(engine: RuleEngine) -> dict[str, int]:
-    """Return the most that any metric term could not use: terms look at the same samples."""
+    """Return the maximum counts over metric terms: terms read the same samples."""
     counts = [each for _, each in engine.metric_counts]
     return {
         "late_samples": max((each.late for each in counts), default=0),

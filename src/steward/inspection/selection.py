@@ -1,4 +1,4 @@
-"""Which rules are run where nobody names any: what steward brings, and what was installed."""
+"""Selection of rules: those of the given paths, or the built-in packs and installed packages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steward.inspection.checks import sound_rules, with_patterns_checked
+from steward.inspection.checks import valid_rules, with_patterns_checked
 from steward.model.rules import Rule
 from steward.store.packages import installed_packages, packages_folder, shipped
 from steward.store.rules import examine_rules
@@ -16,7 +16,7 @@ __all__ = ["RuleSelection", "chosen_rules", "own_rules"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSelection:
-    """Rules that are run, where each comes from, and what is left out, with the reason."""
+    """Selected rules, the pack of each, and notes on rules left out."""
 
     rules: tuple[Rule, ...]
     packs: dict[str, str]  # rule id -> pack or package
@@ -24,19 +24,19 @@ class RuleSelection:
 
 
 def chosen_rules(paths: Sequence[Path], *, store: Path) -> RuleSelection:
-    """Return the rules of paths, or our own and those that were installed in a store folder."""
+    """Return the rules of paths, or the built-in ones and those installed in a store folder."""
     if not paths:
         return own_rules(store)
-    rules = sound_rules(paths, lenient=True)
+    rules = valid_rules(paths, lenient=True)
     packs = {rule.id: Path(rule.place.file).parent.parent.name for rule in rules}
     return RuleSelection(rules=rules, packs=packs)
 
 
 def own_rules(store: Path) -> RuleSelection:
-    """Return our packs and what was installed.
+    """Return the built-in packs and installed packages.
 
-    A rule that was installed replaces one of ours with the same id. One that cannot be used is
-    left out and said: a fault in one package must not silence all the others.
+    An installed rule replaces a built-in one with the same id. A faulty rule is left out with a
+    note: a fault in one package must not disable all others.
     """
     notes: list[str] = []
     found: dict[str, Rule] = {}

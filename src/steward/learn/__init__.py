@@ -1,4 +1,4 @@
-"""What does it mean, what comes next? Patterns, and estimators that learn from outcomes.
+"""Learning: patterns, and estimators that learn from outcomes.
 
-Belongs here: beliefs. Does not: what to do about them (`decide`).
+Belongs here: estimates. Does not: decisions based on them (`decide`).
 """

@@ -1,7 +1,7 @@
-"""How long a job will run, from what is known when it is submitted, by boosted trees.
+"""Job durations predicted at submission by boosted trees.
 
-What tables of similar jobs (`learn/experience.py`) cannot do: put sizes, tenants, models and the
-time of the day together where no job was quite the same.
+Unlike tables of similar jobs (`learn/experience.py`), trees combine sizes, tenants, models and the
+time of the day where no job was quite the same.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["BoostedDurations"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FEWEST = 400  # jobs that must have ended before trees say more than a mean
+FEWEST = 400  # ended jobs before trees are better than a mean
 DAY_S = 86_400.0
 
 
 class BoostedDurations:
-    """Learns from jobs that have ended, anew whenever four times as many have."""
+    """Learn from ended jobs; retrain whenever four times as many have ended."""
 
     def __init__(self, trace: Trace) -> None:
         from sklearn.ensemble import HistGradientBoostingRegressor  # noqa: PLC0415 - heavy
@@ -37,22 +37,22 @@ class BoostedDurations:
         self._learned_from = 0
 
     def learns(self, ended: Ints) -> bool:
-        """Say whether it is time to learn from these jobs."""
+        """Return whether training on these jobs is due."""
         return len(ended) >= max(FEWEST, 4 * self._learned_from)
 
-    def learn(self, ended: Ints, asked: Ints) -> Floats:
-        """Learn from jobs that have ended and return how long (s) those asked about will run."""
+    def learn(self, ended: Ints, jobs: Ints) -> Floats:
+        """Train on ended jobs and return the predicted durations (s) of `jobs`."""
         self._learned_from = len(ended)
         with threadpool_limits(limits=1):  # so that sums do not depend on the number of cores
             self._trees.fit(self._known[ended], self._log_s[ended])
-        if not len(asked):
+        if not len(jobs):
             return np.zeros(0)
-        found: Floats = np.expm1(np.maximum(self._trees.predict(self._known[asked]), 0.0))
+        found: Floats = np.expm1(np.maximum(self._trees.predict(self._known[jobs]), 0.0))
         return found
 
 
 def _columns(trace: Trace) -> Floats:
-    """Return what is known of each job when it comes; -1 says that something is not."""
+    """Return the features of each job at submission; -1 marks unknown ones."""
     return np.column_stack(
         (
             trace.gpus,

@@ -1,9 +1,9 @@
-"""What similar jobs have taken: counts of GPU time by class, and what follows for a new job.
+"""Experience with similar jobs: counts of GPU time by class, and estimates for a new job.
 
 Classes form a tree: all jobs, then those of one size, then of one tenant, then of one user and
-model. A class that has seen little leans on the one above it, and the top leans on "any length is
-as likely as any other, on a log scale", under which the best order is least attained service.
-So a poor forecast turns into LAS by itself; there is no switch.
+model. A class with few jobs is shrunk towards its parent, and the top towards a log-uniform prior,
+under which the best order is least attained service. So a poor forecast degrades to LAS without a
+switch.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Experience(NamedTuple):
     finished: Array  # jobs that have ended; and how many of them had when beliefs were renewed
     believed: Array  # `seen` when beliefs were renewed
     believed_total: Array
-    memory: float  # a class remembers about so many jobs; older ones fade
+    memory: float  # effective number of jobs per class; older ones decay
     strength: float  # how many jobs of its own a class needs to outweigh the one above it
 
 
 def blank_experience(parent: Array, *, strength: float, memory: float) -> Experience:
-    """Make a memory for these classes with nothing in it."""
+    """Return an empty experience for these classes."""
     n = len(parent)
     return Experience(
         edges=EDGES_S,
@@ -73,7 +73,7 @@ def blank_experience(parent: Array, *, strength: float, memory: float) -> Experi
 
 @njit
 def level_of(edges: Array, seconds: float) -> int:
-    """Return the level that so many seconds of GPU time are in."""
+    """Return the level of an amount of GPU time."""
     return int(np.searchsorted(edges, seconds, side="right") - 1)
 
 
@@ -81,8 +81,8 @@ def level_of(edges: Array, seconds: float) -> int:
 def remember(past: Experience, leaf: int, seconds: float) -> None:
     """Count a job of this class that ended after so many seconds of GPU time.
 
-    Beliefs are renewed, for all classes at once, when a tenth more jobs have ended: ranks hold
-    in between, whoever asks for them and when.
+    Ranks are recomputed, for all classes at once, when a tenth more jobs have ended, so that they
+    do not depend on when they are read.
     """
     level = level_of(past.edges, seconds)
     at = leaf
@@ -101,7 +101,7 @@ def remember(past: Experience, leaf: int, seconds: float) -> None:
 
 @njit
 def likely(past: Experience, leaf: int) -> Array:
-    """Return how likely a job of this class is to end in each level."""
+    """Return the probability that a job of this class ends in each level."""
     depth = 0
     chain = np.empty(8, np.int64)
     at = leaf
@@ -122,7 +122,7 @@ def likely(past: Experience, leaf: int) -> Array:
 
 @njit
 def mean_left(past: Experience, leaf: int, level: int) -> float:
-    """Return the mean GPU time that a job of this class has before it, if it got to this level."""
+    """Return the mean remaining GPU time of a job of this class at this level."""
     share, edges = likely(past, leaf), past.edges
     mean = share[-1] * 1.5 * edges[-1]
     there = share[-1]

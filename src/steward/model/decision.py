@@ -10,6 +10,7 @@ from steward.model.actions import Action
 from steward.model.forecast import Forecast
 from steward.model.identity import DecisionId, FindingId, GpuId, TenantId
 from steward.model.treatment import Treatment
+from steward.model.yardstick import EFFECT, PUT_TO_WORK, RUN
 
 __all__ = [
     "NOTHING_EXPECTED",
@@ -78,6 +79,13 @@ class Decision:
     def returns(self) -> bool:
         """Whether this gives back what was taken: that is always allowed."""
         return self.action.returns
+
+    @property
+    def yardstick(self) -> str:
+        """What it is judged by: its action's yardstick, or what the rule behind it promised."""
+        own = self.action.yardstick
+        promised = self.treatment is not None and self.treatment.effect is not None
+        return EFFECT if promised and own not in (PUT_TO_WORK, RUN) else own
 
     @property
     def undo(self) -> Action | None:

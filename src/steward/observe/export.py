@@ -41,7 +41,7 @@ FILE_FORMATS = ("prometheus", "csv", "parquet", "json-lines")
 WINDOW_S = 300  # series are sent together for so long: receivers do not take what is too old
 HOUR_S = 3600
 MOST_ROWS = 2_000_000  # of one metric in memory at once
-PATIENCE_S = 60.0  # somebody waits at a terminal
+PATIENCE_S = 60.0  # a user waits at a terminal
 
 Progress = Callable[[int], None]
 
@@ -84,12 +84,12 @@ def export_sent(
     endpoint: Endpoint,
     format_: str,
     progress: Progress = lambda _samples: None,
-    trouble: Callable[[str], None] = lambda _said: None,
+    trouble: Callable[[str], None] = lambda _text: None,
 ) -> DeliveryStats:
-    """Send what was chosen; returns what became of it. Waits for a receiver that asks for that.
+    """Send what was chosen; return the totals. Respects a receiver's Retry-After.
 
-    `trouble` hears the first fault that may pass. A receiver that stays away for a minute gets
-    nothing more: what comes after would be given up in the same way.
+    `trouble` is called with the first temporary fault. A receiver that stays away for a minute gets
+    nothing more: what comes after would be dropped in the same way.
     """
     way = open_transport(format_, endpoint)
     sender = QueuedSender(_telling(way.send, trouble), most_waiting=8, patience_s=PATIENCE_S)
@@ -112,17 +112,17 @@ def export_sent(
 def _telling(
     send: Callable[[bytes], object], trouble: Callable[[str], None]
 ) -> Callable[[bytes], None]:
-    """Return a way to send that says once why it has to try again."""
-    told = False
+    """Return `send` with a report of the first retry's reason."""
+    reported = False
 
     def once(body: bytes) -> None:
-        nonlocal told
+        nonlocal reported
         try:
             send(body)
         except TemporaryError as fault:
-            if not told:
+            if not reported:
                 trouble(f"{fault}; trying again for {PATIENCE_S:.0f} s")
-            told = True
+            reported = True
             raise
 
     return once
@@ -179,7 +179,7 @@ def _text(
     progress: Progress,
     most_rows: int = MOST_ROWS,
 ) -> int:
-    """Write metric by metric, since OpenMetrics wants all that belongs to one name together."""
+    """Write metric by metric, since OpenMetrics needs all samples of one name together."""
     total = 0
     for name in choice.metrics or _names(telemetry, choice):
         written = 0
@@ -195,7 +195,7 @@ def _text(
 
 
 def _by_entity(telemetry: Telemetry, choice: ExportSelection, most_rows: int) -> Iterator[Frame]:
-    """Give one metric with all rows of an entity together, about `most_rows` at a time."""
+    """Yield one metric with all rows of an entity together, about `most_rows` at a time."""
     rows: Counter[str] = Counter()
     kept: list[Frame] = []
     for frame in _known(telemetry, choice):
@@ -215,7 +215,7 @@ def _by_entity(telemetry: Telemetry, choice: ExportSelection, most_rows: int) ->
 
 
 def _known(telemetry: Telemetry, choice: ExportSelection) -> Iterator[Frame]:
-    """Give rows that have a value of the one metric that was chosen."""
+    """Yield rows that have a value of the chosen metric."""
     (name,) = choice.metrics
     for frame in frames(telemetry, choice):
         known = frame.filter(pl.col(name).is_not_null()).select(T_S, ENTITY, name).sort(T_S)

@@ -1,7 +1,7 @@
 """Keeps a source's jobs: what changed since the last look, and which entities each job held.
 
-Schedulers tell how things are. The loop wants to know what is new, the store wants spans, and
-people want to hear of failures once. That is the same for every scheduler, and is done here.
+Schedulers list the current jobs. The loop needs what is new, the store needs spans, and
+failures are reported once. That is the same for every scheduler, and is done here.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["JobBook", "JobSighting", "JobUpdates"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSighting:
-    """A job as its source tells it now. `places` are the entities that are all its own."""
+    """A job as its source lists it now. `places` are the entities that are all its own."""
 
     job: Job
     places: tuple[str, ...] = ()
     run: str = "0"  # a job that was requeued runs again, maybe elsewhere
-    why: str = ""  # why it is in this state, in the words of its source
+    why: str = ""  # why it is in this state, as its source puts it
     about: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -43,7 +43,7 @@ class JobBook:
     def __init__(self, source: str) -> None:
         self.source = source
         self._last: dict[JobId, JobSighting] = {}  # with all that was known before
-        self._told: dict[JobId, JobSighting] = {}  # in the words of the source
+        self._last_sighting: dict[JobId, JobSighting] = {}  # as its source listed it
 
     def going_on(self) -> list[JobId]:
         """Return the jobs that wait or run as far as is known."""
@@ -57,9 +57,9 @@ class JobBook:
         spans: list[Span] = []
         events: list[Event] = []
         for seen in sightings:
-            if self._told.get(seen.job.id) == seen:
+            if self._last_sighting.get(seen.job.id) == seen:
                 continue
-            self._told[seen.job.id] = seen
+            self._last_sighting[seen.job.id] = seen
             before = self._last.get(seen.job.id)
             now = _continued(before, seen, t_s)
             self._last[seen.job.id] = now
@@ -72,8 +72,8 @@ class JobBook:
         return JobUpdates(jobs=tuple(jobs), spans=tuple(spans), events=tuple(events))
 
     def lose(self, t_s: float, gone: Collection[JobId]) -> JobUpdates:
-        """End jobs that their source no longer knows, without anybody having seen their end."""
-        why = f"{self.source} no longer knows it: how it ended is unknown"
+        """End jobs that their source no longer lists, without a known end."""
+        why = f"{self.source} no longer lists it: how it ended is unknown"
         news = self.end(t_s, gone, why=why)
         events = tuple(
             _event(t_s, "job.lost", job.id, why, source=self.source) for job in news.jobs
@@ -93,11 +93,11 @@ class JobBook:
         return self.fold(t_s, ends, silent=True)
 
     def forget(self, listed: Collection[JobId]) -> None:
-        """Forget ended jobs that are not listed any more."""
+        """Drop ended jobs that are not listed any more."""
         over = [id_ for id_, seen in self._last.items() if seen.job.state.ended]
         for id_ in over:
             if id_ not in listed:
-                del self._last[id_], self._told[id_]
+                del self._last[id_], self._last_sighting[id_]
 
     def _spans(self, seen: JobSighting, to_s: float | None) -> list[Span]:
         job = seen.job
@@ -135,7 +135,7 @@ def _continued(before: JobSighting | None, seen: JobSighting, t_s: float) -> Job
     job, places = seen.job, seen.places
     if before is None:
         return replace(seen, job=replace(job, history=_began(job)))
-    if before.run == seen.run:  # sources no longer tell where exactly an ended job ran
+    if before.run == seen.run:  # sources no longer list where exactly an ended job ran
         places = tuple(dict.fromkeys((*before.places, *places)))
     history = before.job.history
     if before.run != seen.run and before.job.state is JobState.RUNNING:
@@ -162,7 +162,7 @@ def _since(job: Job, t_s: float) -> float:
 
 
 def _until(before: JobSighting, now: JobSighting, t_s: float) -> float:
-    """Say when an earlier run was over: when it ended, or at the latest when the next began."""
+    """Return when an earlier run was over: when it ended, or at the latest when the next began."""
     if before.job.end_s is not None:
         return before.job.end_s
     return t_s if now.job.start_s is None else min(t_s, now.job.start_s)

@@ -1,4 +1,4 @@
-"""The newest value of everything, for those who come and look: `/metrics`, and `observe top`.
+"""The newest value of everything, for `/metrics` and `observe top`.
 
 A table per kind of entity, one row per entity, one column per metric, each value with its time;
 and the phases that last.
@@ -23,12 +23,12 @@ __all__ = ["Latest", "LatestColumn"]
 
 Floats = NDArray[np.float64]
 MOST_ENTITIES = 200_000  # of one kind
-SILENT_S = 86_400.0  # entities that said nothing for a day are forgotten when room is needed
+SILENT_S = 86_400.0  # entities without a sample for a day are dropped when room is needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestColumn:
-    """One metric of all entities that have told it lately."""
+    """One metric of all entities with a recent value."""
 
     metric: Metric
     entities: Sequence[str]
@@ -36,7 +36,7 @@ class LatestColumn:
 
 
 class Latest:
-    """Takes frames as they come, oldest first. Safe for one who writes and many who read."""
+    """Takes frames as they come, oldest first. Safe for one writer and many readers."""
 
     def __init__(self, *, most_entities: int = MOST_ENTITIES) -> None:
         self.dropped = 0  # rows of entities, and phases, for which there was no room
@@ -46,7 +46,7 @@ class Latest:
         self._lock = threading.Lock()
 
     def take(self, frames: Iterable[Frame]) -> None:
-        """Remember what is new in these frames."""
+        """Store the newest values of these frames."""
         known = aliases_from(CANONICAL)
         with self._lock:
             for frame in frames:
@@ -59,7 +59,7 @@ class Latest:
                     self.dropped += grid.take(frame, names)
 
     def columns(self, *, since_s: float) -> Iterator[LatestColumn]:
-        """Return every metric that has a value from `since_s` on, with who has it."""
+        """Return every metric that has a value from `since_s` on, with its entities."""
         known = aliases_from(CANONICAL)
         with self._lock:
             found = [
@@ -70,7 +70,7 @@ class Latest:
         return iter(sorted(found, key=lambda each: each.metric.name))
 
     def mark(self, spans: Iterable[Span], t_s: float) -> None:
-        """Remember the phases that last; one that has not ended within a day never will."""
+        """Store open phases; one that has not ended within a day never will."""
         marked = {span.id: span for span in spans if span.kind == "phase"}
         with self._lock:
             self._phases = {
@@ -84,7 +84,7 @@ class Latest:
             self.dropped += len(surplus)
 
     def phases(self) -> list[tuple[str, str]]:
-        """Return who is in which phase, each once; `n01/*` says no more than `n01`."""
+        """Return the entities of each phase, without duplicates; `n01/*` is the same as `n01`."""
         with self._lock:
             found = {(span.entity, span.name) for span in self._phases.values()}
         return sorted(each for each in found if not each[0].endswith("/*"))

@@ -33,10 +33,10 @@ def merge_observations(seen: Sequence[Observation], *, events: Sequence[Event] =
 
 def merge_tables(tables: Iterable[Frame]) -> tuple[Frame, ...]:
     """Return one table for all that have the same columns."""
-    alike: dict[tuple[str, ...], list[Frame]] = {}
+    by_columns: dict[tuple[str, ...], list[Frame]] = {}
     for table in tables:
-        alike.setdefault(tuple(table.columns), []).append(table)
-    return tuple(pl.concat(each) for each in alike.values())
+        by_columns.setdefault(tuple(table.columns), []).append(table)
+    return tuple(pl.concat(each) for each in by_columns.values())
 
 
 def merge_clusters(

@@ -1,4 +1,4 @@
-"""Makes a collector's words ours: canonical names, base units, rates instead of counters."""
+"""Translates a collector's metrics: canonical names, base units, rates instead of counters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from steward.model.metrics import aliases_from
 __all__ = ["Normaliser"]
 
 _ROW = "\0row"  # no metric is called that
-MOST_SEEN = 200_000  # entities whose silence is noticed; strangers may send any number of names
-# DCGM says "blank" with huge numbers, one set for each type of field; the smallest are these.
+MOST_SEEN = 200_000  # entities whose silence is noticed; senders may use any number of names
+# DCGM writes "blank" as huge numbers, one set for each type of field; the smallest are these.
 DCGM_BLANKS = (2147483632.0, 140737488355312.0, 9223372036854774784.0)
 
 
 class Normaliser:
-    """Translates the frames of one collector; remembers counters and who has been silent."""
+    """Translates the frames of one collector; keeps counters and the newest time of entities."""
 
     def __init__(self, *, source: str, vocabulary: str, gap_after_s: float = 120.0) -> None:
         self.source = source
@@ -90,7 +90,7 @@ class Normaliser:
             silent_s = max(first_s - seen_s, within_s or 0.0)
             self._seen_s[entity] = max(seen_s, last_s)  # what comes late takes nothing back
             if silent_s > self.gap_after_s:
-                text = f"said nothing for {silent_s:.0f} s"
+                text = f"no samples for {silent_s:.0f} s"
                 found.append(
                     Event(
                         t_s=first_s,
@@ -101,7 +101,7 @@ class Normaliser:
                     )
                 )
         while len(self._seen_s) > MOST_SEEN:
-            del self._seen_s[next(iter(self._seen_s))]  # the one that was heard of longest ago
+            del self._seen_s[next(iter(self._seen_s))]  # the one without a sample for longest
         return found
 
     def _rename(self, frame: Frame) -> Frame:
@@ -147,7 +147,7 @@ class Normaliser:
         self._counters[key] = latest.filter(fresh)  # jobs that ended are not remembered for ever
         plain = frame.drop(*counters)
         grown = _rates(joined, counters)
-        # A source that gives a rate itself knows it better than two readings of its counter.
+        # A rate of the source itself is more exact than two readings of its counter.
         given = [rate for rate in counters.values() if rate in plain.columns]
         return plain.with_columns(
             plain[name].fill_null(grown[name]) if name in given else grown[name]

@@ -1,6 +1,6 @@
 """Joins what is known of a process to its job: by control group, or by the tree it grew in.
 
-Whoever is known only by a pid (`n01/gpu0@pid:123`) gets a span that says whose that is, so its
+An entity that is known only by a pid (`n01/gpu0@pid:123`) gets a span with its job, so its
 samples are joined afterwards; `named` writes the job in at once.
 """
 
@@ -29,7 +29,7 @@ _STARTERS = re.compile(
 
 
 class ProcessOwners:
-    """Says whose a process is. Local jobs are told by the table of processes that was seen last."""
+    """Maps processes to jobs. Local jobs are found in the newest table of processes."""
 
     def __init__(
         self, *, cgroups: CgroupReader | None = None, table: ProcessTable | None = None
@@ -52,7 +52,7 @@ class ProcessOwners:
 
 
 def root_of(ancestors: list[Process]) -> Process:
-    """Return where a job begins: the topmost process above this one that nobody starts jobs from.
+    """Return where a job begins: the topmost ancestor that is no shell, daemon or launcher.
 
     `ancestors` begins with the process itself. torchrun and all its ranks have the same root.
     """
@@ -65,7 +65,7 @@ def root_of(ancestors: list[Process]) -> Process:
 
 
 def local_job(root: Process) -> JobId:
-    """Name a job by where it begins; the time makes it one that no later process can have."""
+    """Return a job id from its first process; the start time makes it unique."""
     return JobId(f"proc:{root.pid}-{int(root.start_s)}")
 
 

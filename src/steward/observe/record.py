@@ -14,7 +14,7 @@ from steward.observe.watch import Watch
 __all__ = ["Recorded", "record"]
 
 LOOK_S = 30.0  # from one look to the next; ticks wait in memory no longer than that
-LONGEST_S = 60.0  # between two looks; a clock that says more, or less than nothing, has jumped
+LONGEST_S = 60.0  # between two reads; a longer or negative time means that the clock has jumped
 
 
 @dataclass(slots=True)

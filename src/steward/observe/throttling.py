@@ -1,8 +1,8 @@
-"""Why a GPU's clocks are held down, in words: NVML's bits, for those who show them to people."""
+"""Texts of NVML's clock throttle reasons, for display."""
 
 from __future__ import annotations
 
-__all__ = ["REASONS", "throttle_words"]
+__all__ = ["REASONS", "throttle_reasons"]
 
 # Resting, chosen clocks and keeping step with others are no trouble; the rest is.
 REASONS = {
@@ -14,10 +14,10 @@ REASONS = {
 }
 
 
-def throttle_words(bits: float) -> tuple[str, ...]:
+def throttle_reasons(bits: float) -> tuple[str, ...]:
     """Return the reasons that cost speed.
 
-    >>> throttle_words(0x1), throttle_words(0x25)
+    >>> throttle_reasons(0x1), throttle_reasons(0x25)
     ((), ('power cap', 'heat'))
     """
-    return tuple(word for bit, word in REASONS.items() if int(bits) & bit)
+    return tuple(text for bit, text in REASONS.items() if int(bits) & bit)

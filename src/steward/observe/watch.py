@@ -1,7 +1,7 @@
-"""Asks all collectors at once and waits no longer than it may.
+"""Runs all collectors at once and waits for a bounded time.
 
 Samplers are read at their own pace in between; a look brings all their ticks. A collector that
-throws costs only its own samples. One that hangs is left hanging, is named once, and is heard again
+throws costs only its own samples. One that hangs is left hanging, is named once, and is read again
 when it comes back; what it then brings still counts, since samples carry their own time.
 """
 
@@ -60,7 +60,7 @@ class Watch:
         """Return what all collectors saw, and what went wrong with any of them."""
         self._pace.start()
         for post in self._posts:
-            post.ask(t_s)
+            post.submit(t_s)
         deadline = time.monotonic() + self.timeout_s
         seen: list[Observation] = []
         faults: list[Fault] = []
@@ -106,7 +106,7 @@ class Watch:
         return {post.name: post.positions for post in self._posts if post.positions is not None}
 
     def resume(self, positions: Mapping[str, Any]) -> None:
-        """Go on in all streams where an earlier run was. Before the first look."""
+        """Resume all streams where an earlier run was. Call it before the first read."""
         for post in self._posts:
             if post.name in positions:
                 post.resume(positions[post.name])
@@ -116,32 +116,32 @@ class Watch:
         self._pace.stop()
 
     def close(self) -> None:
-        """Stop sampling and let go of all sources: sockets, watches, programs in the kernel."""
+        """Stop sampling and close all sources: sockets, watches, programs in the kernel."""
         self._pace.stop()
         for post in self._posts:
             post.close()
 
-    def _learn_cluster(self, name: str, told: Cluster | None, t_s: float) -> list[Fault]:
-        """Take what one collector knows of the cluster, unless it does not fit to the rest."""
-        if told is None:
+    def _learn_cluster(self, name: str, found: Cluster | None, t_s: float) -> list[Fault]:
+        """Store the cluster of one collector, unless it contradicts the others."""
+        if found is None:
             return []
         try:
-            _merged((*(each for of, each in self._clusters.items() if of != name), told))
+            _merged((*(each for of, each in self._clusters.items() if of != name), found))
         except StewardError as fault:
             where = f"collector {name}"
             return [Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)]
-        self._clusters[name] = told
+        self._clusters[name] = found
         return []
 
     def _merge(self, seen: Sequence[Observation]) -> Observation:
         if len(seen) == 1 and len(self._posts) == 1 and not self._named:
             return seen[0]
-        told = any(each.tenants is not None for each in seen)
+        has_tenants = any(each.tenants is not None for each in seen)
         fresh = any(each.cluster for each in seen)
         return replace(
             merge_observations(seen),
             cluster=_merged(tuple(self._clusters.values())) if fresh and self._clusters else None,
-            tenants=self._all_tenants() if told else None,
+            tenants=self._all_tenants() if has_tenants else None,
         )
 
     def _all_tenants(self) -> tuple[Tenant, ...]:
@@ -159,7 +159,7 @@ class _Answer:
 
 
 class _Post:
-    """One collector with a thread of its own, so that nobody waits for it for ever."""
+    """One collector with a thread of its own, so that the caller never blocks on it."""
 
     def __init__(self, collector: Collector, pace: Pace, *, gap_after_s: float) -> None:
         self.name = collector.name
@@ -169,18 +169,18 @@ class _Post:
         self._normaliser = Normaliser(
             source=collector.name, vocabulary=collector.vocabulary, gap_after_s=gap_after_s
         )
-        self._asked: queue.SimpleQueue[float | None] = queue.SimpleQueue()  # None: the end
+        self._requests: queue.SimpleQueue[float | None] = queue.SimpleQueue()  # None: the end
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
         self.positions: Any = None  # how far a stream was read, in answers that were fetched
-        self.missing = ""  # why there is nothing to read, as its last event said
+        self.missing = ""  # why there is nothing to read, from its last event
         self._busy = False
         self._hangs = False
         threading.Thread(target=self._work, name=f"collect-{self.name}", daemon=True).start()
 
-    def ask(self, t_s: float) -> None:
+    def submit(self, t_s: float) -> None:
         if not self._busy:
             self._busy = True
-            self._asked.put(t_s)
+            self._requests.put(t_s)
 
     def answer(self, timeout_s: float, t_s: float) -> tuple[list[Observation], Fault | None]:
         try:
@@ -199,10 +199,10 @@ class _Post:
             self._collector.resume(positions)
 
     def close(self) -> None:
-        """Let go of the source, unless somebody is still reading from it: that might not end."""
-        self._asked.put(None)
-        asked = self._busy and self._answers.empty()
-        if asked or (self._track is not None and self._track.is_reading):
+        """Close the source, unless a read is still running: that might not end."""
+        self._requests.put(None)
+        running = self._busy and self._answers.empty()
+        if running or (self._track is not None and self._track.is_reading):
             return
         closing = threading.Thread(target=_quietly, args=(self._collector.close,), daemon=True)
         closing.start()
@@ -210,7 +210,7 @@ class _Post:
 
     def _late(self, t_s: float) -> Fault | None:
         if self._hangs:
-            return None  # said already
+            return None  # reported already
         self._hangs = True
         return Fault(
             t_s=t_s,
@@ -220,7 +220,7 @@ class _Post:
         )
 
     def _work(self) -> None:
-        while (t_s := self._asked.get()) is not None:
+        while (t_s := self._requests.get()) is not None:
             self._answers.put(self._answered(t_s))
 
     def _answered(self, t_s: float) -> _Answer:
@@ -272,27 +272,27 @@ def _with_possible_times(lines: tuple[LogLine, ...], now_s: float) -> tuple[LogL
 
 
 def _missing(seen: Observation, before: str) -> str:
-    """Return why a source is missing: it says so once, and has brought nothing since."""
-    said = [event.text for event in seen.events if event.kind == "collector.missing"]
-    if said:
-        return said[-1]
+    """Return why a source is missing, from its last event, if it has brought nothing since."""
+    reasons = [event.text for event in seen.events if event.kind == "collector.missing"]
+    if reasons:
+        return reasons[-1]
     brought = any((seen.jobs, seen.lines, seen.spans, seen.cluster, seen.health, seen.other.height))
     return "" if brought or any(table.height for table in seen.tables) else before
 
 
 def _quietly(close: Callable[[], None]) -> None:
-    with suppress(Exception):  # it goes anyway, and nobody could do anything about it
+    with suppress(Exception):  # it is closed anyway, and nothing could be done about it
         close()
 
 
 def _merged(clusters: Sequence[Cluster]) -> Cluster:
-    """Merge what several collectors know: nodes of the same name are one with all its GPUs."""
+    """Merge clusters of collectors: nodes of the same name are one with all its GPUs."""
     id_ = "+".join(sorted({cluster.id for cluster in clusters}))
     return merge_clusters(clusters, id_=id_, same_node=_joined)
 
 
 def _joined(a: Node, b: Node) -> Node:
-    """Join two accounts of a node; of each GPU, who knows its memory knows it best."""
+    """Join two descriptions of a node; of each GPU, prefer the one with its memory."""
     gpus = {gpu.id: gpu for gpu in a.gpus}
     for gpu in b.gpus:
         if gpu.id not in gpus or gpu.model.memory_bytes or not gpus[gpu.id].model.memory_bytes:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from steward.config.settings import Settings
 from steward.errors import StewardError
-from steward.learn.rules import RuleBook
+from steward.learn.rules import RuleTally
 from steward.loop import Loop, LoopStatus
 from steward.model.decision import Choice, DecisionState, StandingApproval
 from steward.model.finding import Finding, Opinion, Pattern
@@ -31,14 +31,14 @@ from steward.service.sparklines import Sparklines, samples_around
 from steward.service.telemetry import LatestValues
 from steward.store.choices import (
     approve_in_advance,
-    choose,
-    possible,
+    possible_choices,
+    record_choice,
     revoke,
     standing_approvals,
 )
 from steward.store.explain import DecisionExplanation, FindingStory, explain, story_of_finding
 from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary, TrackedStory
-from steward.store.opinions import OpinionWord, say
+from steward.store.opinions import OpinionName, record_opinion
 
 __all__ = ["GpuUsage", "LiveState", "Say", "StateSnapshot"]
 
@@ -106,9 +106,9 @@ class LiveState:
         self._truth_curve: DownsampledCurve[CurvePoint] = DownsampledCurve()
         self._history: DownsampledCurve[GpuUsage] = DownsampledCurve(160)
         self._rule_files = RuleFiles(settings)
-        self._rule_book = RuleBook()
+        self._rule_book = RuleTally()
         self._summary = JournalSummary(
-            loop.journal, settings.savings.assumptions, on_value=self._rule_book.take
+            loop.journal, settings.savings.assumptions, on_value=self._rule_book.add
         )
         self._lock = threading.Lock()
         self._turned_s = time.monotonic()
@@ -162,9 +162,11 @@ class LiveState:
         self.story(decision)
         t_s = self.loop.view.t_s
         try:
-            return choose(self.loop.journal, decision, say, user=user.name, t_s=t_s, note=note)
+            return record_choice(
+                self.loop.journal, decision, say, user=user.name, t_s=t_s, note=note
+            )
         except StewardError as fault:
-            if say in possible(self.story(decision)):
+            if say in possible_choices(self.story(decision)):
                 raise  # it could be said, so it could not be written
             raise RefusedError(409, fault.problem, where=fault.where, hint=fault.hint) from fault
 
@@ -220,12 +222,12 @@ class LiveState:
         except StewardError as fault:
             raise RefusedError(404, fault.problem, where="journal", hint=fault.hint) from fault
 
-    def say(self, finding: FindingId, word: OpinionWord, *, user: User, note: str = "") -> Opinion:
+    def say(self, finding: FindingId, word: OpinionName, *, user: User, note: str = "") -> Opinion:
         """Write down what a person thinks of a finding. Refuses who may not."""
         _check_may_decide(user, f"{word} findings", where=f"finding {finding}")
         self.finding(finding)
         t_s = self.loop.view.t_s
-        return say(self.loop.journal, finding, word, user=user.name, t_s=t_s, note=note)
+        return record_opinion(self.loop.journal, finding, word, user=user.name, t_s=t_s, note=note)
 
     @property
     def silent_s(self) -> float:

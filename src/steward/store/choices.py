@@ -1,4 +1,4 @@
-"""What people choose about decisions. It reaches the loop through the journal alone."""
+"""Choices of people about decisions. They reach the loop through the journal only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from steward.model.identity import DecisionId, TenantId, stable_id
 from steward.model.outcome import Story
 from steward.store.journal import Journal
 
-__all__ = ["approve_in_advance", "choose", "possible", "revoke", "standing_approvals"]
+__all__ = [
+    "approve_in_advance",
+    "possible_choices",
+    "record_choice",
+    "revoke",
+    "standing_approvals",
+]
 
-Say = Literal["approve", "reject", "undo"]
+ChoiceName = Literal["approve", "reject", "undo"]
 MOST_READ = 1000
 
-_POSSIBLE: dict[DecisionState, tuple[Say, ...]] = {
+_POSSIBLE: dict[DecisionState, tuple[ChoiceName, ...]] = {
     DecisionState.WAITING: ("approve", "reject"),
     DecisionState.ADVISED: ("approve",),
     DecisionState.HELD: ("approve",),
@@ -24,7 +30,7 @@ _POSSIBLE: dict[DecisionState, tuple[Say, ...]] = {
 }
 
 
-def possible(story: Story) -> tuple[Say, ...]:
+def possible_choices(story: Story) -> tuple[ChoiceName, ...]:
     """Return what a person may choose about a decision as it stands now."""
     choices = _POSSIBLE.get(story.state, ())
     if story.state is DecisionState.DONE and not isinstance(story.decision.action, Lend):
@@ -34,28 +40,28 @@ def possible(story: Story) -> tuple[Say, ...]:
     return tuple(each for each in choices if each != "undo" or can_undo)
 
 
-def choose(
+def record_choice(
     journal: Journal, decision_id: str, choice: str, *, user: str, t_s: float, note: str = ""
 ) -> Choice:
-    """Write down what `user` chose about a decision, if that is possible now."""
-    known: tuple[Say, ...] = get_args(Say)
+    """Append the choice of `user` about a decision; raise if it is not possible now."""
+    known: tuple[ChoiceName, ...] = get_args(ChoiceName)
     chosen = next((each for each in known if each == choice), None)
     if chosen is None:
         raise StewardError(
             f"unknown choice '{choice}'; expected {', '.join(known)}",
             where=f"decision {decision_id}",
-            hint=did_you_mean(choice, known) or "use one of these words",
+            hint=did_you_mean(choice, known) or "use one of these",
         )
     story = journal.story(DecisionId(decision_id))
-    if chosen not in possible(story):
+    if chosen not in possible_choices(story):
         raise _too_late(story, chosen)
     value = Choice(decision=story.decision.id, t_s=t_s, choice=chosen, user=user, note=note)
     journal.append([value])
     return value
 
 
-def _too_late(story: Story, choice: Say) -> StewardError:
-    now = possible(story)
+def _too_late(story: Story, choice: ChoiceName) -> StewardError:
+    now = possible_choices(story)
     problem = f"cannot {choice} it: it is {story.state.value}"
     if choice == "undo" and story.decision.undo is None:
         problem = "cannot undo it: it is itself a way back, or cannot be taken back"

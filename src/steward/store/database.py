@@ -36,7 +36,7 @@ _PRAGMAS = (
     "page_size = 4096",
     f"busy_timeout = {int(_BUSY_S * 1000)}",
     "synchronous = FULL",
-    "recursive_triggers = ON",  # else REPLACE deletes without asking the delete trigger
+    "recursive_triggers = ON",  # else REPLACE deletes without firing the delete trigger
     "journal_size_limit = 16777216",
 )
 _TROUBLES = (  # how an error code begins, what it means, what to do
@@ -148,7 +148,7 @@ class Database:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn a database's error into one that a person can act on."""
+        """Convert a database's error into one with a hint."""
         try:
             yield
         except SQLAlchemyError as fault:
@@ -312,14 +312,14 @@ def _sqlite_engine(file: Path) -> sa.Engine:
 
     @event.listens_for(engine, "connect")
     def _settle(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # we say BEGIN ourselves, see below
+        connection.isolation_level = None  # BEGIN is explicit, see below
         connection.text_factory = _text
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
-        # A writer asks for the lock at once: a reader that becomes a writer could deadlock.
+        # A writer takes the lock at once: a reader that becomes a writer could deadlock.
         writes = connection.get_execution_options().get("steward_writes")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -363,7 +363,7 @@ def _check_version(database: Database) -> None:
         version = int(connection.execute(query).scalar_one())
     if version > SCHEMA_VERSION:
         raise StewardError(
-            f"a newer steward wrote this journal (schema {version}, this one knows "
+            f"a newer steward wrote this journal (schema {version}, this one reads "
             f"{SCHEMA_VERSION})",
             where=database.where,
             hint="upgrade steward, or name another journal in [store]",

@@ -24,7 +24,7 @@ class DecisionExplanation:
     """A decision's story with the findings it was based on and the samples behind those.
 
     `samples` are by "ENTITY METRIC". A finding or sample that retention or damage has removed is
-    not there; the decision still says in words why it was made.
+    not there; the decision itself still has its reason as text.
     """
 
     story: Story
@@ -34,7 +34,7 @@ class DecisionExplanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingStory:
-    """A finding with all that came of it, oldest first. `hits` counts all matches so far."""
+    """A finding with all that following of it, oldest first. `hits` counts all matches so far."""
 
     finding: Finding
     hits: int
@@ -45,20 +45,20 @@ class FindingStory:
 def story_of_finding(journal: Journal, finding: FindingId) -> FindingStory:
     """Collect what is known of a finding: matches since, opinions, decisions and outcomes."""
     found = journal.finding(finding)
-    came = [entry.value for entry in journal.read(causes=(finding,), limit=_MAX_ROWS)]
-    again = sum(value.hits for value in came if isinstance(value, Recurrence))
-    decisions = [value.id for value in came if isinstance(value, Decision)]
+    following = [entry.value for entry in journal.read(causes=(finding,), limit=_MAX_ROWS)]
+    again = sum(value.hits for value in following if isinstance(value, Recurrence))
+    decisions = [value.id for value in following if isinstance(value, Decision)]
     stories = journal.stories(ids=decisions, limit=_MAX_ROWS) if decisions else []
     return FindingStory(
         finding=found,
         hits=found.hits + again,
-        opinions=tuple(value for value in came if isinstance(value, Opinion)),
+        opinions=tuple(value for value in following if isinstance(value, Opinion)),
         stories=tuple(story for _, story in reversed(stories)),
     )
 
 
 def explain(journal: Journal, telemetry: Telemetry, decision: DecisionId) -> DecisionExplanation:
-    """Collect all that is known about why a decision was made and what came of it."""
+    """Collect all that is known about why a decision was made and what following of it."""
     story = journal.story(decision)
     findings = _findings(journal, story)
     return DecisionExplanation(

@@ -67,7 +67,7 @@ class Journal:
             self._database.insert(connection, rows)
         return tuple(row.seq for row in rows)
 
-    def read(  # noqa: PLR0913 - the journal's one question, asked in many ways
+    def read(  # noqa: PLR0913 - the journal's one query, with all its filters
         self,
         *,
         after: int = 0,
@@ -99,14 +99,14 @@ class Journal:
         found = self.read(
             kinds=("decision",), ids=ids, before=before, limit=limit, newest_first=True
         )
-        came_of: dict[str, list[Record]] = defaultdict(list)
+        consequences: dict[str, list[Record]] = defaultdict(list)
         for start in range(0, len(found), _PAGE_ROWS):
             causes = [entry.id for entry in found[start : start + _PAGE_ROWS]]
             wanted = _Wanted(causes=causes)
             for entry in self._entries(wanted, after=0, before=None, page_rows=_PAGE_ROWS):
-                came_of[entry.cause].append(entry.value)
+                consequences[entry.cause].append(entry.value)
         return [
-            (entry.seq, _story(entry.value, came_of[entry.id]))
+            (entry.seq, _story(entry.value, consequences[entry.id]))
             for entry in found
             if isinstance(entry.value, Decision)
         ]
@@ -137,8 +137,8 @@ class Journal:
             return self._database.damage
         named = "; ".join(f"seq {seq}: {why}" for seq, why in bad[:_NAMED_DAMAGES])
         more = f"; and {len(bad) - _NAMED_DAMAGES} more" if len(bad) > _NAMED_DAMAGES else ""
-        said = f"{self._database.where}: {len(bad)} entries were skipped ({named}{more})"
-        return (*self._database.damage, said)
+        skipped = f"{self._database.where}: {len(bad)} entries were skipped ({named}{more})"
+        return (*self._database.damage, skipped)
 
     def close(self) -> None:
         """Release the database; the journal cannot be used afterwards."""
@@ -172,7 +172,7 @@ class Journal:
 
 
 class _Wanted:
-    """Which rows, as statements that each use one index, whatever the database's planner thinks."""
+    """Row filters as statements that each use one index, whatever the database's planner."""
 
     def __init__(
         self,
@@ -209,9 +209,9 @@ class _Wanted:
         return found[:limit]
 
 
-def _story(decision: Decision, came_of: Sequence[Record]) -> Story:
+def _story(decision: Decision, consequences: Sequence[Record]) -> Story:
     def of(kind: type[Any]) -> tuple[Any, ...]:
-        return tuple(value for value in came_of if isinstance(value, kind))
+        return tuple(value for value in consequences if isinstance(value, kind))
 
     return Story(
         decision=decision,

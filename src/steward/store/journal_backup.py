@@ -30,12 +30,12 @@ from steward.store.records import (
 
 __all__ = ["backup_of", "make_private", "restored", "write_backup"]
 
-_BESIDE = ("-wal", "-shm")
+_SIDE_FILES = ("-wal", "-shm")
 _BATCH_ROWS = 10_000
-_UNKNOWN_NUMBERS = 100_000  # are left out where nothing tells how many were given
+_UNKNOWN_NUMBERS = 100_000  # skipped where the newest number is unknown
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 _COLUMNS = ", ".join(Row._fields)
-_NOT_DAMAGE = tuple(  # these say that we may not look, not that there is something wrong
+_NOT_DAMAGE = tuple(  # access is denied: the file may be sound
     f"SQLITE_{name}"
     for name in ("BUSY", "LOCKED", "CANTOPEN", "PERM", "AUTH", "READONLY", "IOERR", "FULL", "NOMEM")
 )
@@ -43,12 +43,12 @@ _NOT_DAMAGE = tuple(  # these say that we may not look, not that there is someth
 
 def backup_of(file: Path) -> Path:
     """Return where the backup of a journal is."""
-    return _beside(file, ".backup")
+    return _sibling(file, ".backup")
 
 
 def write_backup(file: Path) -> None:
     """Replace the backup of a journal by a copy of it as it is now; writers go on meanwhile."""
-    draft = _beside(file, ".backup.tmp")
+    draft = _sibling(file, ".backup.tmp")
     draft.unlink(missing_ok=True)
     try:
         make_private(draft)
@@ -73,7 +73,7 @@ def restored(file: Path) -> tuple[str, ...]:
 
     The caller must be the only one that has the file open.
     """
-    draft = _beside(file, ".restored")
+    draft = _sibling(file, ".restored")
     if draft.exists() and not file.exists():  # a crash between the two renames below
         draft.rename(file)
         sync_folder(file.parent)
@@ -81,15 +81,15 @@ def restored(file: Path) -> tuple[str, ...]:
     fault = _fault(file) if file.exists() else ""
     if not fault:
         return ()
-    for path in (draft, *(_beside(draft, ending) for ending in ("-journal", *_BESIDE))):
+    for path in (draft, *(_sibling(draft, ending) for ending in ("-journal", *_SIDE_FILES))):
         path.unlink(missing_ok=True)
     kept, newest = _copy((file, backup_of(file)), draft)
     _sync(draft)
     aside = next(path for path in _asides(file) if not path.exists())
     file.rename(aside)
-    for ending in _BESIDE:
-        if _beside(file, ending).exists():
-            _beside(file, ending).rename(_beside(aside, ending))
+    for ending in _SIDE_FILES:
+        if _sibling(file, ending).exists():
+            _sibling(file, ending).rename(_sibling(aside, ending))
     draft.rename(file)
     sync_folder(file.parent)
     restored_from = f"{len(kept)} entries were restored from it and its backup"
@@ -99,11 +99,11 @@ def restored(file: Path) -> tuple[str, ...]:
 
 def _fault(file: Path) -> str:
     """Return what SQLite finds wrong with a file, or nothing. Looking changes nothing on disk."""
-    log = _beside(file, "-wal")
+    log = _sibling(file, "-wal")
     if file.stat().st_size == 0 and log.exists() and log.stat().st_size > 0:
         return "it is empty, but its log is not"  # SQLite would throw the log away
     # A transaction that began before there was a log has to be rolled back, which is a change.
-    mode = "rw" if _beside(file, "-journal").exists() else "ro"
+    mode = "rw" if _sibling(file, "-journal").exists() else "ro"
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode={mode}", uri=True)) as connection:
             found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
@@ -111,7 +111,7 @@ def _fault(file: Path) -> str:
         with file.open("rb") as handle:
             versions = handle.read(20)[18:]
         if versions not in (b"", b"\1\1", b"\2\2"):
-            found = ["its header asks for another version of SQLite"]
+            found = ["its header needs another version of SQLite"]
     except UnicodeDecodeError:
         found = ["not even the message about it is readable"]
     except sqlite3.DatabaseError as fault:
@@ -164,7 +164,7 @@ def _sound_rows(file: Path, kept: set[int]) -> Iterator[Row]:
             suppress(sqlite3.Error, UnicodeDecodeError, OverflowError),
             _opened(file) as connection,
         ):
-            sql = f"SELECT {_COLUMNS} FROM entries ORDER BY seq {order}"  # noqa: S608 - our own words
+            sql = f"SELECT {_COLUMNS} FROM entries ORDER BY seq {order}"  # noqa: S608 - constants only
             for line in connection.execute(sql):
                 row = _row(line)
                 if row is not None and row.seq not in kept:
@@ -181,7 +181,7 @@ def _row(line: tuple[object, ...]) -> Row | None:
 
 
 def _newest_number(file: Path) -> int:
-    """Return the newest number that an index or the table about it tells; 0 if neither does."""
+    """Return the newest number that an index or the table of numbers has; 0 if neither does."""
     found = 0
     for sql in (
         "SELECT max(seq) FROM entries INDEXED BY entries_kind_seq WHERE kind > ''",
@@ -237,12 +237,12 @@ def _ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def _beside(file: Path, ending: str) -> Path:
+def _sibling(file: Path, ending: str) -> Path:
     return file.with_name(file.name + ending)
 
 
 def _asides(file: Path) -> Iterator[Path]:
-    return (_beside(file, f".damaged-{number}") for number in count(1))
+    return (_sibling(file, f".damaged-{number}") for number in count(1))
 
 
 def _sync(file: Path) -> None:

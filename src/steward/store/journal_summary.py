@@ -81,7 +81,7 @@ class DownsampledCurve(Generic[P]):
         return tuple(self._points)
 
     def add(self, point: P) -> None:
-        """Add a point in place of those that are not earlier, so that time never goes back."""
+        """Add a point and drop those that are not earlier, so that time is increasing."""
         while self._points and point.t_s <= self._points[-1].t_s:
             self._points.pop()
         if len(self._points) >= self._size:
@@ -165,7 +165,7 @@ class JournalSummary:
                     self._put(value.decision, longer)
 
     def _count(self, story: Story, value: Verdict | Choice | Receipt | Outcome) -> None:
-        """Count a decision when its first receipt says that it was carried out."""
+        """Count a decision at its first receipt that was carried out."""
         if not isinstance(value, Receipt) or value.result not in _CARRIED_OUT:
             return
         if not any(each.result in _CARRIED_OUT for each in story.receipts):

@@ -60,7 +60,7 @@ class LearnedStates:
     ) -> None:
         """Replace the state under `name`; durable on return, the old one stays when it raises.
 
-        `learnt_from` says what a reader needs to judge the state, for example
+        `learnt_from` describes the data behind the state, for example
         `{"outcomes": 812, "until_s": 1.7e9}`.
         """
         arrays: dict[str, np.ndarray[Any, Any]] = {}

@@ -9,26 +9,26 @@ from steward.model.finding import Opinion
 from steward.model.identity import FindingId
 from steward.store.journal import Journal
 
-__all__ = ["OpinionWord", "opinions_of", "say"]
+__all__ = ["OpinionName", "opinions_of", "record_opinion"]
 
-OpinionWord = Literal["confirm", "dismiss"]
+OpinionName = Literal["confirm", "dismiss"]
 
 
-def say(
+def record_opinion(
     journal: Journal, finding_id: str, opinion: str, *, user: str, t_s: float, note: str = ""
 ) -> Opinion:
     """Append the opinion of `user` about a finding; a later one replaces it."""
-    known: tuple[OpinionWord, ...] = get_args(OpinionWord)
-    word = next((each for each in known if each == opinion), None)
-    if word is None:
+    known: tuple[OpinionName, ...] = get_args(OpinionName)
+    name = next((each for each in known if each == opinion), None)
+    if name is None:
         raise StewardError(
             f"unknown opinion '{opinion}'; expected {' or '.join(known)}",
             where=f"finding {finding_id}",
-            hint=did_you_mean(opinion, known) or "use one of these words",
+            hint=did_you_mean(opinion, known) or "use one of these",
         )
     finding = journal.finding(FindingId(finding_id))
     given = Opinion(
-        finding=finding.id, rule=finding.rule, t_s=t_s, opinion=word, user=user, note=note
+        finding=finding.id, rule=finding.rule, t_s=t_s, opinion=name, user=user, note=note
     )
     journal.append([given])
     return given

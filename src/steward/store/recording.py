@@ -1,8 +1,7 @@
 """A store folder as one thing: samples, other values, lines, spans and events of one site.
 
-`telemetry/`, `other/`, `logs/`, `spans/`, `events/`, and `recording.json`, which says
-who recorded what. `observe record`, `observe import` and `steward up` write it; `observe query`
-reads it.
+`telemetry/`, `other/`, `logs/`, `spans/`, `events/`, and `recording.json`, which describes the
+recording. `observe record`, `observe import` and `steward up` write it; `observe query` reads it.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ _FEW_VALUES = 500_000  # 4 MB
 
 
 class Recording:
-    """Keeps whatever collectors bring. One process writes; `store/query` reads beside it.
+    """Stores the observations of collectors. One process writes; `store/query` may read meanwhile.
 
-    `events=False` is for those whose journal has them already. `about` may be changed at any time;
+    `events=False` is for callers with a journal of events. `about` may be changed at any time;
     the next flush writes it.
     """
 
@@ -77,14 +76,14 @@ class Recording:
         self._flushed_s: float | None = None
         self._reported: frozenset[str] = frozenset()
 
-    def stay_small(self, let_go: Callable[[], None] = lambda: None) -> None:
-        """Merge little at a time, into more files: for those who run beside others' work.
+    def limit_memory(self, between: Callable[[], None] = lambda: None) -> None:
+        """Limit the memory of compaction: merge few values at a time, into more files.
 
-        `let_go` is called between pieces of that work, which have little in common.
+        `between` is called between these merges.
         """
         for table in (self.telemetry.table, *self._sparse_tables()):
             table.compactor.max_values = _FEW_VALUES
-            table.compactor.between = let_go
+            table.compactor.between = between
 
     def keep(self, observation: Observation) -> None:
         """Add one observation; the next flush makes it durable."""
@@ -126,7 +125,7 @@ class Recording:
         return tuple(text for part in parts for text in part.damage())
 
     def new_damage(self) -> tuple[str, ...]:
-        """Return which files were set aside since this was asked last."""
+        """Return which files were set aside since the last call."""
         notes = [
             text for table in (self.telemetry.table, *self._sparse_tables()) for text in table.notes
         ]
@@ -135,7 +134,7 @@ class Recording:
         return new
 
     def close(self) -> None:
-        """Flush, and let another process go on with this folder."""
+        """Flush, and release the folder for other processes."""
         _all_of(
             self.telemetry.close,
             self._flush_logs,
@@ -163,8 +162,8 @@ class Recording:
 
     def _known(self) -> dict[str, object]:
         with suppress(OSError, ValueError):
-            said = json.loads(self._about_file.read_bytes())
-            return said if isinstance(said, dict) else {}
+            content = json.loads(self._about_file.read_bytes())
+            return content if isinstance(content, dict) else {}
         return {}
 
     def _write_about(self) -> None:

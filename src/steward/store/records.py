@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
-APPLICATION_ID = 0x53545744  # "STWD": by this a SQLite file says that it is a journal
+APPLICATION_ID = 0x53545744  # "STWD": marks a SQLite file as a journal
 
 Record = (
     Event
@@ -108,7 +108,7 @@ class JournalEntry:
 
 
 class UnreadableEntryError(Exception):
-    """A row that must not be used; the text says why."""
+    """A row that must not be used, with the reason."""
 
 
 def is_sound(row: Row) -> bool:
@@ -130,7 +130,7 @@ def to_row(value: Record, *, seq: int) -> Row:
         raise StewardError(
             f"a {kind} of t_s {value.t_s} cannot be written as JSON: {fault}",
             where="journal",
-            hint="whoever made it has to decode text with errors='replace'",
+            hint="its producer has to decode text with errors='replace'",
         ) from fault
     if value.t_s != value.t_s or "\0" in id_ + cause:
         raise StewardError(

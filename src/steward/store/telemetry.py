@@ -80,7 +80,7 @@ class Telemetry:
         decide which comes first, so that the order is always the same.
 
         With `step_s` there is one row per entity and step that begins in that time, with columns
-        `NAME.min`, `.max`, `.mean` and `.count`, from the coarsest tier that can tell.
+        `NAME.min`, `.max`, `.mean` and `.count`, from the coarsest tier that has them.
         """
         where = pl.lit(value=True) if entities is None else pl.col(ENTITY).is_in(list(entities))
         if step_s is None:
@@ -122,5 +122,5 @@ class Telemetry:
         return self.table.damage()
 
     def close(self) -> None:
-        """Flush, and let another process compact this folder."""
+        """Flush, and release the compaction lock for other processes."""
         self.table.close()

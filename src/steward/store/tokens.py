@@ -1,4 +1,4 @@
-"""Access tokens. Only their hashes are kept: who reads the file gains no access by it."""
+"""Access tokens. Only their hashes are stored: reading the file gives no access."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Tokens:
             self._write(tuple(line for line in lines if line.name != name))
 
     def _read(self) -> tuple[_Line, ...]:
-        """Return the file's lines; each request asks, so it is read again only when it changed."""
+        """Return the file's lines, cached until it changes: every request calls this."""
         try:
             state = self._file.stat()
             stamp = (state.st_ino, state.st_size, state.st_mtime_ns)

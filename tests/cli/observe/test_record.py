@@ -49,7 +49,7 @@ def start() -> Iterator[Start]:
 
 def rows(folder: Path) -> int:
     with Query(folder) as query:
-        return int(query.ask("SELECT count(*) FROM telemetry").rows[0][0])
+        return int(query.run("SELECT count(*) FROM telemetry").rows[0][0])
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_the_total_is_all_that_was_ever_counted(
 def test_quantiles_are_those_since_the_last_second() -> None:
     _, counters = table()
     reader = CounterReader(counters)
-    p50 = reader.words.index("runq.p50")
+    p50 = reader.names.index("runq.p50")
 
     counters.rows[0, 0, COLUMNS["runq.histogram"].start + 10] = 100
     first = reader.read(10.0)[-1, p50]
@@ -108,7 +108,7 @@ def test_quantiles_are_those_since_the_last_second() -> None:
 def test_a_group_that_is_new_does_not_shift_the_quantiles_of_others() -> None:
     maps, counters = table()
     reader = CounterReader(counters)
-    p50 = reader.words.index("runq.p50")
+    p50 = reader.names.index("runq.p50")
     bucket = COLUMNS["runq.histogram"].start + 10
     count(maps, counters, 11, 1)
     counters.refresh(lambda: {11: "@2"})

@@ -1,4 +1,4 @@
-"""The C programs beside the Python that reads them, without a kernel."""
+"""The C programs and the Python that reads them agree, without a kernel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def body(declaration: str) -> str:
     return re.sub(r"/\*.*?\*/", "", found.group(1), flags=re.DOTALL)
 
 
-def test_objects_were_built_from_the_sources_beside_them() -> None:
+def test_objects_were_built_from_the_sources_next_to_them() -> None:
     recorded = dict(
         line.split()[::-1] for line in (PROGRAMS / "SHA256SUMS").read_text().splitlines()
     )

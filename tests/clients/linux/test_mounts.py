@@ -47,20 +47,20 @@ GIB = 2.0**30
 
 
 class Disk:
-    """A clock that is set by hand, and file systems that answer as they are told."""
+    """A clock that is set by hand, and file systems with prepared answers."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self.used = 25
-        self.asked: list[str] = []
+        self.called: list[str] = []
         self.hangs: dict[str, threading.Event] = {}
         self.refuses = False
 
     def clock(self) -> float:
         return self.now_s
 
-    def ask(self, path: str) -> os.statvfs_result:
-        self.asked.append(path)
+    def statvfs(self, path: str) -> os.statvfs_result:
+        self.called.append(path)
         if path in self.hangs:
             assert self.hangs[path].wait(LONG_S)
         if self.refuses:
@@ -72,8 +72,8 @@ class Disk:
         kept = 5 * 2**30 // block
         return os.statvfs_result((65536, block, blocks, free, free - kept, 1000, 500, 500, 0, 255))
 
-    def systems(self, proc: Path, patience: BoundedStatvfs | None = None) -> FileSystems:
-        return FileSystems(proc, patience or BoundedStatvfs(self.ask), clock=self.clock)
+    def systems(self, proc: Path, bounded: BoundedStatvfs | None = None) -> FileSystems:
+        return FileSystems(proc, bounded or BoundedStatvfs(self.statvfs), clock=self.clock)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_path_may_have_anything_in_it(tmp_path: Path, disk: Disk) -> None:
     proc = shown(tmp_path, ROOT.replace(" / / ", r" / /ann@lab\040100%\134* "))
 
     assert list(by_entity(disk.systems(proc))) == ["/fs:/ann%40lab 100%25\\%2A"]
-    assert disk.asked == ["/ann@lab 100%\\*"]
+    assert disk.called == ["/ann@lab 100%\\*"]
 
 
 # -- how full they are -----------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_figures_are_those_of_df(tmp_path: Path, disk: Disk) -> None:
     assert seen == {"/fs:/": [25 * GIB, 100 * GIB, 70 * GIB, 0.5]}
 
 
-def test_disks_are_asked_twice_a_minute_and_held_in_between(tmp_path: Path, disk: Disk) -> None:
+def test_disks_are_queried_twice_a_minute_and_held_in_between(tmp_path: Path, disk: Disk) -> None:
     systems = disk.systems(shown(tmp_path, ROOT))
     by_entity(systems)
     disk.used = 50
@@ -172,14 +172,14 @@ def test_disks_are_asked_twice_a_minute_and_held_in_between(tmp_path: Path, disk
     due = by_entity(systems)
 
     assert (early["/fs:/"][0], due["/fs:/"][0]) == (25 * GIB, 50 * GIB)
-    assert disk.asked == ["/", "/"]
+    assert disk.called == ["/", "/"]
 
 
 def test_what_refuses_to_answer_is_unknown_until_it_does(tmp_path: Path, disk: Disk) -> None:
     systems = disk.systems(shown(tmp_path, ROOT, NFS))
     disk.refuses = True
     by_entity(systems)
-    until(lambda: len(disk.asked) == 2)
+    until(lambda: len(disk.called) == 2)
     refused = by_entity(systems)
     disk.refuses, disk.now_s = False, 30.0
     by_entity(systems)
@@ -218,7 +218,7 @@ def hung(disk: Disk) -> Iterator[threading.Event]:
     event.set()
 
 
-def test_a_server_that_hangs_is_a_gap_and_holds_nobody_up(
+def test_a_server_that_hangs_is_a_gap_and_blocks_no_other(
     tmp_path: Path, disk: Disk, hung: threading.Event
 ) -> None:
     systems = disk.systems(shown(tmp_path, ROOT, NFS, LUSTRE))
@@ -258,17 +258,17 @@ def test_old_figures_are_not_shown_for_a_server_that_hangs_later(
 def test_a_mount_that_comes_gives_a_hanging_one_no_second_thread(
     tmp_path: Path, disk: Disk, hung: threading.Event
 ) -> None:
-    patience = BoundedStatvfs(disk.ask)
-    by_entity(disk.systems(shown(tmp_path, ROOT, NFS), patience))
+    bounded = BoundedStatvfs(disk.statvfs)
+    by_entity(disk.systems(shown(tmp_path, ROOT, NFS), bounded))
     disk.now_s = 100.0
 
-    by_entity(disk.systems(shown(tmp_path, ROOT, NFS, LUSTRE), patience))
+    by_entity(disk.systems(shown(tmp_path, ROOT, NFS, LUSTRE), bounded))
 
     assert not hung.is_set()
-    assert disk.asked.count("/data") == 1
+    assert disk.called.count("/data") == 1
 
 
-def test_a_machine_without_threads_left_goes_on(
+def test_a_machine_without_threads_left_continues(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_thread: threading.Thread) -> None:
@@ -294,7 +294,7 @@ def test_in_a_container_it_is_the_first_process_that_sees_the_mounts(
     seen = by_entity(disk.systems(tmp_path))
 
     assert list(seen) == ["/fs:/host/disk"]
-    assert disk.asked == [f"{tmp_path}/1/root/host/disk"]
+    assert disk.called == [f"{tmp_path}/1/root/host/disk"]
 
 
 def test_the_file_system_that_this_runs_on_agrees_with_the_kernel() -> None:

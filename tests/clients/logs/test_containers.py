@@ -101,8 +101,8 @@ def test_half_a_character_is_replaced(tmp_path: Path) -> None:
 def test_a_docker_container_of_a_pod_is_the_pods(tmp_path: Path) -> None:
     file = docker_log(tmp_path)
     labels = {"io.kubernetes.pod.uid": UID}
-    said = {"Name": "/k8s_pytorch_trainer", "Config": {"Labels": labels}}
-    (file.parent / "config.v2.json").write_text(json.dumps(said))
+    message = {"Name": "/k8s_pytorch_trainer", "Config": {"Labels": labels}}
+    (file.parent / "config.v2.json").write_text(json.dumps(message))
 
     assert origin_of(str(file)).job == f"pod:{UID}"
 

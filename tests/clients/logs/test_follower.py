@@ -36,7 +36,7 @@ class Reader:
         return [note.kind for note in self.follower.taken_notes()]
 
     def restart(self) -> None:
-        """Die and come back with what was kept, as JSON."""
+        """Restart with the saved positions, as JSON."""
         kept = json.dumps(self.follower.positions())
         self.follower.close()
         self.follower = FileFollower(self.patterns, limits=self._limits)
@@ -110,7 +110,7 @@ def test_bad_bytes_nuls_and_windows_line_ends_do_no_harm(log: Path, reader: Read
     assert reader.lines() == ["caf\ufffd", "zero", "\ufffd\ufffd\x01junk", "grüße"]
 
 
-def test_a_hole_left_by_a_writer_that_was_not_told_is_passed_over(tmp_path: Path) -> None:
+def test_a_hole_left_by_a_writer_after_truncation_is_skipped(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_bytes(b"\x00" * 5000 + b"after\n")
     reader = Reader(log, from_start=True, limits=ReadLimits(window_bytes=1000))
@@ -140,7 +140,7 @@ def test_a_line_that_is_too_long_is_cut_and_the_rest_counted(tmp_path: Path) -> 
     assert note.text.startswith("1501 bytes")
 
 
-def test_a_file_that_outgrows_us_is_skipped_and_that_is_told(tmp_path: Path) -> None:
+def test_a_file_that_outgrows_us_is_skipped_and_that_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_text("".join(f"{i:09}\n" for i in range(1000)))
     reader = Reader(log, from_start=True, limits=ReadLimits(window_bytes=100, behind_bytes=1000))
@@ -168,7 +168,7 @@ def test_one_busy_file_does_not_keep_others_waiting(tmp_path: Path) -> None:
     assert lines.count("busy") + rest.count("busy") == 1000
 
 
-def test_who_stops_asking_finds_the_rest_at_the_next_look(tmp_path: Path) -> None:
+def test_a_caller_that_stops_early_finds_the_rest_at_the_next_read(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_text("".join(f"{i:09}\n" for i in range(100)))
     follower = FileFollower([str(log)], from_start=True, limits=ReadLimits(window_bytes=100))
@@ -195,7 +195,7 @@ def test_rotation_by_renaming_loses_and_repeats_nothing(
     assert reader.lines() == []
 
 
-def test_a_program_may_go_on_with_the_old_file_for_a_while(
+def test_a_program_may_continue_with_the_old_file_for_a_while(
     log: Path, tmp_path: Path, reader: Reader
 ) -> None:
     add(log, "a\n")
@@ -321,7 +321,7 @@ def test_a_number_at_the_end_of_a_name_is_not_rotation_by_itself(tmp_path: Path)
     assert sorted(lines) == ["rank 0", "rank 1", "rank 2"]
 
 
-def test_a_packed_file_is_told_once_and_not_read(tmp_path: Path) -> None:
+def test_a_packed_file_is_reported_once_and_not_read(tmp_path: Path) -> None:
     (tmp_path / "odd.log").write_bytes(b"\x1f\x8b\x08\x00" + b"\n junk \n" * 10)
     reader = Reader(tmp_path / "*.log", from_start=True)
 
@@ -337,7 +337,7 @@ def test_two_names_of_one_file_are_read_once(log: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_told_once(log: Path) -> None:
+def test_a_file_that_may_not_be_read_is_reported_once(log: Path) -> None:
     log.chmod(0)
     reader = Reader(log, from_start=True)
 
@@ -345,7 +345,7 @@ def test_a_file_that_may_not_be_read_is_told_once(log: Path) -> None:
     assert reader.notes() == ["unreadable"]
 
 
-def test_a_link_in_circles_is_told_once(tmp_path: Path) -> None:
+def test_a_link_in_circles_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "a.log").symlink_to(tmp_path / "a.log")
     reader = Reader(tmp_path / "a.log", from_start=True)
 
@@ -353,7 +353,7 @@ def test_a_link_in_circles_is_told_once(tmp_path: Path) -> None:
     assert reader.notes() == ["unreadable"]
 
 
-def test_a_file_that_is_renamed_to_another_name_that_is_followed_goes_on(tmp_path: Path) -> None:
+def test_a_file_that_is_renamed_to_another_name_that_is_followed_continues(tmp_path: Path) -> None:
     log = tmp_path / "today.log"
     log.write_text("a\n")
     reader = Reader(tmp_path / "*.log", from_start=True)
@@ -388,7 +388,7 @@ def test_more_files_than_may_be_open_are_followed_all_the_same(tmp_path: Path) -
     reader.follower.close()
 
 
-def test_a_folder_that_is_called_like_a_log_is_told_once(tmp_path: Path) -> None:
+def test_a_folder_that_is_called_like_a_log_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "folder.log").mkdir()
     reader = Reader(tmp_path / "*.log", from_start=True)
 
@@ -399,7 +399,7 @@ def test_a_folder_that_is_called_like_a_log_is_told_once(tmp_path: Path) -> None
 # -- restarts --------------------------------------------------------------------------------------
 
 
-def test_a_restart_goes_on_where_it_was(log: Path, reader: Reader) -> None:
+def test_a_restart_continues_where_it_was(log: Path, reader: Reader) -> None:
     add(log, "a\nhalf")
     assert reader.lines() == ["a"]
     reader.restart()
@@ -438,7 +438,7 @@ def test_files_that_came_and_went_during_a_restart_are_read_whole(
     assert [line for _ in range(8) for line in reader.lines()] == []
 
 
-def test_a_file_that_went_away_during_a_restart_is_told(log: Path, reader: Reader) -> None:
+def test_a_file_that_went_away_during_a_restart_is_reported(log: Path, reader: Reader) -> None:
     add(log, "a\n")
     reader.lines()
     reader.restart()
@@ -492,7 +492,7 @@ class History:
 
     def copy(self) -> None:
         self.write()
-        self.look()  # of a file that nobody has read anything of, nothing is known
+        self.look()  # of a file that was never read, nothing is known
         self.write()
         shutil.copy(self.log, self.folder / f"app.log.{self._number}")
         os.truncate(self.log, 0)

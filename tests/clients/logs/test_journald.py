@@ -134,7 +134,7 @@ def looked(journal: JournalctlFollower, *, until: int) -> list[str]:
 ENTRY = '{"__CURSOR": "%s", "__REALTIME_TIMESTAMP": "1000000", "MESSAGE": "%s"}'
 
 
-def test_a_follower_that_dies_is_started_again_after_the_last_entry(tmp_path: Path) -> None:
+def test_a_follower_that_ends_is_started_again_after_the_last_entry(tmp_path: Path) -> None:
     script = f"""
     case "$*" in
       *--lines=1*) echo '{ENTRY % ("c0", "old")}' ;;
@@ -148,7 +148,7 @@ def test_a_follower_that_dies_is_started_again_after_the_last_entry(tmp_path: Pa
     journal.close()
 
 
-def test_a_restart_goes_on_after_the_cursor_that_was_kept(tmp_path: Path) -> None:
+def test_a_restart_continues_after_the_cursor_that_was_kept(tmp_path: Path) -> None:
     script = f"""
     case "$*" in *after-cursor=c7*) echo '{ENTRY % ("c8", "new")}';; *) echo wrong;; esac
     exec sleep 60"""
@@ -160,7 +160,7 @@ def test_a_restart_goes_on_after_the_cursor_that_was_kept(tmp_path: Path) -> Non
     journal.close()
 
 
-def test_a_journalctl_that_fails_says_why(tmp_path: Path) -> None:
+def test_a_journalctl_that_fails_has_a_reason(tmp_path: Path) -> None:
     journal = program(tmp_path, "echo 'No permission to read the journal' >&2; exit 1")
 
     with pytest.raises(StewardError, match="No permission to read the journal") as caught:
@@ -168,7 +168,7 @@ def test_a_journalctl_that_fails_says_why(tmp_path: Path) -> None:
     assert "systemd-journal" in caught.value.hint
 
 
-def test_an_endless_entry_is_given_up_and_counted(tmp_path: Path) -> None:
+def test_an_endless_entry_is_dropped_and_counted(tmp_path: Path) -> None:
     script = f"""
     case "$*" in *--lines=1*) exit 0 ;; esac
     head -c 3000000 /dev/zero | tr '\\0' x; echo
@@ -194,7 +194,7 @@ def test_a_look_takes_no_more_than_it_may(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_no_journalctl_is_said() -> None:
+def test_no_journalctl_is_reported() -> None:
     assert (
         JournalctlFollower(program="no-such-journalctl").missing()
         == "there is no no-such-journalctl"
@@ -206,7 +206,7 @@ def test_no_journalctl_is_said() -> None:
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """Run a journald of our own, beside that of the machine."""
+    """Run a second journald, next to that of the machine."""
     name = f"stewardtest{os.getpid()}"
     folder = Path(f"/run/systemd/journal.{name}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -225,7 +225,7 @@ def namespace() -> Iterator[str]:
             shutil.rmtree(each)
 
 
-def said_by_journalctl(namespace: str) -> bytes:
+def journalctl_output(namespace: str) -> bytes:
     command = ["journalctl", f"--namespace={namespace}", "--no-pager"]
     return subprocess.run(command, capture_output=True, check=False).stdout
 
@@ -241,7 +241,7 @@ def send(namespace: str, *fields: bytes) -> None:
 def test_a_real_journal_is_followed_through_a_restart_of_ours(namespace: str) -> None:
     journal = JournalctlFollower(arguments=(f"--namespace={namespace}",))
     send(namespace, b"MESSAGE=before we came", b"PRIORITY=6")
-    until(lambda: b"before we came" in said_by_journalctl(namespace))
+    until(lambda: b"before we came" in journalctl_output(namespace))
     assert looked(journal, until=0) == []
     journal.look()
 

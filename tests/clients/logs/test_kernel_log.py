@@ -167,7 +167,7 @@ def test_no_record_is_from_the_future() -> None:
 # -- restarts --------------------------------------------------------------------------------------
 
 
-def test_a_restart_goes_on_with_the_next_record() -> None:
+def test_a_restart_continues_with_the_next_record() -> None:
     first = buffer(record(1, "a"), record(2, "b"))
     texts(first)
     again = KernelBuffer(Recorded(*(record(i, str(i)) for i in range(1, 5))))
@@ -200,10 +200,10 @@ def test_without_a_past_it_begins_now() -> None:
 def test_a_line_that_is_written_to_the_kernel_is_read_back() -> None:
     made = KernelBuffer()
     made.look(time.time())
-    before_s, word = time.time(), f"steward test line {os.getpid()} grüße"
+    before_s, text = time.time(), f"steward test line {os.getpid()} grüße"
 
-    Path("/dev/kmsg").write_text(f"<4>{word}\n")
-    read = [each for each in made.look(time.time()) if each.text == word]
+    Path("/dev/kmsg").write_text(f"<4>{text}\n")
+    read = [each for each in made.look(time.time()) if each.text == text]
 
     assert len(read) == 1
     assert read[0].level == 4

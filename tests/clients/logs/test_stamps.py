@@ -27,9 +27,9 @@ def test_a_line_that_begins_with_a_time_has_that_time(text: str, t_s: float) -> 
 
 
 def test_a_time_without_a_zone_is_local() -> None:
-    said = stamp_s("2026-05-19 07:08:57,123 INFO step 3", NOW_S)
+    message = stamp_s("2026-05-19 07:08:57,123 INFO step 3", NOW_S)
 
-    assert said == datetime(2026, 5, 19, 7, 8, 57, 123000).timestamp()  # noqa: DTZ001
+    assert message == datetime(2026, 5, 19, 7, 8, 57, 123000).timestamp()  # noqa: DTZ001
 
 
 def test_a_syslog_time_is_of_the_latest_year_that_is_not_ahead() -> None:
@@ -58,6 +58,6 @@ def test_a_line_that_does_not_has_none(text: str) -> None:
 
 @given(st.text(max_size=60))
 def test_no_text_breaks_it(text: str) -> None:
-    said = stamp_s(text, NOW_S)
+    message = stamp_s(text, NOW_S)
 
-    assert said is None or said <= NOW_S + 86400.0
+    assert message is None or message <= NOW_S + 86400.0

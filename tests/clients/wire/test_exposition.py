@@ -1,4 +1,4 @@
-"""Exposition text is read as Prometheus reads it, and hostile text is refused in words."""
+"""Exposition text is read as Prometheus reads it, and hostile text is refused with a message."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_names_in_quotes_as_prometheus_3_writes_them_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
+    ("text", "message"),
     [
         (b"a", "line 1"),
         (b'ok 1\na{b="c" 1\n', "line 2"),
@@ -92,8 +92,8 @@ def test_names_in_quotes_as_prometheus_3_writes_them_are_read() -> None:
         (b"<html>hello</html>\n", "line 1"),
     ],
 )
-def test_what_is_not_exposition_text_is_refused_with_its_line(text: bytes, word: str) -> None:
-    with pytest.raises(StewardError, match=word):
+def test_what_is_not_exposition_text_is_refused_with_its_line(text: bytes, message: str) -> None:
+    with pytest.raises(StewardError, match=message):
         decode_text(text, now_ms=0)
 
 

@@ -41,7 +41,7 @@ def points(body: bytes) -> list[tuple[int, str, dict[str, str], int, float]]:
     return rows
 
 
-def test_gauges_and_sums_of_both_kinds_are_told_apart() -> None:
+def test_gauges_and_sums_of_both_kinds_are_distinguished() -> None:
     request, _ = otlp_request()
     metrics = request.resource_metrics[0].scope_metrics[0].metrics
     point = NumberDataPoint(
@@ -95,7 +95,7 @@ def test_of_histograms_and_summaries_count_and_sum_are_kept() -> None:
     assert decode_metrics(body).skipped == {"buckets": 3}
 
 
-def test_a_point_that_says_it_has_no_value_is_missing() -> None:
+def test_a_point_that_reports_it_has_no_value_is_missing() -> None:
     request, _ = otlp_request()
     metrics = request.resource_metrics[0].scope_metrics[0].metrics
     metrics.add(name="g").gauge.data_points.add(time_unix_nano=T_NS, as_double=1.0, flags=1)

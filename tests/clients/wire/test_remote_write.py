@@ -1,4 +1,4 @@
-"""Remote write is read as Prometheus sends it, and never believed further than its bytes reach."""
+"""Remote write is read as Prometheus sends it, and lengths are never trusted beyond its bytes."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_mutated_request_never_does_more_than_be_refused(data: st.DataObject) 
             assert fault.problem
 
 
-def test_a_request_that_is_cut_off_says_at_which_byte() -> None:
+def test_a_request_that_is_cut_off_reports_at_which_byte() -> None:
     plain = unpack_snappy(one_series(LABELS, [1.0]), most_bytes=2**20)
 
     with pytest.raises(StewardError, match=r"cut off.*byte 0"):
@@ -128,7 +128,7 @@ def test_a_request_that_is_cut_off_says_at_which_byte() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "word"),
+    ("limits", "message"),
     [
         (WireLimits(series=1), "too many series"),
         (WireLimits(samples=1), "too many samples"),
@@ -137,10 +137,10 @@ def test_a_request_that_is_cut_off_says_at_which_byte() -> None:
         (WireLimits(body_bytes=20), "more than 20 bytes"),
     ],
 )
-def test_each_limit_is_named_when_it_is_passed(limits: WireLimits, word: str) -> None:
+def test_each_limit_is_named_when_it_is_passed(limits: WireLimits, message: str) -> None:
     body = encode_write([(LABELS, [T_MS], [1.0]), ({**LABELS, "a": "b"}, [T_MS], [2.0])])
 
-    with pytest.raises(StewardError, match=word):
+    with pytest.raises(StewardError, match=message):
         decode_write(body, limits)
 
 

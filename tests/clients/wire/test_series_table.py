@@ -1,4 +1,4 @@
-"""Series are told apart by their bytes, exactly."""
+"""Series are distinguished by their bytes, exactly."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Slow, obvious matchers, written from the language and not from the engine.
 
-`compat` is told every line and does what the field note says, step by step. `strict` knows all
+`compat` reads every line and follows the field note step by step. `strict` knows all
 lines at once and tries every choice of lines.
 """
 
@@ -24,7 +24,7 @@ class Forbidden:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class LetterRule:
     """A rule in letters: one for each term, repetitions written out."""
 
     ordered: bool
@@ -42,7 +42,7 @@ class Wanted:
 class MatchedLine:
     number: int
     t: int
-    says: frozenset[str]
+    contains: frozenset[str]
 
 
 Spot = tuple[int, int, int]  # a time, its slot, its place there
@@ -55,12 +55,12 @@ def span(each: Forbidden, times: list[int]) -> tuple[int, int]:
     return start, start + max(width, 0)
 
 
-# --- compat: told every line ------------------------------------------------------------------
+# --- compat: reads every line ------------------------------------------------------------------
 
 
 @dataclass
 class Compat:
-    wanted: Wanted
+    wanted: LetterRule
     clock: int = -FAR
     active: int = 0
     queues: list[list[MatchedLine]] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Compat:
         wanted = self.wanted
         if len(wanted.terms) == 1 and not wanted.ordered and not wanted.forbidden:
             self.clock = max(self.clock, line.t)
-            if wanted.terms[0] in line.says:
+            if wanted.terms[0] in line.contains:
                 yield (line.number,), self.clock
             return
         if line.t < self.clock:
@@ -98,7 +98,7 @@ class Compat:
     def scan_set(self, line: MatchedLine) -> Iterator[Fired]:
         for slot, (term, _) in enumerate(self.slots):
             self.queues[slot] = [e for e in self.queues[slot] if e.t >= line.t - self.wanted.window]
-            if term in line.says:
+            if term in line.contains:
                 self.queues[slot].append(line)
         if self.full():
             yield self.consume(), line.t
@@ -109,10 +109,10 @@ class Compat:
             self.queues[0] = [e for e in first if e.t >= line.t - self.wanted.window]
             self.repair_plain()
         for slot in range(self.active):
-            if self.slots[slot][0] in line.says:
+            if self.slots[slot][0] in line.contains:
                 self.queues[slot].append(line)
         term, needed = self.slots[self.active]
-        if term not in line.says:
+        if term not in line.contains:
             return
         self.queues[self.active].append(line)
         if len(self.queues[self.active]) < needed:
@@ -141,26 +141,26 @@ class Compat:
         if not self.full():
             self.forget(line.t)
         if self.wanted.ordered:
-            evidence = bool(self.queues[0]) or self.slots[0][0] in line.says
+            evidence = bool(self.queues[0]) or self.slots[0][0] in line.contains
             self.forbid(line, evidence=evidence)
             self.fill(line)
         else:
             for slot, (term, _) in enumerate(self.slots):
-                self.queues[slot] += [line] if term in line.says else []
+                self.queues[slot] += [line] if term in line.contains else []
             whole = [len(q) >= n for q, (_, n) in zip(self.queues, self.slots, strict=True)]
             self.forbid(line, evidence=any(whole))
         yield from self.decide(line.t)
 
     def forbid(self, line: MatchedLine, *, evidence: bool) -> None:
         for times, forbidden in zip(self.denials, self.wanted.forbidden, strict=True):
-            if forbidden.term in line.says and (evidence or self.look_back):
+            if forbidden.term in line.contains and (evidence or self.look_back):
                 times.append(line.t)
 
     def fill(self, line: MatchedLine) -> None:
         for slot in range(self.active):
-            if self.slots[slot][0] in line.says:
+            if self.slots[slot][0] in line.contains:
                 self.queues[slot].append(line)
-        if self.active < len(self.slots) and self.slots[self.active][0] in line.says:
+        if self.active < len(self.slots) and self.slots[self.active][0] in line.contains:
             self.queues[self.active].append(line)
             self.active += len(self.queues[self.active]) >= self.slots[self.active][1]
 
@@ -235,7 +235,7 @@ class Compat:
 # --- strict: knows everything, tries everything -----------------------------------------------
 
 
-def strict(wanted: Wanted, lines: list[MatchedLine]) -> list[Fired]:
+def strict(wanted: LetterRule, lines: list[MatchedLine]) -> list[Fired]:
     """Return matches of lines that are in the order of time.
 
     Again and again: of all choices of lines that are not used up, the oldest one that lies within
@@ -256,7 +256,7 @@ def strict(wanted: Wanted, lines: list[MatchedLine]) -> list[Fired]:
         certain, denied = complete, None
         for each in wanted.forbidden:
             start, stop = span(each, times)
-            within = [e.number for e in lines if each.term in e.says and start <= e.t <= stop]
+            within = [e.number for e in lines if each.term in e.contains and start <= e.t <= stop]
             if within:
                 denied = by_time[each.anchor]
                 known = max(known, certain, min(within))  # negations before it were waited for
@@ -274,14 +274,14 @@ def strict(wanted: Wanted, lines: list[MatchedLine]) -> list[Fired]:
 
 
 def _oldest(
-    wanted: Wanted, lines: list[MatchedLine], used: set[tuple[int, int]]
+    wanted: LetterRule, lines: list[MatchedLine], used: set[tuple[int, int]]
 ) -> list[tuple[int, int]] | None:
     """Return slots and numbers of lines: of all choices, the one with the oldest lines."""
     slots = wanted.slots()
     choices = []
     per_slot = []
     for slot, (term, needed) in enumerate(slots):
-        free = [e.number for e in lines if term in e.says and (slot, e.number) not in used]
+        free = [e.number for e in lines if term in e.contains and (slot, e.number) not in used]
         per_slot.append(list(itertools.combinations(free, needed)))
     for choice in itertools.product(*per_slot):
         numbers = [number for part in choice for number in part]

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decide.rules.reference import FAR, Compat, Fired, Forbidden, MatchedLine, Wanted, strict
+from decide.rules.reference import FAR, Compat, Fired, Forbidden, LetterRule, MatchedLine, strict
 from decide.rules.tiny_rules import block_of, node_of, rule_of
 from steward.decide.rules.engine import RuleEngine
 from steward.model.rules import Hit, Mode
 
 
 @st.composite
-def rules(draw: st.DrawFn) -> Wanted:
+def rules(draw: st.DrawFn) -> LetterRule:
     ordered = draw(st.booleans())
     terms = draw(st.lists(st.sampled_from("ABC"), min_size=1 + ordered, max_size=4))
     windows = st.integers(0, 8)
@@ -27,7 +27,7 @@ def rules(draw: st.DrawFn) -> Wanted:
         anchor=st.integers(0, len(terms) - 1),
         absolute=st.booleans(),
     )
-    return Wanted(
+    return LetterRule(
         ordered=ordered,
         terms=tuple(terms),
         window=draw(windows) if len(terms) > 1 else 0,
@@ -47,14 +47,14 @@ def streams(draw: st.DrawFn, *, late: bool, most: int) -> list[MatchedLine]:
         )
     )
     t, lines = 10, []
-    for number, (step, says) in enumerate(steps):
+    for number, (step, contains) in enumerate(steps):
         t += step
-        lines.append(MatchedLine(number, t, says))
+        lines.append(MatchedLine(number, t, contains))
     return lines
 
 
 def found_by_engine(
-    wanted: Sequence[Wanted], lines: list[MatchedLine], mode: Mode, cuts: list[int]
+    wanted: Sequence[LetterRule], lines: list[MatchedLine], mode: Mode, cuts: list[int]
 ) -> list[list[Fired]]:
     """Return what all rules find, in one engine, over blocks that are cut somewhere."""
     names = [f"R-{number}" for number in range(len(wanted))]
@@ -81,7 +81,7 @@ def _numbers(hit: Hit) -> tuple[int, ...]:
     cuts=st.lists(st.integers(1, 24), max_size=3),
 )
 def test_compat_finds_exactly_what_a_matcher_finds_that_is_told_every_line(
-    wanted: list[Wanted], lines: list[MatchedLine], cuts: list[int]
+    wanted: list[LetterRule], lines: list[MatchedLine], cuts: list[int]
 ) -> None:
     expected = [Compat(one).run(lines) for one in wanted]
 
@@ -95,7 +95,7 @@ def test_compat_finds_exactly_what_a_matcher_finds_that_is_told_every_line(
     cuts=st.lists(st.integers(1, 12), max_size=3),
 )
 def test_strict_finds_exactly_what_trying_all_choices_finds(
-    wanted: list[Wanted], lines: list[MatchedLine], cuts: list[int]
+    wanted: list[LetterRule], lines: list[MatchedLine], cuts: list[int]
 ) -> None:
     expected = [strict(one, lines) for one in wanted]
 

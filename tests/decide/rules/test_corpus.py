@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decide.rules.reference import FAR, Compat, Fired, Forbidden, MatchedLine, Wanted
+from decide.rules.reference import FAR, Compat, Fired, Forbidden, LetterRule, MatchedLine
 from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.terms import compile_term
 from steward.model.rules import Hit, LogBlock, Mode, Rule, Stream, Term
@@ -17,7 +17,7 @@ from steward.store.rules import read_rules
 DATA = Path(os.environ.get("STEWARD_DATA", "../shared/data")) / "cre"
 
 
-def wanted_of(rule: Rule) -> tuple[Wanted, dict[str, Term]]:
+def wanted_of(rule: Rule) -> tuple[LetterRule, dict[str, Term]]:
     """Return a rule in letters, and what the letters stand for."""
     terms: dict[Term, str] = {}
 
@@ -26,7 +26,7 @@ def wanted_of(rule: Rule) -> tuple[Wanted, dict[str, Term]]:
         return terms.setdefault(what, f"T{len(terms)}")
 
     root = rule.root
-    wanted = Wanted(
+    wanted = LetterRule(
         ordered=root.kind == "sequence",
         terms=tuple(letter(each.what) for each in root.clauses for _ in range(max(1, each.count))),
         window=root.window_ns,

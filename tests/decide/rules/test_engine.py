@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from decide.rules.reference import Forbidden, Wanted
+from decide.rules.reference import Forbidden, LetterRule
 from decide.rules.tiny_rules import block_of, node_of, rule_of, term
 from steward.decide.rules.engine import EngineLimits, RuleEngine
 from steward.model.event import Event
 from steward.model.rules import Clause, Extract, Mode, Rule, RuleNode, Stream, Term
 
 BOTH = pytest.mark.parametrize("mode", list(Mode), ids=lambda mode: mode.value)
-SINGLE = Wanted(ordered=False, terms=("A",), window=0)
-PAIR = Wanted(ordered=True, terms=("A", "B"), window=10)
-ALONE = Wanted(ordered=False, terms=("A",), window=0, forbidden=(Forbidden("N", window=10),))
+SINGLE = LetterRule(ordered=False, terms=("A",), window=0)
+PAIR = LetterRule(ordered=True, terms=("A", "B"), window=10)
+ALONE = LetterRule(ordered=False, terms=("A",), window=0, forbidden=(Forbidden("N", window=10),))
 
 
-def rule(wanted: Wanted, name: str = "R-0001", *, source: str = "letters") -> Rule:
+def rule(wanted: LetterRule, name: str = "R-0001", *, source: str = "letters") -> Rule:
     return rule_of(node_of(wanted, source=source), name)
 
 
@@ -119,7 +119,7 @@ def test_at_the_end_what_waits_fires_at_the_moment_it_is_certain(mode: Mode) -> 
 @BOTH
 def test_clocks_that_run_backwards_are_counted(mode: Mode) -> None:
     engine = RuleEngine(
-        [rule(Wanted(ordered=False, terms=("A", "B"), window=10)), rule(SINGLE, "S")], mode=mode
+        [rule(LetterRule(ordered=False, terms=("A", "B"), window=10)), rule(SINGLE, "S")], mode=mode
     )
 
     hits = engine.read(block_of([(5, "<A>"), (3, "<B>"), (2, "x"), (1, "<A>")]))
@@ -197,7 +197,7 @@ def test_bytes_that_are_no_text_are_shown_as_such() -> None:
 
 @BOTH
 def test_a_rule_that_matches_everything_stays_bounded(mode: Mode) -> None:
-    hot = Wanted(ordered=True, terms=("A", "B"), window=10**18)
+    hot = LetterRule(ordered=True, terms=("A", "B"), window=10**18)
     engine = RuleEngine([rule(hot)], mode=mode, limits=EngineLimits(events_per_state=100))
 
     for first in range(0, 10_000, 1000):
@@ -209,7 +209,7 @@ def test_a_rule_that_matches_everything_stays_bounded(mode: Mode) -> None:
 
 @BOTH
 def test_too_many_entities_are_forgotten_least_recent_first(mode: Mode) -> None:
-    hot = Wanted(ordered=True, terms=("A", "B"), window=10**18)
+    hot = LetterRule(ordered=True, terms=("A", "B"), window=10**18)
     engine = RuleEngine([rule(hot)], mode=mode, limits=EngineLimits(entities=10))
 
     for number in range(100):
@@ -221,7 +221,7 @@ def test_too_many_entities_are_forgotten_least_recent_first(mode: Mode) -> None:
 
 
 def test_all_that_is_remembered_together_is_bounded_too() -> None:
-    hot = Wanted(ordered=True, terms=("A", "B"), window=10**18)
+    hot = LetterRule(ordered=True, terms=("A", "B"), window=10**18)
     engine = RuleEngine([rule(hot)], limits=EngineLimits(events=50))
 
     for number in range(100):

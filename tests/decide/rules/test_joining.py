@@ -42,7 +42,7 @@ def above(
     return RuleNode(kind=kind, clauses=clauses, window_ns=window, **more)  # type: ignore[arg-type]
 
 
-def told(engine: RuleEngine, source: str, *lines: tuple[int, str], **more: object) -> list[Hit]:
+def feed(engine: RuleEngine, source: str, *lines: tuple[int, str], **more: object) -> list[Hit]:
     name = str(more.pop("name", source))
     stream = Stream(name=name, source=source, **more)  # type: ignore[arg-type]
     return engine.read(block_of(lines, stream))
@@ -61,8 +61,8 @@ def test_a_set_over_two_sources_fires_whichever_comes_first() -> None:
         engine = RuleEngine([rule_of(above("set", A, B))])
         letter = {"one": "<A>", "two": "<B>"}
 
-        assert told(engine, first, (5, letter[first])) == []
-        (hit,) = told(engine, second, (7, letter[second]))
+        assert feed(engine, first, (5, letter[first])) == []
+        (hit,) = feed(engine, second, (7, letter[second]))
 
         assert hit.fired_ns == 7
         assert [item.text for item in hit.items] == ["<A>", "<B>"]
@@ -70,20 +70,20 @@ def test_a_set_over_two_sources_fires_whichever_comes_first() -> None:
 
 def test_a_sequence_over_two_sources_asks_for_the_order_of_times_not_of_arrival() -> None:
     engine = RuleEngine([rule_of(above("sequence", A, B))])
-    told(engine, "two", (7, "<B>"))
+    feed(engine, "two", (7, "<B>"))
 
-    assert times(told(engine, "one", (5, "<A>"))) == [(5, 7)]
-    assert told(engine, "one", (8, "<A>")) == []
+    assert times(feed(engine, "one", (5, "<A>"))) == [(5, 7)]
+    assert feed(engine, "one", (8, "<A>")) == []
 
 
 def test_streams_that_were_announced_are_waited_for() -> None:
     engine = RuleEngine([rule_of(above("sequence", A, B))])
     engine.expect(["one", "two"])
 
-    assert told(engine, "two", (7, "<B>"), (90, "x")) == []
-    assert times(told(engine, "one", (5, "<A>"), (20, "x"))) == [(5, 7)]
-    assert told(engine, "one", (30, "<A>")) == []
-    assert told(engine, "two", (100, "<B>"), (101, "x")) == []
+    assert feed(engine, "two", (7, "<B>"), (90, "x")) == []
+    assert times(feed(engine, "one", (5, "<A>"), (20, "x"))) == [(5, 7)]
+    assert feed(engine, "one", (30, "<A>")) == []
+    assert feed(engine, "two", (100, "<B>"), (101, "x")) == []
     assert times(engine.end("one")) == [(30, 100)]
 
 
@@ -91,27 +91,27 @@ def test_a_window_runs_from_the_earliest_first_to_the_latest_last() -> None:
     long = leaf("A", "C", source="one", window=50, origin=True)
     engine = RuleEngine([rule_of(above("set", long, B, window=20))])
 
-    assert told(engine, "one", (0, "<A>"), (10, "<C>")) == []
-    assert told(engine, "two", (21, "<B>")) == []
-    assert told(engine, "one", (21, "<A>"), (25, "<C>")) != []
+    assert feed(engine, "one", (0, "<A>"), (10, "<C>")) == []
+    assert feed(engine, "two", (21, "<B>")) == []
+    assert feed(engine, "one", (21, "<A>"), (25, "<C>")) != []
 
 
 def test_in_a_sequence_one_has_ended_before_the_next_begins() -> None:
     long = leaf("B", "C", source="two", window=50)
     engine = RuleEngine([rule_of(above("sequence", A, long))])
 
-    told(engine, "one", (10, "<A>"))
-    assert told(engine, "two", (8, "<B>"), (12, "<C>")) == []
-    assert times(told(engine, "two", (13, "<B>"), (14, "<C>"))) == [(10, 13, 14)]
+    feed(engine, "one", (10, "<A>"))
+    assert feed(engine, "two", (8, "<B>"), (12, "<C>")) == []
+    assert times(feed(engine, "two", (13, "<B>"), (14, "<C>"))) == [(10, 13, 14)]
 
 
 def test_a_later_beginning_is_tried_when_the_first_takes_too_long() -> None:
     long = leaf("A", "C", source="one", window=50, origin=True)
     engine = RuleEngine([rule_of(above("sequence", long, B, window=20))])
 
-    told(engine, "one", (0, "<A>"), (14, "<A>"), (20, "<C>"), (21, "<C>"))
+    feed(engine, "one", (0, "<A>"), (14, "<A>"), (20, "<C>"), (21, "<C>"))
 
-    assert times(told(engine, "two", (30, "<B>"))) == [(14, 21, 30)]
+    assert times(feed(engine, "two", (30, "<B>"))) == [(14, 21, 30)]
 
 
 def test_counts_of_nodes_are_honoured() -> None:
@@ -120,27 +120,27 @@ def test_counts_of_nodes_are_honoured() -> None:
     )
     engine = RuleEngine([rule_of(twice)])
 
-    told(engine, "one", (1, "<A>"))
-    assert told(engine, "two", (2, "<B>")) == []
-    told(engine, "one", (3, "<A>"))
-    assert times(told(engine, "two", (4, "<B>"))) == [(1, 3, 4)]
+    feed(engine, "one", (1, "<A>"))
+    assert feed(engine, "two", (2, "<B>")) == []
+    feed(engine, "one", (3, "<A>"))
+    assert times(feed(engine, "two", (4, "<B>"))) == [(1, 3, 4)]
 
 
 def test_the_origin_gives_time_and_entity() -> None:
     blamed = leaf("B", source="two", origin=True)
     engine = RuleEngine([rule_of(above("sequence", leaf("A", source="one"), blamed))])
-    told(engine, "one", (1, "<A>"), entity="n01")
+    feed(engine, "one", (1, "<A>"), entity="n01")
 
-    (hit,) = told(engine, "two", (2, "<B>"), entity="n02")
+    (hit,) = feed(engine, "two", (2, "<B>"), entity="n02")
 
     assert (hit.t_ns, hit.entity) == (2, "n02")
 
 
 def test_without_an_origin_the_first_that_is_known_takes_the_blame() -> None:
     engine = RuleEngine([rule_of(above("sequence", leaf("A", source="one"), B))])
-    told(engine, "one", (1, "<A>"))
+    feed(engine, "one", (1, "<A>"))
 
-    (hit,) = told(engine, "two", (2, "<B>"), entity="n02")
+    (hit,) = feed(engine, "two", (2, "<B>"), entity="n02")
 
     assert (hit.t_ns, hit.entity) == (1, "n02")
 
@@ -148,10 +148,10 @@ def test_without_an_origin_the_first_that_is_known_takes_the_blame() -> None:
 def test_nodes_may_lie_inside_one_another() -> None:
     inner = above("set", A, B, window=10)
     engine = RuleEngine([rule_of(above("sequence", inner, leaf("C", source="three"), window=50))])
-    told(engine, "two", (1, "<B>"))
-    told(engine, "one", (2, "<A>"))
+    feed(engine, "two", (1, "<B>"))
+    feed(engine, "one", (2, "<A>"))
 
-    (hit,) = told(engine, "three", (3, "<C>"))
+    (hit,) = feed(engine, "three", (3, "<C>"))
 
     assert [item.t_ns for item in hit.items] == [2, 1, 3]
     assert hit.t_ns == 2
@@ -160,11 +160,11 @@ def test_nodes_may_lie_inside_one_another() -> None:
 def test_conditions_are_joined_on_what_they_share() -> None:
     engine = RuleEngine([rule_of(above("sequence", A, B, correlations=("host",)))])
 
-    told(engine, "one", (1, "<A>"), name="a1", entity="n01")
-    told(engine, "one", (2, "<A>"), name="a2", attributes={"host": "n02"})
-    told(engine, "one", (3, "<A>"), name="a3", entity="job:5")
+    feed(engine, "one", (1, "<A>"), name="a1", entity="n01")
+    feed(engine, "one", (2, "<A>"), name="a2", attributes={"host": "n02"})
+    feed(engine, "one", (3, "<A>"), name="a3", entity="job:5")
 
-    (hit,) = told(engine, "two", (4, "<B>"), name="b2", entity="n02/gpu1")
+    (hit,) = feed(engine, "two", (4, "<B>"), name="b2", entity="n02/gpu1")
     assert hit.items[0].t_ns == 2
     assert dict(hit.joined_on) == {"host": "n02"}
     assert engine.counts.unjoined == 1
@@ -185,7 +185,7 @@ def test_a_node_of_one_source_can_be_joined_too() -> None:
     lines = [(1, "<A> gpu 1"), (2, "<A> gpu 2"), (3, "<B> gpu 2"), (3, "<A> <B> gpu 3"), (4, "<B>")]
     engine = RuleEngine([rule_of(root)])
 
-    (hit,) = told(engine, "one", *lines, entity="n01")
+    (hit,) = feed(engine, "one", *lines, entity="n01")
 
     assert [item.t_ns for item in hit.items] == [2, 3]
     assert dict(hit.joined_on) == {"gpu": "n01/gpu2"}
@@ -202,9 +202,9 @@ def test_preq_knows_no_correlations() -> None:
     )
 
     assert (
-        len(told(RuleEngine([rule_of(root)], mode=Mode.PREQ), "one", (1, "<A>"), (2, "<B>"))) == 1
+        len(feed(RuleEngine([rule_of(root)], mode=Mode.PREQ), "one", (1, "<A>"), (2, "<B>"))) == 1
     )
-    assert told(RuleEngine([rule_of(root)]), "one", (1, "<A>"), (2, "<B>")) == []
+    assert feed(RuleEngine([rule_of(root)]), "one", (1, "<A>"), (2, "<B>")) == []
 
 
 def test_what_must_not_happen_elsewhere_is_waited_for() -> None:
@@ -212,10 +212,10 @@ def test_what_must_not_happen_elsewhere_is_waited_for() -> None:
     root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(negation,))
     engine = RuleEngine([rule_of(root)])
 
-    told(engine, "one", (1, "<A>"))
-    assert told(engine, "two", (11, "<N>")) == []
-    assert told(engine, "one", (20, "<A>")) == []
-    (hit,) = told(engine, "one", (40, "x"))
+    feed(engine, "one", (1, "<A>"))
+    assert feed(engine, "two", (11, "<N>")) == []
+    assert feed(engine, "one", (20, "<A>")) == []
+    (hit,) = feed(engine, "one", (40, "x"))
     assert (hit.t_ns, hit.fired_ns) == (20, 31)
 
 
@@ -225,30 +225,30 @@ def test_something_forbidden_that_takes_its_time_is_waited_for_as_well() -> None
     root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(negation,))
     engine = RuleEngine([rule_of(root)])
 
-    told(engine, "one", (1, "<A>"))
-    assert told(engine, "one", (35, "x")) == []  # it may have begun at 11 and end at 41
-    assert told(engine, "two", (10, "<N>"), (40, "<M>")) == []
-    assert told(engine, "one", (100, "x")) == []
+    feed(engine, "one", (1, "<A>"))
+    assert feed(engine, "one", (35, "x")) == []  # it may have begun at 11 and end at 41
+    assert feed(engine, "two", (10, "<N>"), (40, "<M>")) == []
+    assert feed(engine, "one", (100, "x")) == []
 
 
 def test_a_node_with_something_forbidden_reports_late_and_counts_by_its_own_time() -> None:
     quiet = leaf("A", source="one", negations=(Negation(what=term("N"), window_ns=50),))
     engine = RuleEngine([rule_of(above("sequence", quiet, B, window=20))])
 
-    told(engine, "one", (1, "<A>"))
-    assert told(engine, "two", (10, "<B>"), (30, "<B>")) == []
-    (hit,) = told(engine, "one", (52, "x"))
+    feed(engine, "one", (1, "<A>"))
+    assert feed(engine, "two", (10, "<B>"), (30, "<B>")) == []
+    (hit,) = feed(engine, "one", (52, "x"))
     assert times([hit]) == [(1, 10)]
     assert hit.fired_ns == 52
 
 
 def test_terms_may_stand_beside_nodes() -> None:
-    beside = above("sequence", term("A"), leaf("B", source="two"), source="one")
-    engine = RuleEngine([rule_of(beside)])
+    mixed = above("sequence", term("A"), leaf("B", source="two"), source="one")
+    engine = RuleEngine([rule_of(mixed)])
 
-    told(engine, "one", (1, "<A>"))
+    feed(engine, "one", (1, "<A>"))
 
-    assert times(told(engine, "two", (2, "<B>"))) == [(1, 2)]
+    assert times(feed(engine, "two", (2, "<B>"))) == [(1, 2)]
 
 
 BUSY = MetricTerm(expr="gpu_busy_share < 0.3", for_s=20.0)
@@ -268,7 +268,7 @@ def test_a_condition_on_series_is_a_rule_of_its_own_for_each_entity() -> None:
 
     hits = engine.sample(frame(idle("n01/gpu0", since=0, until=30)))
 
-    assert engine.wants_metrics == {"gpu.busy_share"}
+    assert engine.needed_metrics == {"gpu.busy_share"}
     assert engine.joins_streams
     assert engine.sample(frame([])) == []
     assert [(hit.entity, hit.t_ns) for hit in hits] == [("n01/gpu0", 20 * S)]
@@ -298,7 +298,7 @@ def test_series_and_lines_are_joined_on_the_gpu() -> None:
     engine = RuleEngine([rule])
     engine.expect([TELEMETRY, "one"])
 
-    told(engine, "one", (2 * S, "<A> on cuda:1"), (100 * S, "x"), entity="n01")
+    feed(engine, "one", (2 * S, "<A> on cuda:1"), (100 * S, "x"), entity="n01")
     found = engine.sample(
         frame(idle("n01/gpu0", since=5, until=40) + idle("n01/gpu1", since=5, until=40))
     )
@@ -315,7 +315,7 @@ def test_a_condition_on_series_may_forbid() -> None:
     )
     for entity, expected in (("n01/gpu0", 0), ("n02/gpu0", 1)):
         engine = RuleEngine([rule_of(root)])
-        told(engine, "one", (10 * S, "<A>"), entity="n01")
+        feed(engine, "one", (10 * S, "<A>"), entity="n01")
 
         hits = engine.sample(frame(idle(entity, since=5, until=100)))
 
@@ -327,7 +327,7 @@ def test_time_alone_moves_series_and_joins() -> None:
     root = RuleNode(kind="set", clauses=(Clause(what=A),), negations=(negation,))
     engine = RuleEngine([rule_of(root), rule_of(above("set", BUSY, window=0), "R-0002")])
     engine.expect(["one", "two"])
-    told(engine, "one", (1, "<A>"))
+    feed(engine, "one", (1, "<A>"))
 
     assert engine.tick(5) == []
     assert [hit.fired_ns for hit in engine.tick(500)] == [12]
@@ -348,11 +348,11 @@ def test_values_joined_on_are_bounded_and_the_least_recent_are_forgotten() -> No
     engine = RuleEngine([rule], limits=EngineLimits(states_per_rule=10))
 
     for number in range(100):
-        told(engine, "one", (number, "<A>"), entity=f"n{number}")
+        feed(engine, "one", (number, "<A>"), entity=f"n{number}")
 
     assert (engine.counts.evicted, engine.counts.evicted_states) == (90, 90)
-    assert told(engine, "two", (100, "<B>"), entity="n0") == []
-    assert len(told(engine, "two", (100, "<B>"), entity="n99")) == 1
+    assert feed(engine, "two", (100, "<B>"), entity="n0") == []
+    assert len(feed(engine, "two", (100, "<B>"), entity="n99")) == 1
 
 
 def test_things_joined_are_bounded_together() -> None:
@@ -360,7 +360,7 @@ def test_things_joined_are_bounded_together() -> None:
     engine = RuleEngine([rule], limits=EngineLimits(events=20))
 
     for t, number in itertools.product(range(10), range(5)):
-        told(engine, "one", (10 * t + number, "<A>"), entity=f"n{number}", name=f"{number}")
+        feed(engine, "one", (10 * t + number, "<A>"), entity=f"n{number}", name=f"{number}")
 
     assert engine.counts.evicted >= 30
     assert engine.counts.evicted_states >= 3
@@ -379,7 +379,7 @@ def test_times_to_come_back_at_are_forgotten_with_what_waits() -> None:
     )
     engine = RuleEngine([rule_of(root)], limits=EngineLimits(states_per_rule=10))
 
-    told(engine, "one", *((number, f"<A> on n{number}") for number in range(3000)))
+    feed(engine, "one", *((number, f"<A> on n{number}") for number in range(3000)))
 
     assert engine.counts.evicted_states == 2990
     assert len(engine._queue._dues) < 1100
@@ -390,10 +390,10 @@ def test_a_stream_that_does_not_come_is_not_waited_for_without_end() -> None:
     engine = RuleEngine([rule_of(above("sequence", A, B))], limits=EngineLimits(events=10))
     engine.expect(["one", "two", "never"])
 
-    told(engine, "one", *((t, "<A>") for t in range(20)))
+    feed(engine, "one", *((t, "<A>") for t in range(20)))
 
     assert engine.counts.hurried == 10
-    assert len(told(engine, "two", *((t, "<B>") for t in range(30, 50)))) > 0
+    assert len(feed(engine, "two", *((t, "<B>") for t in range(30, 50)))) > 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -421,7 +421,7 @@ def test_announced_streams_may_be_read_in_any_order(
         hits: list[Hit] = []
         for source in streams:
             at, text = lines[source]
-            hits += told(engine, source, *((t, text) for t in sorted(at)))
+            hits += feed(engine, source, *((t, text) for t in sorted(at)))
             hits += engine.end(source)
         return times(hits + engine.finish())
 
@@ -435,7 +435,7 @@ def test_a_set_of_one_node_may_last_as_long_as_that_node() -> None:
     root = RuleNode(kind="set", clauses=wrapped.clauses, negations=(negation,))
     engine = RuleEngine([rule_of(root)])
 
-    hits = told(engine, "one", (5, "<A>"), (45, "<C>"), (300, "x")) + engine.finish()
+    hits = feed(engine, "one", (5, "<A>"), (45, "<C>"), (300, "x")) + engine.finish()
 
     assert times(hits) == [(5, 45)]
 
@@ -540,10 +540,10 @@ def test_what_is_forbidden_is_not_believed_for_ever_when_it_falls_silent() -> No
     engine = RuleEngine([rule_of(root)])
     engine.sample(frame(idle("n01/gpu0", since=0, until=100)))
 
-    told(engine, "one", (200 * S, "<A>"), entity="n01")
+    feed(engine, "one", (200 * S, "<A>"), entity="n01")
     assert engine.tick(250 * S) == []  # it may well hold still
     engine.tick(1000 * S)
-    told(engine, "one", (1000 * S, "<A>"), entity="n01")
+    feed(engine, "one", (1000 * S, "<A>"), entity="n01")
     hits = engine.sample(frame([(1100.0, "n02/gpu0", 0.9)]))
 
     assert [hit.t_ns for hit in hits] == [1000 * S]
@@ -564,7 +564,7 @@ def test_what_is_forbidden_and_had_to_be_forgotten_is_over() -> None:
     engine.sample(frame(others))
     engine.sample(frame(idle("n02/gpu0", since=160, until=160)))
 
-    told(engine, "one", (200 * S, "<A>"), entity="n01")
+    feed(engine, "one", (200 * S, "<A>"), entity="n01")
 
     assert len(engine.tick(300 * S)) == 1
     assert engine.metric_counts[0][1].evicted == 4
@@ -577,10 +577,10 @@ def test_one_condition_may_be_looked_for_by_one_rule_and_forbidden_by_another() 
     )
     rules = [rule_of(quiet), rule_of(above("set", BUSY, window=0), "R-0002")]
     engine = RuleEngine(rules).fresh()
-    told(engine, "one", (10 * S, "<A>"), entity="n01")
+    feed(engine, "one", (10 * S, "<A>"), entity="n01")
 
     hits = engine.sample(frame([*idle("n01/gpu0", since=5, until=50), (55.0, "n01/gpu0", 0.9)]))
-    told(engine, "one", (100 * S, "<A>"), entity="n01")
+    feed(engine, "one", (100 * S, "<A>"), entity="n01")
     hits += engine.finish()
 
     assert sorted((hit.rule, hit.t_ns // S) for hit in hits) == [("R-0001", 100), ("R-0002", 25)]
@@ -610,7 +610,7 @@ def per_node(
 def test_a_list_of_hosts_is_joined_host_by_host() -> None:
     engine = per_node(named("A"), named("B"))
 
-    hits = told(
+    hits = feed(
         engine, "one", (1, "<A> node=gpu[17-19,4]"), (2, "<B> node=gpu18"), (3, "<B> node=gpu9")
     )
 
@@ -621,16 +621,16 @@ def test_a_list_that_names_more_hosts_than_any_site_has_is_a_name() -> None:
     engine = per_node(named("A"), named("B"))
     many = "n[0-999999]"
 
-    assert len(told(engine, "one", (1, f"<A> node={many}"), (2, f"<B> node={many}"))) == 1
+    assert len(feed(engine, "one", (1, f"<A> node={many}"), (2, f"<B> node={many}"))) == 1
 
 
 def test_the_node_that_a_line_names_takes_the_blame_not_the_one_that_wrote_it() -> None:
     engine = per_node(named("A"), named("B"))
     alone = RuleNode(kind="set", clauses=(named("A"),), source="one")
 
-    (joined,) = told(engine, "one", (1, "<A> node=gpu[1-2]"), (2, "<B> node=gpu2"), entity="ctl01")
-    (single,) = told(RuleEngine([rule_of(alone)]), "one", (1, "<A> node=gpu7"), entity="ctl01")
-    (own,) = told(RuleEngine([rule_of(alone)]), "one", (1, "<A> node=gpu7"), entity="gpu7/gpu3")
+    (joined,) = feed(engine, "one", (1, "<A> node=gpu[1-2]"), (2, "<B> node=gpu2"), entity="ctl01")
+    (single,) = feed(RuleEngine([rule_of(alone)]), "one", (1, "<A> node=gpu7"), entity="ctl01")
+    (own,) = feed(RuleEngine([rule_of(alone)]), "one", (1, "<A> node=gpu7"), entity="gpu7/gpu3")
 
     assert (joined.entity, single.entity, own.entity) == ("gpu2", "gpu7", "gpu7/gpu3")
 
@@ -638,7 +638,7 @@ def test_the_node_that_a_line_names_takes_the_blame_not_the_one_that_wrote_it() 
 def test_repetitions_count_only_with_another_value_within_the_window() -> None:
     def found(*pids: tuple[int, int]) -> int:
         engine = per_node(named("A", count=3, distinct="pid"), kind="set")
-        return len(told(engine, "one", *((at, f"<A> node=n1 pid={pid}") for at, pid in pids)))
+        return len(feed(engine, "one", *((at, f"<A> node=n1 pid={pid}") for at, pid in pids)))
 
     assert found((1, 7), (2, 7), (3, 7), (4, 8)) == 0
     assert found((1, 7), (2, 7), (3, 8), (4, 9)) == 1
@@ -651,6 +651,6 @@ def test_values_that_were_counted_are_remembered_in_bounded_number() -> None:
     )
     pids = (7, 8, 9, 7)
 
-    hits = told(engine, "one", *((at, f"<A> node=n1 pid={pid}") for at, pid in enumerate(pids, 1)))
+    hits = feed(engine, "one", *((at, f"<A> node=n1 pid={pid}") for at, pid in enumerate(pids, 1)))
 
     assert len(hits) <= 1  # the first is forgotten, so that it counts again

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from decide.rules.reference import MatchedLine, Wanted
+from decide.rules.reference import LetterRule, MatchedLine
 from steward.model.rules import Clause, LogBlock, Negation, Rule, RuleNode, Stream, Term
 
 
@@ -14,7 +14,7 @@ def term(letter: str) -> Term:
     return Term(kind="value", text=f"<{letter}>")
 
 
-def node_of(wanted: Wanted, *, source: str = "letters") -> RuleNode:
+def node_of(wanted: LetterRule, *, source: str = "letters") -> RuleNode:
     return RuleNode(
         kind="sequence" if wanted.ordered else "set",
         clauses=tuple(Clause(what=term(letter)) for letter in wanted.terms),

@@ -39,7 +39,7 @@ def slots_of(terms: Sequence[str], *, ordered: bool) -> list[tuple[str, int]]:
 
 
 def letters(line: str) -> list[tuple[str, int]]:
-    """Take a stream apart: what each line says (`x` says nothing), and when."""
+    """Take a stream apart: the terms of each line (`x`: none), and its time."""
     return [(say, int(t)) for say, t in (token.split("@") for token in _tokens(line))]
 
 
@@ -55,7 +55,7 @@ def _tokens(line: str) -> list[str]:
 
 
 class Trial:
-    """One matcher, fed every line, as the engine feeds it."""
+    """One matcher, fed every line, as by the engine."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Trial:
         for say, t in letters(line):
             late = t < self.clock
             self.clock = max(self.clock, t)
-            mask = sum(1 << bit for bit, name in enumerate(self.names) if says(say, name))
+            mask = sum(1 << bit for bit, name in enumerate(self.names) if contains(say, name))
             if late and self.mode is Mode.PREQ:
                 continue
             if mask:
@@ -106,6 +106,6 @@ class Trial:
         return found + [tuple(each.last_ns for each in match.seen) for match in rest]
 
 
-def says(say: str, name: str) -> bool:
-    """Whether a line says a term: `AB` says A and B, `N1` says N1."""
+def contains(say: str, name: str) -> bool:
+    """Return whether a line contains a term: `AB` contains A and B, `N1` contains N1."""
     return name in re.findall(r"[A-Z]\d?", say)

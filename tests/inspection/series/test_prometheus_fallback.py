@@ -1,4 +1,4 @@
-"""Metric terms in the loop beside a Prometheus, which answers later, badly, or not at all."""
+"""Metric terms in the loop with a Prometheus that answers later, badly, or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from steward.clients.prometheus import QuerySeries
 from steward.clients.query_worker import QueryWorker, RangeQuery
 from steward.decide.rules.metric import TermWatch, sort_frame
 from steward.errors import StewardError
-from steward.inspection.series.prometheus_fallback import MOST_STEPS, metrics_beside
+from steward.inspection.series.prometheus_fallback import MOST_STEPS, compile_with_fallback
 from steward.model.rules import Item, MetricTerm
 
 HOT = MetricTerm(expr="gpu_temperature_celsius > 90", for_s=30.0)
@@ -47,7 +47,7 @@ NEAR = {"Hostname": "n1", "gpu": "0"}
 def ticks(
     watch: TermWatch, post: Post, *at_s: float, say: tuple[dict[str, str], ...]
 ) -> list[Item]:
-    """Let time pass; whatever is asked is answered before the next tick."""
+    """Advance time; every query is answered before the next tick."""
     found: list[Item] = []
     for each in at_s:
         found += watch.tick(round((T0 + each) * NS))
@@ -58,7 +58,7 @@ def ticks(
 
 def test_a_node_that_is_not_seen_here_is_judged_by_what_prometheus_says() -> None:
     post = Post()
-    watch = metrics_beside(post)(HOT)
+    watch = compile_with_fallback(post)(HOT)
 
     found = ticks(watch, post, 0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, say=(FAR,))
 
@@ -71,7 +71,7 @@ def test_a_node_that_is_not_seen_here_is_judged_by_what_prometheus_says() -> Non
 
 def test_nothing_is_waited_for_and_one_question_is_open_at_a_time() -> None:
     post = Post()
-    watch = metrics_beside(post)(HOT)
+    watch = compile_with_fallback(post)(HOT)
 
     for at_s in range(0, 300, 10):
         assert watch.tick((T0 + at_s) * NS) == []
@@ -81,7 +81,7 @@ def test_nothing_is_waited_for_and_one_question_is_open_at_a_time() -> None:
 
 def test_what_is_seen_here_counts_and_what_prometheus_says_of_it_is_set_aside() -> None:
     post = Post()
-    watch = metrics_beside(post)(HOT)
+    watch = compile_with_fallback(post)(HOT)
     found: list[Item] = []
 
     for at_s in range(0, 120, 10):
@@ -94,7 +94,7 @@ def test_what_is_seen_here_counts_and_what_prometheus_says_of_it_is_set_aside() 
 
 def test_a_sum_of_which_a_part_is_seen_here_is_made_here() -> None:
     post = Post()
-    watch = metrics_beside(post)(MetricTerm(expr="sum(gpu_temperature_celsius) > 90"))
+    watch = compile_with_fallback(post)(MetricTerm(expr="sum(gpu_temperature_celsius) > 90"))
     watch.add(sort_frame(samples(T0, {"n1/gpu0": {"gpu.temperature_celsius": 40.0}})))
 
     assert ticks(watch, post, 0.0, 10.0, 20.0, 30.0, say=({},)) == []
@@ -102,7 +102,7 @@ def test_a_sum_of_which_a_part_is_seen_here_is_made_here() -> None:
 
 def test_a_node_that_fell_silent_here_is_asked_about() -> None:
     post = Post()
-    watch = metrics_beside(post)(HOT)
+    watch = compile_with_fallback(post)(HOT)
     watch.add(sort_frame(samples(T0, {"n1/gpu0": {"gpu.temperature_celsius": 40.0}})))
 
     early = ticks(watch, post, *range(0, 200, 10), say=(NEAR,))
@@ -114,7 +114,7 @@ def test_a_node_that_fell_silent_here_is_asked_about() -> None:
 
 def test_while_it_fails_nothing_is_known_and_then_the_same_steps_are_asked_again() -> None:
     post = Post()
-    watch = metrics_beside(post)(HOT)
+    watch = compile_with_fallback(post)(HOT)
     ticks(watch, post, 0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, say=(FAR,))
     held = watch.holding()
     watch.tick((T0 + 80) * NS)
@@ -140,7 +140,7 @@ def test_while_it_fails_nothing_is_known_and_then_the_same_steps_are_asked_again
 )
 def test_silence_and_phases_are_known_here_alone(expr: str) -> None:
     post = Post()
-    watch = metrics_beside(post)(MetricTerm(expr=expr))
+    watch = compile_with_fallback(post)(MetricTerm(expr=expr))
 
     watch.tick(T0 * NS)
 
@@ -149,7 +149,7 @@ def test_silence_and_phases_are_known_here_alone(expr: str) -> None:
 
 def test_what_only_prometheus_understands_is_asked_there() -> None:
     post = Post()
-    watch = metrics_beside(post)(MetricTerm(expr="holt_winters(x[10m], 0.5, 0.5) > 1"))
+    watch = compile_with_fallback(post)(MetricTerm(expr="holt_winters(x[10m], 0.5, 0.5) > 1"))
 
     found = ticks(watch, post, 0.0, 10.0, 20.0, say=(FAR,))
 
@@ -160,7 +160,7 @@ def test_what_only_prometheus_understands_is_asked_there() -> None:
 
 def test_samples_of_a_machine_whose_clock_is_ahead_move_no_question_into_the_future() -> None:
     post = Post()
-    watch = metrics_beside(post)(HOT)
+    watch = compile_with_fallback(post)(HOT)
 
     watch.add(sort_frame(samples(T0 + 86_400, {"n1/gpu0": {"gpu.temperature_celsius": 40.0}})))
     watch.tick(T0 * NS)

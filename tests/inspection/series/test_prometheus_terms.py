@@ -7,7 +7,7 @@ import pytest
 
 from steward.clients.prometheus import QuerySeries
 from steward.errors import StewardError, TemporaryError
-from steward.inspection.series.prometheus_terms import answered_rows, asked_metrics
+from steward.inspection.series.prometheus_terms import answered_rows, prometheus_compiler
 from steward.model.rules import MetricTerm
 
 NS = 10**9
@@ -44,7 +44,7 @@ class SeriesIndex:
 
 def test_it_is_told_once_when_it_has_held_for_long_enough() -> None:
     server = SeriesIndex({"__name__": "up", "node": "n1", "gpu": "0"}, from_s=1005.0, to_s=1200.0)
-    watch = asked_metrics(server)(MetricTerm(expr="up < 1", for_s=60))
+    watch = prometheus_compiler(server)(MetricTerm(expr="up < 1", for_s=60))
 
     found = watch.tick(900 * NS) + watch.tick(1100 * NS) + watch.tick(1300 * NS)
 
@@ -56,7 +56,7 @@ def test_it_is_told_once_when_it_has_held_for_long_enough() -> None:
 
 def test_nothing_is_asked_before_a_step_is_over() -> None:
     server = SeriesIndex({}, from_s=0.0, to_s=0.0)
-    watch = asked_metrics(server)(MetricTerm(expr="up < 1", interval_s=60))
+    watch = prometheus_compiler(server)(MetricTerm(expr="up < 1", interval_s=60))
 
     watch.tick(960 * NS)
     watch.tick(1019 * NS)
@@ -67,7 +67,7 @@ def test_nothing_is_asked_before_a_step_is_over() -> None:
 
 def test_a_long_time_is_asked_for_in_parts() -> None:
     server = SeriesIndex({"instance": "n1:9100", "job": "node"}, from_s=0.0, to_s=1e12)
-    watch = asked_metrics(server)(MetricTerm(expr="up < 1", interval_s=1))
+    watch = prometheus_compiler(server)(MetricTerm(expr="up < 1", interval_s=1))
 
     found = watch.tick(1000 * NS) + watch.tick(31_000 * NS)
 
@@ -77,7 +77,7 @@ def test_a_long_time_is_asked_for_in_parts() -> None:
 
 def test_a_prometheus_that_cannot_be_reached_is_asked_again() -> None:
     server = SeriesIndex({"Hostname": "n1", "gpu": "1"}, from_s=1000.0, to_s=1e12)
-    watch = asked_metrics(server)(MetricTerm(expr="up < 1"))
+    watch = prometheus_compiler(server)(MetricTerm(expr="up < 1"))
     watch.tick(990 * NS)
 
     server.ill = True
@@ -101,14 +101,14 @@ def test_series_of_one_entity_are_one() -> None:
                 for job, value in (("a", 1.0), ("b", 2.0))
             ]
 
-    watch = asked_metrics(Twice({}, from_s=0, to_s=0))(MetricTerm(expr="up"))
+    watch = prometheus_compiler(Twice({}, from_s=0, to_s=0))(MetricTerm(expr="up"))
 
     assert [(each.entity, each.value) for each in watch.tick(990 * NS)] == [("n1", 2.0)]
 
 
 def test_what_is_refused_is_refused_at_once_and_a_fresh_watch_asks_anew() -> None:
     server = SeriesIndex({"node": "n1"}, from_s=1000.0, to_s=1e12)
-    compiled = asked_metrics(server)
+    compiled = prometheus_compiler(server)
     watch = compiled(MetricTerm(expr="up < 1"))
 
     with pytest.raises(StewardError, match="parse error"):

@@ -16,7 +16,7 @@ ABOUT = (GPU, "job:j1", "n1")
 
 @pytest.fixture
 def meter(tmp_path: Path) -> Iterator[RecordedMeter]:
-    """Give a meter over 1,000 s: the GPU idles until 500, and its neighbour is always busy."""
+    """Return a meter over 1,000 s: the GPU idles until 500, and its neighbour is always busy."""
     telemetry = Telemetry(tmp_path)
     t_s = np.arange(0.0, 1000.0, 10.0)
     values = np.where(t_s < 500, 0.1, 0.7) + 0.02 * np.sin(t_s)

@@ -1,4 +1,4 @@
-"""An agent at work: it looks, sends, says what changed, and ends when it is told to."""
+"""The agent's main loop: it collects, sends, reports changes, and stops on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from steward.store.spool import Spool
 
 
 class Source:
-    """A collector with one sample per look, and a fault where it is told to have one."""
+    """A collector with one sample per look, and a fault where the test sets one."""
 
     name, vocabulary = "source", "canonical"
 
@@ -46,7 +46,7 @@ class Scene:
     def __init__(self, folder: Path, source: Source | None = None) -> None:
         self.folder = folder
         self.source = source or Source()
-        self.said: list[str] = []
+        self.reports: list[str] = []
         self.clocks = Clocks()
         self.server = FakeServer(self.clocks)
         self.spool = Spool(folder, max_bytes=2**20)
@@ -59,11 +59,11 @@ class Scene:
             clock=WallClock(),
             folder=folder,
             send_every_s=0.05,
-            say=self.said.append,
+            report=self.reports.append,
         )
 
     def run(self, enough: Callable[[], bool]) -> None:
-        """Let it work until there is enough."""
+        """Run it until there is enough."""
         stop = threading.Event()
 
         def end() -> None:
@@ -88,30 +88,30 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     made.spool.close()
 
 
-def test_an_agent_sends_until_it_is_told_to_stop_and_then_the_rest(scene: Scene) -> None:
+def test_an_agent_sends_until_it_is_reported_to_stop_and_then_the_rest(scene: Scene) -> None:
     scene.run(scene.got(3))
 
     assert scene.shipping.buffer.waiting_parcels == 0
-    assert scene.said[0] == "sending"
-    assert scene.said[-1] == "stopped"
+    assert scene.reports[0] == "sending"
+    assert scene.reports[-1] == "stopped"
     assert scene.source.closed
 
 
 def test_it_writes_how_it_is_doing(scene: Scene) -> None:
     scene.run(scene.got(1))
 
-    said = read_status(scene.folder)
+    message = read_status(scene.folder)
 
-    assert (said["node"], said["collectors"]) == ("n1", ["source"])
-    assert said["lost_parcels"] == 0
-    assert isinstance(said["clock_offset_s"], float)
+    assert (message["node"], message["collectors"]) == ("n1", ["source"])
+    assert message["lost_parcels"] == 0
+    assert isinstance(message["clock_offset_s"], float)
 
 
-def test_a_fault_is_told_once_and_sent_as_an_event(scene: Scene) -> None:
+def test_a_fault_is_reported_once_and_sent_as_an_event(scene: Scene) -> None:
     scene.source.broken = True
     scene.run(scene.got(3))
 
-    assert [line for line in scene.said if "sensor is gone" in line] == [
+    assert [line for line in scene.reports if "sensor is gone" in line] == [
         "collector source: the sensor is gone"
     ]
     assert len(scene.server.events("steward.fault")) == 1
@@ -121,11 +121,11 @@ def test_a_server_that_is_away_does_not_keep_it_from_ending(scene: Scene) -> Non
     scene.server.away = True
     scene.run(lambda: scene.shipping.buffer.waiting_parcels >= 2)
 
-    assert "no answer: refused" in scene.said[0]
-    assert "parcels wait in" in scene.said[-1]
+    assert "no answer: refused" in scene.reports[0]
+    assert "parcels wait in" in scene.reports[-1]
 
 
-def test_once_says_whether_the_server_has_it(scene: Scene) -> None:
+def test_once_reports_whether_the_server_has_it(scene: Scene) -> None:
     assert scene.agent.once(0.01)
     assert len(scene.server.got) == 1
 
@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]"])
-def test_a_status_that_is_not_there_is_told(tmp_path: Path, content: str | None) -> None:
+def test_a_status_that_is_not_there_is_reported(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "status.json").write_text(content)
 
@@ -167,7 +167,7 @@ def test_the_status_is_json(scene: Scene) -> None:
     assert json.loads((scene.folder / "status.json").read_text())["agent"] == "a-1"
 
 
-def test_an_agent_goes_on_in_streams_where_it_was(tmp_path: Path) -> None:
+def test_an_agent_continues_in_streams_where_it_was(tmp_path: Path) -> None:
     class Stream(Source):
         at = 0
 

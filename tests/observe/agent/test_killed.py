@@ -24,7 +24,7 @@ from steward.store.recording import Recording
 
 PROGRAMS = Path(__file__).parent / "programs"
 T0 = time.time() // 1000 * 1000 - 86_400
-AT_LEAST = 11  # parcels that the agent has taken before somebody is killed
+AT_LEAST = 11  # parcels that the agent has taken before a process is killed
 
 
 @dataclass
@@ -64,19 +64,19 @@ class Trial:
 
     def acknowledged(self) -> set[tuple[float, str]]:
         lines = (self.folder / "said").read_text().split("\n")[:-1]
-        said = [line.split() for line in lines]
+        message = [line.split() for line in lines]
         return {
             (T0 + 10 * int(number) + each, f"n1/gpu{run}")
-            for run, number in said
+            for run, number in message
             for each in range(10)
         }
 
     def _start(self, program: str, *args: Path | str) -> subprocess.Popen[bytes]:
-        with (self.folder / "said").open("ab") as said:
+        with (self.folder / "said").open("ab") as message:
             return subprocess.Popen(
                 [sys.executable, PROGRAMS / program, *args],
-                stdout=said,
-                stderr=subprocess.DEVNULL,  # connections break when somebody is killed
+                stdout=message,
+                stderr=subprocess.DEVNULL,  # connections break when a process is killed
                 env={**os.environ, "POLARS_MAX_THREADS": "1", "T0": str(T0)},
             )
 
@@ -88,7 +88,7 @@ class Trial:
 def stored(folder: Path) -> Frame:
     """Return all that the server has, with what it has acknowledged and not yet stored."""
     with closing(Intake(folder / "intake")) as intake:
-        assert [said for said in intake._spool.damage() if "stepped over" in said] == []
+        assert [message for message in intake._spool.damage() if "stepped over" in message] == []
         recording = Recording(folder / "store")
         with closing(recording):
             while tables := intake.collect(T0).tables:
@@ -104,11 +104,11 @@ def run_trial(folder: Path, kills: list[str], dice: random.Random) -> None:
     try:
         trial.start_server()
         trial.start_agent()
-        for who in kills:
+        for name in kills:
             wanted = trial.parcels() + AT_LEAST
             until(lambda least=wanted: trial.parcels() >= least)  # type: ignore[misc]
             time.sleep(dice.uniform(0.0, 0.4))
-            if who == "server":
+            if name == "server":
                 trial.kill(trial.server)
                 trial.start_server()
             else:
@@ -128,7 +128,7 @@ def run_trial(folder: Path, kills: list[str], dice: random.Random) -> None:
     assert len(acknowledged) > 100 * len(kills)
     assert acknowledged - set(found) == set()
     assert len(found) == len(set(found))  # none twice
-    unacknowledged = set(found) - acknowledged  # in the buffer, but killed before it said so
+    unacknowledged = set(found) - acknowledged  # in the buffer, but killed before it was printed
     assert len(unacknowledged) <= 10 * trial.runs
     wrong = (rows["gpu.busy_share"] * 1e6 - (rows["t_s"] - T0)).abs() > 1e-6
     assert rows.filter(wrong).height == 0

@@ -1,4 +1,4 @@
-"""Parcels: what goes in comes out, and nothing that a stranger sends does any harm."""
+"""Parcels: what goes in comes out, and no untrusted bytes do any harm."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_everything_that_was_seen_comes_out_again() -> None:
     assert opened.tenants is None
 
 
-def test_the_label_says_what_is_inside_without_opening() -> None:
-    said = read_header(pack_parcel(label(7), full()))
+def test_the_label_reports_what_is_inside_without_opening() -> None:
+    message = read_header(pack_parcel(label(7), full()))
 
-    assert (said.agent, said.run, said.sequence, said.node) == ("a-1", "r-1", 7, "n1")
-    assert (said.from_s, said.to_s, said.samples) == (T0, T0 + 1, 5)
-    assert [kind for kind, _ in said.parts] == ["frame", "frame", "other", "lines", "news"]
+    assert (message.agent, message.run, message.sequence, message.node) == ("a-1", "r-1", 7, "n1")
+    assert (message.from_s, message.to_s, message.samples) == (T0, T0 + 1, 5)
+    assert [kind for kind, _ in message.parts] == ["frame", "frame", "other", "lines", "news"]
 
 
 def test_an_observation_of_nothing_is_a_parcel_too() -> None:
@@ -124,7 +124,7 @@ def refused(body: bytes) -> str:
 
 
 def with_label(changes: dict[str, Any], body: bytes | None = None) -> bytes:
-    """Return a parcel whose label says something else."""
+    """Return a parcel with a changed label."""
     whole = body or parcel()
     (length,) = struct.unpack_from("<I", whole, 5)
     text = json.dumps({**json.loads(whole[9 : 9 + length]), **changes}).encode()
@@ -145,7 +145,7 @@ def table_bytes(head: object, rest: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "expected"),
     [
         (b"", "no parcel"),
         (b"GET / HTTP/1.1\r\n\r\n", "no parcel"),
@@ -156,12 +156,12 @@ def table_bytes(head: object, rest: bytes = b"") -> bytes:
         (b"x" * (MAX_PARCEL_BYTES + 1), "bytes are possible"),
     ],
 )
-def test_what_is_no_parcel_is_refused_in_words(body: bytes, says: str) -> None:
-    assert says.replace("bytes are", "are") in refused(body)
+def test_what_is_no_parcel_is_refused_with_a_message(body: bytes, expected: str) -> None:
+    assert expected.replace("bytes are", "are") in refused(body)
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "expected"),
     [
         ({"node": "n1/gpu0"}, "cannot be a node"),
         ({"node": "job:1"}, "cannot be a node"),
@@ -176,13 +176,13 @@ def test_what_is_no_parcel_is_refused_in_words(body: bytes, says: str) -> None:
         ({"parts": [["frame", -5], ["frame", 5]]}, "bytes inside"),
         ({"parts": [["frame", 0]] * 257}, "more than 256 parts"),
         ({"parts": [["frame", 5]]}, "unpacked"),
-        ({"parts": [["frame", 100_000]]}, "less inside"),
+        ({"parts": [["frame", 100_000]]}, "shorter than its label"),
         ({"shift_s": 1e300}, "shifted"),
         ({"shift_s": float("nan")}, "shifted"),
     ],
 )
-def test_a_wrong_label_is_refused_in_words(changes: dict[str, Any], says: str) -> None:
-    assert says in refused(with_label(changes))
+def test_a_wrong_label_is_refused_with_a_message(changes: dict[str, Any], expected: str) -> None:
+    assert expected in refused(with_label(changes))
 
 
 def test_a_bomb_does_not_go_off() -> None:
@@ -206,7 +206,7 @@ def test_the_table_that_the_next_test_spoils_is_good() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "says"),
+    ("head", "expected"),
     [
         ([], "cannot be read"),
         ({"rows": 1}, "cannot be read"),
@@ -232,8 +232,8 @@ def test_the_table_that_the_next_test_spoils_is_good() -> None:
         ({**GOOD, "texts": {"who": ["n1"]}}, "no t_s or no entity"),
     ],
 )
-def test_a_wrong_table_is_refused_in_words(head: object, says: str) -> None:
-    assert says in refused(with_table(table_bytes(head, ROW)))
+def test_a_wrong_table_is_refused_with_a_message(head: object, expected: str) -> None:
+    assert expected in refused(with_table(table_bytes(head, ROW)))
 
 
 def test_a_table_that_is_nested_without_end_is_refused() -> None:
@@ -254,7 +254,7 @@ def test_other_and_lines_have_to_have_their_columns() -> None:
 
     assert "not t_s, entity, metric, value" in refused(with_table(table, "other"))
     assert "not t_s, entity, source, text, level" in refused(with_table(table, "lines"))
-    assert "nobody knows a part 'virus'" in refused(with_table(table, "virus"))
+    assert "unknown part 'virus'" in refused(with_table(table, "virus"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Shipping: everything arrives in order and once, or the gap is told."""
+"""Shipping: everything arrives in order and once, or the gap is reported."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ class FakeServer:
         self.clocks = clocks
         self.ahead_s = ahead_s
         self.got: list[Parcel] = []
-        self.says: dict[str, Any] | None = None  # instead of taking it
+        self.reply: dict[str, Any] | None = None  # instead of taking it
         self.away = False
         self.name = "server-1"
 
     def send(self, body: bytes) -> ServerReply:
         if self.away:
             raise TemporaryError("no answer: refused", where="https://server")
-        if self.says is not None:
-            return ServerReply(**self.says)
+        if self.reply is not None:
+            return ServerReply(**self.reply)
         self.got.append(open_parcel(body))
         return self._answer()
 
     def time(self) -> ServerReply:
         if self.away:
             raise TemporaryError("no answer: refused", where="https://server")
-        return ServerReply(**self.says) if self.says is not None else self._answer()
+        return ServerReply(**self.reply) if self.reply is not None else self._answer()
 
     def _answer(self) -> ServerReply:
         sent_s = self.clocks.wall_s
@@ -172,11 +172,11 @@ def test_a_server_that_is_away_for_an_hour_gets_everything_afterwards(scene: Sce
     )
     assert waits[0] < 2.0
     assert 45.0 <= waits[-1] <= 75.0
-    assert len({round(wait, 6) for wait in waits[-50:]}) == 50  # nobody comes back in step
+    assert len({round(wait, 6) for wait in waits[-50:]}) == 50  # retries are not synchronised
     assert scene.shipping.lost_parcels == 0
 
 
-def test_a_buffer_that_is_full_gives_up_the_oldest_and_says_from_when_until_when(
+def test_a_buffer_that_is_full_drops_the_oldest_and_reports_from_when_until_when(
     tmp_path: Path,
 ) -> None:
     scene = Scene(tmp_path, max_bytes=8000)
@@ -195,7 +195,7 @@ def test_a_buffer_that_is_full_gives_up_the_oldest_and_says_from_when_until_when
     assert scene.server.sequences == list(range(first, 42))
     (gap,) = scene.server.events("telemetry.gap")
     assert f"from {T0:.0f} to {T0 + 10 * (first - 2):.0f}" in gap
-    assert f"{first - 1} parcels were given up, the buffer of 8000 bytes is full" in gap
+    assert f"{first - 1} parcels were dropped, the buffer of 8000 bytes is full" in gap
     assert scene.shipping.lost_parcels == first - 1
     assert scene.server.got[-1].label.gaps == first - 1
     scene.spool.close()
@@ -224,11 +224,11 @@ def test_what_waited_on_disk_is_sent_by_the_next_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
 def test_a_refusal_that_may_pass_costs_nothing(scene: Scene, status: int) -> None:
     scene.take()
-    scene.server.says = {"status": status, "problem": "not now"}
+    scene.server.reply = {"status": status, "problem": "not now"}
     wait_s = scene.shipping.step()
     assert scene.shipping.status.problem == f"{status}: not now"
 
-    scene.server.says = None
+    scene.server.reply = None
     scene.send_all()
 
     assert wait_s > 0.5
@@ -238,21 +238,21 @@ def test_a_refusal_that_may_pass_costs_nothing(scene: Scene, status: int) -> Non
 def test_a_revoked_token_is_not_tried_in_a_hurry_and_nothing_is_lost(scene: Scene) -> None:
     scene.take()
     scene.send_all()
-    scene.server.says = {"status": 401, "problem": "this needs a valid access token"}
+    scene.server.reply = {"status": 401, "problem": "this needs a valid access token"}
     scene.take()
 
     assert scene.shipping.step() >= 45.0
     scene.take()
-    scene.server.says = None
+    scene.server.reply = None
     scene.send_all()
     assert scene.server.sequences == [1, 2, 3]
 
 
-def test_the_server_says_when_to_come_back_but_not_for_ever(scene: Scene) -> None:
+def test_the_server_reports_when_to_come_back_but_not_for_ever(scene: Scene) -> None:
     scene.take()
-    scene.server.says = {"status": 503, "retry_after_s": 30.0}
+    scene.server.reply = {"status": 503, "retry_after_s": 30.0}
     first = scene.shipping.step()
-    scene.server.says = {"status": 429, "retry_after_s": 1e9}
+    scene.server.reply = {"status": 429, "retry_after_s": 1e9}
     second = scene.shipping.step()
 
     assert 22.0 < first < 38.0
@@ -260,31 +260,33 @@ def test_the_server_says_when_to_come_back_but_not_for_ever(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize(
-    "says",
+    "expected",
     [
         {"status": 400, "problem": "its label is wrong", "where": "parcel"},
         {"status": 413, "problem": "too large"},
     ],
 )
-def test_a_parcel_that_is_wrong_is_given_up_and_told(scene: Scene, says: dict[str, Any]) -> None:
+def test_a_parcel_that_is_wrong_is_dropped_and_reported(
+    scene: Scene, expected: dict[str, Any]
+) -> None:
     scene.take()
     scene.send_all()
     scene.take()
-    scene.server.says = says
+    scene.server.reply = expected
 
     assert scene.shipping.step() == 0.0
-    scene.server.says = None
+    scene.server.reply = None
     scene.take()
     scene.send_all()
 
     assert scene.server.sequences == [1, 3]
-    assert says["problem"] in scene.server.events("telemetry.gap")[0]
+    assert expected["problem"] in scene.server.events("telemetry.gap")[0]
     assert scene.shipping.lost_parcels == 1
 
 
 def test_a_server_that_refuses_every_request_does_not_empty_the_buffer(scene: Scene) -> None:
     scene.take()
-    scene.server.says = {"status": 400, "problem": "for another host", "where": "Host header"}
+    scene.server.reply = {"status": 400, "problem": "for another host", "where": "Host header"}
 
     assert scene.shipping.step() > 0.5
     assert scene.shipping.buffer.waiting_parcels == 1
@@ -293,7 +295,7 @@ def test_a_server_that_refuses_every_request_does_not_empty_the_buffer(scene: Sc
 # -- clocks ------------------------------------------------------------------------------------
 
 
-def test_an_agent_that_is_90_s_behind_is_put_right_and_says_so(tmp_path: Path) -> None:
+def test_an_agent_that_is_90_s_behind_is_put_right_and_this_is_reported(tmp_path: Path) -> None:
     scene = Scene(tmp_path, ahead_s=90.0)
     scene.take()
     scene.send_all()
@@ -342,16 +344,16 @@ def test_what_was_packed_before_the_machine_was_started_keeps_its_times(scene: S
     assert busy_of(scene.server.got[0])[0][0] == T0
 
 
-# -- what the server has to know ---------------------------------------------------------------
+# -- state of the server ---------------------------------------------------------------
 
 
-def test_a_server_that_starts_anew_is_told_what_still_holds(scene: Scene) -> None:
+def test_a_server_that_starts_anew_is_reported_what_still_holds(scene: Scene) -> None:
     span = Span(id="s1", entity="n1/*", kind="job", name="1", from_s=T0)
     ended = job("2", on=("n1/gpu0",), state=JobState.COMPLETED)
-    told = Observation(
+    result = Observation(
         cluster=cluster(node("n1")), jobs=(job("1", on=("n1/gpu0",)), ended), spans=(span,)
     )
-    scene.shipping.take(told)
+    scene.shipping.take(result)
     scene.send_all()
     scene.take()
     scene.send_all()
@@ -420,7 +422,7 @@ def test_a_full_disk_does_not_stop_sending(scene: Scene, monkeypatch: pytest.Mon
     assert scene.shipping.buffer.problem == ""
 
 
-def test_what_not_even_memory_can_hold_is_told_as_a_gap(
+def test_what_not_even_memory_can_hold_is_reported_as_a_gap(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.server.away = True
@@ -439,7 +441,7 @@ def test_what_not_even_memory_can_hold_is_told_as_a_gap(
     assert "no space left" in scene.server.events("telemetry.gap")[0]
 
 
-def test_a_parcel_in_flight_is_not_given_up_twice(tmp_path: Path) -> None:
+def test_a_parcel_in_flight_is_not_dropped_twice(tmp_path: Path) -> None:
     scene = Scene(tmp_path, max_bytes=4000)
     scene.server.away = True
     scene.take()

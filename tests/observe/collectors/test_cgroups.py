@@ -137,14 +137,14 @@ def test_faults_and_pressure_are_rates_that_are_held(second: Site) -> None:
 
 
 @pytest.mark.parametrize("kind", ["first", "second"])
-def test_every_word_is_known(kind: str, request: pytest.FixtureRequest) -> None:
+def test_every_name_is_known(kind: str, request: pytest.FixtureRequest) -> None:
     (job,) = request.getfixturevalue(kind).read().values()
 
     assert set(job) <= set(aliases_from("linux"))
     assert len(job) >= 19
 
 
-def test_jobs_come_and_go_and_the_others_go_on(second: Site) -> None:
+def test_jobs_come_and_go_and_the_others_continue(second: Site) -> None:
     layout = second.collector.layout()
     fake.second_group(second.root / SCOPE / "job_813", usage=7)
     early = second.collector.layout()
@@ -183,7 +183,7 @@ def test_groups_of_two_daemons_on_one_machine_are_one_job(tmp_path: Path) -> Non
     assert seen["n1@5"]["cgroup.cpu.stat.usage_usec"] == 6
 
 
-def test_where_groups_are_says_which_kind_they_are(
+def test_where_groups_are_reports_which_kind_they_are(
     first: Site, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("second")

@@ -91,7 +91,7 @@ def test_dcgm_4_6_had_a_percentage_under_the_name_of_a_ratio() -> None:
     assert second["n1/gpu0"]["gpu.busy_share"] == pytest.approx(0.01)
 
 
-def test_names_that_are_not_in_the_table_are_kept_beside() -> None:
+def test_names_that_are_not_in_the_table_are_kept_as_other_metrics() -> None:
     other = Page(NEW).collector().collect(5.0).other
 
     assert other.to_dicts() == [
@@ -138,13 +138,13 @@ def test_labels_that_name_a_job_are_spans() -> None:
     assert spans[1].about == {"pod": "fold-0", "namespace": "bio", "container": "train"}
 
 
-def test_a_pod_is_known_by_its_uid_where_the_exporter_tells_it() -> None:
+def test_a_pod_is_known_by_its_uid_where_the_exporter_reports_it() -> None:
     (span,) = Page(NEW).collector().collect(5.0).spans
 
     assert span.name == "pod:0b7f5a2e-6c1d-4f0e-9a43-0c5d2c8f1a77"
 
 
-def test_a_span_is_told_when_it_begins_and_when_it_ends() -> None:
+def test_a_span_is_reported_when_it_begins_and_when_it_ends() -> None:
     page = Page(OLD)
     collector = page.collector()
     begun = collector.collect(5.0).spans
@@ -169,7 +169,7 @@ def test_a_gpu_that_pods_share_is_one_row_and_a_span_each() -> None:
     assert [span.name for span in seen.spans] == ["pod:a/x", "pod:a/y"]
 
 
-def test_the_hardware_is_told_when_it_changes() -> None:
+def test_the_hardware_is_reported_when_it_changes() -> None:
     page = Page(OLD)
     collector = page.collector()
     first, second = collector.collect(5.0), collector.collect(6.0)
@@ -190,7 +190,7 @@ def test_the_hardware_is_told_when_it_changes() -> None:
 # -- bad input ---------------------------------------------------------------------------------
 
 
-def test_an_exporter_that_is_away_is_said_once_and_its_jobs_go_on() -> None:
+def test_an_exporter_that_is_away_is_reported_once_and_its_jobs_continue() -> None:
     page = Page(OLD)
     collector = page.collector()
     collector.collect(5.0)
@@ -208,7 +208,7 @@ def test_an_exporter_that_is_away_is_said_once_and_its_jobs_go_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected_text"),
     [
         ("<html>sign in</html>", "no Prometheus text"),
         ('DCGM_FI_DEV_GPU_UTIL{gpu="0" 4', "no Prometheus text"),
@@ -218,11 +218,11 @@ def test_an_exporter_that_is_away_is_said_once_and_its_jobs_go_on() -> None:
         ("up 1\n", "names no GPU"),
     ],
 )
-def test_a_page_that_is_something_else_is_named(text: str | bytes, says: str) -> None:
+def test_a_page_that_is_something_else_is_named(text: str | bytes, expected_text: str) -> None:
     state = Page(text).collector().available()
 
     assert state.status in ("missing", "limited")
-    assert says in state.reason
+    assert expected_text in state.reason
     assert state.hint
 
 
@@ -248,7 +248,7 @@ def test_what_is_no_address_is_refused_at_once(url: str) -> None:
     assert "http://127.0.0.1:9400/metrics" in caught.value.hint
 
 
-def test_nobody_listening_is_missing_with_a_hint() -> None:
+def test_a_closed_port_is_missing_with_a_hint() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -238,15 +238,15 @@ def test_an_unknown_set_is_refused_with_the_known_ones() -> None:
     assert "sched" in caught.value.hint
 
 
-def test_every_word_of_every_set_is_a_metric() -> None:
-    names = {*CounterReader.words, "probes.lost", "probes.unattributed"}
+def test_every_name_of_every_set_is_a_metric() -> None:
+    names = {*CounterReader.names, "probes.lost", "probes.unattributed"}
 
     assert names == set(aliases_from("ebpf"))
 
 
-def test_every_word_belongs_to_one_set() -> None:
-    for word in CounterReader.words:
-        assert sum(word.startswith(each.counters) for each in PROBE_SETS.values()) == 1, word
+def test_every_name_belongs_to_one_set() -> None:
+    for name in CounterReader.names:
+        assert sum(name.startswith(each.counters) for each in PROBE_SETS.values()) == 1, name
 
 
 def test_a_machine_without_libbpf_reports_what_to_install(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_wait_that_lasts_is_seen_before_it_ends() -> None:
     assert grown(before, after)["wait.file.count"] == 0
 
 
-def test_waiting_for_a_processor_is_what_the_scheduler_says_it_was() -> None:
+def test_waiting_for_a_processor_is_what_the_scheduler_reports_it_was() -> None:
     spin = """
     def work():
         end = time.monotonic() + 1.5
@@ -184,7 +184,7 @@ def test_time_inside_a_call_is_what_the_caller_measures(tmp_path: Path) -> None:
     assert seen["calls.read.ns"] == pytest.approx(took_ns, rel=0.05, abs=5e7)
 
 
-def test_disks_have_moved_what_diskstats_says(tmp_path: Path) -> None:
+def test_disks_have_moved_what_diskstats_has(tmp_path: Path) -> None:
     size, chunk = 32 << 20, 1 << 20
     with probing("block") as probes:
         read(probes)
@@ -206,7 +206,7 @@ def test_disks_have_moved_what_diskstats_says(tmp_path: Path) -> None:
 def copy_past_the_cache(path: Path, size: int, chunk: int) -> None:
     import mmap
 
-    memory = mmap.mmap(-1, chunk)  # O_DIRECT wants it aligned
+    memory = mmap.mmap(-1, chunk)  # O_DIRECT needs it aligned
     memory.write(os.urandom(chunk))
     for flags, move in ((os.O_WRONLY | os.O_CREAT, os.writev), (os.O_RDONLY, os.readv)):
         file = os.open(path, flags | os.O_DIRECT, 0o600)
@@ -221,14 +221,14 @@ def diskstats() -> dict[str, tuple[int, int, int, int]]:
     """Return reads, bytes read, writes, bytes written of each disk, by Linux' own account."""
     found = {}
     for line in Path("/proc/diskstats").read_text().splitlines():
-        words = line.split()
-        if Path(f"/sys/block/{words[2]}").exists():
-            reads, _, sectors_read, _, writes, _, sectors_written = map(int, words[3:10])
-            found[words[2]] = (reads, sectors_read * 512, writes, sectors_written * 512)
+        fields = line.split()
+        if Path(f"/sys/block/{fields[2]}").exists():
+            reads, _, sectors_read, _, writes, _, sectors_written = map(int, fields[3:10])
+            found[fields[2]] = (reads, sectors_read * 512, writes, sectors_written * 512)
     return found
 
 
-def test_segments_sent_again_are_what_the_tcp_counters_say() -> None:
+def test_segments_sent_again_are_what_the_tcp_counters_have() -> None:
     # A link whose other end does not answer: each attempt to connect is repeated after a second.
     script = """
 set -e

@@ -17,7 +17,7 @@ from steward.observe.collectors.host import Host
 from steward.observe.sampling import Track
 
 
-class Hands:
+class ManualHost:
     """A clock and a host name that are set by hand."""
 
     def __init__(self) -> None:
@@ -26,17 +26,17 @@ class Hands:
 
 
 @pytest.fixture
-def hands() -> Hands:
-    return Hands()
+def manual() -> ManualHost:
+    return ManualHost()
 
 
 @pytest.fixture
-def host(tmp_path: Path, hands: Hands) -> Host:
+def host(tmp_path: Path, manual: ManualHost) -> Host:
     source = HostSource(
         proc=fake.proc(tmp_path / "proc"),
         sys=fake.sys(tmp_path / "sys"),
-        clock=lambda: hands.now_s,
-        named=lambda: hands.name,
+        clock=lambda: manual.now_s,
+        named=lambda: manual.name,
     )
     return Host(source=source)
 
@@ -50,7 +50,7 @@ def test_the_machine_is_one_node_without_gpus(host: Host) -> None:
     assert seen.frame.height == 0  # numbers are sampled
 
 
-def test_the_node_is_told_again_only_when_it_changed(host: Host, tmp_path: Path) -> None:
+def test_the_node_is_reported_again_only_when_it_changed(host: Host, tmp_path: Path) -> None:
     host.collect(5.0)
     same = host.collect(6.0).cluster
     fake.write(tmp_path / "proc/stat", fake.stat({0: fake.times(user=1, idle=1)}))
@@ -62,20 +62,20 @@ def test_the_node_is_told_again_only_when_it_changed(host: Host, tmp_path: Path)
     assert changed.nodes[0].cpus == 1
 
 
-def test_every_word_that_is_sampled_is_known(host: Host) -> None:
-    words = {name for block in host.layout().blocks for name in block.names}
+def test_every_name_that_is_sampled_is_known(host: Host) -> None:
+    names = {name for block in host.layout().blocks for name in block.names}
 
-    assert words <= set(aliases_from("linux"))
-    assert len(words) > 90
+    assert names <= set(aliases_from("linux"))
+    assert len(names) > 90
 
 
 def test_the_layout_is_the_same_object_until_a_part_comes(
-    host: Host, hands: Hands, tmp_path: Path
+    host: Host, manual: ManualHost, tmp_path: Path
 ) -> None:
     layout = host.layout()
     same = host.layout()
     fake.write(tmp_path / "sys/class/infiniband/mlx5_8/ports/1/state", "4: ACTIVE\n")
-    hands.now_s += 11
+    manual.now_s += 11
 
     other = host.layout()
 
@@ -86,7 +86,7 @@ def test_the_layout_is_the_same_object_until_a_part_comes(
     }
 
 
-def test_parts_that_come_and_go_are_events(host: Host, hands: Hands, tmp_path: Path) -> None:
+def test_parts_that_come_and_go_are_events(host: Host, manual: ManualHost, tmp_path: Path) -> None:
     host.layout()
     host.collect(1.0)
     fake.write(tmp_path / "proc/diskstats", fake.disk_line("nvme1n1") + fake.disk_line("sda"))
@@ -104,11 +104,11 @@ def test_parts_that_come_and_go_are_events(host: Host, hands: Hands, tmp_path: P
     ]
 
 
-def test_a_machine_that_is_renamed_keeps_its_name_and_says_so_once(
-    host: Host, hands: Hands
+def test_a_machine_that_is_renamed_keeps_its_name_and_this_is_reported_once(
+    host: Host, manual: ManualHost
 ) -> None:
     host.collect(1.0)
-    hands.name = "n99"
+    manual.name = "n99"
 
     first, second = host.collect(2.0), host.collect(3.0)
 
@@ -125,7 +125,9 @@ def test_a_configured_name_counts_whatever_the_machine_calls_itself(tmp_path: Pa
     assert host.collect(1.0).events == ()
 
 
-def test_ticks_become_shares_rates_and_bytes(host: Host, hands: Hands, tmp_path: Path) -> None:
+def test_ticks_become_shares_rates_and_bytes(
+    host: Host, manual: ManualHost, tmp_path: Path
+) -> None:
     pace = Track(host, every_s=1.0)
     pace.tick(100.0)
     cores = {i: fake.times(user=150, idle=950) for i in range(4)}
@@ -133,7 +135,7 @@ def test_ticks_become_shares_rates_and_bytes(host: Host, hands: Hands, tmp_path:
     fake.write(tmp_path / "proc/pressure/cpu", fake.PSI.format("some", 8508155112 + 250_000))
     counter = tmp_path / "sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data"
     fake.write(counter, 1_000 + 25_000_000)
-    hands.now_s += 1.0
+    manual.now_s += 1.0
     pace.tick(101.0)
 
     tables, events = pace.drain()
@@ -153,7 +155,7 @@ def test_ticks_become_shares_rates_and_bytes(host: Host, hands: Hands, tmp_path:
     assert rows["n1/disk:nvme0n1"]["disk.busy_share"] == 0.0
 
 
-def test_a_machine_that_tells_everything_is_ok(host: Host) -> None:
+def test_a_machine_that_reports_everything_is_ok(host: Host) -> None:
     state = host.available()
 
     assert state.status == "ok"

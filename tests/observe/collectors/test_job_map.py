@@ -20,7 +20,7 @@ def test_a_job_holds_its_gpu_since_the_file_was_written(tmp_path: Path) -> None:
     assert again == span  # the same after a restart
 
 
-def test_strange_files_and_lines_are_left_out_and_told_once(tmp_path: Path) -> None:
+def test_strange_files_and_lines_are_left_out_and_reported_once(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("1")
     (tmp_path / "gpu0").write_bytes(b"7\n\xff\xfe" + b"x" * 500 + b"\n")
     (tmp_path / "notes").write_text("9")
@@ -34,7 +34,7 @@ def test_strange_files_and_lines_are_left_out_and_told_once(tmp_path: Path) -> N
     assert job_map.collect(1001.0).events == ()
 
 
-def test_without_the_folder_it_is_missing_and_says_what_would_help(tmp_path: Path) -> None:
+def test_without_the_folder_it_is_missing_and_reports_what_would_help(tmp_path: Path) -> None:
     job_map = JobMap(folder=str(tmp_path / "none"))
 
     assert job_map.available().status == "missing"

@@ -24,7 +24,7 @@ BEGAN_S = 1767225660.0  # 2026-01-01T00:01:00Z
 
 
 class Seen:
-    """All that a collector told, put together."""
+    """All observations of a collector, merged."""
 
     def __init__(self, collector: Kubernetes) -> None:
         self.collector = collector
@@ -134,7 +134,7 @@ def test_a_long_list_comes_in_pages(double: KubeDouble, seen: Seen) -> None:
     assert double.asked.count("/api/v1/pods?list") == 3
 
 
-def test_a_failed_pod_is_told_with_its_exit_code(double: KubeDouble, seen: Seen) -> None:
+def test_a_failed_pod_is_reported_with_its_exit_code(double: KubeDouble, seen: Seen) -> None:
     begun(double, seen, pod("a1"))
     ended = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T01:00:00Z"}
     status = {"containerStatuses": [{"restartCount": 0, "state": {"terminated": ended}}]}
@@ -151,7 +151,7 @@ def test_a_failed_pod_is_told_with_its_exit_code(double: KubeDouble, seen: Seen)
     assert span.to_s == 1767229200.0
 
 
-def test_a_container_that_starts_again_is_told(double: KubeDouble, seen: Seen) -> None:
+def test_a_container_that_starts_again_is_reported(double: KubeDouble, seen: Seen) -> None:
     begun(double, seen, pod("a1"))
     ended = {"exitCode": 1, "reason": "Error", "finishedAt": "2026-01-01T01:00:00Z"}
     status = {"containerStatuses": [{"restartCount": 1, "lastState": {"terminated": ended}}]}
@@ -163,7 +163,7 @@ def test_a_container_that_starts_again_is_told(double: KubeDouble, seen: Seen) -
     assert seen.jobs["pod:a1"].state is JobState.RUNNING
 
 
-def test_a_pod_that_fits_nowhere_says_why(double: KubeDouble, seen: Seen) -> None:
+def test_a_pod_that_fits_nowhere_has_a_reason(double: KubeDouble, seen: Seen) -> None:
     begun(double, seen)
     why = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     message = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
@@ -188,7 +188,9 @@ def test_a_deleted_pod_has_ended(double: KubeDouble, seen: Seen) -> None:
     assert span.to_s is not None
 
 
-def test_warnings_become_events_and_repeats_are_told_again(double: KubeDouble, seen: Seen) -> None:
+def test_warnings_become_events_and_repeats_are_reported_again(
+    double: KubeDouble, seen: Seen
+) -> None:
     begun(double, seen, pod("a1"))
     warning = {
         "metadata": {"uid": "w1"},
@@ -207,7 +209,9 @@ def test_warnings_become_events_and_repeats_are_told_again(double: KubeDouble, s
     assert (seen.events[0].subject, seen.events[0].t_s) == ("job:pod:a1", 1767225630.0)
 
 
-def test_a_cordoned_node_and_one_that_is_not_ready_are_told(double: KubeDouble, seen: Seen) -> None:
+def test_a_cordoned_node_and_one_that_is_not_ready_are_reported(
+    double: KubeDouble, seen: Seen
+) -> None:
     begun(double, seen)
     double.put("nodes", node("n1", cordoned=True))
     seen.until(lambda: "node.drained" in seen.kinds(), why="the cordon")
@@ -224,7 +228,7 @@ def test_a_cordoned_node_and_one_that_is_not_ready_are_told(double: KubeDouble, 
 # -- a server that misbehaves --------------------------------------------------------------------
 
 
-def test_a_watch_that_breaks_off_goes_on_where_it_was(double: KubeDouble, seen: Seen) -> None:
+def test_a_watch_that_breaks_off_continues_where_it_was(double: KubeDouble, seen: Seen) -> None:
     begun(double, seen, pod("a1"))
     double.cut()
     double.put("pods", pod("a2"))
@@ -239,11 +243,11 @@ def test_a_version_that_is_gone_means_listing_again_and_noticing_what_went(
 ) -> None:
     begun(double, seen, pod("a1"), pod("a2"))
     with double.lock:
-        del double.objects["pods"]["a1"]  # nobody is told
+        del double.objects["pods"]["a1"]  # without a watch event
     double.forget()
     double.cut()
 
-    seen.until(lambda: seen.jobs["pod:a1"].state.ended, why="the end that nobody told")
+    seen.until(lambda: seen.jobs["pod:a1"].state.ended, why="the end without a watch event")
 
     assert double.asked.count("/api/v1/pods?list") >= 2
     assert not seen.jobs["pod:a2"].state.ended
@@ -260,7 +264,7 @@ def test_bookmarks_move_the_version_on(double: KubeDouble, seen: Seen) -> None:
     assert watched.pods.changes() == []
 
 
-def test_a_token_that_is_not_accepted_is_a_fault_and_a_new_one_mends_it(
+def test_a_token_that_is_not_accepted_is_a_fault_and_a_new_one_repairs_it(
     double: KubeDouble, seen: Seen
 ) -> None:
     double.refuse()
@@ -327,7 +331,7 @@ def test_looking_never_waits_for_the_server() -> None:
         collector.close()
 
 
-def test_a_machine_without_a_cluster_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_cluster_this_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/nonexistent")
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
@@ -340,14 +344,14 @@ def test_a_machine_without_a_cluster_says_so_once(monkeypatch: pytest.MonkeyPatc
     assert ([event.kind for event in first.events], second.events) == (["collector.missing"], ())
 
 
-def test_doctor_is_told_the_version(double: KubeDouble) -> None:
+def test_doctor_is_reported_the_version(double: KubeDouble) -> None:
     right, wrong = (Kubernetes(api=Api(double.access(each))) for each in ("right", "wrong"))
 
-    said, refused = right.available(), wrong.available()
+    reported, refused = right.available(), wrong.available()
     right.close()
     wrong.close()
 
-    assert (said.status, "v1.29.3" in said.reason) == ("ok", True)
+    assert (reported.status, "v1.29.3" in reported.reason) == ("ok", True)
     assert (refused.status, "401" in refused.reason) == ("missing", True)
 
 

@@ -1,4 +1,4 @@
-"""What training scripts say becomes samples and spans of their job."""
+"""Marks of training scripts become samples and spans of their job."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from steward.observe.process_owners import ProcessOwners
 SRC = Path(__file__).parents[3] / "src"
 
 
-class Told(ProcessOwners):
-    """Owners that know what they are told."""
+class FixedOwners(ProcessOwners):
+    """Owners with a fixed answer."""
 
     def __init__(self, job: str | None) -> None:
         self.job = JobId(job) if job else None
@@ -37,39 +37,39 @@ class Told(ProcessOwners):
         return self.job or JobId("tree")
 
 
-class Ear:
-    """A collector and what it heard."""
+class MarksClient:
+    """A collector and its observations."""
 
     def __init__(self, place: Path, job: str | None = "812") -> None:
-        self.marks = Marks(node="n1", place=str(place), owners=Told(job))
+        self.marks = Marks(node="n1", place=str(place), owners=FixedOwners(job))
         self.t_s = time.time()
         self.marks.collect(self.t_s)
         self.post = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.post.connect(str(place))
 
-    def say(self, **body: Any) -> None:
-        self.send(json.dumps({"pid": 1, "t_s": self.t_s, **body}).encode())
+    def send(self, **body: Any) -> None:
+        self.send_bytes(json.dumps({"pid": 1, "t_s": self.t_s, **body}).encode())
 
-    def send(self, body: bytes) -> None:
+    def send_bytes(self, body: bytes) -> None:
         self.post.send(body)
 
-    def hear(self, enough: Callable[[Observation], Any]) -> Observation:
-        def heard() -> Observation | None:
+    def collect_until(self, enough: Callable[[Observation], Any]) -> Observation:
+        def received() -> Observation | None:
             seen = self.marks.collect(self.t_s)
             return seen if enough(seen) else None
 
-        seen = until(heard)
+        seen = until(received)
         assert seen is not None
         return seen
 
     def samples(self) -> dict[str, Any]:
-        (row,) = self.hear(lambda seen: seen.frame.height).frame.to_dicts()
+        (row,) = self.collect_until(lambda seen: seen.frame.height).frame.to_dicts()
         return row
 
 
 @pytest.fixture
-def ear(tmp_path: Path) -> Iterator[Ear]:
-    listening = Ear(tmp_path / "marks.sock")
+def client(tmp_path: Path) -> Iterator[MarksClient]:
+    listening = MarksClient(tmp_path / "marks.sock")
     yield listening
     listening.post.close()
     listening.marks.close()
@@ -79,16 +79,16 @@ def sums(steps: int, wait_s: float, work_s: float, longest_s: float = 0.0) -> di
     return {"steps": steps, "wait_s": wait_s, "work_s": work_s, "longest_s": longest_s}
 
 
-def test_steps_between_two_looks_become_rates_of_the_job_on_this_node(ear: Ear) -> None:
-    ear.say(**sums(100, 5.0, 5.0))
-    ear.samples()
-    ear.t_s += 10.0
-    ear.say(**sums(120, 7.0, 13.0, 0.9))
+def test_steps_between_two_looks_become_rates_of_the_job_on_this_node(client: MarksClient) -> None:
+    client.send(**sums(100, 5.0, 5.0))
+    client.samples()
+    client.t_s += 10.0
+    client.send(**sums(120, 7.0, 13.0, 0.9))
 
-    row = ear.samples()
+    row = client.samples()
 
     assert row == {
-        "t_s": ear.t_s,
+        "t_s": client.t_s,
         "entity": "n1@812",
         "job.step_count": 120.0,
         "job.steps_per_s": 2.0,
@@ -99,28 +99,28 @@ def test_steps_between_two_looks_become_rates_of_the_job_on_this_node(ear: Ear) 
     }
 
 
-def test_a_script_that_counts_anew_is_no_step_backwards(ear: Ear) -> None:
-    ear.say(**sums(100, 5.0, 5.0))
-    ear.samples()
-    ear.t_s += 1.0
-    ear.say(**sums(4, 1.0, 1.0))
+def test_a_script_that_counts_anew_is_no_step_backwards(client: MarksClient) -> None:
+    client.send(**sums(100, 5.0, 5.0))
+    client.samples()
+    client.t_s += 1.0
+    client.send(**sums(4, 1.0, 1.0))
 
-    assert ear.samples()["job.step.mean_seconds"] == pytest.approx(0.5)
-
-
-def test_numbers_that_scripts_tell_are_kept_under_their_own_names(ear: Ear) -> None:
-    ear.say(**sums(1, 0.0, 1.0), values={"loss": 0.25, "note": "x"})
-
-    seen = ear.hear(lambda seen: seen.other.height)
-
-    assert seen.other.rows() == [(ear.t_s, "n1@812", "mark.loss", 0.25)]
+    assert client.samples()["job.step.mean_seconds"] == pytest.approx(0.5)
 
 
-def test_a_phase_is_a_span_that_is_open_until_it_ends(ear: Ear) -> None:
-    ear.say(phase="checkpoint", from_s=10.0)
-    begun = ear.hear(lambda seen: seen.spans).spans
-    ear.say(phase="checkpoint", from_s=10.0, to_s=14.0)
-    ended = ear.hear(lambda seen: seen.spans).spans
+def test_numbers_that_scripts_report_are_kept_under_their_own_names(client: MarksClient) -> None:
+    client.send(**sums(1, 0.0, 1.0), values={"loss": 0.25, "note": "x"})
+
+    seen = client.collect_until(lambda seen: seen.other.height)
+
+    assert seen.other.rows() == [(client.t_s, "n1@812", "mark.loss", 0.25)]
+
+
+def test_a_phase_is_a_span_that_is_open_until_it_ends(client: MarksClient) -> None:
+    client.send(phase="checkpoint", from_s=10.0)
+    begun = client.collect_until(lambda seen: seen.spans).spans
+    client.send(phase="checkpoint", from_s=10.0, to_s=14.0)
+    ended = client.collect_until(lambda seen: seen.spans).spans
 
     assert [(span.entity, span.kind, span.name) for span in begun] == [
         ("n1@812", "phase", "checkpoint")
@@ -128,45 +128,45 @@ def test_a_phase_is_a_span_that_is_open_until_it_ends(ear: Ear) -> None:
     assert (begun[0].to_s, ended[0].to_s, begun[0].id == ended[0].id) == (None, 14.0, True)
 
 
-def test_a_phase_whose_process_died_ends(tmp_path: Path) -> None:
+def test_a_phase_whose_process_exited_ends(tmp_path: Path) -> None:
     place = tmp_path / "marks.sock"
-    ear = Ear(place)
+    client = MarksClient(place)
     script = "from steward.marks import phase\nwith phase('eval'): import os; os._exit(1)"
     env = {**os.environ, "PYTHONPATH": str(SRC), "STEWARD_MARKS": str(place)}
     subprocess.run([sys.executable, "-c", script], env=env, check=False)
-    ear.t_s = time.time()
+    client.t_s = time.time()
 
-    spans = ear.hear(lambda seen: any(span.to_s for span in seen.spans)).spans
+    spans = client.collect_until(lambda seen: any(span.to_s for span in seen.spans)).spans
 
     assert spans[-1].about["end"] == "its process ended"
-    ear.post.close()
-    ear.marks.close()
+    client.post.close()
+    client.marks.close()
 
 
-def test_phases_of_other_ranks_are_the_same_and_are_not_told(tmp_path: Path) -> None:
-    ear = Ear(tmp_path / "marks.sock")
-    ear.say(phase="eval", from_s=1.0, local_rank="1")
-    ear.say(**sums(1, 0.0, 1.0), local_rank="1")
+def test_phases_of_other_ranks_are_the_same_and_are_not_reported(tmp_path: Path) -> None:
+    client = MarksClient(tmp_path / "marks.sock")
+    client.send(phase="eval", from_s=1.0, local_rank="1")
+    client.send(**sums(1, 0.0, 1.0), local_rank="1")
 
-    seen = ear.hear(lambda seen: seen.frame.height)
+    seen = client.collect_until(lambda seen: seen.frame.height)
 
     assert seen.spans == ()
-    ear.post.close()
-    ear.marks.close()
+    client.post.close()
+    client.marks.close()
 
 
 @pytest.mark.parametrize(
-    ("group", "said", "job"),
+    ("group", "message", "job"),
     [("812", "999", "812"), (None, "999", "999"), (None, "", "tree")],
-    ids=["the control group comes first", "then what the script says", "then its tree"],
+    ids=["the control group comes first", "then what the script sends", "then its tree"],
 )
-def test_whose_it_is(tmp_path: Path, group: str | None, said: str, job: str) -> None:
-    ear = Ear(tmp_path / "marks.sock", job=group)
-    ear.say(**sums(1, 0.0, 1.0), job=said)
+def test_whose_it_is(tmp_path: Path, group: str | None, message: str, job: str) -> None:
+    client = MarksClient(tmp_path / "marks.sock", job=group)
+    client.send(**sums(1, 0.0, 1.0), job=message)
 
-    assert ear.samples()["entity"] == f"n1@{job}"
-    ear.post.close()
-    ear.marks.close()
+    assert client.samples()["entity"] == f"n1@{job}"
+    client.post.close()
+    client.marks.close()
 
 
 @pytest.mark.parametrize(
@@ -184,17 +184,17 @@ def test_whose_it_is(tmp_path: Path, group: str | None, said: str, job: str) -> 
         b"[" * 4000,
     ],
 )
-def test_hostile_messages_are_counted_and_said(ear: Ear, body: bytes) -> None:
-    ear.send(body)
+def test_hostile_messages_are_counted_and_reported(client: MarksClient, body: bytes) -> None:
+    client.send_bytes(body)
 
-    (event,) = ear.hear(lambda seen: seen.events).events
+    (event,) = client.collect_until(lambda seen: seen.events).events
 
     assert event.kind == "marks.dropped"
-    assert ear.marks.collect(ear.t_s).events == ()
+    assert client.marks.collect(client.t_s).events == ()
 
 
-def test_a_second_listener_is_told_that_the_place_is_taken(ear: Ear) -> None:
-    second = Marks(place=str(ear.marks._socket.place))
+def test_a_second_listener_is_reported_that_the_place_is_taken(client: MarksClient) -> None:
+    second = Marks(place=str(client.marks._socket.place))
 
     assert second.available().status == "missing"
     with pytest.raises(StewardError, match="another steward listens"):
@@ -217,16 +217,16 @@ def test_a_socket_that_was_left_behind_is_taken_over(tmp_path: Path) -> None:
     place = tmp_path / "marks.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as killed:
         killed.bind(str(place))
-    ear = Ear(place)
+    client = MarksClient(place)
 
-    ear.say(**sums(1, 0.0, 1.0))
+    client.send(**sums(1, 0.0, 1.0))
 
-    assert ear.samples()["job.step_count"] == 1.0
-    ear.post.close()
-    ear.marks.close()
+    assert client.samples()["job.step_count"] == 1.0
+    client.post.close()
+    client.marks.close()
 
 
-def test_a_place_that_cannot_be_listened_on_says_so(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_listened_on_this_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StewardError, match="cannot listen") as caught:
@@ -235,9 +235,9 @@ def test_a_place_that_cannot_be_listened_on_says_so(tmp_path: Path) -> None:
     assert "plugs.marks.place" in caught.value.hint
 
 
-def test_a_real_script_is_heard_end_to_end(tmp_path: Path) -> None:
+def test_a_real_script_is_received_end_to_end(tmp_path: Path) -> None:
     place = tmp_path / "marks.sock"
-    ear = Ear(place, job=None)
+    client = MarksClient(place, job=None)
     script = (
         "import time\nfrom steward.marks import steps\n"
         "def load():\n for i in range(10):\n  time.sleep(0.03); yield i\n"
@@ -248,8 +248,10 @@ def test_a_real_script_is_heard_end_to_end(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(SRC), "STEWARD_MARKS": str(place)}
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as running:
-        ear.hear(lambda seen: seen.frame.height and seen.frame["job.step_count"][0] == 10.0)
-        rank = ear.marks._ranks[running.pid]
+        client.collect_until(
+            lambda seen: seen.frame.height and seen.frame["job.step_count"][0] == 10.0
+        )
+        rank = client.marks._ranks[running.pid]
         assert running.stdout is not None
         took_s = float(running.stdout.readline())
         running.kill()
@@ -257,5 +259,5 @@ def test_a_real_script_is_heard_end_to_end(tmp_path: Path) -> None:
     assert rank.wait_s >= 0.3
     assert rank.work_s >= 0.1
     assert rank.wait_s + rank.work_s <= took_s
-    ear.post.close()
-    ear.marks.close()
+    client.post.close()
+    client.marks.close()

@@ -81,7 +81,7 @@ def test_the_first_look_brings_the_gpus() -> None:
     assert 0 < model.idle_watts < model.max_watts
 
 
-def test_the_hardware_is_told_once_also_when_a_tick_came_before() -> None:
+def test_the_hardware_is_reported_once_also_when_a_tick_came_before() -> None:
     nvml = collector(RecordedNvml())
     tick(nvml)
 
@@ -91,7 +91,7 @@ def test_the_hardware_is_told_once_also_when_a_tick_came_before() -> None:
     assert second.cluster is None
 
 
-def test_rows_are_in_the_drivers_words_and_every_word_is_known() -> None:
+def test_rows_have_the_drivers_names_and_every_name_is_known() -> None:
     library = RecordedNvml(1)
     library.values[0] = dict(TRAINING)
     library.processes[0] = [process(7, 500)]
@@ -140,7 +140,7 @@ def test_the_layout_stays_the_same_object() -> None:
     assert nvml.layout() is first
 
 
-# -- who uses them -----------------------------------------------------------------------------
+# -- processes ---------------------------------------------------------------------------------
 
 
 def test_a_process_of_no_job_has_a_row_of_its_own_part() -> None:
@@ -182,7 +182,7 @@ def test_a_process_on_a_slice_has_a_part_of_the_slice() -> None:
 # -- coming and going --------------------------------------------------------------------------
 
 
-def test_a_gpu_that_falls_off_the_bus_is_silent_and_the_others_go_on() -> None:
+def test_a_gpu_that_falls_off_the_bus_is_silent_and_the_others_continue() -> None:
     library = RecordedNvml(2)
     nvml = collector(library)
     layout = nvml.layout()
@@ -201,7 +201,7 @@ def test_a_gpu_that_falls_off_the_bus_is_silent_and_the_others_go_on() -> None:
     assert nvml.layout() is layout
 
 
-def test_a_gpu_that_is_found_lost_between_ticks_is_told_too() -> None:
+def test_a_gpu_that_is_found_lost_between_ticks_is_reported_too() -> None:
     library = RecordedNvml(2)
     nvml = collector(library)
     nvml.collect(5.0)
@@ -210,7 +210,7 @@ def test_a_gpu_that_is_found_lost_between_ticks_is_told_too() -> None:
     assert [event.kind for event in nvml.collect(6.0).events] == ["gpu.failed"]
 
 
-def test_a_gpu_that_comes_back_is_heard_again() -> None:
+def test_a_gpu_that_comes_back_is_received_again() -> None:
     library = RecordedNvml(2)
     nvml = collector(library)
     nvml.collect(5.0)
@@ -229,7 +229,7 @@ def test_a_gpu_that_comes_back_is_heard_again() -> None:
     assert nvml.layout() is layout
 
 
-def test_a_gpu_may_tell_more_after_a_reset() -> None:
+def test_a_gpu_may_report_more_after_a_reset() -> None:
     library = RecordedNvml(1)
     library.refuses["nvmlDeviceGetPowerUsage"] = pynvml.NVML_ERROR_NOT_SUPPORTED
     nvml = collector(library)
@@ -262,7 +262,7 @@ def test_a_gpu_that_is_lost_from_the_start_joins_when_it_comes_back() -> None:
     assert [gpu.id for gpu in second.cluster.gpus] == ["n1/gpu0", "n1/gpu1"]
 
 
-def test_a_gpu_that_dies_while_it_is_looked_at_first_does_not_hide_the_others() -> None:
+def test_a_gpu_that_fails_at_its_first_read_does_not_hide_the_others() -> None:
     class Dying(RecordedNvml):
         def do_DeviceGetPowerUsage(self, handle: Any, answer: Any) -> None:  # noqa: N802
             self.lost = {0}
@@ -407,7 +407,7 @@ def test_gpus_keep_their_numbers_when_one_is_gone_after_a_restart() -> None:
     seen = nvml.collect(37.0)
 
     assert library.shutdowns == 1
-    assert seen.events == ()  # it was said before
+    assert seen.events == ()  # it was reported before
     assert set(tick(nvml)) == {"n1/gpu0", "n1/gpu2"}
 
 
@@ -431,7 +431,7 @@ def test_nvml_is_started_again_ever_more_rarely_for_a_lost_gpu() -> None:
     assert library.shutdowns == before
 
 
-def test_what_a_restart_made_void_is_unknown_until_the_layout_is_asked_for() -> None:
+def test_what_a_restart_made_void_is_unknown_until_the_layout_is_requested() -> None:
     library, clock = RecordedNvml(2), Hand()
     nvml = collector(library, clock=clock)
     width = nvml.layout().width
@@ -492,7 +492,7 @@ def test_errors_of_the_driver_are_events() -> None:
     assert (event.kind, event.subject, event.text) == ("gpu.xid", "n1/gpu1", "XID 79")
 
 
-def test_a_missing_driver_is_said_once_and_asked_again() -> None:
+def test_a_missing_driver_is_reported_once_and_tried_again() -> None:
     library = RecordedNvml(1)
     library.refuses["nvmlInit"] = pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
     nvml = collector(library)
@@ -523,7 +523,7 @@ def test_gpus_of_a_driver_that_went_away_are_unknown_not_healthy() -> None:
     assert tick(nvml) == {}
 
 
-# -- what doctor asks --------------------------------------------------------------------------
+# -- for the doctor ----------------------------------------------------------------------------
 
 
 def test_a_working_driver_is_available() -> None:

@@ -35,7 +35,7 @@ class Recorded:
             rows.append(np.full(self.layout.width, -1.0))
             self.nvml.sample(rows[-1])
         (block,) = self.layout.blocks
-        self.words = block.names
+        self.names = block.names
         columns = dict(zip(block.names, np.array(rows).T, strict=True))
         times = {"t_s": np.arange(TICKS) * EVERY_S, "entity": [block.entity] * TICKS}
         self.raw: Frame = pl.DataFrame({**times, **columns}).fill_nan(None)
@@ -51,10 +51,10 @@ def recorded() -> Recorded:
     return Recorded()
 
 
-def test_every_word_of_the_gpu_is_in_the_table(recorded: Recorded) -> None:
-    assert set(recorded.words) <= set(aliases_from("nvml"))
+def test_every_name_of_the_gpu_is_in_the_table(recorded: Recorded) -> None:
+    assert set(recorded.names) <= set(aliases_from("nvml"))
     assert recorded.events == ()
-    assert len(recorded.words) == 47
+    assert len(recorded.names) == 47
 
 
 def test_every_value_is_known_sooner_or_later(recorded: Recorded) -> None:
@@ -63,7 +63,7 @@ def test_every_value_is_known_sooner_or_later(recorded: Recorded) -> None:
     assert never == []
 
 
-def test_the_gpu_says_what_it_is(recorded: Recorded) -> None:
+def test_the_gpu_reports_what_it_is(recorded: Recorded) -> None:
     assert recorded.end.cluster is not None
     ((gpu,),) = [node.gpus for node in recorded.end.cluster.nodes]
 

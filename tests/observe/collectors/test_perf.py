@@ -123,16 +123,16 @@ def test_without_jobs_wanted_none_is_counted(tmp_path: Path) -> None:
         (dict.fromkeys((*HARDWARE, *SOFTWARE), errno.ENOSYS), "missing", "no perf", "seccomp"),
     ],
 )
-def test_it_says_what_the_kernel_counts_and_why_not_the_rest(
+def test_it_reports_what_the_kernel_counts_and_why_not_the_rest(
     tmp_path: Path, refuse: dict[str, int], status: str, reason: str, hint: str
 ) -> None:
     kernel = FakeKernel(counters=8, refuse=refuse)
 
-    said = Site(tmp_path, kernel).perf.available()
+    message = Site(tmp_path, kernel).perf.available()
 
-    assert said.status == status
-    assert reason in said.reason
-    assert hint in said.hint
+    assert message.status == status
+    assert reason in message.reason
+    assert hint in message.hint
     assert kernel.events == {}  # nothing stays open
 
 

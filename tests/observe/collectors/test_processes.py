@@ -1,4 +1,4 @@
-"""Trees of processes are jobs where nobody schedules any."""
+"""Trees of processes are jobs where there is no scheduler."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Table(ProcessTable):
 
 
 class Groups(ProcessOwners):
-    """Control groups that are made up; trees are told by the table."""
+    """Control groups that are made up; trees come from the table."""
 
     def __init__(self, table: Table, scheduled: Mapping[int, str] | None = None) -> None:
         super().__init__(table=table)
@@ -105,7 +105,7 @@ def test_whose_a_pid_on_a_gpu_is_can_be_joined_afterwards() -> None:
 
     by_pid = {span.entity: span.name for span in seen.spans if "@pid:" in span.entity}
     assert by_pid == {"n1/gpu0@pid:11": "proc:10-110", "n1/gpu0@pid:20": "812"}
-    assert {job.id for job in seen.jobs} == {"proc:10-110"}  # 812 is its scheduler's to tell
+    assert {job.id for job in seen.jobs} == {"proc:10-110"}  # 812 is reported by its scheduler
 
 
 def test_a_busy_python_is_a_job_and_stays_one_while_it_waits() -> None:
@@ -123,7 +123,7 @@ def test_a_busy_python_is_a_job_and_stays_one_while_it_waits() -> None:
     assert third.frame.height == 1
 
 
-def test_a_job_ends_with_its_last_process_and_nobody_claims_to_know_how() -> None:
+def test_a_job_ends_with_its_last_process_and_its_exit_is_unknown() -> None:
     table = Table(SHELL, *TORCHRUN)
     processes = seeing(table, {0: (11,)})
     processes.collect(1000.0)
@@ -162,7 +162,7 @@ def test_two_runs_from_one_shell_are_two_jobs() -> None:
     assert unread["job.disk.read_bytes"] is None
 
 
-def test_a_gpu_that_is_taken_later_is_told() -> None:
+def test_a_gpu_that_is_taken_later_is_reported() -> None:
     holders: dict[int, tuple[int, ...]] = {0: (10,)}
     processes = seeing(Table(SHELL, process(10, 5)), holders)
     processes.collect(1000.0)
@@ -207,10 +207,10 @@ def test_a_real_tree_is_seen_with_the_processor_time_that_it_used() -> None:
     assert 0.0 < cores < 2.3
 
 
-def test_this_machine_can_be_asked() -> None:
-    said = Processes().available()
+def test_this_machine_can_be_read() -> None:
+    message = Processes().available()
 
-    assert said.status in ("ok", "limited")
+    assert message.status in ("ok", "limited")
     assert ProcessTable().one(os.getpid()) is not None
 
 

@@ -23,11 +23,11 @@ Answer = Callable[[str], tuple[int, str, bytes]]
 @contextmanager
 def serving(answer: Answer) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Run a small HTTP server; gives its address and the headers of the requests."""
-    heard: list[dict[str, str]] = []
+    received: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            heard.append({name.lower(): value for name, value in self.headers.items()})
+            received.append({name.lower(): value for name, value in self.headers.items()})
             status, kind, body = answer(self.path)
             self.send_response(status)
             self.send_header("Content-Type", kind)
@@ -41,7 +41,7 @@ def serving(answer: Answer) -> Iterator[tuple[str, list[dict[str, str]]]]:
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", heard
+        yield f"http://127.0.0.1:{server.server_port}", received
     finally:
         server.shutdown()
         server.server_close()
@@ -52,12 +52,12 @@ def text(_path: str) -> tuple[int, str, bytes]:
 
 
 def test_an_exporter_becomes_samples_that_need_no_more_translation() -> None:
-    with serving(text) as (address, heard):
+    with serving(text) as (address, received):
         collector = Prometheus(targets=(f"n07={address}/metrics",))
         seen = [collector.collect(t_s) for t_s in (1000.0, 1010.0)][-1]
 
     tables = {tuple(sorted(set(t["entity"]))): t for t in seen.tables}
-    assert set(tables) == {("n07/gpu0", "n07/gpu1"), ("n07",)}  # the node is who we say it is
+    assert set(tables) == {("n07/gpu0", "n07/gpu1"), ("n07",)}  # the node is as configured
     assert tables["n07",]["host.load_1m"].to_list() == [1.25]
     assert tables["n07",]["host.cpu.user_cores"].to_list() == [0.0]
     for table in seen.tables:
@@ -66,7 +66,7 @@ def test_an_exporter_becomes_samples_that_need_no_more_translation() -> None:
     assert seen.other["entity"].to_list() == [
         'n07{engine="0",model_name="meta-llama/Llama-3.1-8B"}'
     ]
-    assert "openmetrics" in heard[0]["accept"]
+    assert "openmetrics" in received[0]["accept"]
 
 
 def test_a_target_without_a_name_is_named_by_its_address() -> None:
@@ -77,7 +77,7 @@ def test_a_target_without_a_name_is_named_by_its_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "word"),
+    ("status", "body", "message"),
     [
         (500, b"oops", "answers 500: oops"),
         (200, b"<html>hi</html>", "line 1"),
@@ -85,7 +85,7 @@ def test_a_target_without_a_name_is_named_by_its_address() -> None:
     ],
 )
 def test_an_exporter_that_fails_is_named_once_and_others_are_still_read(
-    status: int, body: bytes, word: str
+    status: int, body: bytes, message: str
 ) -> None:
     working = [False]
 
@@ -103,13 +103,13 @@ def test_an_exporter_that_fails_is_named_once_and_others_are_still_read(
     assert [(event.kind, event.subject) for event in first.events] == [
         ("telemetry.scrape-failed", f"{address}/bad")
     ]
-    assert word in first.events[0].text
+    assert message in first.events[0].text
     assert first.tables[0]["entity"].to_list() == ["good"]
     assert second.events == ()
     assert [event.kind for event in third.events] == ["telemetry.scrape-works"]
 
 
-def test_nobody_there_is_an_event_and_no_fault() -> None:
+def test_a_closed_port_is_an_event_and_no_fault() -> None:
     seen = Prometheus(targets=("http://127.0.0.1:1/metrics",)).collect(1.0)
 
     assert "cannot be reached" in seen.events[0].text
@@ -117,16 +117,16 @@ def test_nobody_there_is_an_event_and_no_fault() -> None:
 
 def test_answers_of_a_server_become_samples_of_our_metrics(tmp_path: Path) -> None:
     def answer(path: str) -> tuple[int, str, bytes]:
-        asked = parse_qs(urlsplit(path).query)["query"][0]
+        queried = parse_qs(urlsplit(path).query)["query"][0]
         labels = (
-            {"node": "n01", "gpu": "3"} if "busy" in asked else {"__name__": "up", "node": "n2"}
+            {"node": "n01", "gpu": "3"} if "busy" in queried else {"__name__": "up", "node": "n2"}
         )
         result = [{"metric": labels, "value": [1000.5, "0.25"]}]
-        said = {"status": "success", "data": {"resultType": "vector", "result": result}}
-        return 200, "application/json", json.dumps(said).encode()
+        message = {"status": "success", "data": {"resultType": "vector", "result": result}}
+        return 200, "application/json", json.dumps(message).encode()
 
     (tmp_path / "token").write_text("secret\n")
-    with serving(answer) as (address, heard):
+    with serving(answer) as (address, received):
         seen = Prometheus(
             server=address,
             queries={"gpu.busy_share": "avg(busy)", "up": "up"},
@@ -135,11 +135,11 @@ def test_answers_of_a_server_become_samples_of_our_metrics(tmp_path: Path) -> No
 
     assert seen.tables[0].rows() == [(1000.5, "n01/gpu3", 0.25)]
     assert seen.other.rows() == [(1000.5, "n2", "up", 0.25)]
-    assert heard[0]["authorization"] == "Bearer secret"
+    assert received[0]["authorization"] == "Bearer secret"
 
 
 @pytest.mark.parametrize(
-    ("body", "word"),
+    ("body", "message"),
     [
         (b"<html>", "not as a Prometheus"),
         (b'{"status":"error","error":"parse error"}', "parse error"),
@@ -150,14 +150,14 @@ def test_answers_of_a_server_become_samples_of_our_metrics(tmp_path: Path) -> No
         ),
     ],
 )
-def test_a_server_that_answers_strangely_is_named(body: bytes, word: str) -> None:
+def test_a_server_that_answers_strangely_is_named(body: bytes, message: str) -> None:
     with serving(lambda _path: (200, "application/json", body)) as (address, _):
         seen = Prometheus(server=address, queries={"x": "y"}).collect(1.0)
 
-    assert word in seen.events[0].text
+    assert message in seen.events[0].text
 
 
-def test_without_a_source_it_says_what_to_set() -> None:
+def test_without_a_source_it_reports_what_to_set() -> None:
     state = Prometheus().available()
 
     assert state.status == "missing"

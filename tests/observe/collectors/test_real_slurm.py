@@ -36,7 +36,7 @@ def watched(bed: SlurmBed) -> Slurm:
 
 
 def look(slurm: Slurm) -> Observation:
-    """Look at once, however lately it was asked before."""
+    """Poll at once, however recent the last poll was."""
     slurm._due_s = 0.0
     return slurm.collect(time.time())
 
@@ -51,14 +51,14 @@ def ended(bed: SlurmBed, *jobs: str) -> None:
 
 
 def test_two_jobs_on_one_node_hold_the_gpus_that_they_see_themselves(bed: SlurmBed) -> None:
-    said = bed.folder / "said"
-    script = f"echo $SLURM_JOB_ID $CUDA_VISIBLE_DEVICES >> {said}; sleep 60"
+    output = bed.folder / "output"
+    script = f"echo $SLURM_JOB_ID $CUDA_VISIBLE_DEVICES >> {output}; sleep 60"
     ids = [bed.submit(script, "-A", "bio", "-w", "n1", f"--gres=gpu:{n}") for n in (3, 2)]
-    bed.wait_for(lambda: said.exists() and said.read_text().count("\n") == 2, why="two jobs")
+    bed.wait_for(lambda: output.exists() and output.read_text().count("\n") == 2, why="two jobs")
 
     seen = look(watched(bed))
 
-    for line in said.read_text().splitlines():
+    for line in output.read_text().splitlines():
         id_, devices = line.split()
         assert job_in(seen, id_).gpus == tuple(f"n1/gpu{each}" for each in devices.split(","))
     assert {job_in(seen, id_).tenant for id_ in ids} == {"bio"}
@@ -66,7 +66,7 @@ def test_two_jobs_on_one_node_hold_the_gpus_that_they_see_themselves(bed: SlurmB
     ended(bed, *ids)
 
 
-def test_exit_codes_and_signals_are_told(bed: SlurmBed) -> None:
+def test_exit_codes_and_signals_are_reported(bed: SlurmBed) -> None:
     slurm = watched(bed)
     look(slurm)
     failed = bed.submit("exit 3", "-A", "vision", "--gres=gpu:1")
@@ -82,12 +82,12 @@ def test_exit_codes_and_signals_are_told(bed: SlurmBed) -> None:
         killed: JobState.FAILED,
         fine: JobState.COMPLETED,
     }
-    told = {event.subject: event.text for event in seen.events}
-    assert "exit code 3" in told[f"job:{failed}"]
-    assert "signal 11" in told[f"job:{killed}"]
+    result = {event.subject: event.text for event in seen.events}
+    assert "exit code 3" in result[f"job:{failed}"]
+    assert "signal 11" in result[f"job:{killed}"]
 
 
-def test_accounting_knows_jobs_that_the_controller_has_forgotten(bed: SlurmBed) -> None:
+def test_accounting_has_jobs_that_the_controller_has_dropped(bed: SlurmBed) -> None:
     id_ = bed.submit("exit 7", "-A", "bio")
     commands = SlurmCommands(conf=bed.env["SLURM_CONF"])
 
@@ -100,7 +100,7 @@ def test_accounting_knows_jobs_that_the_controller_has_forgotten(bed: SlurmBed) 
     assert (jobs[id_].states, jobs[id_].exit_code, jobs[id_].account) == (("FAILED",), 7, "bio")
 
 
-def test_a_node_that_is_drained_says_why_and_comes_back(bed: SlurmBed) -> None:
+def test_a_node_that_is_drained_has_a_reason_and_comes_back(bed: SlurmBed) -> None:
     slurm = watched(bed)
     look(slurm)
     bed.run("scontrol", "update", "nodename=n4", "state=drain", "reason=bad ECC")
@@ -134,7 +134,7 @@ def test_a_preempted_job_goes_back_into_the_queue(bed: SlurmBed) -> None:
 
 
 def test_a_controller_that_is_away_is_a_fault_and_nothing_is_forgotten(tmp_path: Path) -> None:
-    """On a bed of its own: after such a restart, nodes take their time to be heard again."""
+    """On a bed of its own: after such a restart, nodes take time to register again."""
     with slurm_bed(tmp_path) as bed:
         pids = [daemon.pid for daemon in bed.daemons.values()]
         id_ = bed.submit("sleep 60", "-A", "bio", "--gres=gpu:1")

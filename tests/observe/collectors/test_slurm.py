@@ -30,7 +30,7 @@ def queue_of(fake: FakeSlurm) -> dict[str, Any]:
 
 
 def with_job(fake: FakeSlurm, id_: int, **changes: Any) -> None:
-    """Let squeue tell something else of one job; None takes it off the list."""
+    """Change one job of squeue's output; None removes it."""
     queue = queue_of(fake)
     jobs = [{**job, **changes} if job["job_id"] == id_ else job for job in queue["jobs"]]
     queue["jobs"] = [job for job in jobs if job.get("job_id") is not None]
@@ -61,7 +61,7 @@ def test_running_jobs_hold_their_gpus(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "limit_s"),
+    ("result", "limit_s"),
     [
         ({"number": 90, "set": True, "infinite": False}, 5400.0),
         (90, 5400.0),
@@ -70,16 +70,16 @@ def test_running_jobs_hold_their_gpus(tmp_path: Path) -> None:
     ],
 )
 def test_the_time_limit_of_a_job_is_slurms(
-    tmp_path: Path, told: object, limit_s: float | None
+    tmp_path: Path, result: object, limit_s: float | None
 ) -> None:
-    with_job(FakeSlurm(tmp_path), 1, time_limit=told)
+    with_job(FakeSlurm(tmp_path), 1, time_limit=result)
 
     seen = slurm(tmp_path).collect(T_S)
 
     assert next(job for job in seen.jobs if job.id == "1").time_limit_s == limit_s
 
 
-def test_what_a_job_holds_is_told_as_spans(tmp_path: Path) -> None:
+def test_what_a_job_holds_is_reported_as_spans(tmp_path: Path) -> None:
     FakeSlurm(tmp_path)
 
     seen = slurm(tmp_path).collect(T_S)
@@ -92,7 +92,7 @@ def test_what_a_job_holds_is_told_as_spans(tmp_path: Path) -> None:
     assert spans_of(seen, "7") == {}
 
 
-def test_spans_say_whose_job_it_was(tmp_path: Path) -> None:
+def test_spans_report_whose_job_it_was(tmp_path: Path) -> None:
     FakeSlurm(tmp_path)
 
     seen = slurm(tmp_path).collect(T_S)
@@ -120,7 +120,7 @@ def test_accounts_are_tenants_weighted_by_their_shares(tmp_path: Path) -> None:
     assert {tenant.id: tenant.weight for tenant in tenants} == {"bio": 30, "root": 1, "vision": 10}
 
 
-def test_drained_and_lost_nodes_are_told_with_their_reason_and_their_gpus_are_no_good(
+def test_drained_and_lost_nodes_are_reported_with_their_reason_and_their_gpus_are_no_good(
     tmp_path: Path,
 ) -> None:
     FakeSlurm(tmp_path)
@@ -135,7 +135,9 @@ def test_drained_and_lost_nodes_are_told_with_their_reason_and_their_gpus_are_no
     assert "n1/gpu0" not in seen.health
 
 
-def test_a_node_that_comes_back_is_told_and_unknown_until_it_is_heard(tmp_path: Path) -> None:
+def test_a_node_that_comes_back_is_reported_and_unknown_until_it_is_received(
+    tmp_path: Path,
+) -> None:
     fake = FakeSlurm(tmp_path)
     watched = slurm(tmp_path)
     watched.collect(T_S)
@@ -150,7 +152,7 @@ def test_a_node_that_comes_back_is_told_and_unknown_until_it_is_heard(tmp_path: 
     assert seen.health["n3/gpu0"] is Health.UNKNOWN
 
 
-def test_nothing_new_is_nothing_told(tmp_path: Path) -> None:
+def test_an_unchanged_job_is_not_reported_again(tmp_path: Path) -> None:
     FakeSlurm(tmp_path)
     watched = slurm(tmp_path)
     watched.collect(T_S)
@@ -166,7 +168,7 @@ def test_nothing_new_is_nothing_told(tmp_path: Path) -> None:
     )
 
 
-def test_slurm_is_not_asked_before_it_is_due(tmp_path: Path) -> None:
+def test_slurm_is_not_polled_before_it_is_due(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     watched = slurm(tmp_path, every_s=30.0)
     watched.collect(T_S)
@@ -177,7 +179,9 @@ def test_slurm_is_not_asked_before_it_is_due(tmp_path: Path) -> None:
         watched.collect(T_S + LOOK_S)
 
 
-def test_a_job_that_fails_is_told_with_its_exit_code_and_keeps_its_places(tmp_path: Path) -> None:
+def test_a_job_that_fails_is_reported_with_its_exit_code_and_keeps_its_places(
+    tmp_path: Path,
+) -> None:
     fake = FakeSlurm(tmp_path)
     watched = slurm(tmp_path)
     watched.collect(T_S)
@@ -226,7 +230,7 @@ def test_a_requeued_job_has_two_stretches_and_each_has_its_spans(tmp_path: Path)
     assert spans_of(seen, "9") == dict.fromkeys(["n1@9", "n1/gpu3"], (again_s, None))
 
 
-def test_a_job_that_left_between_two_looks_ends_as_accounting_says(tmp_path: Path) -> None:
+def test_a_job_that_left_between_two_looks_ends_as_in_accounting(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     watched = slurm(tmp_path)
     watched.collect(T_S)
@@ -243,7 +247,7 @@ def test_a_job_that_left_between_two_looks_ends_as_accounting_says(tmp_path: Pat
     assert spans_of(seen, "13")["n4/gpu2"] == (1794751581.0, 1794751830.0)
 
 
-def test_without_accounting_such_a_job_is_lost_and_that_is_said(tmp_path: Path) -> None:
+def test_without_accounting_such_a_job_is_lost_and_that_is_reported(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     fake.command("sacct", "exit 1")
     watched = slurm(tmp_path)
@@ -253,11 +257,11 @@ def test_without_accounting_such_a_job_is_lost_and_that_is_said(tmp_path: Path) 
     at_once = watched.collect(T_S + LOOK_S)
     seen = watched.collect(T_S + 2 * LOOK_S)
 
-    assert at_once.jobs == ()  # accounting may yet tell
+    assert at_once.jobs == ()  # accounting may still have it
     (job,) = seen.jobs
     assert (job.end_s, job.history[-1].why) == (
         T_S + 2 * LOOK_S,
-        "slurm no longer knows it: how it ended is unknown",
+        "slurm no longer lists it: how it ended is unknown",
     )
     assert kinds(seen) == [("job.lost", "job:13")]
 
@@ -308,7 +312,7 @@ def test_a_job_that_completes_still_holds_its_gpus(tmp_path: Path) -> None:
     assert (job.state, job.gpus) == (JobState.RUNNING, ("gpu01/gpu5",))
 
 
-def test_the_moment_takes_what_slurm_says(tmp_path: Path) -> None:
+def test_the_moment_applies_slurms_observations(tmp_path: Path) -> None:
     FakeSlurm(tmp_path, version="23.11")
     moment = Moment()
 
@@ -326,7 +330,7 @@ def test_the_moment_takes_what_slurm_says(tmp_path: Path) -> None:
         ("echo 'Slurmctld(primary) at n0 is DOWN'", "does not answer"),
     ],
 )
-def test_doctor_is_told_whether_the_controller_answers(
+def test_doctor_is_reported_whether_the_controller_answers(
     tmp_path: Path, script: str, reason: str
 ) -> None:
     FakeSlurm(tmp_path).command("scontrol", script)

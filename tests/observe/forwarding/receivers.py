@@ -30,9 +30,9 @@ class Receiver:
         self.status = 200
         self.slow_s = 0.0
         self.bodies: list[tuple[str, dict[str, str], bytes]] = []
-        self.asked = 0
+        self.requests = 0
         self.url = ""
-        self.let_go = threading.Event()
+        self.released = threading.Event()
 
     def points(self) -> list[PointKey]:
         """Return all that came by remote write, as it came."""
@@ -72,9 +72,9 @@ def receiver() -> Iterator[Receiver]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            made.asked += 1
+            made.requests += 1
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            made.let_go.wait(made.slow_s)
+            made.released.wait(made.slow_s)
             if made.status == 200:
                 made.bodies.append((self.path, dict(self.headers), body))
             self.send_response(made.status)
@@ -89,7 +89,7 @@ def receiver() -> Iterator[Receiver]:
     try:
         yield made
     finally:
-        made.let_go.set()
+        made.released.set()
         server.shutdown()
         server.server_close()
 

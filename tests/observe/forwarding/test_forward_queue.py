@@ -70,7 +70,7 @@ def test_what_is_far_behind_travels_by_itself() -> None:
     assert [t_s for _, t_s, _ in site.points()] == [0.0, 7200.0]
 
 
-def test_only_the_metrics_that_were_asked_for_are_sent() -> None:
+def test_only_the_metrics_that_were_requested_are_sent() -> None:
     with receiver() as site:
         forwarding = Forwarder([target(site.url, metrics=("gpu.power_*",))])
         forwarding.take(look(1.0), T0)
@@ -90,7 +90,7 @@ def test_a_receiver_that_comes_back_gets_what_waited() -> None:
         forwarding.go()
         forwarding.take(look(2.0), T0)
         forwarding.go()
-        until(lambda: site.asked >= 2)
+        until(lambda: site.requests >= 2)
         waiting, trouble = forwarding.status[0].waiting_samples, forwarding.status[0].trouble
 
         site.status = 200
@@ -103,26 +103,26 @@ def test_a_receiver_that_comes_back_gets_what_waited() -> None:
     assert [t_s for _, t_s, _ in site.points()] == [1.0, 2.0]
 
 
-def test_when_too_much_waits_the_oldest_look_goes_and_that_is_told_once() -> None:
+def test_when_too_much_waits_the_oldest_look_goes_and_that_is_reported_once() -> None:
     with receiver() as site:
         site.slow_s = 30.0
         outlet = ForwardQueue(target(site.url), most_bytes=3 * 24)
         outlet.take(look(0.0))
         outlet.go()
-        until(lambda: site.asked == 1)  # it is on its way, and no longer waits
-        told = []
+        until(lambda: site.requests == 1)  # it is on its way, and no longer waits
+        result = []
         for turn in range(1, 8):
             outlet.take(look(float(turn)))
             outlet.go()
-            told.append(outlet.drop_event(T0 + turn))
+            result.append(outlet.drop_event(T0 + turn))
 
-        site.let_go.set()
+        site.released.set()
         until(lambda: outlet.status.sent_samples == 4)
         outlet.close(time.monotonic() + LONG_S)
 
     assert [t_s for _, t_s, _ in site.points()] == [0.0, 5.0, 6.0, 7.0]
     assert outlet.status.dropped_samples["full"] == 4
-    (event,) = [each for each in told if each]
+    (event,) = [each for each in result if each]
     assert (event.kind, event.subject) == ("telemetry.forward-dropped", "forward.site")
 
 
@@ -136,7 +136,7 @@ def test_a_look_larger_than_the_queue_is_sent_all_the_same() -> None:
     assert outlet.status.sent_samples == 50
 
 
-def test_what_is_refused_is_counted_and_told_with_the_reason() -> None:
+def test_what_is_refused_is_counted_and_reported_with_the_reason() -> None:
     with receiver() as site:
         site.status = 401
         forwarding = Forwarder([target(site.url)])
@@ -155,19 +155,19 @@ def test_what_is_refused_is_counted_and_told_with_the_reason() -> None:
     assert "answers 401" in forwarding.status[0].trouble
 
 
-def test_after_an_hour_without_drops_the_next_is_told_again() -> None:
+def test_after_an_hour_without_drops_the_next_is_reported_again() -> None:
     with receiver() as site:
         site.status = 400
         forwarding = Forwarder([target(site.url)])
-        told = []
+        result = []
         for turn, t_s in enumerate((0.0, 3000.0, 6000.0, 9700.0)):
             forwarding.take(look(t_s), T0)
             forwarding.go()
             until(lambda n=turn: forwarding.status[0].dropped_samples["refused"] == n + 1)
-            told.append(len(forwarding.take(Observation(), T0 + t_s)))
+            result.append(len(forwarding.take(Observation(), T0 + t_s)))
         forwarding.close()
 
-    assert told == [1, 0, 0, 1]
+    assert result == [1, 0, 0, 1]
 
 
 @pytest.mark.parametrize("trouble", ["slow", "away", "busy"])
@@ -200,7 +200,7 @@ def test_a_slow_receiver_costs_neither_the_observer_nor_the_others() -> None:
             forwarding.go()
         until(lambda: forwarding.status[1].sent_samples == 100)
         waiting = forwarding.status[0].waiting_samples
-        slow.let_go.set()
+        slow.released.set()
         forwarding.close()
 
     assert waiting == 100  # so many turns went by while one was being sent
@@ -225,7 +225,7 @@ def test_otlp_over_http_takes_metrics_and_lines() -> None:
     assert forwarding.status[0].sent_lines == 2
 
 
-def test_lines_stay_here_unless_they_were_asked_for() -> None:
+def test_lines_stay_here_unless_they_were_requested() -> None:
     with receiver() as site:
         forwarding = Forwarder([target(site.url, "otlp-http")])
         forwarding.take(Observation(frames=look(1.0).frames, lines=(line("secret"),)), T0)
@@ -240,10 +240,10 @@ def test_otlp_over_grpc_takes_metrics_and_lines_from_a_user_with_a_password() ->
 
     class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
         def service(self, call: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-            said = dict(call.invocation_metadata)["authorization"]
+            message = dict(call.invocation_metadata)["authorization"]
 
             def take(body: bytes, _context: object) -> bytes:
-                taken.append((call.method, body, said))
+                taken.append((call.method, body, message))
                 return b""
 
             return grpc.unary_unary_rpc_method_handler(take)
@@ -263,4 +263,4 @@ def test_otlp_over_grpc_takes_metrics_and_lines_from_a_user_with_a_password() ->
     metrics = decode_metrics(taken[0][1])
     assert point_of_key(metrics.key(0)).name == "hw.gpu.utilization"
     assert [record.text for record in decode_logs(taken[1][1])] == ["hello"]
-    assert {said for _, _, said in taken} == {"Basic bWU6Z2VoZWlt"}
+    assert {message for _, _, message in taken} == {"Basic bWU6Z2VoZWlt"}

@@ -1,4 +1,4 @@
-"""The loop and the agent forward all that they see, and say how that goes."""
+"""The loop and the agent forward all observations, and report the status."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def test_the_loop_forwards_each_turn_and_sends_the_rest_when_it_ends(tmp_path: P
     ]
 
 
-def test_what_is_dropped_is_in_the_journal_once_and_the_loop_goes_on(tmp_path: Path) -> None:
+def test_what_is_dropped_is_in_the_journal_once_and_the_loop_continues(tmp_path: Path) -> None:
     clock = ManualClock(START_S)
     loop = tiny_loop(tmp_path, TinyWorld(), clock)
     with receiver() as site:
         site.status = 404
         loop.forwarding = Forwarder([target(site.url)])
         for _ in range(5):
-            asked = site.asked
+            queried = site.requests
             loop.turn()
-            until(lambda n=asked: site.asked > n)
+            until(lambda n=queried: site.requests > n)
             clock.set(clock.now_s() + 10)
         loop.turn()
         loop.close()
@@ -54,9 +54,9 @@ def test_what_is_dropped_is_in_the_journal_once_and_the_loop_goes_on(tmp_path: P
     loop = tiny_loop(tmp_path, TinyWorld(), clock)
     events = [entry.value for entry in loop.journal.read(kinds=("event",))]
     loop.close()
-    told = [each for each in events if each.kind == "telemetry.forward-dropped"]  # type: ignore[union-attr]
-    assert len(told) == 1
-    assert "answers 404" in told[0].text  # type: ignore[union-attr]
+    result = [each for each in events if each.kind == "telemetry.forward-dropped"]  # type: ignore[union-attr]
+    assert len(result) == 1
+    assert "answers 404" in result[0].text  # type: ignore[union-attr]
     assert faults == ()
 
 
@@ -92,7 +92,7 @@ def test_only_a_live_loop_forwards(tmp_path: Path) -> None:
     assert [each.name for each in live.forwarding.status] == ["site"]
 
 
-def test_an_agent_forwards_and_its_status_says_so(tmp_path: Path) -> None:
+def test_an_agent_forwards_and_its_status_this_is_reported(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     with receiver() as site:
         scene.agent._forwarding = Forwarder([target(site.url)])
@@ -117,7 +117,7 @@ def test_an_agent_whose_receiver_hangs_still_ends_in_time(tmp_path: Path) -> Non
     assert took_s < 100.0
 
 
-def test_status_may_be_asked_for_while_looks_are_taken() -> None:
+def test_status_may_be_requested_while_looks_are_taken() -> None:
     with receiver() as site:
         outlet = ForwardQueue(target(site.url))
         stop, seen = threading.Event(), []
@@ -143,8 +143,10 @@ def loaded(code: str) -> set[str]:
     """Return which of the heavy packages a program has loaded at its end."""
     heavy = "('numba', 'grpc', 'opentelemetry', 'google.protobuf', 'steward.observe.forwarding')"
     code += f"\nimport sys; print(*(each for each in {heavy} if each in sys.modules))"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(said.stdout.split())
+    message = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return set(message.stdout.split())
 
 
 def test_an_agent_loads_only_what_its_receivers_need() -> None:

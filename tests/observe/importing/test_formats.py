@@ -39,9 +39,9 @@ def imported(file: Path, out: Path, format_: str | None = None, **fields: Any) -
     return import_all([task_for(ImportSource(path=file, **fields), format_)], out)
 
 
-def ask(out: Path, sql: str) -> list[tuple[object, ...]]:
+def query_rows(out: Path, sql: str) -> list[tuple[object, ...]]:
     with Query(out) as query:
-        return query.ask(sql).rows
+        return query.run(sql).rows
 
 
 def test_wide_csv_with_names_of_several_vocabularies(tmp_path: Path) -> None:
@@ -50,9 +50,9 @@ def test_wide_csv_with_names_of_several_vocabularies(tmp_path: Path) -> None:
         f"{T0},0,50,80.5,2,red,3\n{T0 + 1},1,nan,81,2,blue,\n"
     )
 
-    told = imported(write(tmp_path, text), tmp_path / "out")
+    reported = imported(write(tmp_path, text), tmp_path / "out")
 
-    assert ask(
+    assert query_rows(
         tmp_path / "out",
         'SELECT entity, "gpu.busy_share", "gpu.power_watts", "host.load_1m" FROM telemetry '
         "ORDER BY entity, t_s",
@@ -62,12 +62,12 @@ def test_wide_csv_with_names_of_several_vocabularies(tmp_path: Path) -> None:
         ("n7/gpu0", 0.5, 80.5, None),
         ("n7/gpu1", None, 81.0, None),
     ]
-    assert ask(
+    assert query_rows(
         tmp_path / "out", "SELECT entity, metric, value FROM other WHERE metric = 'speed'"
     ) == [("n7/gpu0", "speed", 3.0)]
-    assert told.text == ("colour",)
-    assert told.columns["load1"] == "host.load_1m"
-    assert told.bad == {}
+    assert reported.text == ("colour",)
+    assert reported.columns["load1"] == "host.load_1m"
+    assert reported.bad == {}
 
 
 def test_long_csv_has_one_value_per_row(tmp_path: Path) -> None:
@@ -78,27 +78,27 @@ def test_long_csv_has_one_value_per_row(tmp_path: Path) -> None:
         f"{T0},n1,unheard,9\n"
     )
 
-    told = imported(write(tmp_path, text), tmp_path / "out")
+    reported = imported(write(tmp_path, text), tmp_path / "out")
 
-    assert ask(
+    assert query_rows(
         tmp_path / "out",
         'SELECT t_s, "gpu.busy_share", "gpu.power_watts", "host.disk.read_bytes_per_s" '
         "FROM telemetry ORDER BY entity DESC, t_s",
     ) == [(T0, 0.5, 80.0, None), (T0, None, None, None), (T0 + 2, None, None, 1000.0)]
-    assert told.unknown == ("unheard",)
-    assert told.other == 1
+    assert reported.unknown == ("unheard",)
+    assert reported.other == 1
 
 
-def test_what_nvidia_smi_logs_is_understood(tmp_path: Path) -> None:
+def test_what_nvidia_smi_logs_is_parsed(tmp_path: Path) -> None:
     text = (
         "timestamp, index, name, utilization.gpu [%], memory.used [MiB], power.draw [W]\n"
         "2026/11/15 02:21:13.187, 3, NVIDIA H200, 57 %, 615 MiB, 78.58 W\n"
         "2026/11/15 02:21:14.187, 3, NVIDIA H200, [N/A], 615 MiB, [N/A]\n"
     )
 
-    told = imported(write(tmp_path, text, "n1.csv"), tmp_path / "out")
+    reported = imported(write(tmp_path, text, "n1.csv"), tmp_path / "out")
 
-    rows = ask(
+    rows = query_rows(
         tmp_path / "out",
         'SELECT t_s, entity, "gpu.busy_share", "gpu.memory.used_bytes", "gpu.power_watts" '
         "FROM telemetry ORDER BY t_s",
@@ -107,7 +107,7 @@ def test_what_nvidia_smi_logs_is_understood(tmp_path: Path) -> None:
         (pytest.approx(1794709273.187), "n1/gpu3", pytest.approx(0.57), 615 * 2.0**20, 78.58),
         (pytest.approx(1794709274.187), "n1/gpu3", None, 615 * 2.0**20, None),
     ]
-    assert told.bad == {}
+    assert reported.bad == {}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_what_nvidia_smi_logs_is_understood(tmp_path: Path) -> None:
 def test_times_of_any_kind_are_seconds(tmp_path: Path, time: str, expected: float) -> None:
     imported(write(tmp_path, f"time,load1\n{time},1\n"), tmp_path / "out")
 
-    assert ask(tmp_path / "out", "SELECT t_s FROM telemetry") == [(expected,)]
+    assert query_rows(tmp_path / "out", "SELECT t_s FROM telemetry") == [(expected,)]
 
 
 def test_reveal_text_has_devices_in_its_column_names(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_reveal_text_has_devices_in_its_column_names(tmp_path: Path) -> None:
         "1700000000100   60         81            26               1.5    8\n"
     ).replace("gpu0_util", "gpu0_gpu_util")
 
-    told = imported(write(tmp_path, text, "n1.txt"), tmp_path / "out", "reveal")
+    reported = imported(write(tmp_path, text, "n1.txt"), tmp_path / "out", "reveal")
 
-    assert ask(
+    assert query_rows(
         tmp_path / "out",
         'SELECT entity, max("gpu.busy_share"), max("gpu.power_watts"), max("gpu.sm.active_share"), '
         'max("host.load_1m") FROM telemetry GROUP BY 1 ORDER BY 1',
@@ -148,7 +148,7 @@ def test_reveal_text_has_devices_in_its_column_names(tmp_path: Path) -> None:
         ("n1/gpu1", None, 81.0, None, None),
         ("n1/gpu2", None, None, 0.26, None),
     ]
-    assert told.unknown == ("strange",)
+    assert reported.unknown == ("strange",)
 
 
 def test_prometheus_text_is_placed_by_its_labels(tmp_path: Path) -> None:
@@ -161,27 +161,29 @@ def test_prometheus_text_is_placed_by_its_labels(tmp_path: Path) -> None:
         "not a sample at all\n"
     )
 
-    told = imported(write(tmp_path, text, "dump.prom"), tmp_path / "out")
+    reported = imported(write(tmp_path, text, "dump.prom"), tmp_path / "out")
 
-    assert told.files[0]["format"] == "prometheus"
-    assert ask(tmp_path / "out", 'SELECT t_s, entity, "gpu.busy_share" FROM telemetry') == [
+    assert reported.files[0]["format"] == "prometheus"
+    assert query_rows(tmp_path / "out", 'SELECT t_s, entity, "gpu.busy_share" FROM telemetry') == [
         (T0, "n1/gpu3", 0.5)
     ]
     others = "SELECT entity, metric, value FROM other WHERE metric <> 'no_time'"
-    assert ask(tmp_path / "out", others) == [("n2", "up", 1.0)]
-    assert told.bad == {"no sample in the exposition format": 1}
+    assert query_rows(tmp_path / "out", others) == [("n2", "up", 1.0)]
+    assert reported.bad == {"no sample in the exposition format": 1}
 
 
 def test_a_scrape_without_times_has_that_of_its_file(tmp_path: Path) -> None:
     file = write(tmp_path, "# TYPE node_load1 gauge\nnode_load1 3.5\nnot a sample\n", "n1.prom")
     os.utime(file, (T0, T0))
 
-    told = imported(file, tmp_path / "out")
+    reported = imported(file, tmp_path / "out")
 
-    assert ask(tmp_path / "out", 'SELECT t_s, entity, "host.load_1m" FROM telemetry') == [
+    assert query_rows(tmp_path / "out", 'SELECT t_s, entity, "host.load_1m" FROM telemetry') == [
         (T0, "n1", 3.5)
     ]
-    assert told.notes == ("n1.prom: samples without a time have that of the file's last change",)
+    assert reported.notes == (
+        "n1.prom: samples without a time have that of the file's last change",
+    )
 
 
 def test_quotes_hold_a_name_together_and_one_that_is_not_closed_costs_its_line(
@@ -189,18 +191,18 @@ def test_quotes_hold_a_name_together_and_one_that_is_not_closed_costs_its_line(
 ) -> None:
     text = f't,load1,"a,b"\n{T0},1,2\n{T0 + 1},"1,2\n{T0 + 2},3,4\n'
 
-    told = imported(write(tmp_path, text), tmp_path / "out")
+    reported = imported(write(tmp_path, text), tmp_path / "out")
 
-    assert told.unknown == ("a,b",)
-    assert told.bad == {"not 3 fields": 1}
-    assert ask(tmp_path / "out", 'SELECT "host.load_1m" FROM telemetry ORDER BY 1') == [
+    assert reported.unknown == ("a,b",)
+    assert reported.bad == {"not 3 fields": 1}
+    assert query_rows(tmp_path / "out", 'SELECT "host.load_1m" FROM telemetry ORDER BY 1') == [
         (1.0,),
         (3.0,),
     ]
 
 
 @pytest.mark.parametrize("name", ["csv", "h200", "reveal"])
-def test_what_is_no_text_at_all_is_refused_in_words(tmp_path: Path, name: str) -> None:
+def test_what_is_no_text_at_all_is_refused_with_a_message(tmp_path: Path, name: str) -> None:
     file = tmp_path / "x.csv"
     file.write_bytes(np.random.default_rng(7).bytes(60_000))
 
@@ -225,10 +227,10 @@ def test_a_first_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None
 
 
 def test_a_moment_before_1970_is_counted_as_one_that_cannot_be_read(tmp_path: Path) -> None:
-    told = imported(write(tmp_path, f"t,load1\n-5,1\n{T0},1\n"), tmp_path / "out")
+    reported = imported(write(tmp_path, f"t,load1\n-5,1\n{T0},1\n"), tmp_path / "out")
 
-    assert told.bad == {"the time in 't' cannot be read": 1}
-    assert told.from_s == T0
+    assert reported.bad == {"the time in 't' cannot be read": 1}
+    assert reported.from_s == T0
 
 
 def test_of_two_columns_of_time_the_stamp_is_taken(tmp_path: Path) -> None:
@@ -245,7 +247,7 @@ def test_what_steward_exposed_comes_back_under_its_names(tmp_path: Path) -> None
 
     imported(write(tmp_path, text, "dump.prom"), tmp_path / "out")
 
-    assert ask(
+    assert query_rows(
         tmp_path / "out",
         'SELECT entity, "gpu.busy_share", "disk.busy_share" FROM telemetry ORDER BY 1',
     ) == [("n1/disk:sda", None, 0.25), ("n1/gpu3", 0.5, None)]
@@ -256,7 +258,7 @@ def test_a_line_end_in_a_label_of_prometheus_text_stays_one(tmp_path: Path) -> N
 
     imported(write(tmp_path, text, "dump.prom"), tmp_path / "out")
 
-    assert ask(tmp_path / "out", "SELECT metric FROM other") == [('up{path="a\nb\\n"}',)]
+    assert query_rows(tmp_path / "out", "SELECT metric FROM other") == [('up{path="a\nb\\n"}',)]
 
 
 def test_prometheus_json_of_a_range_query(tmp_path: Path) -> None:
@@ -264,13 +266,13 @@ def test_prometheus_json_of_a_range_query(tmp_path: Path) -> None:
     series |= {"values": [[T0, "80"], [T0 + 15, "82.5"], [T0 + 30, "oops"]]}
     answer = {"status": "success", "data": {"resultType": "matrix", "result": [series, 7]}}
 
-    told = imported(write(tmp_path, json.dumps(answer), "q.json"), tmp_path / "out")
+    reported = imported(write(tmp_path, json.dumps(answer), "q.json"), tmp_path / "out")
 
-    assert ask(tmp_path / "out", 'SELECT "gpu.power_watts" FROM telemetry ORDER BY t_s') == [
+    assert query_rows(tmp_path / "out", 'SELECT "gpu.power_watts" FROM telemetry ORDER BY t_s') == [
         (80.0,),
         (82.5,),
     ]
-    assert told.bad == {"no point of the query API": 1, "no series of the query API": 1}
+    assert reported.bad == {"no point of the query API": 1, "no series of the query API": 1}
 
 
 def test_parquet_of_others(tmp_path: Path) -> None:
@@ -280,7 +282,7 @@ def test_parquet_of_others(tmp_path: Path) -> None:
 
     imported(file, tmp_path / "out")
 
-    assert ask(
+    assert query_rows(
         tmp_path / "out", 'SELECT t_s, entity, "gpu.busy_share" FROM telemetry ORDER BY 1'
     ) == [
         (T0, "n9/gpu0", 0.1),
@@ -293,7 +295,7 @@ def test_a_column_can_be_named_by_the_user(tmp_path: Path) -> None:
 
     imported(file, tmp_path / "out", columns={"auslastung": ("gpu.busy_share", 0.01)})
 
-    assert ask(tmp_path / "out", 'SELECT entity, "gpu.busy_share" FROM telemetry') == [
+    assert query_rows(tmp_path / "out", 'SELECT entity, "gpu.busy_share" FROM telemetry') == [
         ("n7/gpu0", 0.5)
     ]
 
@@ -303,26 +305,26 @@ def test_rows_that_cannot_be_used_are_counted_with_their_lines(tmp_path: Path) -
         f"t,load1\n{T0},1\nsoon,1\n{T0 + 1},1,2\n{T0 + 2}\n{T0 + 3},many\n{T0 + 4},2\n{T0 + 4},3\n"
     )
 
-    told = imported(write(tmp_path, text), tmp_path / "out")
+    reported = imported(write(tmp_path, text), tmp_path / "out")
 
-    assert told.bad == {
+    assert reported.bad == {
         "not 2 fields": 2,
         "the time in 't' cannot be read": 1,
         "'load1' is no number": 1,
         "a second row of the same entity and time": 1,
     }
-    assert told.examples["not 2 fields"] == ["n7.csv, line 4", "n7.csv, line 5"]
-    assert told.examples["the time in 't' cannot be read"] == ["n7.csv, line 3"]
-    assert told.rows == 7
+    assert reported.examples["not 2 fields"] == ["n7.csv, line 4", "n7.csv, line 5"]
+    assert reported.examples["the time in 't' cannot be read"] == ["n7.csv, line 3"]
+    assert reported.rows == 7
 
 
 @pytest.mark.parametrize(
     ("content", "name", "problem"),
     [
         (b"", "x.csv", "its first line is empty"),
-        (b"a,b\n1,2\n", "x.parquet", "is no format"),
-        (b"\x00\x01\x02", "x.bin", "is no format"),
-        (b"a,b\n1,2\n", "x.csv", "is no format"),
+        (b"a,b\n1,2\n", "x.parquet", "has no known format"),
+        (b"\x00\x01\x02", "x.bin", "has no known format"),
+        (b"a,b\n1,2\n", "x.csv", "has no known format"),
         (b"PAR1 and nothing", "x.parquet", "cannot be read as Parquet"),
         (
             gzip.compress(b"t,load1\n1,2\n" * 100, mtime=0)[:40],
@@ -376,7 +378,7 @@ def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path: Path) -> No
     assert caught.value.hint == "did you mean 'h200'?"
 
 
-def test_each_importer_is_called_what_its_table_says() -> None:
+def test_each_importer_is_called_what_its_table_has() -> None:
     assert {name: each.name for name, each in IMPORTERS.items()} == {n: n for n in IMPORTERS}
 
 
@@ -390,9 +392,9 @@ def test_no_bytes_make_an_importer_stumble(
     file.write_bytes(content)
 
     try:
-        told = imported(file, folder / "out", name)
+        reported = imported(file, folder / "out", name)
     except StewardError as fault:
         assert fault.hint
         assert not (folder / "out").exists()
     else:
-        assert told.samples + told.other > 0 or told.notes
+        assert reported.samples + reported.other > 0 or reported.notes

@@ -48,16 +48,16 @@ MARKS = [
 ]
 
 
-def ask(out: Path, sql: str) -> list[tuple[object, ...]]:
+def query_rows(out: Path, sql: str) -> list[tuple[object, ...]]:
     with Query(out) as query:
-        return query.ask(sql).rows
+        return query.run(sql).rows
 
 
 def test_names_units_and_rates_are_ours_and_no_rate_crosses_runs(tmp_path: Path) -> None:
-    told, out = recorded(tmp_path, MARKS)
+    result, out = recorded(tmp_path, MARKS)
 
-    assert told.files[0]["format"] == "h200"
-    assert ask(
+    assert result.files[0]["format"] == "h200"
+    assert query_rows(
         out,
         'SELECT "gpu.busy_share", "gpu.memory.used_bytes", "gpu.energy.mean_watts", '
         "\"gpu.sm.active_share\" FROM telemetry WHERE entity = 'h200/gpu0' ORDER BY t_s",
@@ -68,7 +68,7 @@ def test_names_units_and_rates_are_ours_and_no_rate_crosses_runs(tmp_path: Path)
         (0.5, 615 * 2.0**20, None, 0.25),
         (0.5, 615 * 2.0**20, pytest.approx(500.0), 0.25),
     ]
-    assert ask(
+    assert query_rows(
         out, "SELECT \"host.cpu.user_cores\" FROM telemetry WHERE entity = 'h200' ORDER BY t_s"
     ) == [(None,), (0.5,), (1.0,), (None,), (1.0,)]
 
@@ -77,7 +77,7 @@ def test_runs_workloads_and_phases_are_joined_to_samples(tmp_path: Path) -> None
     _, out = recorded(tmp_path, MARKS)
 
     for kind in ("gpu", "node"):
-        rows = ask(
+        rows = query_rows(
             out,
             "SELECT run, workload, phase, count(*) FROM telemetry "
             f"WHERE kind = '{kind}' GROUP BY ALL ORDER BY ALL NULLS FIRST",
@@ -87,7 +87,9 @@ def test_runs_workloads_and_phases_are_joined_to_samples(tmp_path: Path) -> None
             ("a-00", "w", "start", 1),
             ("a-01", "w", None, 2),
         ]
-    about = ask(out, "SELECT about FROM spans WHERE kind = 'run' AND entity = 'h200' ORDER BY name")
+    about = query_rows(
+        out, "SELECT about FROM spans WHERE kind = 'run' AND entity = 'h200' ORDER BY name"
+    )
     assert [json.loads(str(each)) for (each,) in about] == [
         {"workload": "w", "exit": "0"},
         {"workload": "w", "exit": "137", "stderr": "killed"},
@@ -104,44 +106,47 @@ def test_two_workloads_at_once_are_both_named(tmp_path: Path) -> None:
 
     _, out = recorded(tmp_path, marks)
 
-    phases = ask(
+    phases = query_rows(
         out, "SELECT phase FROM telemetry WHERE entity = 'h200' AND run = 'a-00' ORDER BY t_s"
     )
     assert phases == [("train",), ("checkpoint+train",), (None,)]
 
 
 def test_marks_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
-    told, _ = recorded(tmp_path, [*MARKS, {"t": "soon", "run": "a-00", "phase": "x"}, {"a": 1}])
+    result, _ = recorded(tmp_path, [*MARKS, {"t": "soon", "run": "a-00", "phase": "x"}, {"a": 1}])
 
-    assert told.bad == {"a mark cannot be read": 2}
-    assert told.examples["a mark cannot be read"] == [
+    assert result.bad == {"a mark cannot be read": 2}
+    assert result.examples["a mark cannot be read"] == [
         "events.jsonl, line 6",
         "events.jsonl, line 7",
     ]
 
 
 def test_without_marks_there_are_still_runs(tmp_path: Path) -> None:
-    told, out = recorded(tmp_path, [])
+    result, out = recorded(tmp_path, [])
 
-    assert told.spans == {"run": 2}
-    assert ask(out, "SELECT DISTINCT run FROM telemetry ORDER BY 1") == [("a-00",), ("a-01",)]
+    assert result.spans == {"run": 2}
+    assert query_rows(out, "SELECT DISTINCT run FROM telemetry ORDER BY 1") == [
+        ("a-00",),
+        ("a-01",),
+    ]
 
 
 @pytest.mark.data
 def test_the_real_recording_imports_whole(tmp_path: Path) -> None:
     file = DATA / "h200" / "telemetry.csv.gz"
 
-    told = import_all([task_for(ImportSource(path=file))], tmp_path / "out")
+    result = import_all([task_for(ImportSource(path=file))], tmp_path / "out")
 
-    assert (told.rows, told.bad, told.unknown, len(told.columns)) == (9150, {}, (), 37)
-    ((runs, least, most),) = ask(
+    assert (result.rows, result.bad, result.unknown, len(result.columns)) == (9150, {}, (), 37)
+    ((runs, least, most),) = query_rows(
         tmp_path / "out",
         'SELECT count(DISTINCT run), min("gpu.energy.mean_watts"), max("gpu.energy.mean_watts") '
         "FROM telemetry WHERE kind = 'gpu'",
     )
     assert runs == 28
     assert 0 <= least < most < 1500  # watts: the counter is updated late at times, then twice
-    ((apart,),) = ask(
+    ((apart,),) = query_rows(
         tmp_path / "out",
         'SELECT avg(abs("gpu.energy.mean_watts" - "gpu.power_watts")) / avg("gpu.power_watts") '
         "FROM telemetry WHERE kind = 'gpu'",

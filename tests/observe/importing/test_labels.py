@@ -1,4 +1,4 @@
-"""Columns that say what samples belong to."""
+"""Label columns of samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stretches(spans: list[Span]) -> list[tuple[str, str, float, float | None]]:
     return [(each.entity, each.name, each.from_s, each.to_s) for each in last.values()]
 
 
-def test_a_stretch_ends_where_something_else_is_said() -> None:
+def test_a_stretch_ends_where_something_else_is_reported() -> None:
     spans = list(
         LabelSpans(source="f").of(
             block((2.0, "n1", "train"), (0.0, "n1", "compile"), (1.0, "n1", "compile"))
@@ -28,7 +28,7 @@ def test_a_stretch_ends_where_something_else_is_said() -> None:
     assert stretches(spans) == [("n1", "compile", 0.0, 2.0), ("n1", "train", 2.0, 2.001)]
 
 
-def test_a_stretch_goes_on_in_the_next_block() -> None:
+def test_a_stretch_continues_in_the_next_block() -> None:
     labels = LabelSpans(source="f")
 
     spans = [*labels.of(block((0.0, "n1", "compile"), (0.0, "n2", None)))]

@@ -98,7 +98,7 @@ def test_what_was_kept_is_not_and_its_numbers_are_still_known(tmp_path: Path) ->
         assert not after.accept("parcel", parcel(1), position=once(1))
 
 
-def test_the_newest_look_is_not_let_go_of_yet(tmp_path: Path) -> None:
+def test_the_newest_observation_is_not_released_yet(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
         before.accept("parcel", parcel(1), position=once(1))
         before.collect(T0)
@@ -145,7 +145,7 @@ def test_nothing_more_is_collected_while_the_store_keeps_nothing(tmp_path: Path)
         assert times(intake.collect(T0)) != []
 
 
-def test_senders_are_asked_to_wait_when_the_disk_share_is_used_up(tmp_path: Path) -> None:
+def test_senders_are_queried_to_wait_when_the_disk_share_is_used_up(tmp_path: Path) -> None:
     with closing(Intake(tmp_path, max_bytes=6000)) as intake:
         accepted = 0
         while intake.stats.held_bytes < 6000 - 2 * len(parcel(1)):
@@ -186,8 +186,8 @@ def test_a_check_can_refuse_what_was_decoded(intake: Intake) -> None:
 
 def test_a_decoder_of_others_is_used_and_its_bugs_are_the_senders_fault(intake: Intake) -> None:
     def decode(body: bytes) -> Observation:
-        said = json.loads(body)
-        return Observation(frame=samples(T0 + said["t"], {"x": {BUSY: 1.0}}))
+        message = json.loads(body)
+        return Observation(frame=samples(T0 + message["t"], {"x": {BUSY: 1.0}}))
 
     intake.decoders["json"] = decode
     intake.accept("json", b'{"t": 1}')
@@ -211,7 +211,7 @@ def test_a_panic_of_a_library_over_a_body_is_the_senders_fault(intake: Intake) -
         intake.accept("odd", b"x")
 
 
-def test_a_body_that_nobody_can_read_any_more_is_told_and_stepped_over(tmp_path: Path) -> None:
+def test_a_body_that_cannot_be_decoded_is_reported_and_skipped(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
         before.decoders["old"] = lambda _body: Observation()
         before.accept("old", b"?")
@@ -225,7 +225,7 @@ def test_a_body_that_nobody_can_read_any_more_is_told_and_stepped_over(tmp_path:
         assert "no kind of body called 'old'" in event.text
 
 
-def test_damage_of_the_spool_is_told_once(tmp_path: Path) -> None:
+def test_damage_of_the_spool_is_reported_once(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
         before.accept("parcel", parcel(1))
         before.accept("parcel", parcel(2))
@@ -265,13 +265,13 @@ def test_the_same_parcel_twice_at_the_same_time_is_taken_once(intake: Intake) ->
 
 
 def test_many_threads_lose_nothing_while_the_loop_collects(intake: Intake) -> None:
-    def send(who: int) -> None:
+    def send(owner: int) -> None:
         for sequence in range(1, 21):
-            seen = small(T0 + sequence, entity=f"n{who}/gpu0")
-            body = pack_parcel(label(sequence, agent=f"a-{who}"), seen)
-            assert intake.accept("parcel", body, position=once(sequence, f"a-{who}"))
+            seen = small(T0 + sequence, entity=f"n{owner}/gpu0")
+            body = pack_parcel(label(sequence, agent=f"a-{owner}"), seen)
+            assert intake.accept("parcel", body, position=once(sequence, f"a-{owner}"))
 
-    threads = [threading.Thread(target=send, args=(who,)) for who in range(6)]
+    threads = [threading.Thread(target=send, args=(owner,)) for owner in range(6)]
     for thread in threads:
         thread.start()
     collected = []
@@ -286,8 +286,8 @@ def test_many_threads_lose_nothing_while_the_loop_collects(intake: Intake) -> No
 
 def test_clusters_of_all_agents_are_one(intake: Intake) -> None:
     for name in ("n1", "n2"):
-        told = Observation(cluster=cluster(node(name)))
-        intake.accept("parcel", pack_parcel(label(node=name), told))
+        result = Observation(cluster=cluster(node(name)))
+        intake.accept("parcel", pack_parcel(label(node=name), result))
     first = intake.collect(T0).cluster
     intake.accept("parcel", pack_parcel(label(), Observation(cluster=cluster(node("n3")))))
     second = intake.collect(T0).cluster
@@ -320,7 +320,7 @@ def test_a_cluster_that_does_not_fit_to_the_rest_costs_only_itself(intake: Intak
     assert [event.kind for event in seen.events] == ["cluster.refused"]
 
 
-def test_what_the_server_has_to_tell_comes_with_the_next_look(intake: Intake) -> None:
+def test_what_the_server_has_to_report_comes_with_the_next_look(intake: Intake) -> None:
     event = Event(t_s=T0, kind="agent.renamed", subject="n2", text="was n1", source="intake")
     intake.add_event(event)
 

@@ -1,4 +1,4 @@
-"""Which kernel lines are events, and whom they are about."""
+"""Which kernel lines are events, and of which entity."""
 
 from __future__ import annotations
 
@@ -52,10 +52,11 @@ def test_nearly_every_sign_has_a_line_that_shows_it() -> None:
 
 
 @given(
-    st.text(max_size=80), st.sampled_from([word for each in KERNEL_PATTERNS for word in each.words])
+    st.text(max_size=80),
+    st.sampled_from([literal for each in KERNEL_PATTERNS for literal in each.literals]),
 )
-def test_no_text_breaks_it(text: str, word: str) -> None:
-    match = matched(text + word + text)
+def test_no_text_breaks_it(text: str, literal: str) -> None:
+    match = matched(text + literal + text)
 
     assert match is None or match.meaning
 
@@ -102,19 +103,19 @@ def test_the_lines_of_the_reference_are_recognised() -> None:
 
 
 @pytest.mark.data
-def test_our_words_agree_with_the_catalogue_on_what_helps() -> None:
-    words = {
+def test_our_remedies_agree_with_the_catalogue() -> None:
+    remedies = {
         "app": ("the job has to be restarted",),
         "reset": ("the GPU has to be reset", "the node has to be restarted"),
         "reboot": ("the node has to be restarted",),
-        "inspect": ("somebody has to look at the hardware",),
+        "inspect": ("inspect the hardware",),
     }
     with (DATA / "telemetry/xid_reference/xid_catalog.csv").open(newline="") as lines:
         hints = {int(row["code"]): row["severity_hint"] for row in csv.DictReader(lines)}
     wrong = {
         code: (XIDS[code][1], hint)
         for code, hint in hints.items()
-        if code in XIDS and hint in words and XIDS[code][1] not in words[hint]
+        if code in XIDS and hint in remedies and XIDS[code][1] not in remedies[hint]
     }
     missing = {code for code, hint in hints.items() if hint in ("reset", "reboot", "inspect")}
 

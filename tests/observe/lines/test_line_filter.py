@@ -58,7 +58,7 @@ def test_a_line_without_a_time_has_that_of_the_line_before() -> None:
     assert first == second == third - 5.0
 
 
-def test_a_kernel_line_in_a_file_is_an_event_and_a_programs_words_are_not() -> None:
+def test_a_kernel_line_in_a_file_is_an_event_and_a_programs_text_is_not() -> None:
     line = "May 19 07:08:57 n1 kernel: [680111.646286] nfs: server n9 not responding, still trying"
 
     seen = look(
@@ -115,7 +115,7 @@ def test_each_gpu_has_its_own_events_in_a_storm_of_faults() -> None:
     assert all(each.text.startswith("repeated 995 more times in 10 s: ") for each in later.events)
 
 
-def test_the_kernel_says_twice_that_it_killed_a_process_and_that_is_one_event() -> None:
+def test_the_kernel_reports_twice_that_it_killed_a_process_and_that_is_one_event() -> None:
     oom = (
         "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,"
         "oom_memcg=/slurm/uid_0/job_812,task_memcg=/slurm/uid_0/job_812/step_0,task=python,"
@@ -131,7 +131,7 @@ def test_the_kernel_says_twice_that_it_killed_a_process_and_that_is_one_event() 
     assert len(seen.lines) == 2
 
 
-def test_a_look_knows_when_it_has_enough() -> None:
+def test_a_read_ends_at_its_limit() -> None:
     made = line_filter(at_most=10)
     made.begin(NOW_S)
 
@@ -152,7 +152,7 @@ def test_a_clock_that_goes_back_ends_the_window() -> None:
     assert [line.text for line in later.lines] == ["x"]
 
 
-def test_what_goes_wrong_at_every_look_is_told_now_and_then_with_a_number() -> None:
+def test_what_goes_wrong_at_every_look_is_reported_now_and_then_with_a_number() -> None:
     made = line_filter()
     for i in range(100):
         made.report("log.unreadable", f"3 lines at look {i}", NOW_S + i)

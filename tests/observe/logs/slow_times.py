@@ -63,20 +63,20 @@ def slow_time(line: str, template: Template, now_s: float, boot_ns: int = 0) -> 
             return None
 
 
-def _moment(said: dict[str, str | None], now_s: float) -> int | None:
+def _moment(message: dict[str, str | None], now_s: float) -> int | None:
     for name, unit in (("ms", 10**6), ("us", 10**3), ("ns", 1)):
-        if said.get(name):
-            return _bounded(int(str(said[name])) * unit)
-    if said.get("any"):
-        return _epoch(int(str(said["any"])), said.get("part"))
-    if not said.keys() & {"name", "month"}:
-        return _in_year({**said, "month": "1", "day": "1"}, 1970)
+        if message.get(name):
+            return _bounded(int(str(message[name])) * unit)
+    if message.get("any"):
+        return _epoch(int(str(message["any"])), message.get("part"))
+    if not message.keys() & {"name", "month"}:
+        return _in_year({**message, "month": "1", "day": "1"}, 1970)
     limit = datetime.fromtimestamp(int(now_s), UTC) + timedelta(days=7)
-    if said.get("year") or said.get("short"):
-        return _in_year(said, _year(said))
-    this = _in_year(said, limit.year)
+    if message.get("year") or message.get("short"):
+        return _in_year(message, _year(message))
+    this = _in_year(message, limit.year)
     late = this is not None and this > int(limit.timestamp()) * 10**9
-    return _in_year(said, limit.year - 1) if this is None or late else this
+    return _in_year(message, limit.year - 1) if this is None or late else this
 
 
 def _bounded(t_ns: int) -> int | None:
@@ -94,30 +94,30 @@ def _epoch(value: int, part: str | None) -> int | None:
     return _bounded(value * unit)
 
 
-def _year(said: dict[str, str | None]) -> int:
-    if said.get("year"):
-        return int(str(said["year"]))
-    short = int(str(said["short"]))
+def _year(message: dict[str, str | None]) -> int:
+    if message.get("year"):
+        return int(str(message["year"]))
+    short = int(str(message["short"]))
     return short + (1900 if short >= 69 else 2000)
 
 
-def _in_year(said: dict[str, str | None], year: int) -> int | None:
-    name = said.get("name")
-    month = MONTHS.index(name.lower()) + 1 if name else int(said.get("month") or 0)
-    hour = int(said.get("hour") or 0)
-    if said.get("half"):
+def _in_year(message: dict[str, str | None], year: int) -> int | None:
+    name = message.get("name")
+    month = MONTHS.index(name.lower()) + 1 if name else int(message.get("month") or 0)
+    hour = int(message.get("hour") or 0)
+    if message.get("half"):
         if hour > 12:
             return None
-        hour = hour % 12 + 12 * (str(said["half"]).lower() == "pm")
+        hour = hour % 12 + 12 * (str(message["half"]).lower() == "pm")
     if not 1678 <= year <= 2261:
         return None
     try:
-        clock = (hour, int(said.get("minute") or 0), int(said.get("second") or 0))
-        day = datetime(year, month, int(said.get("day") or 0), *clock, tzinfo=UTC)
+        clock = (hour, int(message.get("minute") or 0), int(message.get("second") or 0))
+        day = datetime(year, month, int(message.get("day") or 0), *clock, tzinfo=UTC)
     except ValueError:
         return None
-    fraction = int((said.get("fraction") or "")[:9].ljust(9, "0"))
-    return (int(day.timestamp()) - _zone_s(said.get("zone"))) * 10**9 + fraction
+    fraction = int((message.get("fraction") or "")[:9].ljust(9, "0"))
+    return (int(day.timestamp()) - _zone_s(message.get("zone"))) * 10**9 + fraction
 
 
 def _zone_s(zone: str | None) -> int:

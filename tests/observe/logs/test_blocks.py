@@ -72,7 +72,7 @@ def test_preq_joins_them_with_nothing_between_and_drops_what_comes_before() -> N
 
 
 @pytest.mark.parametrize("before", [b"header\n", b"\n", b"a\nb\nc\n"])
-def test_preq_knows_a_format_by_a_last_line_that_has_no_end(before: bytes) -> None:
+def test_preq_detects_a_format_by_a_last_line_that_has_no_end(before: bytes) -> None:
     tally = ReadCounts()
 
     seen = entries(before + at(1)[:-1], Mode.PREQ, tally)
@@ -81,7 +81,7 @@ def test_preq_knows_a_format_by_a_last_line_that_has_no_end(before: bytes) -> No
     assert tally.dropped == before.count(b"\n")
 
 
-def test_strict_knows_a_format_by_a_last_line_that_has_no_end() -> None:
+def test_strict_detects_a_format_by_a_last_line_that_has_no_end() -> None:
     tally = ReadCounts()
 
     seen = entries(b"a long header of this file without any time\n" + at(1)[:-1], tally=tally)
@@ -211,7 +211,7 @@ LINES = st.lists(
 
 
 class Dribble(io.RawIOBase):
-    """Gives bytes in pieces of the sizes asked for, over and over."""
+    """Returns bytes in pieces of the given sizes, in a cycle."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self._data, self._sizes, self._turn = data, sizes, 0
@@ -280,7 +280,7 @@ def test_packed_logs_are_unpacked_also_when_several_follow_each_other(
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_a_packed_log_that_is_cut_gives_what_it_has_and_says_so(kind: str) -> None:
+def test_a_packed_log_that_is_cut_gives_what_it_has_and_this_is_reported(kind: str) -> None:
     data = b"".join(at(i % 3000, os.urandom(20).hex()) for i in range(6_000))
     packed = PACKERS[kind](data)
     tally = ReadCounts()
@@ -292,7 +292,7 @@ def test_a_packed_log_that_is_cut_gives_what_it_has_and_says_so(kind: str) -> No
     assert "a stream" in tally.notes[0]
 
 
-def test_where_nothing_can_be_unpacked_it_is_said_and_nobody_waits(
+def test_where_nothing_can_be_unpacked_it_is_reported_and_no_thread_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -307,7 +307,7 @@ def test_where_nothing_can_be_unpacked_it_is_said_and_nobody_waits(
 
 
 @pytest.mark.parametrize("head", [b"PK\x03\x04", b"\x04\x22\x4d\x18"])
-def test_a_packing_that_is_not_known_is_said_and_not_read_as_lines(head: bytes) -> None:
+def test_a_packing_that_is_not_known_is_reported_and_not_read_as_lines(head: bytes) -> None:
     tally = ReadCounts()
 
     assert entries(head + b"\x00rest\n", tally=tally) == []
@@ -385,7 +385,7 @@ def test_binary_junk_is_read_without_a_fault_and_in_bounded_pieces() -> None:
             assert fault.problem
 
 
-def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_this_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StewardError, match="cannot be read") as fault:
         list(read_blocks(tmp_path / "none.log", stream=STREAM))
 

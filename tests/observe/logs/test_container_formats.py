@@ -118,9 +118,9 @@ def test_unpacking_agrees_with_the_json_library(
     data, expected = b"", []
     taken = {key: value for key, value in extra.items() if key not in ("log", "time", "stream")}
     for log, ascii_only, err in logs:
-        said = {**taken, "log": log + "\n", "stream": "stderr" if err else "stdout",
+        message = {**taken, "log": log + "\n", "stream": "stderr" if err else "stdout",
                 "time": "2025-06-01T00:00:01Z"}  # fmt: skip
-        data += json.dumps(said, ensure_ascii=ascii_only).encode() + b"\n"
+        data += json.dumps(message, ensure_ascii=ascii_only).encode() + b"\n"
         expected.append(log.removesuffix("\r").encode())
 
     assert [text for _, text, _ in entries(data, block=block)] == expected

@@ -105,7 +105,7 @@ def test_new_files_and_folders_are_found_at_once(
     assert abs(int(late.t_ns[0]) / 1e9 - time.time()) < 60  # when it came, not its number
 
 
-def test_a_line_wakes_whoever_follows(tmp_path: Path, reading: Callable[..., Reader]) -> None:
+def test_a_line_wakes_the_follower(tmp_path: Path, reading: Callable[..., Reader]) -> None:
     log = tmp_path / "app.log"
     put(log, LINE.format(0, "old"))
     reader = reading(log)

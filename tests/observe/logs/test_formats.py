@@ -165,7 +165,7 @@ def test_a_time_without_year_is_of_the_last_year_in_which_it_is_not_ahead_by_a_w
         ("0", None),
     ],
 )
-def test_the_size_of_a_number_tells_its_unit(digits: str, t_ns: int | None) -> None:
+def test_the_size_of_a_number_reports_its_unit(digits: str, t_ns: int | None) -> None:
     assert read((Template(text="%A"),), digits.encode()) == [t_ns]
 
 
@@ -244,7 +244,7 @@ def test_a_source_can_have_a_pattern_and_a_layout_of_its_own(layout: str, text: 
 
 
 @pytest.mark.parametrize(
-    ("pattern", "layout", "words"),
+    ("pattern", "layout", "message"),
     [
         ("(x", "rfc3339", "cannot be read"),
         ("x", "rfc3339", "no group"),
@@ -252,9 +252,9 @@ def test_a_source_can_have_a_pattern_and_a_layout_of_its_own(layout: str, text: 
     ],
 )
 def test_a_wrong_pattern_or_layout_is_refused_with_what_was_possible(
-    pattern: str, layout: str, words: str
+    pattern: str, layout: str, message: str
 ) -> None:
-    with pytest.raises(StewardError, match=words) as fault:
+    with pytest.raises(StewardError, match=message) as fault:
         stamp(pattern, layout, where="sources.yaml")
 
     assert fault.value.where == "sources.yaml"

@@ -39,8 +39,8 @@ STAMPS = {
     "vllm": "INFO 11-14 10:00:{:02d} ",
     "slashes": "2026/11/14 10:00:{:02d} ",
 }
-WORDS = st.sampled_from(["starts", "it is broken", "goes on", "Traceback (most recent call last):"])
-ENTRY = st.tuples(WORDS, st.lists(st.sampled_from(["  File x", "    broken()", "", "\t at y"])))
+TEXTS = st.sampled_from(["starts", "it is broken", "goes on", "Traceback (most recent call last):"])
+ENTRY = st.tuples(TEXTS, st.lists(st.sampled_from(["  File x", "    broken()", "", "\t at y"])))
 
 
 def rules() -> tuple[Rule, ...]:
@@ -49,8 +49,8 @@ def rules() -> tuple[Rule, ...]:
 
 def written(stamp: str, entries: list[tuple[str, list[str]]]) -> str:
     lines = []
-    for at, (words, more) in enumerate(entries):
-        lines += [f"{stamp.format(at % 60)}{words}", *more]
+    for at, (text, more) in enumerate(entries):
+        lines += [f"{stamp.format(at % 60)}{text}", *more]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -101,7 +101,7 @@ def test_lines_that_are_of_no_file_are_left_as_they_are() -> None:
     assert LiveEntries().join(lines) == tuple(lines)
 
 
-def test_a_time_that_lies_ahead_or_counts_from_a_start_is_not_believed() -> None:
+def test_a_time_that_lies_ahead_or_counts_from_a_start_is_not_trusted() -> None:
     line = LogLine(t_s=NOW_S, entity="n1", source="/a.log", text="2031-01-01 00:00:00 x", number=1)
     clock = replace(line, source="/b.log", text="10:00:00 x")
 
@@ -141,10 +141,10 @@ PART = st.tuples(
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([docker, cri]), st.lists(PART, min_size=1, max_size=8))
-def test_containers_are_read_alike_live_and_over_a_file(
+def test_containers_are_read_the_same_live_and_over_a_file(
     form: Callable[[int, str, str], str], parts: list[tuple[str, str, bool]]
 ) -> None:
-    # Docker leaves a line open only after 16 KiB; CRI says of each part whether it is the last.
+    # Docker leaves a line open only after 16 KiB; CRI marks the last part.
     ends = [ends or form is docker for _, _, ends in parts]
     rows = [
         form(at, stream, text.strip() + "x" + "\n" * end)

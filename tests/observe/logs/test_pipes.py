@@ -26,7 +26,7 @@ def texts(block: LogBlock | None) -> list[bytes]:
     return [block.text(entry) for entry in range(len(block))]
 
 
-def test_a_line_comes_when_it_is_whole_and_silence_is_told(ends: tuple[FileIO, FileIO]) -> None:
+def test_a_line_comes_when_it_is_whole_and_silence_is_reported(ends: tuple[FileIO, FileIO]) -> None:
     pipe, into = ends
     following = Following(idle_s=0.02)
     found = follow_pipe(pipe, STREAM, following)

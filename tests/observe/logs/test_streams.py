@@ -17,7 +17,7 @@ def write(path: Path, data: bytes = b"x\n") -> Path:
     return path
 
 
-def test_a_folder_gives_its_logs_and_says_what_it_left_out(tmp_path: Path) -> None:
+def test_a_folder_gives_its_logs_and_reports_what_it_left_out(tmp_path: Path) -> None:
     log = write(tmp_path / "a" / "app.log")
     write(tmp_path / "a" / "model.bin")
     write(tmp_path / "a" / "core.log", hashlib.shake_128(b"x").digest(5000))
@@ -53,7 +53,7 @@ def test_paths_that_are_not_there_are_all_named(tmp_path: Path) -> None:
         streams_of([tmp_path / "one", tmp_path / "two"])
 
 
-def test_the_path_tells_job_rank_pod_and_source(tmp_path: Path) -> None:
+def test_the_path_reports_job_rank_pod_and_source(tmp_path: Path) -> None:
     slurm = write(tmp_path / "slurm-812.out")
     rank = write(tmp_path / "train_rank3.log")
     pod = write(tmp_path / "pods" / "ns_web-0_0a1b-2c" / "server" / "0.log")
@@ -73,7 +73,7 @@ def test_the_first_line_of_a_file_does_not_name_the_host_of_all(tmp_path: Path) 
     assert (stream.entity, dict(stream.attributes)) == ("", {})
 
 
-def test_what_a_pipe_says_is_left_to_its_reader(tmp_path: Path) -> None:
+def test_what_a_pipe_reports_is_left_to_its_reader(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     line = b"Jan  5 08:00:00 n07 kernel: it begins\n"

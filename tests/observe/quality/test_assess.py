@@ -31,7 +31,7 @@ BUSY, WATTS, TEMP, SENT = (
 
 
 def clean(seed: int, *, seconds: int = 600, nodes: int = 3) -> Frame:
-    """Return what healthy GPUs say: noise on everything, every second."""
+    """Return samples of healthy GPUs: noise on everything, every second."""
     dice = np.random.default_rng(seed)
     frames = []
     for node in range(nodes):
@@ -113,7 +113,7 @@ def one(report: QualityReport, kind: str) -> Flaw:
     return flaw
 
 
-def test_a_gap_is_told_with_its_cause(tmp_path: Path) -> None:
+def test_a_gap_is_reported_with_its_cause(tmp_path: Path) -> None:
     event = Event(
         t_s=T0 + 201, kind="gpu.lost", subject="n1/gpu0", text="fell off the bus", source="kernel"
     )
@@ -122,7 +122,7 @@ def test_a_gap_is_told_with_its_cause(tmp_path: Path) -> None:
 
     gap = one(report, "gap")
     assert "gpu.lost: fell off the bus" in gap.meaning
-    assert gap.severity is FlawSeverity.INFO  # somebody knows why
+    assert gap.severity is FlawSeverity.INFO  # the cause is known
     assert gap.evidence["longest_s"] == pytest.approx(202.0)
 
 
@@ -148,7 +148,7 @@ def test_what_rounding_makes_negative_is_no_reset(tmp_path: Path) -> None:
     assert judged(tmp_path, changed(clean(10), SENT, pl.lit(-5e-8), moment)).flaws == ()
 
 
-def test_a_stuck_sensor_is_told_with_when_and_at_what(tmp_path: Path) -> None:
+def test_a_stuck_sensor_is_reported_with_when_and_at_what(tmp_path: Path) -> None:
     flaw = one(judged(tmp_path, FAULTS["stuck"](clean(2))), "stuck")
 
     assert (flaw.metric, flaw.entity, flaw.severity) == (WATTS, "n1/gpu0", FlawSeverity.WARNING)
@@ -227,7 +227,7 @@ def test_what_is_true_of_the_h200_recording(tmp_path: Path) -> None:
     assert {
         ("slow-update", BUSY),  # NVML's utilisation is 200 ms old at best
         ("slow-update", "host.load_1m"),  # the kernel works it out every 5 s
-        ("always-zero", "gpu.fp64.active_share"),  # nobody trains in double precision
+        ("always-zero", "gpu.fp64.active_share"),  # training does not use double precision
         ("constant", "gpu.clock.memory_hz"),
     } <= found
     updates = {f.metric: f.evidence["update_s"] for f in report.flaws if f.kind == "slow-update"}

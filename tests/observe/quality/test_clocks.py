@@ -124,7 +124,7 @@ def test_samples_later_than_their_file_are_from_the_future(tmp_path: Path) -> No
     assert flaw.evidence["ahead_s"] == pytest.approx(1000 - 31, abs=1)
 
 
-def test_samples_later_than_now_are_from_the_future_whatever_their_file_says(
+def test_samples_later_than_now_are_from_the_future_whatever_the_time_of_their_file(
     tmp_path: Path,
 ) -> None:
     ahead_s = time.time() + 86_400 - T0
@@ -139,7 +139,9 @@ def test_samples_later_than_now_are_from_the_future_whatever_their_file_says(
 
 
 @pytest.mark.parametrize("written_s", [0.0, T0 - 1e6])
-def test_the_time_of_a_file_that_was_copied_says_nothing(tmp_path: Path, written_s: float) -> None:
+def test_the_time_of_a_file_that_was_copied_reports_nothing(
+    tmp_path: Path, written_s: float
+) -> None:
     assert found(kept(tmp_path, clean(5), written_s=written_s)) == []
 
 
@@ -164,7 +166,7 @@ def test_sources_of_one_node_that_are_shifted_are_named(tmp_path: Path, shift_s:
 
 @settings(max_examples=8)
 @given(shift_s=st.floats(0.08, 0.92), seed=st.integers(0, 2**31))
-def test_sources_that_are_out_of_step_are_told_without_a_guess_why(
+def test_sources_that_are_out_of_step_are_reported_without_a_guess_why(
     tmp_path_factory: pytest.TempPathFactory, shift_s: float, seed: int
 ) -> None:
     frames = clean(seed)
@@ -175,7 +177,7 @@ def test_sources_that_are_out_of_step_are_told_without_a_guess_why(
     assert (flaw.kind, flaw.entity, flaw.severity) == ("out-of-step", "n1", FlawSeverity.INFO)
     nearest = shift_s if shift_s <= 0.5 else shift_s - 1.0
     assert abs(flaw.evidence["off_s"]) == pytest.approx(abs(nearest), abs=0.01)  # type: ignore[arg-type]
-    assert "rows cannot tell which" in flaw.hint
+    assert "rows do not show which" in flaw.hint
 
 
 def test_a_source_that_started_later_is_no_clock(tmp_path: Path) -> None:

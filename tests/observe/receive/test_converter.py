@@ -1,4 +1,4 @@
-"""Samples of strangers become our tables, however their sender cuts them into messages."""
+"""Received samples become our tables, however their sender cuts them into messages."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_sum_over_cores_does_not_depend_on_how_it_is_cut(order: list[int], siz
     assert all(value == pytest.approx(21.0) for *_, value in found)
 
 
-def test_a_sum_waits_for_all_its_parts_and_gives_up_one_that_is_gone() -> None:
+def test_a_sum_waits_for_all_its_parts_and_drops_one_that_is_gone() -> None:
     decoders = Decoders()
     both = [(core(0), 0.0), (core(1), 0.0)]
     bodies = [request_of(both), request_of([(core(0), 1.0), (core(1), 1.0)], t_ms=T_MS + 1000)]

@@ -115,7 +115,7 @@ def test_a_gzip_bomb_is_refused() -> None:
 
 @settings(max_examples=40)
 @given(st.binary(max_size=60), st.sampled_from(["remote-write", "otlp-metrics", "otlp-logs"]))
-def test_whatever_is_pushed_is_refused_in_words_or_taken(body: bytes, kind: str) -> None:
+def test_whatever_is_pushed_is_refused_with_a_message_or_accepted(body: bytes, kind: str) -> None:
     decoders = Decoders()
 
     for data in (body, pushed(body), pushed(body, encoding="identity", json=True)):

@@ -11,7 +11,7 @@ from steward.model.layout import Block, Layout
 from steward.observe.normalise import Normaliser
 from steward.observe.sampling.batch import Batch, BatchTranslator
 
-WORDS = ("utilization.gpu", "memory.used", "pcie.replays", "temperature.gpu")
+NAMES = ("utilization.gpu", "memory.used", "pcie.replays", "temperature.gpu")
 REPLAYS = Layout(blocks=(Block(entity="n1/gpu0", names=("pcie.replays",)),))
 
 
@@ -23,41 +23,41 @@ def batch(layout: Layout, rows: dict[float, list[float]]) -> Batch:
 
 
 def rates(
-    words: BatchTranslator, rows: dict[float, list[float]], layout: Layout = REPLAYS
+    translator: BatchTranslator, rows: dict[float, list[float]], layout: Layout = REPLAYS
 ) -> list[object]:
     return [
         value
-        for frame in words.frames(batch(layout, rows))
+        for frame in translator.frames(batch(layout, rows))
         for value in frame["gpu.pcie.replays_per_s"].to_list()
     ]
 
 
-def test_counters_go_on_from_one_batch_to_the_next() -> None:
-    words = BatchTranslator("nvml")
+def test_counters_continue_from_one_batch_to_the_next() -> None:
+    translator = BatchTranslator("nvml")
 
-    first = rates(words, {0.0: [0.0], 1.0: [100.0]})
-    second = rates(words, {3.0: [500.0]})
+    first = rates(translator, {0.0: [0.0], 1.0: [100.0]})
+    second = rates(translator, {3.0: [500.0]})
 
     assert first == [None, 100.0]
     assert second == [200.0]
 
 
 def test_a_counter_that_fell_or_was_silent_for_too_long_is_unknown_once() -> None:
-    words = BatchTranslator("nvml", gap_after_s=60.0)
+    translator = BatchTranslator("nvml", gap_after_s=60.0)
 
-    fell = rates(words, {0.0: [5.0], 1.0: [1.0], 2.0: [2.0]})
-    silent = rates(words, {200.0: [9.0], 201.0: [10.0]})
+    fell = rates(translator, {0.0: [5.0], 1.0: [1.0], 2.0: [2.0]})
+    silent = rates(translator, {200.0: [9.0], 201.0: [10.0]})
 
     assert fell == [None, None, 1.0]
     assert silent == [None, 1.0]
 
 
 def test_counters_outlive_a_new_layout_of_the_same_entities() -> None:
-    words = BatchTranslator("nvml")
+    translator = BatchTranslator("nvml")
     other = Layout(blocks=(Block(entity="n1/gpu1", names=("pcie.replays",)), *REPLAYS.blocks))
 
-    rates(words, {0.0: [1.0]})
-    both = rates(words, {1.0: [7.0, 2.0]}, other)
+    rates(translator, {0.0: [1.0]})
+    both = rates(translator, {1.0: [7.0, 2.0]}, other)
 
     assert both == [None, 1.0]
 
@@ -66,8 +66,8 @@ def test_an_empty_batch_is_no_table() -> None:
     assert BatchTranslator("nvml").frames(batch(REPLAYS, {})) == []
 
 
-def test_what_nobody_knows_is_named_and_left_out() -> None:
-    words = BatchTranslator("nvml")
+def test_an_unknown_name_is_reported_and_left_out() -> None:
+    translator = BatchTranslator("nvml")
     layout = Layout(
         blocks=(
             Block(entity="n1/gpu0", names=("memory.used", "magic")),
@@ -75,9 +75,9 @@ def test_what_nobody_knows_is_named_and_left_out() -> None:
         )
     )
 
-    (frame,) = words.frames(batch(layout, {1.0: [5.0, 6.0, 7.0]}))
+    (frame,) = translator.frames(batch(layout, {1.0: [5.0, 6.0, 7.0]}))
 
-    assert words.unknown == {"magic"}
+    assert translator.unknown == {"magic"}
     assert frame.columns == [T_S, ENTITY, "gpu.memory.used_bytes"]
 
 
@@ -94,8 +94,8 @@ def test_batches_and_tables_come_to_the_same(
     entities: int, batches: list[list[int]], values: list[float]
 ) -> None:
     names = [f"n1/gpu{i}" for i in range(entities)]
-    layout = Layout(blocks=tuple(Block(entity=name, names=WORDS) for name in names))
-    words, normaliser = BatchTranslator("nvml"), Normaliser(source="test", vocabulary="nvml")
+    layout = Layout(blocks=tuple(Block(entity=name, names=NAMES) for name in names))
+    translator, normaliser = BatchTranslator("nvml"), Normaliser(source="test", vocabulary="nvml")
     dice = iter(values * 1000)
     t_s = 0.0
 
@@ -104,14 +104,14 @@ def test_batches_and_tables_come_to_the_same(
         for step in steps:
             t_s += step
             rows[t_s] = [next(dice) for _ in range(layout.width)]
-        (fast,) = words.frames(batch(layout, rows))
+        (fast,) = translator.frames(batch(layout, rows))
         raw = pl.DataFrame(
             [
-                (time, name, *row[i * len(WORDS) : (i + 1) * len(WORDS)])
+                (time, name, *row[i * len(NAMES) : (i + 1) * len(NAMES)])
                 for i, name in enumerate(names)
                 for time, row in rows.items()
             ],
-            schema={T_S: pl.Float64, ENTITY: pl.String, **dict.fromkeys(WORDS, pl.Float64)},
+            schema={T_S: pl.Float64, ENTITY: pl.String, **dict.fromkeys(NAMES, pl.Float64)},
             orient="row",
         )
         slow, _ = normaliser.normalise(raw)

@@ -60,7 +60,7 @@ def test_each_tick_is_a_row_and_what_was_not_read_is_missing() -> None:
     assert pace.drain() == ((), ())
 
 
-def test_entities_that_are_asked_the_same_share_a_table() -> None:
+def test_entities_that_are_queried_the_same_share_a_table() -> None:
     blocks = (
         Block(entity="n1/gpu0", names=("memory.used", "memory.free")),
         Block(entity="n1", names=("memory.total",)),
@@ -93,10 +93,10 @@ def test_a_new_layout_begins_a_new_table_and_nothing_is_lost() -> None:
     ]
     assert [(event.kind, event.subject) for event in events] == [("telemetry.unknown-metric", "x")]
     pace.tick(3.0)
-    assert pace.drain()[1] == ()  # said once
+    assert pace.drain()[1] == ()  # reported once
 
 
-def test_a_tick_that_cannot_be_read_is_a_gap_and_is_told_once() -> None:
+def test_a_tick_that_cannot_be_read_is_a_gap_and_is_reported_once() -> None:
     def lost() -> list[float]:
         raise StewardError("GPU 0 does not answer")
 
@@ -118,7 +118,7 @@ def test_a_tick_that_cannot_be_read_is_a_gap_and_is_told_once() -> None:
     assert (pace.stats.ticks, pace.stats.failed) == (3, 2)
 
 
-def test_ticks_that_nobody_fetches_are_given_up_oldest_first_and_counted(
+def test_ticks_that_are_not_fetched_are_dropped_oldest_first_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MOST_VALUES", 60)
@@ -177,7 +177,7 @@ def test_the_pace_is_kept_and_a_slow_reading_costs_the_ticks_that_it_took() -> N
     assert times == sorted(times)
 
 
-def test_one_that_hangs_keeps_its_thread_and_the_others_go_on(
+def test_one_that_hangs_keeps_its_thread_and_the_others_continue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "HANGS_S", 0.1)
@@ -196,7 +196,7 @@ def test_one_that_hangs_keeps_its_thread_and_the_others_go_on(
     until(lambda: pace.tracks["meter"].is_reading)
     time.sleep(0.3)  # longer than a reading may take
     before = pace.tracks["sound"].stats.ticks
-    pace.start()  # whoever looks next sees that the first one hangs
+    pace.start()  # the next read finds that the first one hangs
     until(lambda: pace.tracks["sound"].stats.ticks >= 2)
     gate.set()
     until(lambda: pace.tracks["meter"].stats.ticks >= 2)  # it came back, in a thread of its own
@@ -207,7 +207,7 @@ def test_one_that_hangs_keeps_its_thread_and_the_others_go_on(
     assert len(readers) == 1  # the thread that came back leaves the other one alone
 
 
-def test_a_look_brings_all_ticks_since_the_last_one_in_our_words() -> None:
+def test_a_look_brings_all_ticks_since_the_last_one_translated() -> None:
     watch = Watch([Meter(lambda: [50.0, 2000.0])], sample_every_s=0.05)
 
     first, _ = watch.look(time.time())
@@ -236,7 +236,7 @@ def test_silence_is_a_gap_for_all_but_jobs() -> None:
     second = pace.drain()[1]
 
     assert first == ()
-    assert [(event.subject, event.text) for event in second] == [("n1", "said nothing for 10 s")]
+    assert [(event.subject, event.text) for event in second] == [("n1", "no samples for 10 s")]
 
 
 def test_a_pace_slower_than_the_silence_that_counts_is_no_silence() -> None:
@@ -252,7 +252,7 @@ def test_a_pace_slower_than_the_silence_that_counts_is_no_silence() -> None:
     assert frame.rows()[1][2] == pytest.approx(600.0 / 300.0)
 
 
-def test_wide_rows_are_given_up_a_few_at_a_time_and_that_is_told(
+def test_wide_rows_are_dropped_a_few_at_a_time_and_that_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MOST_VALUES", 10 * ONE.width)
@@ -283,7 +283,7 @@ def test_a_layout_that_changes_at_every_tick_costs_no_tick() -> None:
     assert (pace.stats.dropped, events) == (0, ())
 
 
-def test_a_fault_with_new_words_at_every_tick_is_told_once_a_minute() -> None:
+def test_a_fault_with_a_new_text_at_every_tick_is_reported_once_a_minute() -> None:
     ticks = iter(range(10_000))
 
     def lost() -> list[float]:
@@ -298,7 +298,7 @@ def test_a_fault_with_new_words_at_every_tick_is_told_once_a_minute() -> None:
     assert [event.t_s for event in events] == [0.0, 60.0, 120.0]
 
 
-def test_a_reading_that_does_not_end_is_told_once_and_so_is_its_end(
+def test_a_reading_that_does_not_end_is_reported_once_and_so_is_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "HANGS_S", 0.05)
@@ -314,14 +314,14 @@ def test_a_reading_that_does_not_end_is_told_once_and_so_is_its_end(
     hanging.start()
     begun.wait(30)
     time.sleep(0.1)  # longer than a reading may take
-    told = [pace.drain()[1], pace.drain()[1]]
+    result = [pace.drain()[1], pace.drain()[1]]
     pace.tick(6.0)  # another thread finds it taken, and leaves it alone
     gate.set()
     hanging.join()
     (frame,), after = pace.drain()
 
-    assert [[event.kind for event in events] for events in told] == [["collector.failed"], []]
-    assert "does not end" in told[0][0].text
+    assert [[event.kind for event in events] for events in result] == [["collector.failed"], []]
+    assert "does not end" in result[0][0].text
     assert [event.kind for event in after] == ["collector.works-again"]
     assert frame["t_s"].to_list() == [5.0]
 
@@ -346,7 +346,7 @@ def test_a_slow_first_reading_does_not_move_the_beat() -> None:
     pace.stop()
 
 
-def test_the_end_waits_for_no_reading_and_nobody_is_read_after_it(
+def test_the_end_waits_for_no_reading_and_nothing_is_read_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "STOP_S", 0.1)
@@ -377,7 +377,7 @@ def test_the_end_waits_for_no_reading_and_nobody_is_read_after_it(
     assert not read_late.is_set()
 
 
-def test_the_first_look_waits_for_nobody_behind_one_that_hangs(
+def test_the_first_look_is_not_blocked_by_one_that_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "HANGS_S", 0.1)
@@ -400,7 +400,7 @@ def test_the_first_look_waits_for_nobody_behind_one_that_hangs(
     assert took_s < 50.0
 
 
-def test_a_watch_that_is_stopped_before_it_began_says_nothing_and_waits_for_nobody() -> None:
+def test_a_watch_that_is_stopped_before_it_began_reports_nothing_and_does_not_wait() -> None:
     watch = Watch([Meter(lambda: [1.0, 2.0])], timeout_s=100.0)
 
     watch.stop()

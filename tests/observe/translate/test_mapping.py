@@ -37,7 +37,7 @@ def test_in_kubernetes_the_node_counts_and_not_the_pod() -> None:
     assert entity == "n01/gpu3"
 
 
-def test_a_dcgm_field_that_nobody_translated_still_belongs_to_its_gpu() -> None:
+def test_a_dcgm_field_without_a_translation_still_belongs_to_its_gpu() -> None:
     place = map_series({"__name__": "DCGM_FI_DEV_NEW", "Hostname": "n01", **DCGM})
 
     assert (place.entity, place.name, place.metric) == ("n01/gpu3", "DCGM_FI_DEV_NEW", None)

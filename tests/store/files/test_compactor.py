@@ -35,8 +35,8 @@ def everything(telemetry: Telemetry) -> Frame:
     return telemetry.read(from_s=0.0, to_s=float("inf"))
 
 
-def kept(telemetry: Telemetry, now_s: float) -> None:
-    """Let upkeep do what is due, and wait for it."""
+def run_upkeep(telemetry: Telemetry, now_s: float) -> None:
+    """Run upkeep, and wait for its background thread."""
     telemetry.upkeep(now_s)
     telemetry.table.compactor._settle()
 
@@ -55,7 +55,7 @@ def test_the_files_of_a_closed_hour_become_one_per_set_of_columns(tmp_path: Path
     with closing(filled(tmp_path)) as telemetry:
         before = everything(telemetry)
 
-        kept(telemetry, LATER)
+        run_upkeep(telemetry, LATER)
 
         assert [pl.read_parquet(file).shape for file in files(tmp_path)] in (
             [(4, 3), (4, 4)],
@@ -67,19 +67,19 @@ def test_the_files_of_a_closed_hour_become_one_per_set_of_columns(tmp_path: Path
 
 def test_an_hour_that_may_still_grow_is_left_alone(tmp_path: Path) -> None:
     with closing(filled(tmp_path)) as telemetry:
-        kept(telemetry, T0 + 60)
+        run_upkeep(telemetry, T0 + 60)
 
         assert len(files(tmp_path)) == 4
 
 
 def test_late_samples_are_merged_into_their_hour(tmp_path: Path) -> None:
     with closing(filled(tmp_path)) as telemetry:
-        kept(telemetry, LATER)
+        run_upkeep(telemetry, LATER)
         telemetry.append(samples(T0 + 30, {"late": {BUSY: 0.9}}))
         telemetry.flush()
         before = everything(telemetry)
 
-        kept(telemetry, LATER + 60)
+        run_upkeep(telemetry, LATER + 60)
 
         assert len(files(tmp_path)) == 2
         assert everything(telemetry).equals(before)
@@ -117,7 +117,7 @@ def test_a_second_process_does_not_touch_the_files_of_the_first(tmp_path: Path) 
         half.write_bytes(b"PAR1")
 
         with closing(Telemetry(tmp_path)) as reader:
-            kept(reader, LATER)
+            run_upkeep(reader, LATER)
             seen = everything(reader)
 
         assert half.exists()
@@ -130,7 +130,7 @@ def test_when_the_first_process_ends_the_second_takes_over(tmp_path: Path) -> No
     with closing(Telemetry(tmp_path)) as second:
         first.close()
 
-        kept(second, LATER)
+        run_upkeep(second, LATER)
 
         assert len(files(tmp_path)) == 2
 
@@ -140,7 +140,7 @@ def test_a_broken_file_does_not_stop_compaction(tmp_path: Path) -> None:
     files(tmp_path)[1].write_bytes(b"PAR1 nothing")
 
     with closing(Telemetry(tmp_path)) as telemetry:
-        kept(telemetry, LATER)
+        run_upkeep(telemetry, LATER)
 
         assert len(files(tmp_path)) == 2
         assert everything(telemetry).height == 6
@@ -171,15 +171,15 @@ def test_a_full_disk_leaves_the_hour_as_it_was(
         before = everything(telemetry)
 
         with small_disk(100), pytest.raises(StewardError, match="the disk is full"):
-            kept(telemetry, LATER)
+            run_upkeep(telemetry, LATER)
 
         assert len(files(tmp_path)) == 4
         assert everything(telemetry).equals(before)
-        kept(telemetry, LATER + 120)
+        run_upkeep(telemetry, LATER + 120)
         assert len(files(tmp_path)) == 2
 
 
-def test_what_went_wrong_beside_the_loop_is_raised_in_its_next_turn(
+def test_what_went_wrong_in_the_background_thread_is_raised_in_its_next_turn(
     tmp_path: Path, small_disk: Callable[[int], AbstractContextManager[None]]
 ) -> None:
     with closing(filled(tmp_path)) as telemetry:
@@ -200,7 +200,7 @@ def test_days_that_are_too_old_are_removed(tmp_path: Path) -> None:
         telemetry.flush()
 
         for minute in range(4):  # a day of each minute
-            kept(telemetry, T0 + 60 * minute)
+            run_upkeep(telemetry, T0 + 60 * minute)
 
         times = everything(telemetry)["t_s"].to_list()
         assert times == [T0 - hour * 3600 for hour in range(2 * 24, -1, -1)]
@@ -216,11 +216,11 @@ def test_a_clock_that_jumps_ahead_with_its_samples_deletes_nothing(tmp_path: Pat
         for minute in range(5):
             telemetry.append(samples(ahead_s + 60 * minute, {"a": {BUSY: 0.5}}))
             telemetry.flush()
-            kept(telemetry, ahead_s + 60 * minute)
+            run_upkeep(telemetry, ahead_s + 60 * minute)
 
         assert everything(telemetry).height == 65
     with closing(Telemetry(tmp_path, keep_days=3.0)) as telemetry:  # nor after a restart
-        kept(telemetry, ahead_s + 3600)
+        run_upkeep(telemetry, ahead_s + 3600)
 
         assert everything(telemetry).height == 65
 
@@ -234,11 +234,11 @@ def test_what_was_recorded_before_a_long_pause_goes_when_a_day_of_new_hours_is_t
         for hour in range(23):
             telemetry.append(samples(later_s + 3600 * hour, {"a": {BUSY: 0.5}}))
         telemetry.flush()
-        kept(telemetry, later_s + 23 * 3600)
+        run_upkeep(telemetry, later_s + 23 * 3600)
         before = everything(telemetry).height
         telemetry.append(samples(later_s + 3600 * 23, {"a": {BUSY: 0.5}}))
         telemetry.flush()
-        kept(telemetry, later_s + 24 * 3600)
+        run_upkeep(telemetry, later_s + 24 * 3600)
 
         assert before == 24
         assert everything(telemetry)["t_s"].min() == later_s
@@ -246,17 +246,17 @@ def test_what_was_recorded_before_a_long_pause_goes_when_a_day_of_new_hours_is_t
 
 def test_a_clock_that_runs_ahead_does_not_delete_the_newest_days(tmp_path: Path) -> None:
     with closing(filled(tmp_path, keep_days=2.0)) as telemetry:
-        kept(telemetry, T0 + 1000 * 86_400)
+        run_upkeep(telemetry, T0 + 1000 * 86_400)
 
         assert everything(telemetry).height == 8
 
 
-def test_folders_of_somebody_else_are_left_alone(tmp_path: Path) -> None:
+def test_unknown_folders_are_left_alone(tmp_path: Path) -> None:
     for name in ("date=2023-02-31/hour=01", "date=1999-01-01/hour=99", "notes"):
         (tmp_path / name).mkdir(parents=True)
 
     with closing(filled(tmp_path, keep_days=2.0)) as telemetry:
-        kept(telemetry, LATER)
+        run_upkeep(telemetry, LATER)
 
         assert everything(telemetry).height == 8
     assert (tmp_path / "date=2023-02-31/hour=01").is_dir()
@@ -322,7 +322,7 @@ def everything_after(
             case "flush":
                 telemetry.flush()
             case "compact":
-                kept(telemetry, T0 + 5 * 3600 + 60 * turn)
+                run_upkeep(telemetry, T0 + 5 * 3600 + 60 * turn)
             case "reopen":
                 telemetry.close()
                 telemetry = Telemetry(folder)
@@ -332,14 +332,14 @@ def everything_after(
         return everything(telemetry)
 
 
-def test_who_only_reads_leaves_the_folder_as_it_is(tmp_path: Path) -> None:
+def test_a_reader_leaves_the_folder_as_it_is(tmp_path: Path) -> None:
     filled(tmp_path).close()
     (tmp_path / ".lock").unlink()
     (files(tmp_path)[0].parent / "half.parquet.tmp").touch()
     before = files(tmp_path, "*")
 
     with closing(Telemetry(tmp_path, keep_days=None)) as telemetry:
-        kept(telemetry, LATER)
+        run_upkeep(telemetry, LATER)
 
         assert everything(telemetry).height == 8
     assert files(tmp_path, "*") == before

@@ -23,7 +23,7 @@ BUSY = "gpu.busy_share"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Give a folder with two files of one hour and their tier of 10 s."""
+    """Return a folder with two files of one hour and their tier of 10 s."""
     with closing(Telemetry(tmp_path / "telemetry")) as telemetry:
         for flush in range(2):
             telemetry.append(samples(T0 + flush, {"a": {BUSY: 0.94}, "b": {BUSY: 0.5 + flush}}))
@@ -73,12 +73,12 @@ def test_no_flipped_bit_ever_changes_a_value(folder: Path) -> None:
         flip(file, at)
         with closing(Telemetry(folder, keep_days=None)) as telemetry:
             found = everything(telemetry)
-            (said,) = telemetry.damage()
+            (message,) = telemetry.damage()
 
         assert found.height == 2
         assert found.join(good, on=good.columns, how="semi").height == 2
-        assert f"{file} is damaged (" in said
-        assert "does not match" in said
+        assert f"{file} is damaged (" in message
+        assert "does not match" in message
         assert not file.exists()
         assert len(damaged(folder)) == 1
 
@@ -149,11 +149,11 @@ def test_a_damaged_tier_is_worked_out_anew(folder: Path) -> None:
     assert len(damaged(tier)) == 1
 
 
-def test_sql_does_not_see_a_damaged_file_and_says_so(folder: Path) -> None:
+def test_sql_does_not_see_a_damaged_file_and_this_is_reported(folder: Path) -> None:
     flip(parquet(folder)[0], 40)
 
     with Query(folder.parent) as query:
-        answer = query.ask("SELECT count(*) FROM telemetry")
+        answer = query.run("SELECT count(*) FROM telemetry")
 
         assert answer.rows == [(2,)]
         assert "its checksum does not match" in query.notes[0]
@@ -192,10 +192,10 @@ def test_a_damaged_file_that_cannot_be_moved_is_skipped_by_every_reader(
     with closing(Telemetry(folder, keep_days=None)) as telemetry:
         rows = everything(telemetry)
         steps = telemetry.read(from_s=T0, to_s=T0 + 100, step_s=10.0)
-        said = telemetry.damage()
+        message = telemetry.damage()
 
     assert (rows.height, steps.height) == (2, 2)
-    assert "was skipped; moving it failed: Permission denied" in said[0]
+    assert "was skipped; moving it failed: Permission denied" in message[0]
     assert unwritable.exists()
 
 

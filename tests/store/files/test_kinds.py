@@ -1,4 +1,4 @@
-"""What an entity is, is told from its name, in the same way by polars and by SQL."""
+"""The kind of an entity is derived from its name, in the same way by polars and by SQL."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_node_and_kind(entity: str) -> None:
     frame = pl.DataFrame({"entity": [entity]})
 
     with duckdb.connect() as connection:
-        asked = f"SELECT {NODE_SQL}, {KIND_SQL} FROM (SELECT '{entity}' AS entity)"
-        (told,) = connection.execute(asked).fetchall()
+        queried = f"SELECT {NODE_SQL}, {KIND_SQL} FROM (SELECT '{entity}' AS entity)"
+        (result,) = connection.execute(queried).fetchall()
 
-    assert told == (node, kind)
+    assert result == (node, kind)
     assert frame.select(kind_of()).item() == kind

@@ -1,4 +1,4 @@
-"""SpanStore: the last word of an id counts, and every sample has the labels of its moment."""
+"""SpanStore: the last span of an id counts, and every sample has the labels of its moment."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_correction_to_an_earlier_end_counts_also_after_a_restart_with_the_clo
     assert read_spans(tmp_path, pytest.fail) == (span(from_s=0.0, to_s=5.0),)
 
 
-def test_a_span_that_says_nothing_new_is_not_written_again(spans: SpanStore) -> None:
+def test_a_span_without_changes_is_not_written_again(spans: SpanStore) -> None:
     for _ in range(100):
         spans.keep([span()])
         spans.table.flush()

@@ -21,7 +21,7 @@ T0 = 19_675 * DAY  # midnight
 BUSY = "gpu.busy_share"
 
 
-def kept(telemetry: Telemetry, now_s: float) -> None:
+def run_upkeep(telemetry: Telemetry, now_s: float) -> None:
     telemetry.upkeep(now_s)
     telemetry.table.compactor._settle()
 
@@ -47,7 +47,7 @@ def test_an_hour_that_is_over_gets_its_tier_and_a_day_its_own(tmp_path: Path) ->
             telemetry.append(samples(T0 + hour * 3600, {"a": {BUSY: 0.5}}))
         telemetry.flush()
         for turn in range(30):
-            kept(telemetry, T0 + 27 * 3600 + turn)
+            run_upkeep(telemetry, T0 + 27 * 3600 + turn)
 
     tens = [*(tmp_path / "telemetry_10s").rglob("*.parquet")]
     fives = [*(tmp_path / "telemetry_5m").rglob("*.parquet")]
@@ -56,18 +56,18 @@ def test_an_hour_that_is_over_gets_its_tier_and_a_day_its_own(tmp_path: Path) ->
     assert pl.read_parquet(fives[0]).height == 24
 
 
-def test_what_raw_files_have_lost_to_retention_the_tiers_still_tell(tmp_path: Path) -> None:
+def test_what_raw_files_have_lost_to_retention_the_tiers_still_have(tmp_path: Path) -> None:
     folder = tmp_path / "telemetry"
     with closing(Telemetry(folder, keep_days=2.0)) as telemetry:
         telemetry.append(samples(T0, {"a": {BUSY: 0.25}}))
         telemetry.flush()
         for turn in range(3):
-            kept(telemetry, T0 + DAY + 3600 + turn)
+            run_upkeep(telemetry, T0 + DAY + 3600 + turn)
         for hour in range(24):
             telemetry.append(samples(T0 + 9 * DAY + hour * 3600, {"b": {BUSY: 0.5}}))
         telemetry.append(samples(T0 + 10 * DAY, {"a": {BUSY: 0.75}}))
         telemetry.flush()
-        kept(telemetry, T0 + 10 * DAY + 3600)
+        run_upkeep(telemetry, T0 + 10 * DAY + 3600)
 
         raw = telemetry.read(entities=["a"], from_s=0.0, to_s=1e11)
         steps = telemetry.read(entities=["a"], from_s=0.0, to_s=1e11, step_s=300.0)
@@ -83,12 +83,12 @@ def test_each_tier_has_its_own_retention(tmp_path: Path) -> None:
         telemetry.append(samples(T0, {"a": {BUSY: 0.25}}))
         telemetry.flush()
         for turn in range(3):
-            kept(telemetry, T0 + DAY + 3600 + turn)
+            run_upkeep(telemetry, T0 + DAY + 3600 + turn)
         for hour in range(24):
             telemetry.append(samples(T0 + 9 * DAY + hour * 3600, {"b": {BUSY: 0.5}}))
         telemetry.append(samples(T0 + 10 * DAY, {"a": {BUSY: 0.75}}))
         telemetry.flush()
-        kept(telemetry, T0 + 10 * DAY + 3600 * 2)
+        run_upkeep(telemetry, T0 + 10 * DAY + 3600 * 2)
 
         fine = telemetry.read(entities=["a"], from_s=0.0, to_s=1e11, step_s=10.0)
         coarse = telemetry.read(entities=["a"], from_s=0.0, to_s=1e11, step_s=300.0)
@@ -102,7 +102,7 @@ def test_a_broken_tier_is_worked_out_anew(tmp_path: Path) -> None:
     with closing(Telemetry(folder)) as telemetry:
         telemetry.append(samples(T0, {"a": {BUSY: 0.25}}))
         telemetry.flush()
-        kept(telemetry, T0 + 2 * 3600)
+        run_upkeep(telemetry, T0 + 2 * 3600)
         (file,) = (tmp_path / "telemetry_10s").rglob("*.parquet")
         file.write_bytes(b"PAR1 nothing")
 
@@ -121,7 +121,7 @@ def test_a_step_that_lies_in_two_files_is_one_row_of_the_tier(tmp_path: Path) ->
                 telemetry.append(samples(T0 + second, {"a": {BUSY: float(second), "x": 1.0}}))
             telemetry.flush()
 
-        kept(telemetry, T0 + 2 * 3600)
+        run_upkeep(telemetry, T0 + 2 * 3600)
 
     assert len([*(tmp_path / "telemetry").rglob("*.parquet")]) == 2
     (tier,) = (tmp_path / "telemetry_10s").rglob("*.parquet")
@@ -140,7 +140,7 @@ def test_a_row_that_came_twice_counts_once(tmp_path: Path) -> None:
         telemetry.append(samples(T0, {"a": {BUSY: 0.5}}))
 
         before = telemetry.read(from_s=0.0, to_s=1e11, step_s=10.0)
-        kept(telemetry, T0 + 2 * 3600)
+        run_upkeep(telemetry, T0 + 2 * 3600)
         after_it = telemetry.read(from_s=0.0, to_s=1e11)
 
     assert before[f"{BUSY}.count"].to_list() == [1.0]
@@ -148,7 +148,7 @@ def test_a_row_that_came_twice_counts_once(tmp_path: Path) -> None:
 
 
 def exact(rows: list[tuple[float, str, float]], step_s: float) -> list[tuple[object, ...]]:
-    """Work it out the plain way."""
+    """Compute the same in plain Python."""
     buckets: dict[tuple[str, float], list[float]] = {}
     for t_s, entity, value in {*rows}:
         buckets.setdefault((entity, t_s // step_s * step_s), []).append(value)
@@ -167,7 +167,7 @@ steps = st.lists(
 
 @settings(max_examples=25)
 @given(steps=steps, step_s=st.sampled_from([10.0, 60.0, 300.0, 3600.0, 7.0]))
-def test_no_order_of_events_changes_what_a_step_says(
+def test_no_order_of_events_changes_the_values_of_a_step(
     steps: list[tuple[float, str, float] | str], step_s: float
 ) -> None:
     steps = [s for n, s in enumerate(steps) if isinstance(s, str) or s not in steps[:n]]
@@ -176,8 +176,8 @@ def test_no_order_of_events_changes_what_a_step_says(
         found = after(Path(folder) / "telemetry", steps, step_s)
 
     columns = ["t_s", "entity", *(f"{BUSY}.{s}" for s in ("min", "max", "mean", "count"))]
-    told = found.select(columns).rows() if given_rows else []
-    assert told == exact(given_rows, step_s)
+    result = found.select(columns).rows() if given_rows else []
+    assert result == exact(given_rows, step_s)
 
 
 def after(folder: Path, steps: list[tuple[float, str, float] | str], step_s: float) -> Frame:
@@ -188,7 +188,7 @@ def after(folder: Path, steps: list[tuple[float, str, float] | str], step_s: flo
                 telemetry.flush()
             case "compact":
                 for again in range(3):
-                    kept(telemetry, T0 + 3 * DAY + 60 * turn + again)
+                    run_upkeep(telemetry, T0 + 3 * DAY + 60 * turn + again)
             case "reopen":
                 telemetry.close()
                 telemetry = Telemetry(folder)
@@ -203,9 +203,9 @@ def test_sql_sees_tiers_that_are_not_written_yet(tmp_path: Path) -> None:
         for hour in range(3):
             telemetry.append(samples(T0 + hour * 3600, {"a": {BUSY: hour / 10}}))
         telemetry.flush()
-        kept(telemetry, T0 + 3600 * 1.5)  # one hour is over
+        run_upkeep(telemetry, T0 + 3600 * 1.5)  # one hour is over
 
     with Query(tmp_path) as query:
         for table in ("telemetry_10s", "telemetry_5m"):
-            rows = query.ask(f'SELECT t_s, "{BUSY}.mean" FROM {table} ORDER BY t_s').rows
+            rows = query.run(f'SELECT t_s, "{BUSY}.mean" FROM {table} ORDER BY t_s').rows
             assert rows == [(T0, 0.0), (T0 + 3600, 0.1), (T0 + 7200, 0.2)]

@@ -1,4 +1,4 @@
-"""What waits for the disk: kept apart by columns, and no table put together stays mostly empty."""
+"""The write buffer: one table per set of columns, and no table stays mostly empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packages of rules: made the same everywhere, and opened as if their authors meant harm."""
+"""Packages of rules: reproducible, and read as untrusted."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from steward.errors import StewardError
 from steward.store.packages import (
-    Allowed,
-    Wish,
+    InstallOptions,
+    PackageRequest,
     install,
     installed_packages,
     make_key,
@@ -42,11 +42,11 @@ rules:
         event: {{source: cre.log.kernel}}
         match: ['{word}']
 """
-UNSIGNED = Allowed(unsigned=True)
+UNSIGNED = InstallOptions(unsigned=True)
 
 
-def wish(version: str = "1.0.0", name: str = "mine") -> Wish:
-    return Wish(name=name, version=version, steward="0.1.0")
+def request(version: str = "1.0.0", name: str = "mine") -> PackageRequest:
+    return PackageRequest(name=name, version=version, steward="0.1.0")
 
 
 def folder_of(place: Path, *, rule: str = "MINE-0001", word: str = "broken") -> Path:
@@ -59,7 +59,7 @@ def folder_of(place: Path, *, rule: str = "MINE-0001", word: str = "broken") -> 
 
 def packed(place: Path, version: str = "1.0.0", *, name: str = "mine", **rule: str) -> Path:
     out = place / f"{name}-{version}.tar.gz"
-    pack(folder_of(place, **rule), out, wish(version, name), key=None)
+    pack(folder_of(place, **rule), out, request(version, name), key=None)
     return out
 
 
@@ -67,8 +67,8 @@ def check(rules: Path) -> None:
     read_rules([rules])
 
 
-def put(file: Path, place: Path, allowed: Allowed = UNSIGNED) -> str:
-    return install(file, place, allowed, check=check).done
+def put(file: Path, place: Path, options: InstallOptions = UNSIGNED) -> str:
+    return install(file, place, options, check=check).done
 
 
 # -- making -------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def test_the_same_folder_gives_the_same_bytes(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "b")
     os.utime(folder / "one" / "rule.yaml", (1, 1))
     (folder / "one" / "test.log").chmod(0o600)
-    pack(folder, tmp_path / "b.tar.gz", wish(), key=None)
+    pack(folder, tmp_path / "b.tar.gz", request(), key=None)
 
     assert (tmp_path / "b.tar.gz").read_bytes() == first
 
@@ -102,7 +102,7 @@ def test_a_rule_with_a_fault_is_not_packed(tmp_path: Path) -> None:
     (folder / "one" / "rule.yaml").write_text("rules: [{}]\n", encoding="utf-8")
 
     with pytest.raises(StewardError):
-        pack(folder, tmp_path / "p.tar.gz", wish(), key=None)
+        pack(folder, tmp_path / "p.tar.gz", request(), key=None)
 
     assert not (tmp_path / "p.tar.gz").exists()
 
@@ -112,13 +112,13 @@ def test_links_are_not_packed(tmp_path: Path) -> None:
     (folder / "one" / "passwords").symlink_to("/etc/hostname")
 
     with pytest.raises(StewardError, match="plain files"):
-        pack(folder, tmp_path / "p.tar.gz", wish(), key=None)
+        pack(folder, tmp_path / "p.tar.gz", request(), key=None)
 
 
 @pytest.mark.parametrize("name", ["", "Mine", "../x", "a b", "-x", "x" * 65])
 def test_names_that_make_bad_folders_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(StewardError, match="name of a package"):
-        pack(folder_of(tmp_path), tmp_path / "p.tar.gz", wish(name=name), key=None)
+        pack(folder_of(tmp_path), tmp_path / "p.tar.gz", request(name=name), key=None)
 
 
 @pytest.mark.parametrize("version", ["1", "1.0", "01.0.0", "v1.0.0", "1.0.0-", "1.0.0 "])
@@ -142,14 +142,14 @@ def test_a_signed_package_needs_a_key_that_was_trusted_on_purpose(tmp_path: Path
     public = make_key(tmp_path / "key.pem")
     folder, place = folder_of(tmp_path), tmp_path / "packages"
     out = tmp_path / "p.tar.gz"
-    pack(folder, out, wish(), key=read_key(tmp_path / "key.pem"))
+    pack(folder, out, request(), key=read_key(tmp_path / "key.pem"))
 
     with pytest.raises(StewardError, match="not trusted") as refused:
-        put(out, place, Allowed(unsigned=True))
+        put(out, place, InstallOptions(unsigned=True))
     assert public.text in refused.value.hint
     assert installed_packages(place) == ()
 
-    assert put(out, place, Allowed(trust=public)) == "new"
+    assert put(out, place, InstallOptions(trust=public)) == "new"
     assert trusted_keys(place) == (public,)
     (found,) = installed_packages(place)
     assert found.signed_by == public.fingerprint
@@ -158,17 +158,17 @@ def test_a_signed_package_needs_a_key_that_was_trusted_on_purpose(tmp_path: Path
 def test_a_trusted_key_is_enough_from_then_on(tmp_path: Path) -> None:
     public = make_key(tmp_path / "key.pem")
     key, place = read_key(tmp_path / "key.pem"), tmp_path / "packages"
-    pack(folder_of(tmp_path), tmp_path / "1.tar.gz", wish("1.0.0"), key=key)
-    pack(folder_of(tmp_path), tmp_path / "2.tar.gz", wish("1.1.0"), key=key)
+    pack(folder_of(tmp_path), tmp_path / "1.tar.gz", request("1.0.0"), key=key)
+    pack(folder_of(tmp_path), tmp_path / "2.tar.gz", request("1.1.0"), key=key)
 
-    put(tmp_path / "1.tar.gz", place, Allowed(trust=public))
+    put(tmp_path / "1.tar.gz", place, InstallOptions(trust=public))
 
-    assert put(tmp_path / "2.tar.gz", place, Allowed()) == "upgrade"
+    assert put(tmp_path / "2.tar.gz", place, InstallOptions()) == "upgrade"
 
 
 def test_nobody_s_package_is_not_taken_unless_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(StewardError, match="nobody has signed"):
-        put(packed(tmp_path), tmp_path / "packages", Allowed())
+    with pytest.raises(StewardError, match="is not signed"):
+        put(packed(tmp_path), tmp_path / "packages", InstallOptions())
 
 
 def test_the_secret_key_is_for_its_owner_only_and_never_overwritten(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_an_older_version_needs_a_word(tmp_path: Path) -> None:
 
     with pytest.raises(StewardError, match=r"1\.1\.0 is installed, which is newer than 1\.0\.0"):
         put(older, place)
-    assert put(older, place, Allowed(unsigned=True, downgrade=True)) == "downgrade"
+    assert put(older, place, InstallOptions(unsigned=True, downgrade=True)) == "downgrade"
     assert [each.manifest.version for each in installed_packages(place)] == ["1.0.0"]
 
 
@@ -238,7 +238,7 @@ def test_rules_that_another_package_has_are_refused(tmp_path: Path) -> None:
 def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     place = tmp_path / "packages"
 
-    assert put(packed(tmp_path), place, Allowed(unsigned=True, dry_run=True)) == "new"
+    assert put(packed(tmp_path), place, InstallOptions(unsigned=True, dry_run=True)) == "new"
     assert not place.exists()
 
 
@@ -309,7 +309,7 @@ GOOD = ("rules/a.yaml", RULE.format(id="EVIL-0001", word="x").encode())
 
 
 def refused(data: bytes, tmp_path: Path, match: str) -> None:
-    """Give a hostile package to the installer: it must say no, and leave nothing behind."""
+    """Install a hostile package: it must raise, and leave nothing behind."""
     file, place = tmp_path / "evil.tar.gz", tmp_path / "deep" / "packages"
     file.write_bytes(data)
     with pytest.raises(StewardError, match=match):
@@ -424,7 +424,7 @@ def test_whatever_is_not_a_package_is_refused(
 def test_a_changed_manifest_is_not_that_of_its_signature(tmp_path: Path) -> None:
     public = make_key(tmp_path / "key.pem")
     out = tmp_path / "p.tar.gz"
-    made = pack(folder_of(tmp_path), out, wish(), key=read_key(tmp_path / "key.pem"))
+    made = pack(folder_of(tmp_path), out, request(), key=read_key(tmp_path / "key.pem"))
     assert made.signature is not None
     changed = replace(made.manifest, version="9.0.0").as_bytes()
     files = [
@@ -435,7 +435,7 @@ def test_a_changed_manifest_is_not_that_of_its_signature(tmp_path: Path) -> None
     out.write_bytes(forged)
 
     with pytest.raises(StewardError, match="is not that of key"):
-        put(out, tmp_path / "packages", Allowed(trust=public))
+        put(out, tmp_path / "packages", InstallOptions(trust=public))
 
 
 @pytest.mark.parametrize(

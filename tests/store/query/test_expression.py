@@ -1,4 +1,4 @@
-"""The small form: what it means, and where it says that something is wrong."""
+"""The short expressions: what they mean, and where a mistake is reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def answer(folder: Path, text: str) -> list[tuple[object, ...]]:
     with Query(folder) as query:
-        return query.ask(parse(text).sql(query.newest_s())).rows
+        return query.run(parse(text).sql(query.newest_s())).rows
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_question_is_answered(
     assert answer(folder, text) == expected
 
 
-def test_the_coarsest_tier_that_can_tell_is_asked() -> None:
+def test_the_coarsest_tier_that_answers_exactly_is_read() -> None:
     def tables(text: str) -> list[str]:
         return re.findall(r"FROM (\w+)", parse(text).sql(10_000_000.0))
 
@@ -106,16 +106,16 @@ def test_pieces_are_the_whole_time_and_nothing_twice(
         assert time_s % tier.step_s == 0
 
 
-def test_what_is_left_of_samples_that_are_gone_is_told_by_the_tier(folder: Path) -> None:
+def test_the_tier_answers_for_samples_that_were_removed(folder: Path) -> None:
     with closing(Telemetry(folder / "telemetry")) as telemetry:
         telemetry.table.compactor.compact_all()
     for day in (folder / "telemetry").glob("date=*"):
         shutil.rmtree(day)
-    asked = parse(f"count({BUSY}) from {T0 + 3} to {T0 + 601} where node = n2")
+    queried = parse(f"count({BUSY}) from {T0 + 3} to {T0 + 601} where node = n2")
 
     with Query(folder, from_s=T0 + 3, to_s=T0 + 601) as query:
-        query.expect(asked.metrics)
-        rows = query.ask(asked.sql(0.0)).rows
+        query.expect(queried.metrics)
+        rows = query.run(queried.sql(0.0)).rows
 
     assert rows == [(300,)]
 
@@ -158,13 +158,13 @@ def test_since_begins_with_a_whole_step_whatever_is_worked_out(folder: Path) -> 
         ("mean(x) top 0", 13, "is no number of rows"),
         ("mean(x) top -3", 13, "is no number of rows"),
         ("mean(x) top 1.5", 13, "is no number of rows"),
-        ("mean(x) top 3 bottom 3", 15, "either top or bottom"),
+        ("mean(x) top 3 bottom 3", 15, "top and bottom exclude"),
         ("mean(x) every 1m every 2m", 18, "is there twice"),
         ("mean(entity)", 6, "is a text"),
         ("", 1, "is expected"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(text: str, column: int, problem: str) -> None:
+def test_a_mistake_is_reported_with_its_place(text: str, column: int, problem: str) -> None:
     with pytest.raises(
         StewardError, match=problem.replace("(", r"\(").replace(")", r"\)")
     ) as caught:
@@ -202,7 +202,7 @@ def test_names_cannot_smuggle_sql_in(folder: Path) -> None:
         "selct * from telemetry",
     ],
 )
-def test_sql_is_told_from_the_small_form(text: str) -> None:
+def test_sql_is_distinguished_from_the_small_form(text: str) -> None:
     assert is_sql(text)
     assert not is_sql(f"mean({BUSY})")
     assert not is_sql("selected(x)")

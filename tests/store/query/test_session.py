@@ -46,13 +46,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def ask(folder: Path, sql: str, **limits: float) -> list[tuple[object, ...]]:
+def run(folder: Path, sql: str, **limits: float) -> list[tuple[object, ...]]:
     with Query(folder, limits=QueryLimits(**limits)) as query:  # type: ignore[arg-type]
-        return query.ask(sql).rows
+        return query.run(sql).rows
 
 
 def test_columns_of_all_files_are_one_table(folder: Path) -> None:
-    rows = ask(
+    rows = run(
         folder,
         f'SELECT entity, node, kind, avg("{WATTS}"), avg("{LOAD}") FROM telemetry '
         "GROUP BY ALL ORDER BY entity",
@@ -67,7 +67,7 @@ def test_columns_of_all_files_are_one_table(folder: Path) -> None:
 
 
 def test_every_sample_is_joined_to_its_job_and_run(folder: Path) -> None:
-    rows = ask(
+    rows = run(
         folder,
         "SELECT entity, job, run, workload, count(*) FROM telemetry GROUP BY ALL ORDER BY ALL",
     )
@@ -83,8 +83,8 @@ def test_every_sample_is_joined_to_its_job_and_run(folder: Path) -> None:
 
 
 def test_a_label_never_multiplies_rows(folder: Path) -> None:
-    ((plain,),) = ask(folder, "SELECT count(*) FROM telemetry")
-    ((labelled,),) = ask(folder, "SELECT count(*) FROM (SELECT * FROM telemetry)")
+    ((plain,),) = run(folder, "SELECT count(*) FROM telemetry")
+    ((labelled,),) = run(folder, "SELECT count(*) FROM (SELECT * FROM telemetry)")
 
     assert plain == labelled == 40
 
@@ -96,9 +96,9 @@ def test_rows_that_came_twice_count_once_before_they_are_compacted_too(folder: P
 
     count = "SELECT count(*) FROM telemetry WHERE entity = '{}'"
     steps = f"SELECT sum(\"{BUSY}.count\") FROM telemetry_10s WHERE entity = '{{}}'"
-    assert ask(folder, count.format("n1/gpu0")) == [(10,)]
-    assert ask(folder, steps.format("n1/gpu0")) == [(10.0,)]
-    assert ask(folder, count.format("n2/gpu0")) == [(11,)]
+    assert run(folder, count.format("n1/gpu0")) == [(10,)]
+    assert run(folder, steps.format("n1/gpu0")) == [(10.0,)]
+    assert run(folder, count.format("n2/gpu0")) == [(11,)]
 
 
 def test_only_files_that_overlap_are_looked_through_for_repeats(folder: Path) -> None:
@@ -111,7 +111,7 @@ def test_only_files_that_overlap_are_looked_through_for_repeats(folder: Path) ->
 
 
 def test_only_the_columns_and_rows_that_matter_are_scanned(folder: Path) -> None:
-    ((_, plan),) = ask(
+    ((_, plan),) = run(
         folder, f'EXPLAIN SELECT avg("{BUSY}") FROM telemetry WHERE "{BUSY}" > 0.5 AND t_s > {T0}'
     )
 
@@ -142,7 +142,7 @@ def test_nothing_is_written_and_nothing_outside_is_read(folder: Path, sql: str) 
     before = sorted(folder.rglob("*"))
 
     with pytest.raises(StewardError):
-        ask(folder, sql)
+        run(folder, sql)
 
     assert sorted(folder.rglob("*")) == before
     assert not Path("/tmp/steward-should-not-be").exists()
@@ -161,28 +161,30 @@ def test_nothing_is_written_and_nothing_outside_is_read(folder: Path, sql: str) 
         ("SELECT 1,\n  nothing FROM telemetry", "line 2, column 3", ""),
     ],
 )
-def test_a_mistake_is_told_with_its_place(folder: Path, sql: str, place: str, hint: str) -> None:
+def test_a_mistake_is_reported_with_its_place(
+    folder: Path, sql: str, place: str, hint: str
+) -> None:
     with pytest.raises(StewardError) as caught:
-        ask(folder, sql)
+        run(folder, sql)
 
     assert place in caught.value.where
     assert caught.value.hint.startswith(hint)
 
 
-def test_a_question_that_takes_too_long_is_given_up(folder: Path) -> None:
+def test_a_query_that_takes_too_long_is_interrupted(folder: Path) -> None:
     endless = (
         "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.range + b.range = 1.5"
     )
 
     with pytest.raises(StewardError, match=r"no answer within 0\.2 s"):
-        ask(folder, endless, timeout_s=0.2)
+        run(folder, endless, timeout_s=0.2)
 
 
 def test_a_question_that_needs_too_much_memory_is_refused(folder: Path) -> None:
     greedy = "SELECT list(range) FROM range(200000000)"
 
     with pytest.raises(StewardError, match="more than 100 MiB of memory"):
-        ask(folder, greedy, memory_bytes=100 << 20)
+        run(folder, greedy, memory_bytes=100 << 20)
 
 
 def test_a_folder_without_telemetry_is_named(tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_a_torn_file_costs_only_its_own_rows(folder: Path) -> None:
     file.write_bytes(file.read_bytes()[:50])
 
     with Query(folder) as query:
-        rows = query.ask("SELECT count(*) FROM telemetry").rows
+        rows = query.run("SELECT count(*) FROM telemetry").rows
         notes = query.notes
 
     assert rows == [(30,)]
@@ -206,7 +208,7 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_read(tmp_path: Path, folder
     odd = tmp_path / "it's [a] *?"
     folder.rename(odd)
 
-    assert ask(odd, "SELECT count(*) FROM telemetry") == [(40,)]
+    assert run(odd, "SELECT count(*) FROM telemetry") == [(40,)]
 
 
 def test_spans_are_only_read_where_they_matter(folder: Path) -> None:
@@ -215,7 +217,7 @@ def test_spans_are_only_read_where_they_matter(folder: Path) -> None:
         hour.mkdir(parents=True, exist_ok=True)
         (hour / "broken.parquet").write_bytes(b"broken")
         with Query(folder) as query:
-            query.ask(sql)
+            query.run(sql)
             return query.notes
 
     assert notes("SELECT count(*) FROM telemetry") == []
@@ -224,10 +226,10 @@ def test_spans_are_only_read_where_they_matter(folder: Path) -> None:
     assert len(notes("SELECT count(*) FROM spans")) == 1
 
 
-def test_an_answer_may_be_cut_off_and_says_so(folder: Path) -> None:
+def test_an_answer_may_be_cut_off_and_this_is_reported(folder: Path) -> None:
     with Query(folder) as query:
-        some = query.ask("SELECT t_s FROM telemetry", limit=7)
-        all_of_it = query.ask("SELECT t_s FROM telemetry", limit=40)
+        some = query.run("SELECT t_s FROM telemetry", limit=7)
+        all_of_it = query.run("SELECT t_s FROM telemetry", limit=40)
 
     assert (len(some.rows), some.more) == (7, True)
     assert (len(all_of_it.rows), all_of_it.more) == (40, False)
@@ -252,19 +254,19 @@ def test_files_that_compaction_replaces_meanwhile_are_found_again(
 
     with Query(folder) as query:
         if times < 8:
-            assert query.ask("SELECT count(*) FROM telemetry").rows == [(40,)]
+            assert query.run("SELECT count(*) FROM telemetry").rows == [(40,)]
         else:
             with pytest.raises(StewardError, match="vanish faster"):
-                query.ask("SELECT count(*) FROM telemetry")
+                query.run("SELECT count(*) FROM telemetry")
 
 
-def test_an_answer_that_cannot_be_written_is_told(folder: Path) -> None:
+def test_an_answer_that_cannot_be_written_is_reported(folder: Path) -> None:
     with Query(folder) as query, pytest.raises(StewardError, match="the answer cannot be written"):
         query.save("SELECT 1", folder / "none" / "x.csv")
 
 
 def test_what_a_span_is_about_is_json(folder: Path) -> None:
-    rows = ask(folder, "SELECT about FROM spans ORDER BY id")
+    rows = run(folder, "SELECT about FROM spans ORDER BY id")
 
     assert [json.loads(str(about)) for (about,) in rows] == [{"exit": "0"}, {}]
 
@@ -274,10 +276,10 @@ def test_events_of_a_journal_are_seen_too(folder: Path) -> None:
     with closing(open_journal(f"sqlite:///{folder}/journal.sqlite3")) as journal:
         journal.append([event])
 
-    assert ask(folder, "SELECT kind, text FROM events") == [("gpu.lost", "gone")]
+    assert run(folder, "SELECT kind, text FROM events") == [("gpu.lost", "gone")]
 
 
-def test_a_file_that_breaks_only_when_it_is_read_is_told(folder: Path) -> None:
+def test_a_file_that_breaks_only_when_it_is_read_is_reported(folder: Path) -> None:
     for file in [*(folder / "telemetry").rglob("*.parquet")]:
         content = bytearray(file.read_bytes())
         content[4:200] = bytes(196)
@@ -286,6 +288,6 @@ def test_a_file_that_breaks_only_when_it_is_read_is_told(folder: Path) -> None:
 
     with Query(folder) as query:
         with pytest.raises(StewardError):
-            query.ask("SELECT sum(t_s) FROM telemetry")
+            query.run("SELECT sum(t_s) FROM telemetry")
         with pytest.raises(StewardError):
             query.save("SELECT sum(t_s) FROM telemetry", folder / "x.parquet")

@@ -1,4 +1,4 @@
-"""Whatever a file says, reading it gives rules or faults, and nothing else."""
+"""Reading any text gives rules or faults, and nothing else."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_terms_of_one_file_can_be_used_in_another(tmp_path: Path) -> None:
 
     parsed = examine_rules([tmp_path])
 
-    assert parsed.sound()[0].root.clauses[0].what == Term(kind="regex", text="x+")
+    assert parsed.valid()[0].root.clauses[0].what == Term(kind="regex", text="x+")
     assert [each.problem for each in parsed.notes] == [
         f"'shared' is the name of a term in {tmp_path / 'b.yaml'}:2:9"
     ]

@@ -1,4 +1,4 @@
-"""YAML as it was written, with places, and no more of it than anybody can mean."""
+"""YAML as it was written, with places and limits."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_bodies_come_back_in_order_with_their_numbers(spool: Spool) -> None:
     assert held(spool, after=3) == []
 
 
-def test_another_process_finds_them_and_goes_on_counting(tmp_path: Path) -> None:
+def test_another_process_finds_them_and_continues_counting(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as first:
         first.append(b"a")
 
@@ -57,7 +57,7 @@ def test_another_process_finds_them_and_goes_on_counting(tmp_path: Path) -> None
         assert held(second) == [(1, b"a"), (2, b"b")]
 
 
-def test_reading_goes_on_where_it_stopped_while_more_is_written(spool: Spool) -> None:
+def test_reading_continues_where_it_stopped_while_more_is_written(spool: Spool) -> None:
     spool.append(b"a")
     reader = spool.read(0)
     first = next(reader)
@@ -107,7 +107,7 @@ def test_a_full_spool_refuses_until_something_is_released(tmp_path: Path) -> Non
         assert spool.append(b"y" * 100) == newest + 1
 
 
-def test_giving_up_the_oldest_makes_room_and_says_what_is_lost(tmp_path: Path) -> None:
+def test_dropping_the_oldest_makes_room_and_reports_what_is_lost(tmp_path: Path) -> None:
     with closing(opened(tmp_path, max_bytes=1300, segment_bytes=300)) as spool:
         for number in range(4):
             spool.append(b"%d" % number * 100)
@@ -119,7 +119,7 @@ def test_giving_up_the_oldest_makes_room_and_says_what_is_lost(tmp_path: Path) -
         assert [number for number, _ in held(spool)] == [3, 4]
 
 
-def test_the_only_segment_can_be_given_up_and_an_empty_one_holds_nothing(spool: Spool) -> None:
+def test_the_only_segment_can_be_dropped_and_an_empty_one_holds_nothing(spool: Spool) -> None:
     assert spool.drop_oldest() == ()
     spool.append(b"a")
 
@@ -157,10 +157,10 @@ def test_threads_share_syncs_and_lose_nothing(
     with closing(opened(tmp_path, segment_bytes=2000)) as spool:
         numbers: list[int] = []
 
-        def write(who: int) -> None:
-            numbers.extend(spool.append(b"%d:%d" % (who, each)) for each in range(40))
+        def write(name: int) -> None:
+            numbers.extend(spool.append(b"%d:%d" % (name, each)) for each in range(40))
 
-        threads = [threading.Thread(target=write, args=(who,)) for who in range(8)]
+        threads = [threading.Thread(target=write, args=(name,)) for name in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -284,7 +284,7 @@ def test_a_flipped_bit_costs_one_record_and_is_counted(
         assert again.append(b"next") not in [number for number, _ in found]
 
 
-def test_a_stranger_cannot_plant_a_record_inside_a_damaged_one(tmp_path: Path) -> None:
+def test_a_client_cannot_plant_a_record_inside_a_damaged_one(tmp_path: Path) -> None:
     with closing(opened(tmp_path / "theirs")) as theirs:
         theirs.append(b"planted")
         planted = files(tmp_path / "theirs")[0].read_bytes()[HEAD_BYTES:]

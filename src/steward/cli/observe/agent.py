@@ -156,7 +156,7 @@ def _made(settings: Settings, chosen: AgentSettings, folder: Path) -> Agent:
         clock=WallClock(),
         folder=folder,
         send_every_s=max(chosen.send_every_s, chosen.every_s),
-        say=_say,
+        report=_say,
         forwarding=_forwarding(settings),
     )
 

@@ -81,7 +81,7 @@ def import_files(  # noqa: PLR0913 - a command's options are its parameters
             ImportSource(
                 path=file,
                 node=node or "",
-                beside=tuple(marks or ()),
+                companions=tuple(marks or ()),
                 columns=columns,
                 progress=progress,
             )

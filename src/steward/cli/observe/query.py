@@ -87,7 +87,7 @@ def query(  # noqa: PLR0913 - a command's options are its parameters
         if out is not None:
             print_note(f"{asked.save(sql, out)} rows are in {out}")
         else:
-            _show(asked.ask(sql, limit=limit), as_json=as_json, as_csv=as_csv)
+            _show(asked.run(sql, limit=limit), as_json=as_json, as_csv=as_csv)
         print_warnings(asked.notes)
 
 

@@ -77,7 +77,7 @@ def record(
     for why in left_out:
         print_note(why)
     recording = Recording(out, flush_every_s=FLUSH_S)
-    recording.stay_small(let_go_of_code)
+    recording.limit_memory(let_go_of_code)
     recording.about.update(_about(chosen, every_s))
     watch = Watch(chosen, sample_every_s=every_s)
     clock = WallClock()

@@ -1,6 +1,6 @@
 """`steward rules`: check, test, run, explain and share rules; one file per command.
 
-Belongs here: options and how answers are shown. Does not: reading rules or matching them.
+Belongs here: options and output. Does not: reading rules or matching them.
 """
 
 from __future__ import annotations

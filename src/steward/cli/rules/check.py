@@ -1,4 +1,4 @@
-"""`steward rules check`: what is wrong with rule files, and what would make them better."""
+"""`steward rules check`: report faults of rule files, and advice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Lenient = Annotated[
 
 
 def check(paths: Paths, *, lenient: Lenient = False, as_json: Json = False) -> None:
-    """Say all that is wrong with rule files, and what would help.
+    """Report all faults of rule files, with advice.
 
     Every fault has file, line and column. Exits 1 when a rule cannot be used. Advice never changes
     the exit status.
@@ -69,8 +69,11 @@ def _lines(checked: Checked) -> list[str]:
     lines = _listed("fault", checked.faults)
     lines += _listed("note", checked.notes) + _listed("advice", checked.advice)
     good = len(checked.rules)
-    told = f"{good} {'rule' if good == 1 else 'rules'} can be used"
-    return [*lines, f"{told}; {len(checked.faults)} faults, {len(checked.advice)} pieces of advice"]
+    summary = f"{good} {'rule' if good == 1 else 'rules'} can be used"
+    return [
+        *lines,
+        f"{summary}; {len(checked.faults)} faults, {len(checked.advice)} pieces of advice",
+    ]
 
 
 def _listed(kind: str, faults: Sequence[RuleFault]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`steward rules test`: whether rules fire where they must, and nowhere else."""
+"""`steward rules test`: run rules over their examples."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def examine(
     """Run each rule over its own examples and those of all others.
 
     A rule must fire on each test.log (or test.csv) and stay silent on each test-fp.log. Rules that
-    fire on the examples of others are counted. Exits 1 when a rule does not do what it must.
+    fire on the examples of others are counted. Exits 1 when a rule fails its examples.
     """
-    from steward.inspection.example_tests import judge
+    from steward.inspection.example_tests import run_examples
     from steward.inspection.folders import rule_folders
 
     mode = mode_of(preq=preq, strict=strict)
     with waiting("testing rules"):
         found = rule_folders(folder, lenient=True)
-        report = judge(found, mode=mode, proof_needed=proof, all_sources=all_sources)
+        report = run_examples(found, mode=mode, proof_needed=proof, all_sources=all_sources)
     if as_json:
         print_json(
             {
@@ -86,9 +86,9 @@ def _show(report: TestReport, mode: str) -> None:
     if report.cross_rule:
         rows = [(rule, on, str(hits)) for rule, on, hits in report.cross_rule]
         print_table(["rule", "also fires on the examples of", "hits"], rows, empty="")
-    told = (
+    summary = (
         f"{report.rules} rules ({mode}): {report.fired} fire on their examples, "
         f"{report.silent_ok} stay silent where they must, {len(report.failed)} faults, "
         f"{report.cross_rule_false_hits} false hits across rules"
     )
-    print_lines([told])
+    print_lines([summary])

@@ -1,4 +1,4 @@
-"""`steward rules explain`: what a rule waits for, and how far it gets on a log."""
+"""`steward rules explain`: describe a rule, and why it fires on a log or does not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from steward.cli.options import Config, Data, Json
 from steward.cli.output import print_json, print_lines, print_warnings, waiting
-from steward.cli.rules.formats.text import proof_line
+from steward.cli.rules.formats.text import evidence_line
 from steward.cli.rules.options import (
     Preq,
     RulePaths,
@@ -26,7 +26,7 @@ from steward.errors import StewardError, did_you_mean
 if TYPE_CHECKING:
     from steward.inspection.explanation import ConditionSummary, Reason, RuleExplanation
     from steward.inspection.feeds import Feed
-    from steward.inspection.report import Proof
+    from steward.inspection.report import EvidenceItem
     from steward.model.rules import Rule
 
 __all__ = ["explain"]
@@ -58,9 +58,9 @@ def explain(  # noqa: PLR0913 - a command's options are its parameters
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Say in words what a rule waits for, and why it did not fire.
+    """Describe a rule, and why it did not fire.
 
-    With --on and --telemetry it says where each condition holds, and what stood in the way. Exits
+    With --on and --telemetry, show where each condition holds, and what kept it from firing. Exits
     1 when the rule does not fire on these.
     """
     from steward.inspection.explanation import explain as explained
@@ -87,11 +87,11 @@ def explain(  # noqa: PLR0913 - a command's options are its parameters
 def _rules(
     which: str, rules: Sequence[Path] | None, config: Path | None, data: Path | None
 ) -> list[Rule]:
-    from steward.inspection.checks import sound_rules
+    from steward.inspection.checks import valid_rules
 
     path = Path(which)
     if path.exists() and not rules:
-        return list(sound_rules([path], lenient=True))
+        return list(valid_rules([path], lenient=True))
     chosen = choose(rules, store_folder(config, data))
     named = [rule for rule in chosen.rules if which.upper() == rule.id.upper()]
     if not named:
@@ -122,14 +122,14 @@ def _show(rules: Sequence[Rule], *, as_json: bool) -> None:
 
 
 def _record(rule: Rule) -> dict[str, object]:
-    from steward.inspection.explanation import rule_words
+    from steward.inspection.explanation import describe_rule
 
     return {
         "rule": rule.id,
         "title": rule.title,
         "severity": rule.severity.word,
         "file": str(rule.place),
-        "words": rule_words(rule),
+        "words": describe_rule(rule),
         "cause": rule.cause.strip(),
         "impact": rule.impact.strip(),
         "mitigation": rule.mitigation.strip(),
@@ -140,23 +140,23 @@ def _traced(explanation: RuleExplanation) -> dict[str, object]:
     return {
         "lines": explanation.lines,
         "hits": len(explanation.hits),
-        "conditions": explanation.sightings,
+        "conditions": explanation.conditions,
         "reasons": explanation.reasons,
     }
 
 
 def _words(rule: Rule) -> Iterator[str]:
-    from steward.inspection.explanation import rule_words
+    from steward.inspection.explanation import describe_rule
 
     yield f"{rule.id} {rule.title} ({rule.severity.word})"
     yield f"  {rule.place}"
-    for line in rule_words(rule):
+    for line in describe_rule(rule):
         yield f"  {line}"
 
 
 def _meaning(rule: Rule) -> Iterator[str]:
-    told = (("cause", rule.cause), ("impact", rule.impact), ("to do", rule.mitigation))
-    for name, text in told:
+    meaning = (("cause", rule.cause), ("impact", rule.impact), ("to do", rule.mitigation))
+    for name, text in meaning:
         for at, line in enumerate(text.strip().splitlines()):
             yield f"  {name if at == 0 else '':<7} {line}"
 
@@ -174,29 +174,29 @@ def _trace(explanation: RuleExplanation) -> Iterator[str]:
         for reason in explanation.reasons:
             yield from _why(reason)
     yield f"What holds where, in {explanation.lines:,} lines:"
-    for each in explanation.sightings:
-        yield from _sighting(each)
+    for each in explanation.conditions:
+        yield from _condition_line(each)
 
 
 def _why(reason: Reason) -> Iterator[str]:
-    yield f"  because {reason.words}"
+    yield f"  because {reason.text}"
     yield from _places(reason.places, "    ")
     if reason.denied_by:
         yield "    denied by"
         yield from _places(reason.denied_by, "    ")
 
 
-def _sighting(each: ConditionSummary) -> Iterator[str]:
+def _condition_line(each: ConditionSummary) -> Iterator[str]:
     times = "never" if not each.times else "once" if each.times == 1 else f"{each.times:,} times"
     more = f", and {each.elsewhere:,} times in other sources" if each.elsewhere else ""
     if each.other_case > 0:
         more += f" (but in other capitals {each.other_case:,} times)"
-    yield f"  {each.label}: {times}{more}: {each.words}"
+    yield f"  {each.label}: {times}{more}: {each.text}"
     yield from _places(each.places, "    ")
 
 
-def _places(proofs: Sequence[Proof], pad: str) -> Iterator[str]:
-    for proof in proofs[:_PLACES]:
-        yield f"{pad}> {proof_line(proof)}"
-    if len(proofs) > _PLACES:
-        yield f"{pad}> and {len(proofs) - _PLACES} more"
+def _places(items: Sequence[EvidenceItem], pad: str) -> Iterator[str]:
+    for proof in items[:_PLACES]:
+        yield f"{pad}> {evidence_line(proof)}"
+    if len(items) > _PLACES:
+        yield f"{pad}> and {len(items) - _PLACES} more"

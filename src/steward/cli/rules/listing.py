@@ -1,4 +1,4 @@
-"""`steward rules list`: which rules there are."""
+"""`steward rules list`: list rules."""
 
 from __future__ import annotations
 

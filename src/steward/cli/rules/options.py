@@ -1,4 +1,4 @@
-"""What several commands about rules take, and what they open with it."""
+"""Options shared by several commands about rules, and their parsing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Sources = Annotated[
 
 
 def mode_of(*, preq: bool, strict: bool) -> Mode:
-    """Return the mode that was asked for."""
+    """Return the mode of the options."""
     from steward.model.rules import Mode
 
     if preq and strict:
@@ -71,7 +71,7 @@ def mode_of(*, preq: bool, strict: bool) -> Mode:
 
 
 def severity_of(given: str | None) -> RuleSeverity:
-    """Return how bad something must be; without a word, anything counts."""
+    """Return the minimum severity; without an option, any."""
     from steward.model.rules import RuleSeverity
 
     if given is None:
@@ -104,7 +104,7 @@ def store_folder(config: Path | None, data: Path | None) -> Path:
 
 
 def choose(rules: Sequence[Path] | None, store: Path) -> RuleSelection:
-    """Return the rules to run, and say what was left out."""
+    """Return the rules to run, and print a warning for those left out."""
     from steward.inspection.selection import chosen_rules
 
     chosen = chosen_rules(rules or (), store=store)

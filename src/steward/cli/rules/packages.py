@@ -1,4 +1,4 @@
-"""`steward rules pack`, `install`, `packages`, `remove`: rules that travel, signed, in one file."""
+"""`steward rules pack`, `install`, `packages`, `remove`: share rules as signed archive files."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ Trust = Annotated[
         help="A public key, or a file with one: packages signed with it are taken from now on.",
     ),
 ]
-Unsigned = Annotated[
-    bool, typer.Option("--unsigned", help="Take a package that nobody has signed.")
-]
+Unsigned = Annotated[bool, typer.Option("--unsigned", help="Accept an unsigned package.")]
 Downgrade = Annotated[
     bool, typer.Option("--downgrade", help="Go back to an older version than the one in use.")
 ]
@@ -68,13 +66,13 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     new_key: NewKey = None,
     as_json: Json = False,
 ) -> None:
-    """Put a folder of rules into one file that can be given away.
+    """Pack a folder of rules into one file for sharing.
 
-    The same folder gives the same bytes. With --new-key alone, only a key is made.
+    The same folder gives the same bytes. With --new-key alone, only a key is created.
     """
     from steward import __version__
-    from steward.inspection.checks import sound_rules
-    from steward.store.packages import Wish, read_key
+    from steward.inspection.checks import valid_rules
+    from steward.store.packages import PackageRequest, read_key
     from steward.store.packages import pack as packed
 
     if key is not None and new_key is not None:
@@ -82,33 +80,33 @@ def pack(  # noqa: PLR0913 - a command's options are its parameters
     if folder is None and new_key is None:
         raise StewardError("there is nothing to pack", hint="name a folder, or give --new-key FILE")
     if folder is not None:
-        sound_rules([folder], lenient=False)  # before anything is written
+        valid_rules([folder], lenient=False)  # before anything is written
     if new_key is not None:
         _make_key(new_key, as_json=as_json and folder is None)
     if folder is None:
         return
     used = key or new_key
-    wish = Wish(
+    request = PackageRequest(
         name=name or folder.resolve().name.lower().replace("_", "-"),
         version=version,
         steward=__version__,
     )
-    target = out or Path(f"{wish.name}-{wish.version}{ENDING}")
-    made = packed(folder, target, wish, key=read_key(used) if used is not None else None)
-    _tell_packed(made, as_json=as_json)
+    target = out or Path(f"{request.name}-{request.version}{ENDING}")
+    made = packed(folder, target, request, key=read_key(used) if used is not None else None)
+    _print_packed(made, as_json=as_json)
 
 
 def _make_key(file: Path, *, as_json: bool) -> None:
     from steward.store.packages import make_key
 
     public = make_key(file)
-    print_note(f"secret key: {file} (keep it safe, give it to nobody)")
+    print_note(f"secret key: {file} (keep it secret)")
     print_note(f"public key: {public.text}")
     if as_json:
         print_json({"key": str(file), "public": public.text})
 
 
-def _tell_packed(made: Packed, *, as_json: bool) -> None:
+def _print_packed(made: Packed, *, as_json: bool) -> None:
     signature = made.signature
     if as_json:
         print_json(
@@ -124,8 +122,8 @@ def _tell_packed(made: Packed, *, as_json: bool) -> None:
         )
         return
     signed = f"signed with key {signature.key.fingerprint}" if signature else "not signed"
-    told = f"{made.manifest.name} {made.manifest.version}: {len(made.manifest.rules)} rules"
-    print_lines([f"{told} in {made.file} ({made.bytes:,} bytes), {signed}"])
+    summary = f"{made.manifest.name} {made.manifest.version}: {len(made.manifest.rules)} rules"
+    print_lines([f"{summary} in {made.file} ({made.bytes:,} bytes), {signed}"])
 
 
 def install(  # noqa: PLR0913 - a command's options are its parameters
@@ -139,19 +137,19 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Check a package of rules, and put its rules into use.
+    """Check a package of rules, and install it.
 
-    Nothing is written before all of it was checked: signature, paths, sizes, digests, every rule.
+    Nothing is written before everything was checked: signature, paths, sizes, digests, every rule.
     """
-    from steward.inspection.checks import sound_rules
-    from steward.store.packages import Allowed, packages_folder
+    from steward.inspection.checks import valid_rules
+    from steward.store.packages import InstallOptions, packages_folder
     from steward.store.packages import install as installed
 
     if not file.is_file():
         problem = "this is no file" if file.exists() else "there is no such file"
         hint = "name a package; `steward rules pack DIR` makes one of a folder"
         raise StewardError(problem, where=str(file), hint=hint)
-    allowed = Allowed(
+    options = InstallOptions(
         trust=_public_key(trust) if trust else None,
         unsigned=unsigned,
         downgrade=downgrade,
@@ -160,10 +158,10 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
     folder = packages_folder(store_folder(config, data))
 
     def check(rules: Path) -> None:
-        sound_rules([rules], lenient=False)
+        valid_rules([rules], lenient=False)
 
     with waiting("checking the package"):
-        done = installed(file, folder, allowed, check=check)
+        done = installed(file, folder, options, check=check)
     if as_json:
         print_json(
             {
@@ -177,13 +175,13 @@ def install(  # noqa: PLR0913 - a command's options are its parameters
             }
         )
     else:
-        print_lines([_told(done, dry_run=dry_run)])
+        print_lines([_summary(done, dry_run=dry_run)])
         if not dry_run and done.done != "same":
             print_note(AT_NEXT_START)
 
 
 def packages(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
-    """List packages of rules in use, and whose keys are trusted."""
+    """List installed packages of rules, and trusted keys."""
     from steward.store.packages import installed_packages, packages_folder, trusted_keys
 
     folder = packages_folder(store_folder(config, data))
@@ -207,7 +205,7 @@ def packages(*, config: Config = None, data: Data = None, as_json: Json = False)
             each.manifest.name,
             each.manifest.version,
             str(len(each.manifest.rules)),
-            each.signed_by or "nobody",
+            each.signed_by or "unsigned",
             str(each.folder),
         )
         for each in found
@@ -225,7 +223,7 @@ def remove(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Take a package of rules out of use."""
+    """Remove an installed package of rules."""
     from steward.store.packages import packages_folder
     from steward.store.packages import remove as removed
 
@@ -233,7 +231,7 @@ def remove(
     if as_json:
         print_json({"name": gone.name, "version": gone.version, "rules": len(gone.rules)})
     else:
-        print_lines([f"{gone.name} {gone.version} and its {len(gone.rules)} rules are gone"])
+        print_lines([f"removed {gone.name} {gone.version} ({len(gone.rules)} rules)"])
         print_note(AT_NEXT_START)
 
 
@@ -251,7 +249,7 @@ def _public_key(given: str) -> PublicKey:
     return PublicKey.of(given, where="--trust")
 
 
-def _told(done: Installation, *, dry_run: bool) -> str:
+def _summary(done: Installation, *, dry_run: bool) -> str:
     manifest = done.manifest
     what = f"{manifest.name} {manifest.version} ({len(manifest.rules)} rules)"
     signed = f"signed with key {done.signed_by}" if done.signed_by else "not signed"

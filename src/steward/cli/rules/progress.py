@@ -1,4 +1,4 @@
-"""What a person sees while rules run: progress, and findings as they come."""
+"""Progress output while rules run, and findings as they come."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from steward.cli.output import clean, plain
 from steward.cli.words import log_time
 
 if TYPE_CHECKING:
-    from steward.inspection.feeds import Given
+    from steward.inspection.feeds import EngineInput
     from steward.inspection.runner import Listeners
     from steward.model.rules import Hit, Rule
 
-__all__ = ["hit_line", "reading", "tell_hits"]
+__all__ = ["hit_line", "print_hits", "reading_progress"]
 
 NS_PER_S = 1e9
 _EVERY_S = 0.2
@@ -27,8 +27,8 @@ _MIB = 2**20
 
 
 @contextmanager
-def reading() -> Iterator[Listeners]:
-    """Count what was read and found on stderr, where a person sees it."""
+def reading_progress() -> Iterator[Listeners]:
+    """Show counts of bytes read and hits on stderr, if it is a terminal."""
     from steward.inspection.runner import Listeners
 
     if not sys.stderr.isatty():
@@ -38,9 +38,9 @@ def reading() -> Iterator[Listeners]:
 
     size = hits = 0
     shown_s = 0.0
-    with Console(stderr=True).status(_first_words()) as status:
+    with Console(stderr=True).status(_start_message()) as status:
 
-        def piece(piece: Given) -> None:
+        def piece(piece: EngineInput) -> None:
             nonlocal size, shown_s
             size += getattr(piece, "read_bytes", 0)
             if time.monotonic() - shown_s > _EVERY_S:
@@ -54,7 +54,7 @@ def reading() -> Iterator[Listeners]:
         yield Listeners(hit=hit, piece=piece)
 
 
-def _first_words() -> str:
+def _start_message() -> str:
     from steward.compiled import is_compiled, is_plain
 
     if is_plain() or is_compiled("kernel"):
@@ -62,7 +62,7 @@ def _first_words() -> str:
     return "compiling once for this machine, about 15 s"
 
 
-def tell_hits(rules: Sequence[Rule], *, as_json: bool) -> Listeners:
+def print_hits(rules: Sequence[Rule], *, as_json: bool) -> Listeners:
     """Print each hit at once: a line of text, or a line of JSON."""
     from steward.inspection.runner import Listeners
 
@@ -77,7 +77,7 @@ def tell_hits(rules: Sequence[Rule], *, as_json: bool) -> Listeners:
 
 
 def hit_line(hit: Hit, rule: Rule) -> str:
-    """Return what one hit says, on one line."""
+    """Return one hit as a line."""
     last = hit.items[-1] if hit.items else None
     where = f" [{last.stream}:{last.line}]" if last is not None and last.stream else ""
     entity = f" {hit.entity}" if hit.entity else ""

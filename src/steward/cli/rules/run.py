@@ -1,4 +1,4 @@
-"""`steward rules run`: what rules find in logs and telemetry."""
+"""`steward rules run`: run rules over logs and telemetry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from steward.cli.rules.options import (
     source_patterns,
     store_folder,
 )
-from steward.cli.rules.progress import reading, tell_hits
+from steward.cli.rules.progress import print_hits, reading_progress
 from steward.cli.words import seconds
 from steward.errors import StewardError
 
@@ -108,10 +108,11 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Run rules over logs and telemetry, and say what they find.
+    """Run rules over logs and telemetry, and print their findings.
 
     Without --rules these are our packs and what was installed. Exits 1 when something at or above
-    --severity was found (without it: when anything was), 0 when not, 2 when it could not look.
+    --severity was found (without it: when anything was), 0 when not, 2 when the input could not be
+    read.
     """
     mode, worst = mode_of(preq=preq, strict=strict), severity_of(severity)
     form = report_format(format_, out, as_json=as_json)
@@ -119,7 +120,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     logs = _logs(paths, elsewhere=bool(telemetry or prometheus))
     if not (telemetry or prometheus or follow):
         _stay_plain_for_little(logs)
-    metrics = _asked(prometheus, plain_http=plain_http)
+    metrics = _prometheus_metrics(prometheus, plain_http=plain_http)
     chosen = choose(rules, store_folder(config, data))
     if follow:
         if telemetry or prometheus:
@@ -131,7 +132,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     else:
         feeds, notes = _feeds(logs, telemetry or (), patterns)
         if prometheus:
-            feeds = [_asked_feed(since), *feeds]
+            feeds = [_prometheus_feed(since), *feeds]
         if not feeds:
             named = ", ".join(map(str, logs))
             hint = "; ".join(notes) or "name a log, or a folder that has logs"
@@ -143,7 +144,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
 
 
 def _logs(paths: Sequence[Path] | None, *, elsewhere: bool) -> list[Path]:
-    """Return the logs to read; what is piped in counts when nothing is named."""
+    """Return the logs to read; stdin when none are named and it is a pipe."""
     if paths:
         return list(paths)
     if elsewhere:
@@ -155,9 +156,9 @@ def _logs(paths: Sequence[Path] | None, *, elsewhere: bool) -> list[Path]:
 
 
 def _stay_plain_for_little(logs: Sequence[Path]) -> None:
-    """Compile nothing for a newcomer's first log: reading it takes less time than compiling.
+    """Compile nothing for small logs: reading them takes less time than compiling.
 
-    Only in a process that is there for this command: others import more, and read more.
+    Only in a process that runs just this command: others read more.
     """
     from steward.compiled import is_compiled, stay_plain
 
@@ -192,7 +193,7 @@ def _feeds(
 
 
 def _left_out(skipped: Mapping[str, str]) -> list[str]:
-    """Say which files were not read, and why: once for each reason."""
+    """Print which files were not read, once for each reason."""
     by_reason: dict[str, list[str]] = {}
     for path, why in skipped.items():
         by_reason.setdefault(why, []).append(path)
@@ -211,19 +212,19 @@ def _stdin(patterns: dict[str, str]) -> LogFeed:
     return LogFeed(stream=stream, sources=(sys.stdin.buffer,))
 
 
-def _asked(prometheus: str | None, *, plain_http: bool) -> Metrics | None:
+def _prometheus_metrics(prometheus: str | None, *, plain_http: bool) -> Metrics | None:
     if prometheus is None:
         return None
     from steward.clients.prometheus import PrometheusServer
     from steward.clients.web import Endpoint
-    from steward.inspection.series.prometheus_terms import asked_metrics
+    from steward.inspection.series.prometheus_terms import prometheus_compiler
 
     server = PrometheusServer(Endpoint(url=prometheus, plain_http=plain_http))
-    server.version()  # raises at once if it is none
-    return asked_metrics(server)
+    server.version()  # raises at once on a bad value
+    return prometheus_compiler(server)
 
 
-def _asked_feed(since: str) -> Feed:
+def _prometheus_feed(since: str) -> Feed:
     from steward.inspection.feeds import PrometheusFeed
 
     now_s = time.time()
@@ -236,9 +237,9 @@ def _run(
     from steward.decide.rules.metric import compile_metric
     from steward.inspection.runner import run_rules
 
-    with reading() as tell:
+    with reading_progress() as listeners:
         return run_rules(
-            chosen.rules, feeds, mode=mode, tell=tell, metrics=metrics or compile_metric
+            chosen.rules, feeds, mode=mode, listeners=listeners, metrics=metrics or compile_metric
         )
 
 
@@ -272,5 +273,5 @@ def _follow(
     print_note(f"following with {len(chosen.rules)} rules; Ctrl-C ends it")
     stream = Stream(name="stdin", source=patterns.get(STDIN, ""))
     blocks = follow_pipe(sys.stdin.buffer, stream, following) if piped else follow(logs, following)
-    tell = tell_hits(chosen.rules, as_json=as_json)
-    return follow_rules(chosen.rules, blocks, mode=mode, following=following, tell=tell)
+    listeners = print_hits(chosen.rules, as_json=as_json)
+    return follow_rules(chosen.rules, blocks, mode=mode, following=following, listeners=listeners)

@@ -26,7 +26,7 @@ _COLUMNS = (
 def stats(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
     """Show how often each rule fired, and how often it was right.
 
-    The journal says what was fired, confirmed and undone, and what actions brought. The weight
+    Counts come from findings, choices and outcomes in the journal. The weight
     is the share of judged findings that were right, and its range. A rule that is wrong more
     often than right is marked: retire it, or make it narrower.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from steward.cli.output import plain
 from steward.cli.words import moment, moment_ago, span
-from steward.inspection.explanation import rule_words
+from steward.inspection.explanation import describe_rule
 from steward.model.finding import Finding
 from steward.model.rules import Rule
 from steward.store.explain import FindingStory
@@ -72,7 +72,7 @@ def meaning_lines(rule: Rule | None, name: str) -> Iterator[str]:
         yield from ("", f"{name} is a detector, or a rule that is no longer installed")
         return
     yield from ("", f"{rule.id} {rule.title} ({rule.severity.word})")
-    yield from (f"  {line}" for line in rule_words(rule))
+    yield from (f"  {line}" for line in describe_rule(rule))
     texts = (
         ("what it is", rule.description),
         ("cause", rule.cause),

@@ -17,7 +17,7 @@ __all__ = [
     "NOTES",
     "PLAIN",
     "WIDTH",
-    "words_of",
+    "names_of",
 ]
 
 HISTOGRAM = ".histogram"
@@ -70,10 +70,10 @@ WIDTH = sum(_WIDTHS.values())
 PLAIN = COLUMNS["runq.histogram"].start  # how many columns are counters; histograms follow
 
 
-def words_of(name: str) -> tuple[str, ...]:
-    """Return a word for each number of a counter.
+def names_of(name: str) -> tuple[str, ...]:
+    """Return a name for each number of a counter.
 
-    >>> words_of("block.ns"), words_of("runq.ns")
+    >>> names_of("block.ns"), names_of("runq.ns")
     (('block.read.ns', 'block.write.ns'), ('runq.ns',))
     """
     if _WIDTHS[name] == 1:

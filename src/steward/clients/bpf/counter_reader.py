@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.clients.bpf.columns import COLUMNS, HISTOGRAM, PLAIN, WIDTH, words_of
+from steward.clients.bpf.columns import COLUMNS, HISTOGRAM, PLAIN, WIDTH, names_of
 from steward.clients.bpf.counter_table import CounterTable
 from steward.clients.bpf.histogram import BUCKETS, quantiles_s
 
@@ -22,18 +22,18 @@ _HISTOGRAMS = tuple(name for name in COLUMNS if name.endswith(HISTOGRAM))
 class CounterReader:
     """Reads a table: counters as of now, quantiles of the last second or since the last reading.
 
-    `words` names the columns.
+    `names` are those of the columns.
     """
 
-    words: tuple[str, ...] = (
-        *(word for name in COLUMNS if name not in _HISTOGRAMS for word in words_of(name)),
+    names: tuple[str, ...] = (
+        *(column for name in COLUMNS if name not in _HISTOGRAMS for column in names_of(name)),
         *(name.replace(HISTOGRAM, f".{quantile}") for name in _HISTOGRAMS for quantile in _SHARES),
     )
 
     def __init__(self, table: CounterTable) -> None:
         self._table = table
         self._groups: tuple[str, ...] = ()
-        self._values = np.zeros((1, len(self.words)))
+        self._values = np.zeros((1, len(self.names)))
         self._values[:, PLAIN:] = np.nan
         self._counts = np.zeros((1, WIDTH - PLAIN))  # of histograms, when they were last renewed
         self._renewed_s = -np.inf
@@ -56,7 +56,7 @@ class CounterReader:
         """Keep the rows of groups that are still there; new groups start from zero."""
         groups = self._table.groups
         rows = {group: row for row, group in enumerate((*self._groups, ""))}
-        values = np.zeros((len(groups) + 1, len(self.words)))
+        values = np.zeros((len(groups) + 1, len(self.names)))
         counts = np.zeros((len(groups) + 1, WIDTH - PLAIN))
         for row, group in enumerate((*groups, "")):
             if group in rows:

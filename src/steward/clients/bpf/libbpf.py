@@ -207,7 +207,7 @@ class _Object:
         about = ctypes.create_string_buffer(232)  # struct bpf_prog_info up to its run statistics
         size = c_uint32(len(about))
         got = self._lib.bpf_obj_get_info_by_fd(fd, about, ctypes.byref(size))
-        _checked(got, "cannot ask for a program")
+        _checked(got, "cannot look up a program")
         spent_ns, runs = struct.unpack_from("<QQ", about, 192)
         return spent_ns, runs
 
@@ -241,10 +241,11 @@ def _controllers(lib: ctypes.CDLL, btf: int) -> dict[str, int]:
         return {}
     pointer = lib.btf__type_by_id(btf, found)
     count = pointer.contents.members
-    words = ctypes.cast(pointer, POINTER(c_uint32))[3 : 3 + 2 * count]
-    names = (lib.btf__name_by_offset(btf, name).decode() for name in words[::2])
+    fields = ctypes.cast(pointer, POINTER(c_uint32))[3 : 3 + 2 * count]
+    names = (lib.btf__name_by_offset(btf, name).decode() for name in fields[::2])
     return {
-        name.removesuffix("_cgrp_id"): index for name, index in zip(names, words[1::2], strict=True)
+        name.removesuffix("_cgrp_id"): index
+        for name, index in zip(names, fields[1::2], strict=True)
     }
 
 

@@ -85,28 +85,28 @@ class Session:
     # -- inside ----------------------------------------------------------------------------------
 
     def _arrange(self) -> None:
-        """Work out which numbers each part has, and where they are.
+        """Compute which numbers each part has, and where they are.
 
-        Without a CUDA library the number of its calls is unknown, not 0; sockets know their v2
+        Without a CUDA library the number of its calls is unknown, not 0; sockets have their v2
         group only; disks have their own numbers and nothing else. `parts` is kept if unchanged.
         """
-        words = self._reader.words
+        names = self._reader.names
         counted = tuple(prefix for each in self.probes.running for prefix in each.counters)
         unknown = () if self.libraries.probed else ("cuda.", "nvtx.")
         of_jobs = (*unknown, "block.", *(("tcp.",) if self.hierarchy else ()))
-        node = _columns(words, counted, without=(*unknown, "block."))
-        job = _columns(words, counted, without=of_jobs)
-        disk = [column for column, word in enumerate(words) if word.startswith("block.")]
+        node = _columns(names, counted, without=(*unknown, "block."))
+        job = _columns(names, counted, without=of_jobs)
+        disk = [column for column, name in enumerate(names) if name.startswith("block.")]
         groups = self.probes.table.groups
         columns = [*(disk if group.startswith("/") else job for group in groups), node]
         parts = tuple(
-            (group, tuple(words[column] for column in have))
+            (group, tuple(names[column] for column in have))
             for group, have in zip((*groups, ""), columns, strict=True)
         )
         if parts != self.parts:
             self.parts = parts
             self._places = np.array(
-                [row * len(words) + column for row, have in enumerate(columns) for column in have],
+                [row * len(names) + column for row, have in enumerate(columns) for column in have],
                 dtype=np.int64,
             )
 
@@ -132,10 +132,10 @@ class Session:
 
 
 def _columns(
-    words: tuple[str, ...], prefixes: tuple[str, ...], *, without: tuple[str, ...]
+    names: tuple[str, ...], prefixes: tuple[str, ...], *, without: tuple[str, ...]
 ) -> list[int]:
     return [
         column
-        for column, word in enumerate(words)
-        if word.startswith(prefixes) and not word.startswith(without)
+        for column, name in enumerate(names)
+        if name.startswith(prefixes) and not name.startswith(without)
     ]

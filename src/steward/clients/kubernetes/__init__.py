@@ -1,7 +1,7 @@
-"""Asks a Kubernetes API server over HTTPS, and is told what changes.
+"""Lists and watches objects of a Kubernetes API server over HTTPS.
 
 Belongs here: finding and reaching the server, list and watch, pods, nodes and warnings in
-Kubernetes' words. Does not: what they mean; `observe/collectors/kubernetes.py` translates.
+Kubernetes' names. Does not: what they mean; `observe/collectors/kubernetes.py` translates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Speaks to the API server: lists in pages, and watches that stream what changes."""
+"""Requests to the API server: lists in pages, and watches that stream changes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _HINTS = {
 
 
 class KubernetesError(StewardError):
-    """The API server did not answer, or said no."""
+    """The API server did not answer, or refused."""
 
 
 class GoneError(KubernetesError):
-    """The server no longer knows that version: everything has to be listed again."""
+    """The server no longer has that version: everything has to be listed again."""
 
 
 class Api:
-    """One API server. A connection is made when it is first asked."""
+    """One API server. A connection is made with the first request."""
 
     def __init__(self, access: Credentials, *, timeout_s: float = 10.0) -> None:
         self.access = access
@@ -85,7 +85,7 @@ class Api:
             raise _unreachable(fault, self.access.server) from fault
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -161,8 +161,8 @@ def _change(line: bytes, path: str) -> tuple[str, dict[str, Any]]:
 
 def _status(answer: httpx.Response) -> str:
     try:
-        said = answer.json()
-        return str(said.get("message") or "") if isinstance(said, dict) else ""
+        status = answer.json()
+        return str(status.get("message") or "") if isinstance(status, dict) else ""
     except ValueError:
         return answer.text[:200]
 

@@ -73,7 +73,7 @@ class Credentials:
 
 
 def find_credentials(kubeconfig: str = "", *, context: str = "") -> Credentials | None:
-    """Return how to reach a server: as told, by $KUBECONFIG, from inside a pod, or by ~/.kube."""
+    """Return how to reach a server: as given, by $KUBECONFIG, from inside a pod, or by ~/.kube."""
     given = kubeconfig or os.environ.get("KUBECONFIG", "").partition(":")[0]
     if given:
         return _from_file(Path(given).expanduser(), context)
@@ -116,7 +116,7 @@ def _from_file(file: Path, context: str) -> Credentials:
         server=server.rstrip("/"),
         ca=_pem(cluster, "certificate-authority", file),
         token=str(user.get("token") or ""),
-        token_file=_beside(file, str(user.get("tokenFile") or "")),
+        token_file=_relative_to(file, str(user.get("tokenFile") or "")),
         certificate=_pem(user, "client-certificate", file),
         key=_pem(user, "client-key", file),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
@@ -138,8 +138,8 @@ def _read(file: Path) -> Mapping[str, Any]:
     try:
         raw = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as fault:
-        said = getattr(fault, "strerror", None) or str(fault).splitlines()[0]
-        raise StewardError(f"cannot be read: {said}", where=str(file)) from fault
+        reason = getattr(fault, "strerror", None) or str(fault).splitlines()[0]
+        raise StewardError(f"cannot be read: {reason}", where=str(file)) from fault
     if not isinstance(raw, dict):
         hint = "see `kubectl config view`"
         raise StewardError("is not a kubeconfig", where=str(file), hint=hint)
@@ -158,16 +158,16 @@ def _named(raw: Mapping[str, Any], many: str, one: str, name: str) -> Mapping[st
 
 
 def _pem(raw: Mapping[str, Any], name: str, file: Path) -> str:
-    """Return a certificate that is in the file, or in another beside it."""
+    """Return a certificate that is in the file, or in another next to it."""
     inline = raw.get(f"{name}-data")
     try:
         if inline:
             return base64.b64decode(str(inline), validate=True).decode("ascii")
-        path = _beside(file, str(raw.get(name) or ""))
+        path = _relative_to(file, str(raw.get(name) or ""))
         return Path(path).read_text(encoding="ascii") if path else ""
     except (OSError, binascii.Error, UnicodeDecodeError) as fault:
         raise StewardError(f"{name} cannot be read: {fault}", where=str(file)) from fault
 
 
-def _beside(file: Path, path: str) -> str:
+def _relative_to(file: Path, path: str) -> str:
     return str(file.parent / path) if path else ""

@@ -23,7 +23,7 @@ __all__ = ["ExecCredential", "ExecPlugin"]
 
 TIMEOUT_S = 30.0
 _EARLY_S = 10.0  # run again so long before the credential expires
-_WORDS = 300  # of what a plugin prints on its error output
+_MESSAGE_CHARS = 300  # of what a plugin prints on its error output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class ExecPlugin:
             raise StewardError("its exec plugin has no command", where=where)
         if entry.get("interactiveMode") == "Always":
             hint = "use a kubeconfig with a service account's token: `kubectl create token steward`"
-            raise StewardError("its exec plugin asks a person for input", where=where, hint=hint)
+            raise StewardError("its exec plugin is interactive", where=where, hint=hint)
 
     def credential(self) -> ExecCredential:
         """Return a credential that is valid now; runs the program where none is."""
@@ -97,8 +97,10 @@ class ExecPlugin:
             problem = f"{self._command} did not give a credential: {fault}"
             raise StewardError(problem, where=self._where, hint=self._hint) from fault
         if done.returncode:
-            words = done.stderr.decode("utf-8", "replace").strip()[-_WORDS:]
-            problem = f"{self._command} ended with {done.returncode}: {words or 'no reason given'}"
+            message = done.stderr.decode("utf-8", "replace").strip()[-_MESSAGE_CHARS:]
+            problem = (
+                f"{self._command} ended with {done.returncode}: {message or 'no reason given'}"
+            )
             raise StewardError(problem, where=self._where, hint=self._hint)
         return self._parsed(done.stdout)
 

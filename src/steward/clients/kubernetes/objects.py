@@ -1,4 +1,4 @@
-"""Pods, nodes and warnings as Kubernetes tells them, without the nine tenths that nobody needs."""
+"""Pods, nodes and warnings of Kubernetes, without the nine tenths that are not used."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def pod_from(raw: Mapping[str, Any]) -> Pod | None:
     if not meta.get("uid"):
         return None
     containers = _maps(spec, "containers")
-    asked = [_map(_map(each, "resources"), "requests") for each in containers]
+    requests = [_map(_map(each, "resources"), "requests") for each in containers]
     limits = [_map(_map(each, "resources"), "limits") for each in containers]
-    # GPUs are asked for as limits; requests follow. Either may be all that is written.
-    devices = [{**request, **limit} for request, limit in zip(asked, limits, strict=True)]
+    # GPUs are requested as limits; requests follow. Either may be all that is written.
+    devices = [{**request, **limit} for request, limit in zip(requests, limits, strict=True)]
     owner = next(iter(_maps(meta, "ownerReferences")), {})
     reason, message = _why(status)
     ends = [*_ends(status)]
@@ -109,8 +109,8 @@ def pod_from(raw: Mapping[str, Any]) -> Pod | None:
         gpus=sum(int(quantity(each.get(name))) for each in devices for name in WHOLE_GPUS),
         slices=_slices(devices),
         gpu_product=str(_map(spec, "nodeSelector").get("nvidia.com/gpu.product") or ""),
-        cpus=sum(quantity(each.get("cpu")) for each in asked),
-        memory_bytes=int(sum(quantity(each.get("memory")) for each in asked)),
+        cpus=sum(quantity(each.get("cpu")) for each in requests),
+        memory_bytes=int(sum(quantity(each.get("memory")) for each in requests)),
         memory_limit_bytes=int(sum(quantity(each.get("memory")) for each in limits)),
         priority=int(spec.get("priority") or 0),
         restarts=sum(int(each.get("restartCount") or 0) for each in _containers(status)),
@@ -127,15 +127,15 @@ def node_from(raw: Mapping[str, Any]) -> KubeNode | None:
     has = _map(status, "capacity")
     labels = _map(meta, "labels")
     ready = next((each for each in _maps(status, "conditions") if each.get("type") == "Ready"), {})
-    said = {"True": True, "False": False}.get(str(ready.get("status")))
+    is_ready = {"True": True, "False": False}.get(str(ready.get("status")))
     taints = [str(each.get("key") or "") for each in _maps(spec, "taints")]
     cordoned = bool(spec.get("unschedulable"))
     return KubeNode(
         uid=str(meta["uid"]),
         name=str(meta.get("name") or ""),
-        ready=said,
+        ready=is_ready,
         cordoned=cordoned,
-        reason=str(ready.get("message") or "") if said is not True else ", ".join(taints),
+        reason=str(ready.get("message") or "") if is_ready is not True else ", ".join(taints),
         gpus=sum(int(quantity(has.get(name))) for name in WHOLE_GPUS),
         gpu_product=str(
             labels.get("nvidia.com/gpu.product") or labels.get("amd.com/gpu.product-name") or ""
@@ -179,7 +179,7 @@ def quantity(value: object) -> float:
 
 
 def _why(status: Mapping[str, Any]) -> tuple[str, str]:
-    """Return why a pod waits or failed: its own words, the scheduler's, or a container's."""
+    """Return why a pod waits or failed: its own message, the scheduler's, or a container's."""
     if status.get("reason"):
         return str(status["reason"]), str(status.get("message") or "")
     for condition in _maps(status, "conditions"):

@@ -35,7 +35,7 @@ class ObjectChange(Generic[T]):
     """What happened to an object: as it is now, or as it was last when it is `gone`."""
 
     uid: str
-    now: T | None  # None: it went while nobody was told
+    now: T | None  # None: it was deleted
     gone: bool = False
 
 
@@ -53,7 +53,7 @@ class Reflector(Generic[T]):
     ) -> None:
         self.path = path
         self.problem: StewardError | None = None
-        self.heard_s: float | None = None  # by the monotonic clock, when all was well last
+        self.synced_s: float | None = None  # by the monotonic clock, of the last successful contact
         self.lists = 0
         self.refused = 0
         self._api = api
@@ -73,7 +73,7 @@ class Reflector(Generic[T]):
         return self.lists > 0
 
     def start(self) -> None:
-        """Begin, once."""
+        """Start the threads, once."""
         if self._thread is None:
             name = f"watch{self.path.replace('/', '-')}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -86,7 +86,7 @@ class Reflector(Generic[T]):
         return list(changed.values())
 
     def stop(self) -> None:
-        """End. A thread that waits for the server to speak is left to end when that does."""
+        """Stop. A thread that is blocked in a read ends when the server sends or closes."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=0.5)
@@ -101,7 +101,7 @@ class Reflector(Generic[T]):
                 failed = False
             except GoneError:
                 self._version = ""  # it was away for too long: list again
-            except Exception as fault:  # noqa: BLE001 - a thread that dies would go unnoticed
+            except Exception as fault:  # noqa: BLE001 - an exception would end the thread unnoticed
                 self.problem = _as_problem(fault)
             lasted = self._clock() - began_s >= LASTING_S
             wait_s = LEAST_WAIT_S if lasted else wait_s
@@ -127,7 +127,7 @@ class Reflector(Generic[T]):
 
     def _well(self) -> None:
         self.problem = None
-        self.heard_s = time.monotonic()
+        self.synced_s = time.monotonic()
 
     def _replace(self, items: list[dict[str, Any]]) -> None:
         """Take a whole list: what is not in it is gone."""

@@ -93,7 +93,7 @@ class Disks:
 
 
 class _Disk:
-    """One line of the file, and what it said before."""
+    """One line of the file, and its values before."""
 
     __slots__ = ("_before", "_wrapped", "at")
 

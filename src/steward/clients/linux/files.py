@@ -79,7 +79,7 @@ class OpenFile:
 class HostReader(Protocol):
     """One part of a machine. `blocks` name devices as paths below the node, "" for itself.
 
-    `changed` says that devices came or went: make a new reader then. `read` returns a value for
+    `changed`: devices came or went, so that a new reader is needed. `read` returns a value for
     each name, or raises one of `UNREADABLE`. Values are plain lists: a tick comes with cold
     caches, and then each call into numpy costs more than all the arithmetic of a part.
     """
@@ -94,44 +94,44 @@ class HostReader(Protocol):
 
 
 class KeyedFile:
-    """A file with words and numbers in turn, of which some are wanted: /proc/vmstat, meminfo.
+    """A file with keys and numbers in turn, of which some are read: /proc/vmstat, meminfo.
 
-    `words` are those of the file; one that it does not have is unknown. Where each stands is
+    `keys` are those of the file; one that it does not have is unknown. Where each stands is
     found out once, since the kernel writes the same lines every time; that they are still there
     is looked at every time.
     """
 
-    def __init__(self, path: Path, words: Sequence[bytes]) -> None:
+    def __init__(self, path: Path, keys: Sequence[bytes]) -> None:
         self._file = OpenFile(path)
-        self._words = tuple(words)
+        self._wanted_keys = tuple(keys)
         self._found: list[bytes] = []
-        self._keys: list[int] = []
+        self._key_places: list[int] = []
         self._places: list[int] = []
 
     def numbers(self) -> list[float]:
         """Return the wanted numbers, NaN for those that are not there."""
         tokens = self._file.read().split()
-        tokens.append(b"nan")  # where words that are not there point to
-        if not self._keys or self._seen(tokens) != self._found:
+        tokens.append(b"nan")  # the value of missing keys
+        if not self._key_places or self._seen(tokens) != self._found:
             self._find(tokens)
         return [float(tokens[place]) for place in self._places]
 
     def _seen(self, tokens: list[bytes]) -> list[bytes]:
-        if self._keys[-1] >= len(tokens):
+        if self._key_places[-1] >= len(tokens):
             return []  # the file has become shorter
-        return [tokens[key] for key in self._keys]
+        return [tokens[key] for key in self._key_places]
 
     def _find(self, tokens: list[bytes]) -> None:
-        at = {word: i for i, word in enumerate(tokens[:-1])}
-        self._keys = sorted(at[word] for word in self._words if word in at)
-        self._found = [tokens[key] for key in self._keys]
-        self._places = [at[word] + 1 if word in at else -1 for word in self._words]
+        at = {key: i for i, key in enumerate(tokens[:-1])}
+        self._key_places = sorted(at[key] for key in self._wanted_keys if key in at)
+        self._found = [tokens[key] for key in self._key_places]
+        self._places = [at[key] + 1 if key in at else -1 for key in self._wanted_keys]
 
 
 class CachedReader:
-    """A reader that is asked seldom: its last values are given until it is time to ask again.
+    """A reader that is read seldom: its last values are returned until it is due again.
 
-    What its names call `…/s` are counters there, and become rates between two askings here. One
+    What its names call `…/s` are counters there, and become rates between two reads here. One
     that fell was reset: unknown until the next time.
     """
 
@@ -155,10 +155,10 @@ class CachedReader:
         now_s = self._clock()
         # A tick that is early by a hair is not to wait for another one.
         if now_s - self._read_s >= 0.95 * self._every_s:
-            self._ask(now_s)
+            self._refresh(now_s)
         return self._values
 
-    def _ask(self, now_s: float) -> None:
+    def _refresh(self, now_s: float) -> None:
         before, passed_s = self._raw, now_s - self._read_s
         self._raw, self._read_s = self._unknown, now_s
         self._values = self._unknown

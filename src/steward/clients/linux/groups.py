@@ -19,7 +19,7 @@ __all__ = ["GroupReader", "often", "seldom"]
 
 Numbers = Callable[[Path], Callable[[], list[float]]]  # opens a file; what it gives reads it
 
-_UNLIMITED = 2.0**62  # v1 says "no limit" with a number just below 2^63
+_UNLIMITED = 2.0**62  # v1 writes "no limit" as a number just below 2^63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class _Source:
     opened: Numbers
 
 
-def _keyed(*words: str) -> Numbers:
-    return lambda path: KeyedFile(path, [word.encode() for word in words]).numbers
+def _keyed(*keys: str) -> Numbers:
+    return lambda path: KeyedFile(path, [key.encode() for key in keys]).numbers
 
 
 def _single(path: Path) -> Callable[[], list[float]]:
@@ -48,11 +48,11 @@ def _single(path: Path) -> Callable[[], list[float]]:
     return read
 
 
-def _resident(*words: str) -> Numbers:
+def _resident(*keys: str) -> Numbers:
     """Open memory.stat; what is resident is memory without a file, and files that are mapped."""
 
     def opened(path: Path) -> Callable[[], list[float]]:
-        file = KeyedFile(path, [word.encode() for word in words])
+        file = KeyedFile(path, [key.encode() for key in keys])
 
         def read() -> list[float]:
             anon, file_bytes, mapped, *rest = file.numbers()
@@ -64,14 +64,14 @@ def _resident(*words: str) -> Numbers:
 
 
 def _cores(path: Path) -> Callable[[], list[float]]:
-    """Open cpu.max (`200000 100000`), or cpu.cfs_quota_us with its period beside it."""
-    file, beside = OpenFile(path), OpenFile(path.with_name("cpu.cfs_period_us"))
+    """Open cpu.max (`200000 100000`), or cpu.cfs_quota_us with its period file."""
+    file, period_file = OpenFile(path), OpenFile(path.with_name("cpu.cfs_period_us"))
 
     def read() -> list[float]:
         quota, *period = file.read().split()
         if quota in (b"max", b"-1"):
             return [math.nan]
-        return [float(quota) / (float(period[0]) if period else beside.number())]
+        return [float(quota) / (float(period[0]) if period else period_file.number())]
 
     return read
 
@@ -79,13 +79,13 @@ def _cores(path: Path) -> Callable[[], list[float]]:
 def _second_io(path: Path) -> Callable[[], list[float]]:
     """Open io.stat: `254:0 rbytes=4096 wbytes=0 rios=1 wios=0 …`, a line for each disk."""
     file = OpenFile(path)
-    words = (b"rbytes=", b"wbytes=", b"rios=", b"wios=")
+    keys = (b"rbytes=", b"wbytes=", b"rios=", b"wios=")
 
     def read() -> list[float]:
         tokens = file.read().split()
         return [
-            float(sum(int(token[len(word) :]) for token in tokens if token.startswith(word)))
-            for word in words
+            float(sum(int(token[len(key) :]) for token in tokens if token.startswith(key)))
+            for key in keys
         ]
 
     return read
@@ -94,7 +94,7 @@ def _second_io(path: Path) -> Callable[[], list[float]]:
 def _first_io(path: Path) -> Callable[[], list[float]]:
     """Open blkio's files: `254:0 Read 4096`, a line for each disk and kind.
 
-    Newer kernels count here only what a scheduler (bfq) or a limit asks them to. No line at all
+    Newer kernels count here only what a scheduler (bfq) or a limit needs. No line at all
     is therefore unknown, and not zero.
     """
     files = [OpenFile(path), OpenFile(path.with_name(path.name.replace("throttle", "bfq")))]
@@ -104,8 +104,8 @@ def _first_io(path: Path) -> Callable[[], list[float]]:
             tokens = file.read().split()
             if b"Read" in tokens:
                 return [
-                    float(sum(int(tokens[i + 1]) for i, each in enumerate(tokens) if each == word))
-                    for word in (b"Read", b"Write")
+                    float(sum(int(tokens[i + 1]) for i, each in enumerate(tokens) if each == key))
+                    for key in (b"Read", b"Write")
                 ]
         return [math.nan, math.nan]
 
@@ -123,8 +123,8 @@ def _pressure(path: Path) -> Callable[[], list[float]]:
 
 
 def _source(controller: str, file: str, about: str, names: str, opened: Numbers) -> _Source:
-    words = tuple(f"cgroup.{name}" for name in names.split())
-    return _Source(controller=controller, file=file, about=about, names=words, opened=opened)
+    keys = tuple(f"cgroup.{name}" for name in names.split())
+    return _Source(controller=controller, file=file, about=about, names=keys, opened=opened)
 
 
 _OFTEN = (

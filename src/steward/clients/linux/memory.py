@@ -60,8 +60,8 @@ class MemoryReader:
     changed = False
 
     def __init__(self, proc: Path) -> None:
-        self._file = KeyedFile(proc / "meminfo", [f"{word}:".encode() for word in _MEMORY])
-        names = [f"meminfo.{word}" for word in _MEMORY if word != "SwapFree"]
+        self._file = KeyedFile(proc / "meminfo", [f"{key}:".encode() for key in _MEMORY])
+        names = [f"meminfo.{key}" for key in _MEMORY if key != "SwapFree"]
         self.blocks = (Block(entity="", names=(*names, "meminfo.swap_used", "meminfo.used")),)
         self._file.numbers()
 
@@ -80,10 +80,10 @@ class Paging:
     changed = False
 
     def __init__(self, proc: Path) -> None:
-        reclaim = [f"pg{what}_{who}" for what in ("steal", "scan") for who in _RECLAIM]
-        words = [word.encode() for word in (*_COUNTS, *reclaim)]
-        self._file = KeyedFile(proc / "vmstat", words)
-        names = [f"vmstat.{word}" for word in (*_COUNTS, "pgsteal", "pgscan")]
+        reclaim = [f"pg{what}_{origin}" for what in ("steal", "scan") for origin in _RECLAIM]
+        keys = [key.encode() for key in (*_COUNTS, *reclaim)]
+        self._file = KeyedFile(proc / "vmstat", keys)
+        names = [f"vmstat.{key}" for key in (*_COUNTS, "pgsteal", "pgscan")]
         self.blocks = (Block(entity="", names=tuple(names)),)
         self._file.numbers()
 
@@ -95,7 +95,7 @@ class Paging:
 
 
 class Load:
-    """Mean number of tasks that want to run: /proc/loadavg."""
+    """Mean number of runnable tasks: /proc/loadavg."""
 
     changed = False
     blocks = (Block(entity="", names=("loadavg.1m",)),)

@@ -22,7 +22,7 @@ _NAMES = tuple(
 _ALL = ("net.receive_bytes/all", "net.transmit_bytes/all")
 _TCP = ("CurrEstab", "InSegs", "OutSegs", "RetransSegs", "InErrs", "EstabResets")
 _PROTOCOLS = (
-    *(f"snmp.Tcp.{word}" for word in _TCP),
+    *(f"snmp.Tcp.{key}" for key in _TCP),
     "snmp.Udp.InErrors",
     "snmp.Udp.RcvbufErrors",
     "netstat.TcpExt.TCPTimeouts",
@@ -110,7 +110,7 @@ class Protocols:
             file = OpenFile(_net(proc) / name)
             places = _places(file)
             self._files.append((file, list(places.values())))
-            names += [word if word in _GAUGES else f"{word}/s" for word in places]
+            names += [key if key in _GAUGES else f"{key}/s" for key in places]
         if not names:
             raise AbsentError("neither TCP nor UDP in /proc/net/snmp")
         self.blocks = (Block(entity="", names=tuple(names)),)
@@ -132,14 +132,14 @@ def _places(file: OpenFile) -> dict[str, int]:
     found: dict[str, int] = {}
     at = 0
     for names, numbers in zip(lines[::2], lines[1::2], strict=False):
-        words, values = names.split(), numbers.split()
-        at += len(words)
-        found.update(_known(file.path.name, words, range(at, at + len(values))))
+        keys, values = names.split(), numbers.split()
+        at += len(keys)
+        found.update(_known(file.path.name, keys, range(at, at + len(values))))
         at += len(values)
     return found
 
 
-def _known(file: str, words: Sequence[str], places: Sequence[int]) -> dict[str, int]:
-    protocol = words[0].rstrip(":") if words else ""
-    named = zip((f"{file}.{protocol}.{word}" for word in words), places, strict=False)
+def _known(file: str, keys: Sequence[str], places: Sequence[int]) -> dict[str, int]:
+    protocol = keys[0].rstrip(":") if keys else ""
+    named = zip((f"{file}.{protocol}.{key}" for key in keys), places, strict=False)
     return {name: place for name, place in named if name in _PROTOCOLS}

@@ -1,6 +1,6 @@
 """Reads ports of InfiniBand and RoCE adapters: /sys/class/infiniband.
 
-Most counters are asked of the adapter's firmware, at some 0.1 ms each: not at every tick.
+Most counters are read from the adapter's firmware, at some 0.1 ms each: not at every tick.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Ports:
         blocks: list[Block] = []
         for adapter in folders_in(sys / "class/infiniband"):
             for port in folders_in(adapter / "ports"):
-                words = [word for word in (*_LEVELS, *_COUNTERS) if (port / word).exists()]
-                self._files += [OpenFile(port / word) for word in words]
+                files = [file for file in (*_LEVELS, *_COUNTERS) if (port / file).exists()]
+                self._files += [OpenFile(port / file) for file in files]
                 blocks.append(
                     Block(
                         entity=f"/ib:{adapter.name}:{port.name}",
-                        names=tuple(_name(word) for word in words),
+                        names=tuple(_name(file) for file in files),
                     )
                 )
         if not self._files:
@@ -59,6 +59,6 @@ class Ports:
         return numbers_of(self._files)
 
 
-def _name(word: str) -> str:
-    folder, _, last = word.rpartition("/")
+def _name(file: str) -> str:
+    folder, _, last = file.rpartition("/")
     return f"ib.{last}/s" if folder else f"ib.{last}"

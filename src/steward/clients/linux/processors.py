@@ -26,7 +26,7 @@ class Processors:
                 "stat.busy_share",
                 *(f"stat.{part}" for part in _PARTS),
                 "stat.intr",
-                *(f"stat.{word.decode()}" for word in _TAIL),
+                *(f"stat.{key.decode()}" for key in _TAIL),
             ),
         ),
     )
@@ -102,4 +102,4 @@ def _tail(data: bytes) -> list[float]:
     start = data.find(b"\nctxt ")
     tail = data[start:].split(None, 10) if start >= 0 else []
     found = dict(zip(tail[::2], tail[1::2], strict=False))
-    return [intr, *(float(found.get(word, b"nan")) for word in _TAIL)]
+    return [intr, *(float(found.get(key, b"nan")) for key in _TAIL)]

@@ -53,7 +53,7 @@ class _Zone:
         self.kind = kind
         self._file = OpenFile(folder / "energy_uj")
         self._limit = number_in(folder / "max_energy_range_uj")
-        self._before = self._file.number()  # only root may read it: say so by raising
+        self._before = self._file.number()  # only root may read it: raises
         self._used = 0.0
 
     def used(self) -> float:
@@ -79,7 +79,7 @@ def _kind(zone: Path) -> int | None:
 class Temperatures:
     """The hottest processor and the hottest chip of all: /sys/class/hwmon.
 
-    Of each chip the first sensor is read, which is that of the whole: asking every core would
+    Of each chip the first sensor is read, which is that of the whole: reading every core would
     wake every core.
     """
 
@@ -88,7 +88,7 @@ class Temperatures:
 
     def __init__(self, sys: Path) -> None:
         chips = [
-            (_word(chip / "name"), OpenFile(chip / "temp1_input"))
+            (_text(chip / "name"), OpenFile(chip / "temp1_input"))
             for chip in folders_in(sys / "class/hwmon")
             if (chip / "temp1_input").exists()
         ]
@@ -125,7 +125,7 @@ class Errors:
         return [sum(numbers_of(files)) for files in self._files]
 
 
-def _word(file: Path) -> str:
+def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

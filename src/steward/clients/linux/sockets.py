@@ -13,7 +13,7 @@ __all__ = ["Sockets"]
 
 _MEMORY = ("MemTotal", "MemFree", "FilePages", "AnonPages")
 _PAGES = ("numa_hit", "numa_miss", "numa_foreign", "other_node")
-_NAMES = (*(f"numa.{word}" for word in _MEMORY), *(f"numastat.{word}/s" for word in _PAGES))
+_NAMES = (*(f"numa.{key}" for key in _MEMORY), *(f"numastat.{key}/s" for key in _PAGES))
 
 
 class Sockets:
@@ -30,11 +30,11 @@ class Sockets:
         if not folders:
             raise AbsentError("nothing in /sys/devices/system/node")
         self._files = [
-            KeyedFile(folder / file, words)
+            KeyedFile(folder / file, keys)
             for folder in folders
-            for file, words in (
-                ("meminfo", [f"{word}:".encode() for word in _MEMORY]),
-                ("numastat", [word.encode() for word in _PAGES]),
+            for file, keys in (
+                ("meminfo", [f"{key}:".encode() for key in _MEMORY]),
+                ("numastat", [key.encode() for key in _PAGES]),
             )
         ]
         self.blocks = tuple(

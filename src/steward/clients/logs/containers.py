@@ -28,9 +28,9 @@ _CRI = re.compile(r"(\S+) (stdout|stderr) ([A-Z:]+) ?(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Whose lines a file has: a job in our words, and a name for people."""
+    """The container that writes a file: a job id, and a display name."""
 
-    job: str  # `pod:UID` or `container:ID`; empty where the path tells neither
+    job: str  # `pod:UID` or `container:ID`; empty where the path has neither
     name: str
 
 
@@ -45,7 +45,7 @@ class ContainerLine:
 
 
 def origin_of(path: str) -> Origin:
-    """Say whose lines are in a file, from its path and, for Docker, from the file beside it."""
+    """Return the container of a file, from its path and, for Docker, from its config file."""
     pod = _POD.search(path)
     if pod:
         name = f"{pod['space']}/{pod['pod']}/{pod['container']}"
@@ -58,9 +58,9 @@ def origin_of(path: str) -> Origin:
 
 def _docker_origin(file: Path, container: str) -> Origin:
     try:
-        said = json.loads(file.read_bytes())
-        name = str(said["Name"]).lstrip("/")
-        uid = (said["Config"].get("Labels") or {}).get("io.kubernetes.pod.uid", "")
+        content = json.loads(file.read_bytes())
+        name = str(content["Name"]).lstrip("/")
+        uid = (content["Config"].get("Labels") or {}).get("io.kubernetes.pod.uid", "")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         name, uid = container[:12], ""
     return Origin(job=f"pod:{uid}" if uid else f"container:{container[:12]}", name=name)
@@ -81,7 +81,7 @@ class ContainerFiles:
         return {**self._files.positions(), "begun": begun}
 
     def resume(self, positions: Mapping[str, Any]) -> None:
-        """Go on where an earlier run stopped."""
+        """Resume where an earlier run stopped."""
         self._files.resume(positions)
         self._begun = {
             (path, stream): (stamp[0] if stamp else "", text)
@@ -93,11 +93,11 @@ class ContainerFiles:
         return self._files.followed()
 
     def taken_notes(self) -> list[ReadProblem]:
-        """Return what was noted since this was last asked."""
+        """Return the notes since the last call."""
         return self._files.taken_notes()
 
     def look(self, t_s: float) -> Iterator[list[ContainerLine]]:
-        """Yield new lines, some of one file at a time; who has enough stops asking."""
+        """Yield new lines, some of one file at a time; the caller may stop at any time."""
         self._bound()
         for each in self._files.look(t_s):
             yield list(self._lines(each, t_s))
@@ -144,7 +144,7 @@ class ContainerFiles:
         return stamp, None
 
     def _bound(self) -> None:
-        """Forget names and beginnings of files that are long gone."""
+        """Drop names and partial lines of files that were removed."""
         if len(self._origins) > 2 * self._files.followed() + 1000:
             self._origins.clear()
             self._begun = {where: part for where, part in self._begun.items() if _there(where[0])}
@@ -155,8 +155,12 @@ Part = tuple[str, str, str, bool]  # time, stream, text, whether the line ends h
 
 def _docker_part(raw: str) -> Part | None:
     try:
-        said = json.loads(raw)
-        text, stream, stamp = said["log"], said.get("stream", "stdout"), said.get("time", "")
+        content = json.loads(raw)
+        text, stream, stamp = (
+            content["log"],
+            content.get("stream", "stdout"),
+            content.get("time", ""),
+        )
     except (ValueError, KeyError, AttributeError, RecursionError):
         return None
     if not all(isinstance(each, str) for each in (text, stream, stamp)):

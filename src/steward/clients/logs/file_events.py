@@ -1,4 +1,4 @@
-"""Wakes a reader when files in folders change, so that it need not ask all the time (inotify)."""
+"""Wakes a reader when files in folders change, instead of polling (inotify)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODIFY, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x40, 0x80, 0x100, 0x20
 _MASK = _MODIFY | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
 _NEW = _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
 _EVENT = struct.Struct("iIII")
-_POLL_S = 0.002  # where the kernel does not tell us, or has no watches left
+_POLL_S = 0.002  # where there is no inotify, or no watches are left
 
 
 class FileEvents:
@@ -37,11 +37,11 @@ class FileEvents:
             if folder in self._watched or self._fd < 0:
                 continue
             if self._libc.inotify_add_watch(self._fd, os.fsencode(folder), _MASK) < 0:
-                self._blind = True  # as good as before, only with more asking
+                self._blind = True  # polls from now on
             self._watched.add(folder)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until something changes, at most that long; say whether something may have."""
+        """Wait until something changes, at most that long; return whether something may have."""
         if self._blind:
             time.sleep(min(seconds, _POLL_S))
             self.names_changed = True

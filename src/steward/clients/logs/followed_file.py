@@ -47,12 +47,12 @@ class FollowedFile:
         self.more = True
         self.ending = False  # it has lost its name: what it ends with is a line, too
         self.quiet_since_s = float("inf")
-        self.changed_ns = 0  # when it was last written to, as far as we know
+        self.changed_ns = 0  # when it was last written to, as of the last read
         self._print = (0, 0)  # length and checksum of what is just before `offset`
         self._skipping = 0  # bytes left out so far of a line that is too long, or of a backlog
         self._reason = ""
         self._before: int | None = 0  # whole lines before `offset`; None: not counted yet
-        self._asked_at = 0
+        self._offset_at_last_call = 0
         self._losses: list[tuple[str, str]] = []
         self._seen = (-1, -1)  # size and time of change when it was last read to its end
 
@@ -69,7 +69,7 @@ class FollowedFile:
 
     @classmethod
     def resumed(cls, place: Mapping[str, Any]) -> FollowedFile:
-        """Go on with a file at a position of an earlier run."""
+        """Resume a file at a position of an earlier run."""
         made = cls(str(place["path"]), (int(place["device"]), int(place["inode"])))
         made.offset = int(place["offset"])
         length, checksum = place["print"]
@@ -82,7 +82,7 @@ class FollowedFile:
         return made
 
     def position(self) -> dict[str, Any]:
-        """Return where the next run goes on, as JSON can hold it."""
+        """Return the position for the next run, as JSON values."""
         return {
             "path": self.path,
             "device": self.identity[0],
@@ -98,16 +98,16 @@ class FollowedFile:
     # -- is it the same file? ------------------------------------------------------------------
 
     def differs(self, status: os.stat_result) -> bool:
-        """Say whether it has changed since it was read to its end."""
+        """Return whether it has changed since it was read to its end."""
         return self._seen != (status.st_size, status.st_mtime_ns)
 
     def was_cut(self, size: int) -> bool:
-        """Say whether it no longer holds what was read of it: emptied, or another file by now."""
+        """Return whether it was truncated or replaced since it was read."""
         return size < self.offset or not self._matches(self.open())
 
     def grew(self) -> bool:
-        """Say whether lines came since this was last asked."""
-        before, self._asked_at = self._asked_at, self.offset
+        """Return whether lines were read since the last call."""
+        before, self._offset_at_last_call = self._offset_at_last_call, self.offset
         return self.offset != before
 
     def begin_again(self) -> None:
@@ -147,7 +147,7 @@ class FollowedFile:
         self.close()
 
     def read(self, limits: ReadLimits) -> NumberedLines:
-        """Read one window and return the lines in it; `more` says whether to go on."""
+        """Read one window and return the lines in it; `more` is True if there is more to read."""
         status = os.fstat(self.open())
         self._catch_up(status.st_size, limits)
         data = os.pread(self.fd, limits.window_bytes, self.offset)
@@ -162,15 +162,15 @@ class FollowedFile:
         self._take_print()
         return lines
 
-    def last_words(self, limits: ReadLimits) -> NumberedLines:
-        """Return what a file ends with that has no line end, once nobody will write one."""
+    def unterminated_line(self, limits: ReadLimits) -> NumberedLines:
+        """Return the last line without a line end, once the file is complete."""
         data = b"" if self._skipping else os.pread(self.open(), limits.window_bytes, self.offset)
         lines = self._taken(data)
         self._take_print()
         return lines
 
     def taken_losses(self) -> list[tuple[str, str]]:
-        """Return what was lost since this was last asked: kind and words."""
+        """Return what was lost since the last call: kind and text."""
         losses, self._losses = self._losses, []
         return losses
 
@@ -225,7 +225,7 @@ class FollowedFile:
         self._skipping, self._reason = self._skipping + skipped, "skipped"
 
     def _skipped(self, data: bytes) -> bytes:
-        """Leave out what belongs to a line whose beginning was given up."""
+        """Leave out what belongs to a line whose beginning was dropped."""
         if not self._skipping:
             return data
         end = data.find(b"\n") + 1
@@ -233,16 +233,16 @@ class FollowedFile:
         self._pass(data[:left_out])
         self._skipping += left_out
         if end:
-            self._told_skipped()
+            self._report_skipped()
         return data[left_out:]
 
-    def _told_skipped(self) -> None:
-        words = {
+    def _report_skipped(self) -> None:
+        texts = {
             "cut": "of a line that is too long were left out",
             "skipped": "were skipped: the file grows faster than it is read",
         }
-        if self._reason in words:
-            text = f"{self._skipping - (self._reason == 'cut')} bytes {words[self._reason]}"
+        if self._reason in texts:
+            text = f"{self._skipping - (self._reason == 'cut')} bytes {texts[self._reason]}"
             self._losses.append((self._reason, text))
         self._skipping, self._reason = 0, ""
 

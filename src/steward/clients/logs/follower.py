@@ -2,7 +2,7 @@
 
 A position is the start of the first line that is not whole yet, so a checkpoint needs no text:
 after a restart nothing is lost and nothing comes twice. Whatever could not be read is counted and
-told in a `Note`. A file costs one `stat` a look until it changes.
+reported in a `Note`. A file costs one `stat` per read until it changes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from steward.clients.logs.rotation import found, neighbours
 __all__ = ["FileFollower", "FileLines", "ReadProblem"]
 
 _OPEN_FILES = 200  # kept open while they grow; a thousand would be over many machines' limit
-_DONE_FILES = 200  # rotated files that are remembered: some are written to much later
+_DONE_FILES = 200  # rotated files that are kept open: some are written to much later
 _RESCAN_S = 5.0
-_LINGER_S = 30.0  # after rotation, a program goes on with the old file until it is told
+_LINGER_S = 30.0  # after rotation, a program writes to the old file until it is signalled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class FileLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadProblem:
-    """What a reader wants known: something was lost, or cannot be read."""
+    """A note of a reader: something was lost, or cannot be read."""
 
     origin: str
     kind: str  # unreadable, skipped, cut, lost, compressed
@@ -58,7 +58,7 @@ class FileFollower:
         self._left: list[FollowedFile] = []  # have lost their name; read until they are silent
         self._done: dict[tuple[int, int], FollowedFile] = {}  # of these, the newest
         self._notes: list[ReadProblem] = []
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
         self._next_scan_s = float("-inf")
         self._turn = 0
 
@@ -70,7 +70,7 @@ class FileFollower:
         }
 
     def resume(self, positions: Mapping[str, Any]) -> None:
-        """Go on where an earlier run stopped. To be called before the first look."""
+        """Resume where an earlier run stopped. Call it before the first read."""
         for place in positions.get("files", ()):
             each = FollowedFile.resumed(place)
             if not each.ending:
@@ -84,7 +84,7 @@ class FileFollower:
         self._from_start = self._from_start or "files" in positions
 
     def taken_notes(self) -> list[ReadProblem]:
-        """Return what was noted since this was last asked."""
+        """Return the notes since the last call."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -163,7 +163,7 @@ class FileFollower:
             return None
 
     def _renamed(self, new: FollowedFile) -> FollowedFile | None:
-        """Go on with a file that was renamed to another name that is followed, too."""
+        """Continue with a file that was renamed to another followed name."""
         for each in self._left:
             if each.identity == new.identity:
                 self._left.remove(each)
@@ -199,7 +199,7 @@ class FileFollower:
         return each
 
     def _leave(self, each: FollowedFile, t_s: float) -> None:
-        """Let go of a name; the file itself is read until nobody writes to it any more."""
+        """Drop a name; the file itself is read until it is no longer written to."""
         del self._files[each.path]
         if each.moved():
             each.ending, each.quiet_since_s = True, t_s
@@ -249,7 +249,7 @@ class FileFollower:
             each.more = False
             self._note(each.path, "unreadable", f"{fault.strerror}", once=True)
             return NumberedLines([], [])
-        self._told.discard((each.path, "unreadable"))
+        self._reported.discard((each.path, "unreadable"))
         for kind, text in each.taken_losses():
             self._note(each.path, kind, text)
         return lines
@@ -261,7 +261,7 @@ class FileFollower:
                 each.quiet_since_s = t_s
             if not each.more and abs(t_s - each.quiet_since_s) >= _LINGER_S:
                 self._left.remove(each)
-                texts, numbers = each.last_words(self.limits)
+                texts, numbers = each.unterminated_line(self.limits)
                 each.close()
                 self._done[each.identity] = each
                 if texts:
@@ -278,8 +278,8 @@ class FileFollower:
             del self._done[next(iter(self._done))]
 
     def _note(self, origin: str, kind: str, text: str, *, once: bool = False) -> None:
-        if once and (origin, kind) in self._told:
+        if once and (origin, kind) in self._reported:
             return
         if once:
-            self._told.add((origin, kind))
+            self._reported.add((origin, kind))
         self._notes.append(ReadProblem(origin=origin, kind=kind, text=text))

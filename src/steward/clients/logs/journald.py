@@ -1,8 +1,8 @@
 """Follows the systemd journal through one `journalctl` that stays open.
 
-Asking anew at every look would cost a process that opens all journal files each time; a follower
-costs nothing while nobody writes, and the pipe holds it back when we are slow. When it ends, the
-next look starts another one after the last cursor.
+A new query at every read would cost a process that opens all journal files each time; a follower
+costs nothing while nothing is written, and the pipe blocks it when we are slow. When it ends, the
+next read starts another one after the last cursor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIELDS = (
 _FOLDERS = (Path("/var/log/journal"), Path("/run/log/journal"))
 _ENTRY_BYTES = 2**20  # a longer one is left out and counted
 _READ_BYTES = 2**18
-_WORDS = 300  # of what journalctl complains about
+_MESSAGE_CHARS = 300  # of journalctl's error output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,22 +47,22 @@ class JournaldEntry:
 def parse(raw: bytes) -> JournaldEntry | None:
     """Read one line of `journalctl -o json`; None where it has no message or is not one."""
     try:
-        said = json.loads(raw)
-        t_s = int(said["__REALTIME_TIMESTAMP"]) / 1e6
-        text = _text(said["MESSAGE"])
+        fields = json.loads(raw)
+        t_s = int(fields["__REALTIME_TIMESTAMP"]) / 1e6
+        text = _text(fields["MESSAGE"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     if not text:
         return None
     names = ("_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "_COMM")
     return JournaldEntry(
-        cursor=_text(said.get("__CURSOR")),
+        cursor=_text(fields.get("__CURSOR")),
         t_s=t_s,
-        level=_number(said.get("PRIORITY"), 6) & 7,
-        unit=next((_text(said[name]) for name in names if said.get(name)), "journal"),
-        transport=_text(said.get("_TRANSPORT")),
-        cgroup=_text(said.get("_SYSTEMD_CGROUP")),
-        pid=_number(said.get("_PID"), 0),
+        level=_number(fields.get("PRIORITY"), 6) & 7,
+        unit=next((_text(fields[name]) for name in names if fields.get(name)), "journal"),
+        transport=_text(fields.get("_TRANSPORT")),
+        cgroup=_text(fields.get("_SYSTEMD_CGROUP")),
+        pid=_number(fields.get("_PID"), 0),
         text=text,
     )
 
@@ -90,7 +90,7 @@ def _number(value: object, otherwise: int) -> int:
 class JournalctlFollower:
     """The journal from now on, or after a cursor. `arguments` choose another journal or filter it.
 
-    `unreadable` counts entries that were not understood or too long.
+    `unreadable` counts entries that could not be parsed or were too long.
     """
 
     def __init__(self, *, program: str = "journalctl", arguments: Sequence[str] = ()) -> None:
@@ -105,7 +105,7 @@ class JournalctlFollower:
         self._complaint = b""
 
     def missing(self) -> str:
-        """Say why there is no journal here; empty if there is one."""
+        """Return why there is no journal here; empty if there is one."""
         if shutil.which(self._program) is None:
             return f"there is no {self._program}"
         chosen = self._arguments or any(_has_files(folder) for folder in _FOLDERS)
@@ -116,7 +116,7 @@ class JournalctlFollower:
         return {"cursor": self._cursor}
 
     def resume(self, positions: Mapping[str, Any]) -> None:
-        """Go on after the last entry of an earlier run."""
+        """Resume after the last entry of an earlier run."""
         self._cursor = str(positions.get("cursor", ""))
 
     def look(self, *, at_most: int = 10_000) -> list[JournaldEntry]:
@@ -130,7 +130,7 @@ class JournalctlFollower:
         return entries
 
     def close(self) -> None:
-        """End the follower; the next look starts another after the last entry."""
+        """End the follower; the next read starts another after the last entry."""
         process, self._process = self._process, None
         self._rest, self._dropping = b"", False
         if process is None:
@@ -187,7 +187,7 @@ class JournalctlFollower:
 
     def _read_more(self, process: subprocess.Popen[bytes]) -> bool:
         """Take what the follower has written; False when that is nothing, or it has ended."""
-        self._complaint = (self._complaint + (_read(process.stderr) or b""))[-_WORDS:]
+        self._complaint = (self._complaint + (_read(process.stderr) or b""))[-_MESSAGE_CHARS:]
         data = _read(process.stdout)
         if data is None:
             return False
@@ -201,9 +201,11 @@ class JournalctlFollower:
         return True
 
     def _fault(self, code: int, complaint: bytes) -> StewardError:
-        words = complaint.decode("utf-8", "replace").strip()[-_WORDS:] or "no reason given"
+        message = (
+            complaint.decode("utf-8", "replace").strip()[-_MESSAGE_CHARS:] or "no reason given"
+        )
         return StewardError(
-            f"{self._program} ended with {code}: {words}",
+            f"{self._program} ended with {code}: {message}",
             where="journald",
             hint="try `journalctl -n 1` as the same user; it may need the group systemd-journal",
         )
@@ -229,14 +231,14 @@ class JournalctlFollower:
         return entries
 
     def _bound_rest(self) -> None:
-        """Give up an entry that is too long; its end is left out when it comes."""
+        """Drop an entry that is too long, including the part that is still to come."""
         if len(self._rest) > _ENTRY_BYTES and b"\n" not in self._rest:
             self.unreadable += not self._dropping
             self._rest, self._dropping = b"", True
 
 
 def _number_of(pipe: IO[bytes] | None) -> int:
-    assert pipe is not None  # noqa: S101 - we asked for it
+    assert pipe is not None  # noqa: S101 - opened as a pipe
     return pipe.fileno()
 
 

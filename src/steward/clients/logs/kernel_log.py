@@ -1,7 +1,7 @@
 """Reads the kernel's ring buffer, record by record, from /dev/kmsg.
 
 Its times count from the start of the machine, by a clock that stands still while the machine
-sleeps and that nobody corrects: after months it is seconds away from the wall clock. A record
+sleeps and is never adjusted: after months it is seconds away from the wall clock. A record
 that was not there at the last look was written since, and that is what keeps our times right.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["KernelBuffer", "KernelDevice", "KernelRecord", "parse"]
 _RECORD_BYTES = 16384
 _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
-_LIVE_S = 120.0  # looks further apart than this say little about when a record was written
+_LIVE_S = 120.0  # reads further apart than this bound the time of a record too loosely
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class KernelBuffer:
         self._joins = _version(release or os.uname().release) >= (4, 10)
 
     def fault(self) -> str:
-        """Say why the buffer cannot be read; empty if it can."""
+        """Return why the buffer cannot be read; empty if it can."""
         try:  # its mode may allow what the kernel then refuses (kernel.dmesg_restrict)
             os.close(os.open(self.device.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
         except FileNotFoundError:
@@ -131,7 +131,7 @@ class KernelBuffer:
         return {"boot": self._boot(), "next": self._next}
 
     def resume(self, positions: Mapping[str, Any]) -> None:
-        """Go on after what an earlier run has read; after a restart of the machine with all."""
+        """Resume after what an earlier run has read; read all after a reboot."""
         if "next" not in positions:
             return
         self._from_boot = True
@@ -141,7 +141,7 @@ class KernelBuffer:
     def look(self, t_s: float, *, at_most: int = 10_000) -> list[KernelRecord]:
         """Return up to that many new records; raises OSError where the buffer cannot be read."""
         self.device.open(at_end=not self._from_boot)
-        self._from_boot = True  # opened again, it goes on by sequence numbers
+        self._from_boot = True  # opened again, it resumes by sequence numbers
         records: list[KernelRecord] = []
         while len(records) < at_most:
             raw = self._read()
@@ -159,7 +159,7 @@ class KernelBuffer:
         return self._joined(timed)
 
     def close(self) -> None:
-        """Close the device; a later look goes on after the last record."""
+        """Close the device; a later read resumes after the last record."""
         self.device.close()
 
     def _read(self) -> bytes | None:
@@ -169,8 +169,8 @@ class KernelBuffer:
             except BlockingIOError:
                 return None
             except OSError as fault:
-                # EPIPE: records were overwritten; the next read goes on with what is there. How
-                # many they were, the sequence numbers tell.
+                # EPIPE: records were overwritten; the next read continues with what is there. How
+                # many they were follows from the sequence numbers.
                 if fault.errno != errno.EPIPE:
                     self.device.close()
                     raise
@@ -181,20 +181,20 @@ class KernelBuffer:
         self._next = sequence + 1
 
     def _wall_s(self, record: KernelRecord, now_s: float, offset_s: float) -> float:
-        """Say when a record was written: by its own clock, but within what is possible."""
-        said_s = record.since_boot_s + offset_s + self._drift_s
+        """Return when a record was written: by its own clock, within what is possible."""
+        stamped_s = record.since_boot_s + offset_s + self._drift_s
         since_s = self._looked_s if now_s - self._looked_s <= _LIVE_S else float("-inf")
-        true_s = min(max(said_s, since_s), now_s)
+        true_s = min(max(stamped_s, since_s), now_s)
         if since_s > float("-inf"):
-            self._drift_s += true_s - said_s
+            self._drift_s += true_s - stamped_s
         return true_s
 
     def _joined(self, records: list[KernelRecord]) -> list[KernelRecord]:
         """Put the parts of a line together. What `c` means has changed with Linux 4.10."""
         whole: list[KernelRecord] = []
         for each in records:
-            goes_on = each.flag == "+" or (each.flag == "c" and self._joins)
-            if goes_on and whole:
+            continued = each.flag == "+" or (each.flag == "c" and self._joins)
+            if continued and whole:
                 whole[-1] = replace(whole[-1], text=whole[-1].text + each.text)
             else:
                 whole.append(each)
@@ -208,7 +208,7 @@ class KernelBuffer:
 
 
 def _plain(raw: bytes) -> str:
-    """Undo how the kernel writes bytes that are not printable: a backslash, x and two digits."""
+    """Decode the kernel's escapes of unprintable bytes: a backslash, x and two digits."""
     if b"\\x" in raw:
         raw = _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), raw)
     return raw.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Knows how log files are rotated: which names are old ones, and where a file has gone."""
+"""Rotation of log files: which names are old ones, and where a file was moved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OLD = re.compile(r"^(?P<now>.+?)(\.\d{1,4}|[.-]\d{8}([-_]?\d{2,6})?|[.-]\d{10}|
 def found(patterns: Sequence[str]) -> Iterator[str]:
     """Yield the files that patterns name, less those that rotation has put aside.
 
-    A name such as `rank.1` is an old file only where there is a `rank` beside it. A path without
+    A name such as `rank.1` is an old file only where there is a `rank` next to it. A path without
     `*` is taken as it is.
     """
     for pattern in patterns:

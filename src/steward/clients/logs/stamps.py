@@ -29,20 +29,20 @@ def iso_s(text: str) -> float | None:
 
 
 def stamp_s(text: str, now_s: float) -> float | None:
-    """Return when a line says that it was written; None where it does not begin with a time.
+    """Return the time at the beginning of a line; None where there is none.
 
-    A time that lies ahead is not believed.
+    A time in the future is ignored.
     """
     first = text[:1]
     if first.isdigit():
-        said = _iso_led(text)
+        stamp_s = _iso_led(text)
     elif first == "[":
-        said = _iso_led(text[1:50].partition("]")[0])
+        stamp_s = _iso_led(text[1:50].partition("]")[0])
     elif text[:3] in _MONTHS:
-        said = _syslog_s(text[:15], now_s // _AHEAD_S * _AHEAD_S)
+        stamp_s = _syslog_s(text[:15], now_s // _AHEAD_S * _AHEAD_S)
     else:
         return None
-    return said if said is not None and 0.0 < said <= now_s + _AHEAD_S else None
+    return stamp_s if stamp_s is not None and 0.0 < stamp_s <= now_s + _AHEAD_S else None
 
 
 def _iso_led(text: str) -> float | None:
@@ -70,9 +70,9 @@ def _syslog_s(stamp: str, now_s: float) -> float | None:
     """
     this_year = datetime.fromtimestamp(now_s, UTC).year
     for year in (this_year + 1, this_year, this_year - 1):
-        said = _in_year(stamp, year)
-        if said is not None and said <= now_s + 2 * _AHEAD_S:
-            return said
+        stamp_s = _in_year(stamp, year)
+        if stamp_s is not None and stamp_s <= now_s + 2 * _AHEAD_S:
+            return stamp_s
     return None
 
 

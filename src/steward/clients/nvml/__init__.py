@@ -1,9 +1,9 @@
-"""Asks the NVIDIA driver about its GPUs, in NVML's words and units.
+"""Reads GPUs through the NVIDIA driver, in NVML's names and units.
 
 Belongs here: calls of NVML and what their codes mean. Does not: names of nodes or jobs, frames
 (nothing here may need more than numpy, so that it can be measured on a bare GPU machine).
 The functions of the library are called through pointers with prepared arguments: ten times a second
-leaves no time to build an object per value. nvidia-ml-py finds the library and words its errors.
+leaves no time to build an object per value. nvidia-ml-py finds the library.
 """
 
 from steward.clients.nvml.devices import SWITCH, Device, Slice

@@ -51,10 +51,10 @@ class Counters:
         self._samples = (c_void_p(), c_void_p())
         self._turn = 0
         self._primed = False
-        self.words: tuple[str, ...] = ()
+        self.names: tuple[str, ...] = ()
         self.code = 0
         for sample in self._samples:
-            if library.ask("nvmlGpmSampleAlloc", byref(sample)):
+            if library.call("nvmlGpmSampleAlloc", byref(sample)):
                 self.close()
                 return
         self._get = library.function("nvmlGpmMetricsGet")
@@ -84,36 +84,36 @@ class Counters:
         return 0
 
     def close(self) -> None:
-        """Give the samples back to the driver."""
+        """Free the driver's samples."""
         for sample in self._samples:
             if sample:
-                self._library.ask("nvmlGpmSampleFree", sample)
+                self._library.call("nvmlGpmSampleFree", sample)
                 sample.value = None
 
     def _probe(self) -> None:
         """Compare two samples to learn which counters this GPU has."""
-        self._ask_for(tuple(self._metrics))
+        self._select(tuple(self._metrics))
         codes = [self._take(*each) if self._take else 3 for each in self._arguments]
         self.code = next((code for code in codes if code), 0)
         if self.code in NEVER:
-            return self._ask_for(())
+            return self._select(())
         if not any(codes) and self._get and not self._get(self._wanted[1]):
             answers = self._views[1]["code"].tolist()
-            words = zip(self._metrics, answers, strict=True)
-            return self._ask_for(tuple(word for word, code in words if code not in NEVER))
+            names = zip(self._metrics, answers, strict=True)
+            return self._select(tuple(name for name, code in names if code not in NEVER))
         return None
 
-    def _ask_for(self, words: tuple[str, ...]) -> None:
-        self.words = words
-        asked = []
+    def _select(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        requests = []
         for turn in (0, 1):
-            get = GpmMetricsGet(version=1, count=len(words))
+            get = GpmMetricsGet(version=1, count=len(names))
             get.before, get.after = self._samples[1 - turn].value, self._samples[turn].value
-            for place, word in enumerate(words):
-                get.metrics[place].metric = self._metrics[word]
-            asked.append(get)
-        self._views = tuple(_view(get, len(words)) for get in asked)
-        self._wanted = tuple(map(byref, asked))
+            for place, name in enumerate(names):
+                get.metrics[place].metric = self._metrics[name]
+            requests.append(get)
+        self._views = tuple(_view(get, len(names)) for get in requests)
+        self._wanted = tuple(map(byref, requests))
 
 
 def _view(get: GpmMetricsGet, count: int) -> NDArray[np.void]:

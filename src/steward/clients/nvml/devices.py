@@ -61,7 +61,7 @@ def short_bus_id(bus_id: str) -> str:
 
 
 def describe(library: Library, index: int) -> Device:
-    """Ask one GPU what it is, or raise `GpuLostError`."""
+    """Return the description of one GPU, or raise `GpuLostError`."""
     handle = library.handle(index)
     return Device(
         index=index,
@@ -82,13 +82,13 @@ def slices(library: Library, index: int) -> dict[Slice, c_void_p]:
     """Return the GPU instances of a GPU with the handle of the first device in each."""
     handle = library.handle(index)
     now, later = c_uint32(), c_uint32()
-    if library.ask("nvmlDeviceGetMigMode", handle, byref(now), byref(later)) or not now.value:
+    if library.call("nvmlDeviceGetMigMode", handle, byref(now), byref(later)) or not now.value:
         return {}
     found: dict[Slice, c_void_p] = {}
     for number in range(library.number("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
         part = c_void_p()
         call = "nvmlDeviceGetMigDeviceHandleByIndex"
-        if library.ask(call, handle, c_uint32(number), byref(part)):
+        if library.call(call, handle, c_uint32(number), byref(part)):
             continue  # places may be empty between two that are not
         instance = library.number("nvmlDeviceGetGpuInstanceId", part)
         if instance is not None:
@@ -105,27 +105,27 @@ def link_count(library: Library, handle: c_void_p) -> int:
 
 
 def _name(library: Library, index: int, handle: c_void_p) -> str:
-    """Ask for the name; a GPU that is lost shows it here, since every GPU has one."""
+    """Return the name. Raise for a lost GPU: every working GPU has a name."""
     text: Array[c_char] = create_string_buffer(96)
-    code = library.ask("nvmlDeviceGetName", handle, text, c_uint32(96))
+    code = library.call("nvmlDeviceGetName", handle, text, c_uint32(96))
     if code in LOST:
-        raise lost(index, library.words(code))
+        raise lost(index, library.error_text(code))
     return "" if code else text.value.decode("utf-8", "replace")
 
 
 def _text(library: Library, name: str, handle: c_void_p) -> str:
     text = create_string_buffer(96)
-    if library.ask(name, handle, text, c_uint32(96)):
+    if library.call(name, handle, text, c_uint32(96)):
         return ""
     return text.value.decode("utf-8", "replace")
 
 
 def _memory_bytes(library: Library, handle: c_void_p) -> int:
     second = MemoryV2(version=MEMORY_V2)
-    if not library.ask("nvmlDeviceGetMemoryInfo_v2", handle, byref(second)):
+    if not library.call("nvmlDeviceGetMemoryInfo_v2", handle, byref(second)):
         return int(second.total)
     first = MemoryV1()
-    library.ask("nvmlDeviceGetMemoryInfo", handle, byref(first))
+    library.call("nvmlDeviceGetMemoryInfo", handle, byref(first))
     return int(first.total)
 
 
@@ -149,13 +149,13 @@ def _peers(library: Library, handle: c_void_p) -> tuple[str, ...]:
 
 def _bus_id(library: Library, name: str, *arguments: object) -> str:
     address = PciAddress()
-    if library.ask(name, *arguments, byref(address)):
+    if library.call(name, *arguments, byref(address)):
         return ""
     return bytes(address.bus_id).decode("ascii", "replace").lower()
 
 
 def _has_counters(library: Library, handle: c_void_p) -> bool:
     support = GpmSupport(version=1)
-    return not library.ask("nvmlGpmQueryDeviceSupport", handle, byref(support)) and bool(
+    return not library.call("nvmlGpmQueryDeviceSupport", handle, byref(support)) and bool(
         support.supported
     )

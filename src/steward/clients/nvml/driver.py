@@ -1,7 +1,7 @@
 """The driver of this machine: which GPUs there are, their meters, processes and errors.
 
 A call that a GPU does not support costs its own value alone. A GPU that is gone raises
-`GpuLostError`, and the others can still be asked.
+`GpuLostError`, and the others can still be read.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Driver:
     def version(self) -> str:
         """Return the driver's own version, e.g. `580.159`."""
         text = create_string_buffer(96)
-        if self.library.ask("nvmlSystemGetDriverVersion", text, c_uint32(96)):
+        if self.library.call("nvmlSystemGetDriverVersion", text, c_uint32(96)):
             return "of unknown version"
         return text.value.decode("ascii", "replace")
 
     def plugged(self) -> tuple[str, ...]:
         """Return the bus ids that the kernel has given to the driver.
 
-        NVML counts GPUs once, when it is started; this says when it has to be started again.
+        NVML counts GPUs once, when it is started; this detects when it has to be restarted.
         """
         try:
             return tuple(sorted(each.name for each in self._plugged.iterdir()))
@@ -96,7 +96,7 @@ class Driver:
         return running_pids(self.library, index)
 
     def listen(self, indices: Iterable[int]) -> None:
-        """Queue errors of these GPUs from now on."""
+        """Register for Xid events of these GPUs from now on."""
         if self._xids is not None:
             self._xids.close()
         handles = {}
@@ -104,7 +104,7 @@ class Driver:
             try:
                 handles[index] = self.library.handle(index)
             except GpuLostError:
-                continue  # nothing more will be heard of it
+                continue  # it reports no more errors
         self._xids = XidQueue(self.library, handles)
 
     def xids(self) -> tuple[Xid, ...]:

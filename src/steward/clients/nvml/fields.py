@@ -40,15 +40,15 @@ class FieldQuery:
     would look like no growth and then like a burst.
     """
 
-    word: str
+    name: str
     choices: tuple[tuple[Place, ...], ...]
     per_s: bool = False
     scale: float = 1.0
-    most: float = np.inf  # a share of time is no more than all of it, whatever the clocks say
+    most: float = np.inf  # a share of time is no more than all of it, whatever the clocks are
 
 
-def _plain(word: str, field: int) -> FieldQuery:
-    return FieldQuery(word=word, choices=(((field, 0),),))
+def _plain(name: str, field: int) -> FieldQuery:
+    return FieldQuery(name=name, choices=(((field, 0),),))
 
 
 def fast_fields() -> tuple[FieldQuery, ...]:
@@ -57,7 +57,7 @@ def fast_fields() -> tuple[FieldQuery, ...]:
 
 
 def steady_fields(*, has_counters: bool) -> tuple[FieldQuery, ...]:
-    """Return what is asked once a second; traffic only where GPM does not measure it."""
+    """Return the fields that are read once a second; traffic only where GPM does not measure it."""
     traffic = (
         _growth("nvlink.tx", 138, scope=ALL_LINKS),
         _growth("nvlink.rx", 139, scope=ALL_LINKS),
@@ -90,17 +90,17 @@ def rare_fields(links: int) -> tuple[FieldQuery, ...]:
         ("nvlink.recoveries", 162, (59,)),
     )
     return (
-        *(_plain(word, field) for word, field in plain),
+        *(_plain(name, field) for name, field in plain),
         _throttled("throttle.thermal", 75),  # ten times as long as that of power
         *(
             FieldQuery(
-                word=word,
+                name=name,
                 choices=(
                     tuple((field, link) for link in range(links)),
                     tuple((old, 0) for old in totals),
                 ),
             )
-            for word, field, totals in (errors if links else ())
+            for name, field, totals in (errors if links else ())
         ),
     )
 
@@ -110,23 +110,23 @@ def seldom_fields() -> tuple[FieldQuery, ...]:
     return (_growth("energy.mean", 83),)
 
 
-def _growth(word: str, field: int, *, scope: int = 0) -> FieldQuery:
-    return FieldQuery(word=word, choices=(((field, scope),),), per_s=True)
+def _growth(name: str, field: int, *, scope: int = 0) -> FieldQuery:
+    return FieldQuery(name=name, choices=(((field, scope),),), per_s=True)
 
 
-def _throttled(word: str, field: int) -> FieldQuery:
-    return FieldQuery(word=word, choices=(((field, 0),),), per_s=True, scale=NANO, most=1.0)
+def _throttled(name: str, field: int) -> FieldQuery:
+    return FieldQuery(name=name, choices=(((field, 0),),), per_s=True, scale=NANO, most=1.0)
 
 
 class FieldReader:
-    """Some fields of one GPU, in one call. What it refused at first is not asked again."""
+    """Some fields of one GPU, in one call. What it refused at first is not requested again."""
 
     def __init__(self, library: Library, handle: c_void_p, wanted: Sequence[FieldQuery]) -> None:
-        self._ask = library.function("nvmlDeviceGetFieldValues")
+        self._function = library.function("nvmlDeviceGetFieldValues")
         self._handle = handle
         self.code = 0
         kept = self._answered(wanted)
-        self.words = tuple(field.word for field, _ in kept)
+        self.names = tuple(field.name for field, _ in kept)
         self._batch([place for _, places in kept for place in places])
         lengths = [len(places) for _, places in kept]
         self._starts = np.cumsum([0, *lengths[:-1]], dtype=np.intp)
@@ -139,7 +139,7 @@ class FieldReader:
         self._before_s = np.nan
 
     def read(self, into: NDArray[np.float64], now_s: float) -> int:
-        """Ask once; return the code of a GPU that is lost, else 0."""
+        """Read once; return the code of a GPU that is lost, else 0."""
         code = self._call()
         if code:
             into[:] = np.nan
@@ -163,7 +163,7 @@ class FieldReader:
         return 0
 
     def _answered(self, wanted: Sequence[FieldQuery]) -> list[tuple[FieldQuery, list[Place]]]:
-        """Ask everything once and keep what is not refused for good."""
+        """Request every field once and keep those that are not refused for good."""
         every = [place for field in wanted for choice in field.choices for place in choice]
         self._batch(every)
         self.code = self._call()
@@ -176,7 +176,7 @@ class FieldReader:
         kept: dict[str, tuple[FieldQuery, list[Place]]] = {}
         for field, places in choices:
             if places:
-                kept.setdefault(field.word, (field, places))
+                kept.setdefault(field.name, (field, places))
         return list(kept.values())
 
     def _batch(self, places: Sequence[Place]) -> None:
@@ -189,9 +189,9 @@ class FieldReader:
         )
 
     def _call(self) -> int:
-        if self._ask is None or not len(self._view):
+        if self._function is None or not len(self._view):
             return 3
-        return int(self._ask(*self._arguments))
+        return int(self._function(*self._arguments))
 
     def _numbers(self) -> NDArray[np.float64]:
         kind, raw = self._view["kind"], self._view["value"]
@@ -206,7 +206,7 @@ class FieldReader:
         return values
 
     def _added(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Add up the fields of each word; a link that is silent now does not hide the others."""
+        """Add up the fields of each name; a link without a value is left out."""
         known = np.isfinite(values)
         sums = np.add.reduceat(np.where(known, values, 0.0), self._starts)
         return np.where(np.add.reduceat(known.astype(np.intp), self._starts) > 0, sums, np.nan)

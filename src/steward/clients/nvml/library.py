@@ -1,4 +1,4 @@
-"""Opens NVML, hands out its functions, and says what their codes mean."""
+"""Loads NVML, looks up its functions, and translates their error codes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HINTS = {
 
 
 class DriverMissingError(StewardError):
-    """There is no driver to ask; other sources go on."""
+    """There is no NVIDIA driver; other sources work without it."""
 
 
 class GpuLostError(StewardError):
@@ -91,7 +91,7 @@ class Library:
             self._functions[name] = pointer
         return self._functions[name]
 
-    def ask(self, name: str, *arguments: object) -> int:
+    def call(self, name: str, *arguments: object) -> int:
         """Call a function once and return its code; 13 where there is none."""
         found = self.function(name)
         return 13 if found is None else int(found(*arguments))
@@ -99,13 +99,13 @@ class Library:
     def number(self, name: str, *arguments: object) -> int | None:
         """Call a function whose last argument is one unsigned number, and return that."""
         answer = c_uint32()
-        return None if self.ask(name, *arguments, byref(answer)) else int(answer.value)
+        return None if self.call(name, *arguments, byref(answer)) else int(answer.value)
 
     def count(self) -> int:
         """Return how many GPUs there are."""
         self.open()
         answer = c_uint32()
-        code = self.ask("nvmlDeviceGetCount_v2", byref(answer))
+        code = self.call("nvmlDeviceGetCount_v2", byref(answer))
         if code:
             self._open = False
             raise self._missing(code)
@@ -115,19 +115,19 @@ class Library:
         """Return what the GPU is addressed by, or raise `GpuLostError`."""
         self.open()
         found = c_void_p()
-        code = self.ask("nvmlDeviceGetHandleByIndex_v2", c_uint32(index), byref(found))
+        code = self.call("nvmlDeviceGetHandleByIndex_v2", c_uint32(index), byref(found))
         if code:
-            raise lost(index, self.words(code))
+            raise lost(index, self.error_text(code))
         return found
 
-    def words(self, code: int) -> str:
-        """Say what a code means."""
+    def error_text(self, code: int) -> str:
+        """Return the text of an error code."""
         return str(self._module.NVMLError(code)) if self._module else f"NVML error {code}"
 
     def _missing(self, code: int) -> DriverMissingError:
         hint = _HINTS.get(code, "run nvidia-smi: it should list the GPUs")
         return DriverMissingError(
-            f"the NVIDIA driver does not answer: {self.words(code)}", hint=hint
+            f"the NVIDIA driver does not answer: {self.error_text(code)}", hint=hint
         )
 
 

@@ -1,4 +1,4 @@
-"""Who uses a GPU: processes with a context on it, and what the driver sampled of them."""
+"""Processes of a GPU: those with a context on it, and the driver's samples of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DriverProcess", "GpuProcesses", "running_pids"]
 _UNKNOWN_BYTES = 2**64 - 1
 _NO_INSTANCE = 2**32 - 1
 _CALLS = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
-_TRIES = 3  # processes may start between asking how many there are and asking which
+_TRIES = 3  # processes may start between the call for their number and that for the list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,10 @@ class GpuProcesses:
     def _busy(self, handle: c_void_p) -> dict[int, float] | None:
         room, since = c_uint32(0), c_uint64(self._seen_us)
         call = "nvmlDeviceGetProcessUtilization"
-        code = self._library.ask(call, handle, None, byref(room), since)
+        code = self._library.call(call, handle, None, byref(room), since)
         if code == INSUFFICIENT_SIZE and room.value:
             samples = (ProcessSample * room.value)()
-            code = self._library.ask(call, handle, samples, byref(room), since)
+            code = self._library.call(call, handle, samples, byref(room), since)
             if not code:
                 return self._mean(samples[: room.value])
         return {} if code in (0, NOT_FOUND) else None
@@ -88,15 +88,15 @@ def running_pids(library: Library, index: int) -> tuple[int, ...]:
 def _running(library: Library, index: int, handle: c_void_p) -> list[RunningProcess]:
     call = next((name for name in _CALLS if library.function(name)), _CALLS[0])
     room = c_uint32(0)
-    code = library.ask(call, handle, byref(room), None)
+    code = library.call(call, handle, byref(room), None)
     for _ in range(_TRIES):
         if code != INSUFFICIENT_SIZE:
             break
         room = c_uint32(room.value * 2 + 5)
         found = (RunningProcess * room.value)()
-        code = library.ask(call, handle, byref(room), found)
+        code = library.call(call, handle, byref(room), found)
         if not code:
             return list(found[: room.value])
     if code in LOST:
-        raise lost(index, library.words(code))
+        raise lost(index, library.error_text(code))
     return []

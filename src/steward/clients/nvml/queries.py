@@ -1,4 +1,4 @@
-"""Functions of NVML that answer with unsigned numbers: asked through prepared arguments."""
+"""Functions of NVML that answer with unsigned numbers, called with prepared arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from steward.clients.nvml.structs import (
 
 __all__ = ["FAST", "RARE", "SLICE", "STEADY", "Calls", "NvmlQuery", "ProcessCount"]
 
-WORD = 8
+WORD_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,29 +31,29 @@ class NvmlQuery:
 
     call: str
     answers: tuple[type[Any], ...]
-    words: tuple[str, ...]
+    names: tuple[str, ...]
     about: int | None = None  # which clock, which sensor: an argument before the answers
     version: int = 0  # what the first answer has to start with
 
 
-Choices = tuple[NvmlQuery, ...]  # the first that a GPU answers is asked
+Choices = tuple[NvmlQuery, ...]  # the first that a GPU answers is used
 
 
-def _one(call: str, word: str, *, about: int | None = None, kind: type[Any] = c_uint32) -> Choices:
-    return (NvmlQuery(call=call, answers=(kind,), words=(word,), about=about),)
+def _one(call: str, name: str, *, about: int | None = None, kind: type[Any] = c_uint32) -> Choices:
+    return (NvmlQuery(call=call, answers=(kind,), names=(name,), about=about),)
 
 
 _MEMORY: Choices = (
     NvmlQuery(
         call="nvmlDeviceGetMemoryInfo_v2",
         answers=(MemoryV2,),
-        words=("", "memory.total", "memory.reserved", "memory.free", "memory.used"),
+        names=("", "memory.total", "memory.reserved", "memory.free", "memory.used"),
         version=MEMORY_V2,
     ),
     NvmlQuery(
         call="nvmlDeviceGetMemoryInfo",
         answers=(MemoryV1,),
-        words=("memory.total", "memory.free", "memory.used"),
+        names=("memory.total", "memory.free", "memory.used"),
     ),
 )
 FAST: tuple[Choices, ...] = (
@@ -61,7 +61,7 @@ FAST: tuple[Choices, ...] = (
         NvmlQuery(
             call="nvmlDeviceGetUtilizationRates",
             answers=(Utilization,),
-            words=("utilization.gpu", "utilization.memory"),
+            names=("utilization.gpu", "utilization.memory"),
         ),
     ),
     _one("nvmlDeviceGetPowerUsage", "power.usage"),
@@ -80,7 +80,7 @@ STEADY: tuple[Choices, ...] = (
         NvmlQuery(  # CUDA 14 will have only this one
             call="nvmlDeviceGetTemperatureV",
             answers=(Temperature,),
-            words=("", "", "temperature.gpu"),
+            names=("", "", "temperature.gpu"),
             version=TEMPERATURE_V1,
         ),
     ),
@@ -90,14 +90,14 @@ STEADY: tuple[Choices, ...] = (
         NvmlQuery(
             call="nvmlDeviceGetEncoderUtilization",
             answers=(c_uint32, c_uint32),
-            words=("utilization.encoder", ""),
+            names=("utilization.encoder", ""),
         ),
     ),
     (
         NvmlQuery(
             call="nvmlDeviceGetDecoderUtilization",
             answers=(c_uint32, c_uint32),
-            words=("utilization.decoder", ""),
+            names=("utilization.decoder", ""),
         ),
     ),
 )
@@ -111,35 +111,37 @@ SLICE: tuple[Choices, ...] = (_MEMORY,)
 
 
 class Calls:
-    """Some questions to one GPU. What it refused for good is not asked again."""
+    """Some queries to one GPU. What it refused for good is not called again."""
 
-    def __init__(self, library: Library, handle: c_void_p, asked: Sequence[Choices]) -> None:
+    def __init__(self, library: Library, handle: c_void_p, queries: Sequence[Choices]) -> None:
         # One buffer, so that all answers become numbers in two steps.
-        self._buffer = bytearray(WORD * sum(_room(each) for choices in asked for each in choices))
+        self._buffer = bytearray(
+            WORD_BYTES * sum(_room(each) for choices in queries for each in choices)
+        )
         self._end = 0
-        self._asks: list[tuple[Any, tuple[object, ...]]] = []
-        places: list[tuple[str, int, int, int]] = []  # word, size, byte, which ask
+        self._calls: list[tuple[Any, tuple[object, ...]]] = []
+        places: list[tuple[str, int, int, int]] = []  # name, size, byte, which call
         self.code = 0
-        for choices in asked:
+        for choices in queries:
             for question in choices:
                 if self._try(library, handle, question):
                     places += self._places(question)
                     break
         places.sort(key=lambda each: each[1])  # 4 bytes before 8: keeps the order else
-        self.words = tuple(word for word, *_ in places)
-        self._of = np.array([ask for *_, ask in places], dtype=np.intp)
+        self.names = tuple(name for name, *_ in places)
+        self._of = np.array([call for *_, call in places], dtype=np.intp)
         self._small = sum(size == 4 for _, size, *_ in places)
         self._from = np.array([byte // size for _, size, byte, _ in places], dtype=np.intp)
         self._u32 = np.frombuffer(self._buffer, dtype=np.uint32)
         self._u64 = np.frombuffer(self._buffer, dtype=np.uint64)
-        self._silent: set[int] = set()  # asks without an answer just now
-        self._gone: set[int] = set()  # asks that will not be answered any more
+        self._silent: set[int] = set()  # calls without an answer just now
+        self._gone: set[int] = set()  # calls that are refused for good
 
     def read(self, into: NDArray[np.float64], _now_s: float) -> int:
-        """Ask everything once; return the code of a GPU that is lost, else 0."""
+        """Call every function once; return the code of a GPU that is lost, else 0."""
         silent = self._silent
-        for number, (ask, arguments) in enumerate(self._asks):
-            code = ask(*arguments)
+        for number, (function, arguments) in enumerate(self._calls):
+            code = function(*arguments)
             if (code or number in silent) and self._refused(number, code):
                 return int(code)
         small, places = self._small, self._from
@@ -154,7 +156,7 @@ class Calls:
         if code in LOST:
             return True
         if code in NEVER:
-            self._asks[number] = (_refuse, ())
+            self._calls[number] = (_refuse, ())
             self._gone.add(number)
         if code or number in self._gone:
             self._silent.add(number)
@@ -163,55 +165,57 @@ class Calls:
         return False
 
     def _try(self, library: Library, handle: c_void_p, question: NvmlQuery) -> bool:
-        ask = library.function(question.call)
-        if ask is None:
+        function = library.function(question.call)
+        if function is None:
             return False
         start, answers = self._end, []
         for kind in question.answers:
             answers.append(kind.from_buffer(self._buffer, self._end))
-            self._end += WORD * -(-sizeof(kind) // WORD)
+            self._end += WORD_BYTES * -(-sizeof(kind) // WORD_BYTES)
         if question.version:
             answers[0].version = question.version
         about = () if question.about is None else (c_uint32(question.about),)
         arguments = (handle, *about, *map(byref, answers))
-        code = ask(*arguments)
+        code = function(*arguments)
         if code in NEVER:
             self._end = start
             return False
         self.code = self.code or (code if code in LOST else 0)
-        self._asks.append((ask, arguments))
+        self._calls.append((function, arguments))
         return True
 
     def _places(self, question: NvmlQuery) -> list[tuple[str, int, int, int]]:
-        """Say where the numbers of the question that was tried last are in the buffer."""
-        byte = self._end - WORD * _room(question)
+        """Return where the numbers of the last query are in the buffer."""
+        byte = self._end - WORD_BYTES * _room(question)
         found: list[tuple[int, int]] = []
         for kind in question.answers:
             found += [(size, byte + at) for size, at in _parts(kind)]
-            byte += WORD * -(-sizeof(kind) // WORD)
+            byte += WORD_BYTES * -(-sizeof(kind) // WORD_BYTES)
         return [
-            (word, size, at, len(self._asks) - 1)
-            for word, (size, at) in zip(question.words, found, strict=True)
-            if word
+            (name, size, at, len(self._calls) - 1)
+            for name, (size, at) in zip(question.names, found, strict=True)
+            if name
         ]
 
 
 class ProcessCount:
-    """How many processes have a context on a GPU: asked for the list, without room for it."""
+    """How many processes have a context on a GPU: the size of NVML's list."""
 
-    words: tuple[str, ...]
+    names: tuple[str, ...]
 
     def __init__(self, library: Library, handle: c_void_p) -> None:
         call = library.function("nvmlDeviceGetComputeRunningProcesses_v3")
-        self._ask = call or library.function("nvmlDeviceGetComputeRunningProcesses_v2") or _refuse
+        self._function = (
+            call or library.function("nvmlDeviceGetComputeRunningProcesses_v2") or _refuse
+        )
         self._count = c_uint32(0)
         self._arguments = (handle, byref(self._count), None)
-        self.code = self._ask(*self._arguments)
-        self.words = () if self.code in NEVER else ("processes.count",)
+        self.code = self._function(*self._arguments)
+        self.names = () if self.code in NEVER else ("processes.count",)
 
     def read(self, into: NDArray[np.float64], _now_s: float) -> int:
         self._count.value = 0
-        code = self._ask(*self._arguments)
+        code = self._function(*self._arguments)
         into[0] = self._count.value if code in (0, INSUFFICIENT_SIZE) else np.nan
         return int(code) if code in LOST else 0
 
@@ -229,4 +233,4 @@ def _parts(kind: type[Any]) -> list[tuple[int, int]]:
 
 
 def _room(question: NvmlQuery) -> int:
-    return sum(-(-sizeof(kind) // WORD) for kind in question.answers)
+    return sum(-(-sizeof(kind) // WORD_BYTES) for kind in question.answers)

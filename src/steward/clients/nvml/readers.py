@@ -32,7 +32,7 @@ SELDOM_S = 29.9  # what a driver takes long to answer: `benchmarks/observe_h200.
 class Part(Protocol):
     """Some values that are read together, into their places of a row."""
 
-    words: tuple[str, ...]
+    names: tuple[str, ...]
     code: int  # what the first try answered
 
     def read(self, into: NDArray[np.float64], now_s: float, /) -> int: ...
@@ -49,16 +49,16 @@ class DeviceReader:
         for _, part in parts:
             if part.code in LOST:
                 self.close()
-                raise lost(self.gpu, library.words(part.code))
-        parts = [(every_s, part) for every_s, part in parts if part.words]
-        self.words = tuple(word for _, part in parts for word in part.words)
-        self._values = np.full(len(self.words), np.nan)
+                raise lost(self.gpu, library.error_text(part.code))
+        parts = [(every_s, part) for every_s, part in parts if part.names]
+        self.names = tuple(name for _, part in parts for name in part.names)
+        self._values = np.full(len(self.names), np.nan)
         self._always: list[tuple[Part, NDArray[np.float64]]] = []
         self._sometimes: list[tuple[Part, NDArray[np.float64], float]] = []
         start = 0
         for every_s, part in parts:
-            places = self._values[start : start + len(part.words)]
-            start += len(part.words)
+            places = self._values[start : start + len(part.names)]
+            start += len(part.names)
             if every_s:
                 self._sometimes.append((part, places, every_s))
             else:
@@ -87,12 +87,12 @@ class DeviceReader:
         into[:] = self._values
 
     def close(self) -> None:
-        """Give back what the driver lent."""
+        """Free what the driver allocated."""
         for each in self._counters:
             each.close()
 
     def _lost(self, code: int) -> GpuLostError:
-        return lost(self.gpu, self._library.words(code))
+        return lost(self.gpu, self._library.error_text(code))
 
     def _gpu(self, handle: c_void_p) -> list[tuple[float, Part]]:
         library = self._library
@@ -103,7 +103,7 @@ class DeviceReader:
             (0.0, FieldReader(library, handle, fast_fields())),
             (0.0, units),
             (STEADY_S, Calls(library, handle, STEADY)),
-            (STEADY_S, FieldReader(library, handle, steady_fields(has_counters=bool(units.words)))),
+            (STEADY_S, FieldReader(library, handle, steady_fields(has_counters=bool(units.names)))),
             (STEADY_S, ProcessCount(library, handle)),
             (RARE_S, Calls(library, handle, RARE)),
             (RARE_S, FieldReader(library, handle, rare_fields(links))),
@@ -122,7 +122,7 @@ class DeviceReader:
         ]
 
     def _lent(self, handle: c_void_p, *, instance: int | None = None) -> list[Counters]:
-        """Return the counters that are cheap to ask and that which is not, each with samples."""
+        """Return the counters that are cheap to read and that which is not, each with samples."""
         self._counters = [
             Counters(self._library, handle, metrics, instance=instance)
             for metrics in (UNITS, GRAPHICS)
@@ -135,7 +135,7 @@ class DeviceReaders:
 
     def __init__(self, meters: Sequence[DeviceReader]) -> None:
         self.meters = tuple(meters)
-        ends = np.cumsum([0, *(len(each.words) for each in meters)]).tolist()
+        ends = np.cumsum([0, *(len(each.names) for each in meters)]).tolist()
         self.width = ends[-1]
         self.lost: dict[int, GpuLostError] = {}
         self._places = [slice(a, b) for a, b in pairwise(ends)]
@@ -154,6 +154,6 @@ class DeviceReaders:
                 into[place] = np.nan
 
     def close(self) -> None:
-        """Give back what the driver lent."""
+        """Free what the driver allocated."""
         for meter in self.meters:
             meter.close()

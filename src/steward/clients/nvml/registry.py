@@ -2,7 +2,7 @@
 
 NVML numbers GPUs anew whenever it is started: without the third of four, the fourth becomes the
 third. Here a number belongs to the GPU (by UUID) that had it first, and everything that names GPUs
-asks here: samples, processes, Xids of NVML and Xids of the kernel log, which know bus ids only.
+uses it: samples, processes, Xids of NVML and Xids of the kernel log, which have bus ids only.
 
 NVML counts how often it was initialised and sees new GPUs only after the last shutdown. So all
 parts of a process share one registry (`shared_registry`), which initialises it once.
@@ -84,7 +84,7 @@ class GpuRegistry:
         finally:
             self._lock.release()
 
-    # -- who uses it -----------------------------------------------------------------------------
+    # -- users of it -----------------------------------------------------------------------------
 
     def acquire(self) -> GpuRegistry:
         """Count one more user and return the registry itself."""
@@ -208,7 +208,7 @@ class GpuRegistry:
                 device = self.driver.device(index)
                 made = self.driver.meters(index)
             except GpuLostError:
-                continue  # between two questions; the next turn will know
+                continue  # between two calls; the next turn reads it again
             number = self._number(device, taken=set(numbers.values()))
             numbers[index], self.devices[number] = number, device
             self._by_bus[short_bus_id(device.bus_id)] = number
@@ -249,7 +249,7 @@ class GpuRegistry:
         self.lost = why
 
     def _number_plugged(self) -> None:
-        """Give numbers in the order of the kernel's list, as NVML would, while NVML is missing."""
+        """Assign numbers in the order of the kernel's list, as NVML does, while it is missing."""
         with self._looking:
             for place in map(short_bus_id, self.driver.plugged()):
                 free = next(n for n in count() if n not in {*self._by_bus.values(), *self.devices})
@@ -271,7 +271,7 @@ class GpuRegistry:
             self.driver.close()
 
     def _drop(self) -> None:
-        """Forget what cannot be read without a driver; numbers stay with their GPUs."""
+        """Drop what cannot be read without a driver; numbers stay with their GPUs."""
         with self._lock:
             if self._next is not None:
                 self._next.meters.close()
@@ -280,5 +280,5 @@ class GpuRegistry:
 
 @cache
 def shared_registry() -> GpuRegistry:
-    """Return the registry of this process; whoever keeps it calls `acquire` and `release`."""
+    """Return the registry of this process; users call `acquire` and `release`."""
     return GpuRegistry(Driver())

@@ -50,13 +50,13 @@ class MemoryV2(Structure):
 
 
 class Temperature(Structure):
-    """A temperature as newer drivers tell it; sensor 0 is the die."""
+    """A temperature as newer drivers return it; sensor 0 is the die."""
 
     _fields_ = (("version", c_uint32), ("sensor", c_uint32), ("celsius", c_uint32))
 
 
 class FieldValue(Structure):
-    """One field of a batch. `value` is a union; `kind` says of what."""
+    """One field of a batch. `value` is a union; `kind` is its type."""
 
     _fields_ = (
         ("field", c_uint32),

@@ -12,7 +12,7 @@ from steward.clients.nvml.structs import EventFound
 __all__ = ["Xid", "XidQueue"]
 
 _XID = 8  # nvmlEventTypeXidCriticalError
-_MOST = 256  # of one look: a GPU that dies can report thousands
+_MOST = 256  # per read: a failing GPU can report thousands
 _NO_INSTANCE = 2**32 - 1
 
 
@@ -32,30 +32,30 @@ class XidQueue:
         self._library = library
         self._index = {handle.value: index for index, handle in handles.items()}
         self._set = c_void_p()
-        code = library.ask("nvmlEventSetCreate", byref(self._set))
-        self.heard = () if code else tuple(i for i, h in handles.items() if self._register(h))
+        code = library.call("nvmlEventSetCreate", byref(self._set))
+        self.registered = () if code else tuple(i for i, h in handles.items() if self._register(h))
 
     def take(self) -> tuple[Xid, ...]:
         """Return what has been reported since the last time; never waits."""
         found: list[Xid] = []
         event = EventFound()
         call, now = "nvmlEventSetWait_v2", c_uint32(0)
-        for _ in range(_MOST if self.heard else 0):
-            if self._library.ask(call, self._set, byref(event), now):
-                break  # nothing more is queued, or the driver has gone: the next look will tell
+        for _ in range(_MOST if self.registered else 0):
+            if self._library.call(call, self._set, byref(event), now):
+                break  # nothing more is queued, or the driver is unloaded: the next read fails then
             if event.kind == _XID and event.device in self._index:
                 found.append(_xid(self._index[event.device], event))
         return tuple(found)
 
     def close(self) -> None:
-        """Give the queue back."""
+        """Free the event set."""
         if self._set:
-            self._library.ask("nvmlEventSetFree", self._set)
+            self._library.call("nvmlEventSetFree", self._set)
             self._set = c_void_p()
-        self.heard = ()
+        self.registered = ()
 
     def _register(self, handle: c_void_p) -> bool:
-        return not self._library.ask("nvmlDeviceRegisterEvents", handle, c_uint64(_XID), self._set)
+        return not self._library.call("nvmlDeviceRegisterEvents", handle, c_uint64(_XID), self._set)
 
 
 def _xid(gpu: int, event: EventFound) -> Xid:

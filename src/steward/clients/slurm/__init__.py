@@ -1,10 +1,10 @@
-"""Asks Slurm through its own commands, in Slurm's words.
+"""Reads Slurm through its own commands, in Slurm's names.
 
 Belongs here: running the commands and reading what they print, for every shape it had since 22.05.
 Does not: what it means for a cluster; `observe/collectors/slurm.py` translates.
 
 Two traps of real Slurm shape this package. With its controller down, `squeue --json` of 22.05
-exits with 0 and an empty list: only `errors` tells. And its `sacct --json` calls a job that exited
+exits with 0 and an empty list: only `errors` is set. And its `sacct --json` calls a job that exited
 with 3 a success, so ended jobs are read from sacct's columns, which are right in every version.
 """
 

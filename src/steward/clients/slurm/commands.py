@@ -44,8 +44,8 @@ class SlurmCommands:
         self.refused = 0
         self._folder = folder
         self._timeout_s = timeout_s
-        self._scontrol_speaks_json = True
-        # Seconds since 1970: local times cannot be told apart when clocks are set back.
+        self._scontrol_has_json = True
+        # Seconds since 1970: local times are ambiguous when clocks are set back.
         self._env = {
             **os.environ,
             "SLURM_TIME_FORMAT": "%s",
@@ -53,27 +53,27 @@ class SlurmCommands:
         }
 
     def found(self) -> bool:
-        """Say whether the commands are here."""
+        """Return whether the commands are installed."""
         return self._path("squeue") is not None
 
     def version(self) -> str:
-        """Return what Slurm calls itself, e.g. `slurm 22.05.8`. Does not ask the controller."""
-        return self._said(["squeue", "--version"]).strip()
+        """Return Slurm's version, e.g. `slurm 22.05.8`, without a call to the controller."""
+        return self._text_of(["squeue", "--version"]).strip()
 
     def answers(self) -> bool:
-        """Ask the controller whether it is there."""
+        """Return whether the controller answers."""
         try:
-            return " is UP" in self._said(["scontrol", "ping"])
+            return " is UP" in self._text_of(["scontrol", "ping"])
         except SlurmError:
             return False
 
     def jobs(self) -> list[SlurmJob]:
-        """Return all jobs that the controller knows: waiting, running, and ended minutes ago."""
+        """Return all jobs of the controller: waiting, running, and ended minutes ago."""
         return self._listed(["squeue", "--json", "--states=all"], "jobs", job_from_json)
 
     def nodes(self) -> list[SlurmNode]:
         """Return all nodes."""
-        if self._scontrol_speaks_json:
+        if self._scontrol_has_json:
             try:
                 return self._listed(
                     ["scontrol", "--json", "show", "nodes"], "nodes", node_from_json
@@ -81,7 +81,7 @@ class SlurmCommands:
             except SlurmError as fault:
                 if "option" not in fault.problem:
                     raise
-                self._scontrol_speaks_json = False  # before 23.02
+                self._scontrol_has_json = False  # before 23.02
         return self._listed(["sinfo", "--json"], "nodes", node_from_json)
 
     def ended(self, *, past_s: float) -> list[SlurmJob]:
@@ -123,11 +123,11 @@ class SlurmCommands:
         self.refused += refused
         return made
 
-    def _said(self, command: list[str]) -> str:
+    def _text_of(self, command: list[str]) -> str:
         return "".join(self._output(command))
 
     def _lines(self, command: list[str]) -> list[str]:
-        return [line for line in self._said(command).split("\n") if line]
+        return [line for line in self._text_of(command).split("\n") if line]
 
     def _output(self, command: Sequence[str]) -> Iterator[str]:
         """Yield what a command prints, and raise if it fails or takes too long."""
@@ -182,19 +182,19 @@ def _tried(make: Callable[[dict[str, Any]], T | None], raw: object) -> T | None:
 
 
 def _problem(errors: object) -> str:
-    """Say what Slurm says went wrong, in the words that say most."""
+    """Return Slurm's error message, in its most specific form."""
     first = errors[0] if isinstance(errors, list) else errors
     if not isinstance(first, dict):
         return str(first)
-    said = [str(first[k]) for k in ("description", "error", "source") if first.get(k)]
-    return ": ".join(said) or "it failed and does not say why"
+    parts = [str(first[k]) for k in ("description", "error", "source") if first.get(k)]
+    return ": ".join(parts) or "it failed without a reason"
 
 
 def _first_line(errors: IO[bytes], code: int) -> str:
     errors.seek(0)
     lines = errors.read(2**16).decode("utf-8", "replace").strip().splitlines()
-    said = re.sub(r"^\w+: (error|fatal): ", "", lines[0]) if lines else ""
-    return said or f"it failed with {code}"
+    message = re.sub(r"^\w+: (error|fatal): ", "", lines[0]) if lines else ""
+    return message or f"it failed with {code}"
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""A job as Slurm tells it, from `squeue --json` or from a line of sacct."""
+"""A job of Slurm, from `squeue --json` or from a line of sacct."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from steward.clients.slurm.syntax import (
     mebibytes,
     number,
     tres,
-    words,
+    upper_names,
 )
 
 __all__ = ["ENDED", "SACCT_FIELDS", "WAITING", "SlurmJob", "job_from_json", "job_from_sacct"]
@@ -66,7 +66,7 @@ class SlurmJob:
     gres: tuple[tuple[Gres, ...], ...]  # of each node, while it runs
     exit_code: int
     signal: int
-    restarts: int | None  # accounting does not tell
+    restarts: int | None  # unknown to accounting
     array: str  # 6_0: a task; 6_[2-9]: tasks that wait
     cluster: str
 
@@ -91,7 +91,7 @@ ENDED = frozenset(
 def job_from_json(raw: Mapping[str, Any]) -> SlurmJob | None:
     """Read one entry of `jobs`; None when it is not one."""
     id_ = number(raw.get("job_id"))
-    states = words(raw.get("job_state"))
+    states = upper_names(raw.get("job_state"))
     if id_ is None or not states:
         return None
     wanted, held = tres(_text(raw, "tres_req_str")), tres(_text(raw, "tres_alloc_str"))
@@ -112,7 +112,8 @@ def job_from_json(raw: Mapping[str, Any]) -> SlurmJob | None:
         limit_s=_minutes(number(raw.get("time_limit"))),
         priority=int(number(raw.get("priority")) or 0),
         nodes=hosts(_text(raw, "nodes")),
-        exclusive="NONE" in words(raw.get("shared")) or "TRUE" in words(raw.get("exclusive")),
+        exclusive="NONE" in upper_names(raw.get("shared"))
+        or "TRUE" in upper_names(raw.get("exclusive")),
         cpus=int(float(held.get("cpu") or wanted.get("cpu") or number(raw.get("cpus")) or 0)),
         memory_bytes=int(mebibytes(held.get("mem") or wanted.get("mem") or "") * MIB),
         gpus=gpu_count(held) or gpu_count(wanted),
@@ -131,24 +132,24 @@ def job_from_sacct(line: str, separator: str) -> SlurmJob | None:
     cells = line.split(separator)
     if len(cells) != len(SACCT_FIELDS) or not cells[0].isdigit():
         return None
-    said = dict(zip(SACCT_FIELDS, cells, strict=True))
-    wanted, held = tres(said["ReqTRES"]), tres(said["AllocTRES"])
-    code, _, signal = said["ExitCode"].partition(":")
+    cell = dict(zip(SACCT_FIELDS, cells, strict=True))
+    wanted, held = tres(cell["ReqTRES"]), tres(cell["AllocTRES"])
+    code, _, signal = cell["ExitCode"].partition(":")
     resources = held or wanted
     return SlurmJob(
-        id=said["JobIDRaw"],
-        name=said["JobName"],
-        user=said["User"],
-        account=said["Account"],
-        partition=said["Partition"],
-        states=(said["State"].partition(" ")[0].upper(),),  # CANCELLED by 1000
+        id=cell["JobIDRaw"],
+        name=cell["JobName"],
+        user=cell["User"],
+        account=cell["Account"],
+        partition=cell["Partition"],
+        states=(cell["State"].partition(" ")[0].upper(),),  # CANCELLED by 1000
         reason="",
-        submit_s=_seconds(said["Submit"]) or 0.0,
-        start_s=_seconds(said["Start"]),
-        end_s=_seconds(said["End"]),
-        limit_s=_minutes(_seconds(said["TimelimitRaw"])),
-        priority=int(_seconds(said["Priority"]) or 0),
-        nodes=hosts(said["NodeList"]),
+        submit_s=_seconds(cell["Submit"]) or 0.0,
+        start_s=_seconds(cell["Start"]),
+        end_s=_seconds(cell["End"]),
+        limit_s=_minutes(_seconds(cell["TimelimitRaw"])),
+        priority=int(_seconds(cell["Priority"]) or 0),
+        nodes=hosts(cell["NodeList"]),
         exclusive=False,
         cpus=int(_seconds(resources.get("cpu", "")) or 0),
         memory_bytes=int(mebibytes(resources.get("mem", "")) * MIB),
@@ -158,7 +159,7 @@ def job_from_sacct(line: str, separator: str) -> SlurmJob | None:
         exit_code=int(_seconds(code) or 0),
         signal=int(_seconds(signal) or 0),
         restarts=None,
-        array=said["JobID"] if "_" in said["JobID"] else "",
+        array=cell["JobID"] if "_" in cell["JobID"] else "",
         cluster="",
     )
 
@@ -169,8 +170,8 @@ def _text(raw: Mapping[str, Any], name: str) -> str:
 
 
 def _reason(raw: Mapping[str, Any]) -> str:
-    said = _text(raw, "state_reason")
-    return "" if said == "None" else said
+    reason = _text(raw, "state_reason")
+    return "" if reason == "None" else reason
 
 
 def _exit(value: object) -> tuple[int, int]:
@@ -186,8 +187,10 @@ def _exit(value: object) -> tuple[int, int]:
 
 
 def _types(raw: Mapping[str, Any], wanted: Mapping[str, str]) -> tuple[str, ...]:
-    asked = (f"tres_per_{part}" for part in ("node", "job", "socket", "task"))
-    named = {each.type for field in asked for each in gres(_text(raw, field)) if each.name == "gpu"}
+    fields = (f"tres_per_{part}" for part in ("node", "job", "socket", "task"))
+    named = {
+        each.type for field in fields for each in gres(_text(raw, field)) if each.name == "gpu"
+    }
     return tuple(sorted({*named, *_typed(wanted)} - {""}))
 
 

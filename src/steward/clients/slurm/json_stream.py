@@ -22,7 +22,7 @@ def read_entries(
 ) -> tuple[list[T], int, dict[str, Any]]:
     """Return what `make` makes of each entry of the list `key`, how many it refused, and the rest.
 
-    The rest is the document around the list, where Slurm says what went wrong.
+    The rest is the document around the list, with Slurm's errors.
     """
     opening = re.compile(rf'"{re.escape(key)}"\s*:\s*\[')
     made: list[T] = []

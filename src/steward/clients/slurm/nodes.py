@@ -1,4 +1,4 @@
-"""A node as Slurm tells it: 22.05's sinfo, and scontrol's JSON since 23.02."""
+"""A node of Slurm: 22.05's sinfo, and scontrol's JSON since 23.02."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from steward.clients.slurm.syntax import Gres, gres, number, words
+from steward.clients.slurm.syntax import Gres, gres, number, upper_names
 
 __all__ = ["SlurmNode", "node_from_json"]
 
@@ -29,10 +29,10 @@ class SlurmNode:
 def node_from_json(raw: Mapping[str, Any]) -> SlurmNode | None:
     """Read one entry of `nodes`; None when it is not one, or only planned."""
     name = raw.get("name")
-    states = (*words(raw.get("state")), *words(raw.get("state_flags")))
+    states = (*upper_names(raw.get("state")), *upper_names(raw.get("state_flags")))
     if not isinstance(name, str) or not name or "FUTURE" in states:
         return None
-    reason, said = raw.get("reason"), raw.get("gres")
+    reason, resources = raw.get("reason"), raw.get("gres")
     return SlurmNode(
         name=name,
         states=states,
@@ -40,5 +40,5 @@ def node_from_json(raw: Mapping[str, Any]) -> SlurmNode | None:
         reason_s=number(raw.get("reason_changed_at")) or None,
         cpus=int(number(raw.get("cpus")) or 0),
         memory_bytes=int((number(raw.get("real_memory")) or 0.0) * MIB),
-        gres=gres(said if isinstance(said, str) else ""),
+        gres=gres(resources if isinstance(resources, str) else ""),
     )

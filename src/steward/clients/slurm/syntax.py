@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from steward.model.hostlist import hosts, numbers, split_outside
 
-__all__ = ["Gres", "gpu_count", "gres", "hosts", "mebibytes", "number", "tres", "words"]
+__all__ = ["Gres", "gpu_count", "gres", "hosts", "mebibytes", "number", "tres", "upper_names"]
 
 MOST_DEVICES = 256  # of one node
 _SUFFIXES = {"K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
@@ -19,7 +19,7 @@ _GRES = re.compile(r"(?P<name>[^:(,]+)(?::(?P<type>[^:(,]*[^:(,\d][^:(,]*))?(?::
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gres:
-    """A generic resource, `gpu:a100:2(IDX:0-1)`: `indices` are devices, empty where not said."""
+    """A generic resource, `gpu:a100:2(IDX:0-1)`: `indices` are devices, empty where not listed."""
 
     name: str
     type: str = ""
@@ -42,14 +42,14 @@ def number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def words(value: object) -> tuple[str, ...]:
-    """Return one word or a list of them in upper case: 22.05 says one, later versions a list."""
+def upper_names(value: object) -> tuple[str, ...]:
+    """Return one name or a list of them in upper case: 22.05 has one, later versions a list."""
     if isinstance(value, str):
         return (value.upper(),) if value else ()
     return tuple(str(each).upper() for each in value) if isinstance(value, list) else ()
 
 
-@lru_cache(maxsize=4096)  # a queue of 100,000 jobs asks for a few hundred different things
+@lru_cache(maxsize=4096)  # a queue of 100,000 jobs has a few hundred different requests
 def tres(text: str) -> Mapping[str, str]:
     """Read `cpu=4,mem=4G,gres/gpu=2`."""
     pairs = (part.partition("=") for part in (text or "").split(",") if part)
@@ -57,7 +57,7 @@ def tres(text: str) -> Mapping[str, str]:
 
 
 def gpu_count(resources: Mapping[str, str]) -> int:
-    """Return how many GPUs a TRES list has; typed ones repeat what the untyped one says.
+    """Return how many GPUs a TRES list has; typed entries repeat the untyped one.
 
     >>> gpu_count({"gres/gpu": "4", "gres/gpu:a100": "4"}), gpu_count({"gres/gpu:a100": "2"})
     (4, 2)
@@ -100,8 +100,8 @@ def _one_gres(text: str) -> Iterator[Gres]:
     devices = re.search(r"\(IDX:([\d,-]+)\)", text)
     places = numbers(devices[1]) if devices else ()
     indices = tuple(sorted({int(place) for place in itertools.islice(places, MOST_DEVICES)}))
-    said = found["count"] or ("" if indices else "1")
-    count = int(said) if said else len(indices)
+    number_text = found["count"] or ("" if indices else "1")
+    count = int(number_text) if number_text else len(indices)
     yield Gres(name=found["name"], type=found["type"] or "", count=count, indices=indices)
 
 

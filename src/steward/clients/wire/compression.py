@@ -1,4 +1,4 @@
-"""Unpacks what strangers packed, without ever taking more memory than was agreed on."""
+"""Decompresses untrusted bodies within a fixed limit of memory."""
 
 from __future__ import annotations
 

@@ -174,10 +174,10 @@ def _read_labels(text: str, labels: dict[str, str]) -> None:
             if not text[at:].strip():
                 return
             raise StewardError(f"labels are malformed at '{text[at : at + 40]}'", where=_WHAT)
-        word, value = found.groups()
+        key, value = found.groups()
         if value is None:  # a quoted name of a metric, as Prometheus 3 writes UTF-8 names
-            word, value = "__name__", word[1:-1] if word.startswith('"') else None
-        name = unescape_label(word[1:-1]) if word.startswith('"') else word
+            key, value = "__name__", key[1:-1] if key.startswith('"') else None
+        name = unescape_label(key[1:-1]) if key.startswith('"') else key
         if value is None or name in labels:
             problem = f"'{name}' is given twice" if value is not None else f"'{name}' has no value"
             raise StewardError(problem, where=_WHAT)

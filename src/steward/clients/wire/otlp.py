@@ -45,7 +45,7 @@ _TEXT = 1024  # characters of an attribute that is not a plain value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointKey:
-    """What a key says about its number: whose it is, what it is called, and its kind."""
+    """A decoded key: entity, name and kind of its number."""
 
     kind: int  # see `otlp_scan`
     name: str
@@ -129,7 +129,7 @@ def _text(value: AnyValue) -> str:
 
 
 def from_json(text: bytes, *, logs: bool, limits: WireLimits | None = None) -> bytes:
-    """Turn OTLP's JSON form into the protobuf that everything else reads."""
+    """Convert OTLP's JSON form into protobuf."""
     limits = limits or WireLimits()
     if len(text) > limits.body_bytes:
         raise StewardError(f"has more than {limits.body_bytes} bytes", where=_WHAT)

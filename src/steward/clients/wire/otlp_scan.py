@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Ints = NDArray[np.int64]
-# What a key's first byte says the number is: a level, a counter, a sum that may fall, a change
+# The kind of number in a key's first byte: a level, a counter, a sum that may fall, a change
 # since the last point (given per second), and the two numbers that are kept of a histogram.
 GAUGE, TOTAL, SUM, PER_SECOND, COUNT_OF, SUM_OF = 0, 1, 2, 3, 4, 5
 _DELTA = 1
@@ -49,7 +49,7 @@ def scan_metrics(
 ) -> int:
     """Fill keys, their spans, times (ns) and values; below zero is a fault at `state[FAULT_AT]`.
 
-    `state[POINTS]` says how many there are. No key may be longer than `state[KEY_MOST]`.
+    `state[POINTS]` is their number. No key may be longer than `state[KEY_MOST]`.
     """
     at, end = 0, len(data)
     while at < end:
@@ -266,18 +266,20 @@ def _point(  # noqa: C901, PLR0912, PLR0913, PLR0917 - one walk over one point
             at = skip(data, at, end, kind)
         if at < 0:
             return at
-    if flags & 1:  # the sender says that it has no value
+    if flags & 1:  # the flag for "no recorded value"
         state[EMPTY] += 1
         a, b = np.nan, np.nan
     if numbers:
-        said = GAUGE
+        kind_byte = GAUGE
         if shape == 7:
-            said = TOTAL if monotonic else SUM
+            kind_byte = TOTAL if monotonic else SUM
             if temporality == _DELTA:
-                said = PER_SECOND
+                kind_byte = PER_SECOND
                 grown_s = (t_ns - begin_ns) * _NANO
                 a = a / grown_s if grown_s > 0 and begin_ns > 0 else np.nan
-        return _keep(data, first, end, attributes, said, keys, spans, times, values, state, t_ns, a)
+        return _keep(
+            data, first, end, attributes, kind_byte, keys, spans, times, values, state, t_ns, a
+        )
     state[BUCKETS] += 1
     code = _keep(data, first, end, attributes, COUNT_OF, keys, spans, times, values, state, t_ns, a)
     if code < 0:
@@ -291,7 +293,7 @@ def _keep(  # noqa: PLR0913, PLR0917 - compiled
     first: int,
     end: int,
     attributes: int,
-    said: int,
+    kind_byte: int,
     keys: Bytes,
     spans: Ints,
     times: Ints,
@@ -309,7 +311,7 @@ def _keep(  # noqa: PLR0913, PLR0917 - compiled
     if at + room > len(keys):
         return LABEL_BYTES
     spans[0, row] = at
-    keys[at] = said
+    keys[at] = kind_byte
     at = _copied_fields(data, state[RES_START], state[RES_END], 1, keys, at + 1)
     if at < 0:
         return at

@@ -1,7 +1,7 @@
 """Compiled steps through protobuf: numbers, lengths, fields that are not ours.
 
 All positions are checked before anything is read: a message may lie about every length in it.
-A function that cannot go on returns a position below zero.
+A function that fails returns a position below zero.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 Bytes = NDArray[np.uint8]
 
 CUT, BAD_FIELD, SERIES, SAMPLES, LABELS, LABEL_BYTES = -1, -2, -3, -4, -5, -6
-_WORDS = {
+_MESSAGES = {
     CUT: "is cut off, or a length in it leads beyond its end",
     BAD_FIELD: "has a field of a kind that does not belong there",
     SERIES: "holds too many series",
@@ -39,10 +39,10 @@ _WORDS = {
 
 
 def fault_at(code: int, offset: int, *, what: str) -> StewardError:
-    """Say what is wrong with a message and at which byte."""
+    """Return the error for a malformed message, with its byte."""
     limits = code <= SERIES
     hint = "send smaller requests, or fewer labels" if limits else "is it really this format?"
-    return StewardError(f"{_WORDS[code]} (byte {offset})", where=what, hint=hint)
+    return StewardError(f"{_MESSAGES[code]} (byte {offset})", where=what, hint=hint)
 
 
 @njit
@@ -73,7 +73,7 @@ def fixed64(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @njit
 def skip(data: Bytes, at: int, end: int, kind: int) -> int:
-    """Step over the value of a field that is of no interest; return the position after it."""
+    """Skip the value of an unused field; return the position after it."""
     if kind == 0:
         return varint(data, at, end)[1]
     if kind == 2:

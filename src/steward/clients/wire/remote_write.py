@@ -39,7 +39,7 @@ __all__ = [
     "number",
 ]
 
-STALE_BITS = 0x7FF0000000000002  # the NaN by which Prometheus says that a series has ended
+STALE_BITS = 0x7FF0000000000002  # the NaN with which Prometheus marks the end of a series
 _WHAT = "remote write"
 _KINDS = ("exemplars", "histograms", "metadata")
 

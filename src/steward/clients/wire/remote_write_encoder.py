@@ -21,7 +21,7 @@ _SIX_BYTES = (1 << 35, 1 << 42)  # times from 1971 to 2109 take six bytes, and a
 
 
 def encode_write(written: Iterable[WriteSeries]) -> bytes:
-    """Encode series with their samples as the body of one request; labels are sorted as asked."""
+    """Encode series with their samples as the body of one request; labels are sorted."""
     series = list(written)
     if not series:
         return pack_snappy(b"")

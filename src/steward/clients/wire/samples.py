@@ -26,7 +26,7 @@ class WireLimits:
 class WireSamples:
     """One message. Series `i` is named by the bytes `buffer[starts[i]:ends[i]]`.
 
-    A value that is missing is NaN. `skipped` counts what was understood but is not kept.
+    A value that is missing is NaN. `skipped` counts values that were decoded but are not kept.
     """
 
     buffer: NDArray[np.uint8]

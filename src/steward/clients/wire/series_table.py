@@ -1,7 +1,7 @@
-"""Knows series by their bytes: a compiled table from a name, as it came, to a small number.
+"""Compiled hash table from the bytes of a series' name to a small number.
 
 Looking up costs no Python object. Names are compared byte by byte, so two series are never taken
-for one; the hash has a secret start, so that nobody can choose names that fall on one place.
+for one; the hash has a secret start, so that no client can choose names that collide.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 @njit
-def _word(data: Bytes, at: int) -> np.uint64:
+def _uint64_at(data: Bytes, at: int) -> np.uint64:
     """Return eight bytes as one number; without signs this becomes a single load."""
     place = np.uintp(at)
     value = np.uint64(0)
@@ -93,7 +93,7 @@ def _word(data: Bytes, at: int) -> np.uint64:
 def _hash(data: Bytes, start: int, end: int, seed: np.uint64) -> np.uint64:
     value, at = seed, start
     while at + 8 <= end:
-        value = (value ^ _word(data, at)) * np.uint64(0x9E3779B97F4A7C15)
+        value = (value ^ _uint64_at(data, at)) * np.uint64(0x9E3779B97F4A7C15)
         value ^= value >> np.uint64(29)
         at += 8
     rest = np.uint64(end - at)

@@ -1,4 +1,4 @@
-"""Detectors: what is worth knowing in a moment."""
+"""Detectors: find the conditions in a view that need attention."""
 
 from steward.decide.rules.gpu_idle_while_allocated import GpuIdleWhileAllocated
 from steward.model.view import ClusterView

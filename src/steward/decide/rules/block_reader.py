@@ -1,4 +1,4 @@
-"""From the entries of a block that some term holds for to matches of leaves."""
+"""Turn the entries of a block that match terms into matches of leaves."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Matched = tuple[
 Candidate = tuple[
     int, int, Occurrence
 ]  # an entry, the slots and negations that it fits, what was seen
-Value = tuple[str, Callable[[bytes], str | None]]  # what it is called, and what reads it
-_CUT = " …".encode()  # where a line goes on
+Value = tuple[str, Callable[[bytes], str | None]]  # name of the extract, and its reader
+_CUT = " …".encode()  # index of the next entry
 
 
 class BlockReader:
-    """Reads blocks for all leaves of all rules."""
+    """Read blocks for all leaves of all rules."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class BlockReader:
         self._reports: list[tuple[ParentLink, LogLeaf, PatternMatch]] = []
 
     def read(self, prefiltered: PrefilteredBlock) -> Matched:
-        """Return what matched by now.
+        """Return the matches found so far.
 
         Lines of one stream that name different hosts are matched host by host, as if each host had
         a stream of its own; preq matches them together.
@@ -92,7 +92,7 @@ class BlockReader:
         return np.maximum(np.maximum.accumulate(t_ns), state.clock_ns)
 
     def _pass_time_of_others(self, name: str, clock_ns: Longs) -> None:
-        """Let time pass for other hosts of a stream, of which nothing was found in a block."""
+        """Advance time for the other hosts of a stream, which have no match in a block."""
         now_ns = int(clock_ns[-1])
         for state in self._streams.waiting():
             if state.stream.name == name and state.clock_ns < now_ns:
@@ -100,13 +100,13 @@ class BlockReader:
                 state.clock_ns = now_ns
 
     def tick(self, t_ns: int, behind_ns: Mapping[str, int]) -> Matched:
-        """Let time pass without lines; clocks of some streams are behind."""
+        """Advance time without lines; clocks of some streams are behind."""
         for state in self._streams.waiting():
             self._pass_time(state, np.array([t_ns - behind_ns.get(state.stream.name, 0)]))
         return self._matched()
 
     def finish(self) -> Matched:
-        """Decide about all that waits, each at the moment from which nothing can deny it."""
+        """Decide all pending candidates, each at the moment from which nothing can deny it."""
         for state in self._streams.waiting():
             self._decide(state)
         return self._matched()
@@ -117,7 +117,7 @@ class BlockReader:
             self._pass_on(leaf, state.tick(leaf, due_ns))
 
     def _begin_again(self, state: StreamState) -> None:
-        """Go on from an earlier time: a clock was set back, and will not catch up for long."""
+        """Restart a stream at an earlier time: its clock was set back."""
         self._decide(state)
         self._counts.set_back += 1
         state.begin_again()
@@ -125,7 +125,7 @@ class BlockReader:
     def _feed(
         self, state: StreamState, leaf: LogLeaf, candidates: Sequence[Candidate], clock_ns: Longs
     ) -> None:
-        """Give a leaf what it wants, and in between the first times past what it waits for."""
+        """Feed a leaf its candidates, with a tick at the first time past each due time."""
         clocks = clock_ns[[entry for entry, _, _ in candidates]].tolist()
         pairs = zip(candidates, clocks, strict=True)
         if leaf.pattern.is_single:
@@ -139,7 +139,7 @@ class BlockReader:
             while matcher.due_ns <= now:
                 at = int(np.searchsorted(clock_ns, matcher.due_ns))
                 if at >= entry:
-                    break  # taking it in decides about what waits as well
+                    break  # `add` decides pending candidates as well
                 self._pass_on(leaf, matcher.tick(int(clock_ns[at])))
             matches = matcher.add(seen, mask, now)
             if matches:
@@ -148,7 +148,7 @@ class BlockReader:
             state.wait_for(matcher.due_ns, leaf)
 
     def _pass_time(self, state: StreamState, clock_ns: Longs) -> None:
-        """Let the time of a block pass for whatever waits in a state, and make room."""
+        """Advance time by a block for the pending matchers of a state, and enforce limits."""
         while (due := state.next_due()) is not None and due[0] <= clock_ns[-1]:
             due_ns, leaf = due
             now = int(clock_ns[np.searchsorted(clock_ns, due_ns)])
@@ -168,7 +168,7 @@ class BlockReader:
         return matched
 
     def _match_alone(self, route: Route, prefiltered: PrefilteredBlock, clock_ns: Longs) -> None:
-        """Take what is a match by itself: many at once, since this may be every line."""
+        """Report single-line matches in bulk, since this may be every line."""
         found, streams = prefiltered.found, prefiltered.streams
         alone = np.flatnonzero(route.is_matched[found.term])
         alone = alone[np.argsort(found.term[alone], kind="stable")]
@@ -195,7 +195,7 @@ class BlockReader:
     def _candidates(
         self, route: Route, prefiltered: PrefilteredBlock
     ) -> dict[LogLeaf, list[Candidate]]:
-        """Return for each leaf the entries that it wants, in their order."""
+        """Return for each leaf its candidate entries, in their order."""
         by_leaf: dict[LogLeaf, list[Candidate]] = {}
         wanted = np.flatnonzero(route.is_wanted[prefiltered.found.term])
         columns = prefiltered.found.entry, prefiltered.found.term, prefiltered.place
@@ -214,7 +214,7 @@ class BlockReader:
         return by_leaf
 
     def _seen(self, prefiltered: PrefilteredBlock, pairs: Longs) -> Iterator[Occurrence]:
-        """Return what was found, one by one; terms that hold for one entry share it."""
+        """Return one `MatchedLine` per pair; terms that hold for one entry share it."""
         entries, places = prefiltered.found.entry[pairs], prefiltered.place[pairs]
         columns = (entries, prefiltered.t_ns[entries], prefiltered.line[places], places)
         rows = zip(
@@ -229,7 +229,7 @@ class BlockReader:
             yield one
 
     def _texts(self, prefiltered: PrefilteredBlock, places: Longs) -> list[bytes]:
-        """Return what entries say; of long ones the beginning."""
+        """Return the texts of entries, long ones cut."""
         texts, most = prefiltered.texts, self._most_bytes
         long = prefiltered.size[places] > most
         if not long.any():
@@ -240,7 +240,7 @@ class BlockReader:
 
 
 def _with_values(candidate: Candidate, wanted: Sequence[Value], text: bytes) -> Candidate:
-    """Add what a leaf wants to know of an entry."""
+    """Return a candidate with the extracts that a leaf needs."""
     entry, mask, seen = candidate
     found = [(name, read(text)) for name, read in wanted]
     values = {name: value for name, value in found if value is not None}

@@ -23,16 +23,16 @@ from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
 
 __all__ = ["EVENTS", "TELEMETRY", "Counts", "EngineLimits", "RuleEngine"]
 
-TELEMETRY = "telemetry"  # what series are called among streams that are expected
+TELEMETRY = "telemetry"  # stream name of series for `expect`
 _MOST_S = 9.2e9  # what fits into 64 bits of nanoseconds
-EVENTS = "steward.event"  # the source, and the stream, of what happened to jobs and devices
+EVENTS = "steward.event"  # source and stream name of job and device events
 
 
 class RuleEngine:
-    """Runs rules over whatever it is given, in the order of each stream's own time.
+    """Run rules over blocks, samples and events, in the order of each stream's own time.
 
-    Streams may come one after another or by turns. Rules over several streams wait until all that
-    were announced with `expect` have come as far; without it, what has come is all there is.
+    Streams may be read one after another or interleaved. Rules over several streams wait until all
+    streams announced with `expect` have reached the same time; without it they do not wait.
     """
 
     def __init__(
@@ -66,29 +66,29 @@ class RuleEngine:
         self._series.share(self._key_index)
 
     def fresh(self) -> RuleEngine:
-        """Return an engine for the same rules that has seen nothing; patterns are shared."""
+        """Return an engine for the same rules with empty state; compiled patterns are shared."""
         new = copy(self)
         new._series = self._series.fresh()  # noqa: SLF001
-        new._begin()  # noqa: SLF001 - it is one of us
+        new._begin()  # noqa: SLF001 - same class
         return new
 
     @property
     def joins_streams(self) -> bool:
-        """Whether some rule looks at several streams, or at logs and telemetry together."""
+        """Whether some rule joins several streams, or logs with telemetry."""
         return bool(self._plans.joins)
 
     @property
-    def wants_metrics(self) -> frozenset[str]:
-        """The metrics that some rule looks at."""
+    def needed_metrics(self) -> frozenset[str]:
+        """The metrics that some rule evaluates."""
         return self._series.metrics
 
     def holding(self) -> dict[str, frozenset[str]]:
-        """Return by expression the entities for which a condition was told and still holds."""
+        """Return by expression the entities for which a condition was reported and still holds."""
         return self._series.holding()
 
     @property
     def metric_counts(self) -> tuple[tuple[MetricTerm, WatchCounts], ...]:
-        """What of the telemetry each metric term could not use."""
+        """Samples that each metric term could not use."""
         return self._series.counts
 
     def expect(self, streams: Iterable[str]) -> None:
@@ -97,24 +97,24 @@ class RuleEngine:
             self._expected_ns.setdefault(name, -NEVER)
 
     def end(self, stream: str) -> list[Hit]:
-        """Say that a stream has ended and need not be waited for."""
+        """Mark a stream as ended, so that joins no longer wait for it."""
         self._expected_ns.pop(stream, None)
         return self._queue.advance(self._common_ns)
 
     def prefilter(
         self, source: str, *, shared: bool = False, most_per_term: int | None = None
     ) -> Callable[[LogBlock], PrefilteredBlock]:
-        """Return what prefilters blocks of a source; `shared`: it is used by several threads."""
+        """Return a prefilter for blocks of a source; `shared`: several threads use it."""
         route = self._routes.of(source)
         return partial(prefilter_block, route=route, shared=shared, most_per_term=most_per_term)
 
     def read(self, block: LogBlock, *, most_per_term: int | None = None) -> list[Hit]:
-        """Read entries of one stream; of a storm, at most so many that one term holds for."""
+        """Read entries of one stream, at most `most_per_term` matches of each term."""
         find = self.prefilter(block.stream.source, most_per_term=most_per_term)
         return self.read_prefiltered(find(block))
 
     def read_prefiltered(self, prefiltered: PrefilteredBlock) -> list[Hit]:
-        """Read what was prefiltered of entries of one stream, in the order of that stream."""
+        """Read a prefiltered block of one stream, in the order of that stream."""
         hits = self._report(self._reader.read(prefiltered))
         if len(prefiltered):
             self._come_to(prefiltered.stream.name, int(prefiltered.t_ns.max()))
@@ -129,7 +129,7 @@ class RuleEngine:
         return _by_time(self._queue.advance(self._common_ns))
 
     def happen(self, events: Sequence[Event]) -> list[Hit]:
-        """Read events as lines that say kind, subject and text."""
+        """Read events as lines of kind, subject and text."""
         hits: list[Hit] = []
         timed = [each for each in events if abs(each.t_s) < _MOST_S]  # NaN is not
         self.counts.untimed += len(events) - len(timed)
@@ -138,10 +138,10 @@ class RuleEngine:
         return _by_time(hits)
 
     def tick(self, t_ns: int, *, behind_ns: Mapping[str, int] | None = None) -> list[Hit]:
-        """Let time pass without lines or samples.
+        """Advance time without lines or samples.
 
-        `behind_ns` says how far the clocks of streams are behind that time: those of other machines
-        may be, and their lines must not be given up before they can come.
+        `behind_ns` is how far the clocks of streams lag behind that time: lines of other machines
+        may still arrive, and must not be treated as late.
         """
         behind = behind_ns or {}
         hits = self._report(self._reader.tick(t_ns, behind))
@@ -152,14 +152,14 @@ class RuleEngine:
         return _by_time(hits + self._queue.advance(self._common_ns))
 
     def finish(self) -> list[Hit]:
-        """Decide about all that waits: nothing more will come."""
+        """Decide all pending candidates at the end of the input."""
         hits = self._report(self._reader.finish())
         self._series.finish(self._queue)
         return _by_time(hits + self._queue.advance(NEVER - 1))
 
     @property
     def _common_ns(self) -> int:
-        """How far all that is expected has come."""
+        """Return the time that all expected streams have reached."""
         return min(self._expected_ns.values()) if self._expected_ns else self._newest_ns
 
     def _come_to(self, stream: str, t_ns: int) -> None:
@@ -168,7 +168,7 @@ class RuleEngine:
             self._expected_ns[stream] = max(self._expected_ns[stream], t_ns)
 
     def _report(self, matched: Matched) -> list[Hit]:
-        """Return what matched whole rules, and tell the nodes above of the rest."""
+        """Return matches of whole rules, and post all others to their parent nodes."""
         hits, reports = matched
         for up, leaf, match in reports:
             times_ns = [each.last_ns for each in match.seen]
@@ -179,7 +179,7 @@ class RuleEngine:
 
 
 def _report_of(leaf: LogLeaf, match: PatternMatch) -> NodeMatch:
-    """Return what a leaf says to the node above it; the first line that says something counts."""
+    """Return the report of a leaf to its parent; the first line with a value wins."""
     lines = [line_of(each) for each in match.seen]
     first = lines[0]
     items = tuple([line.item for line in lines])
@@ -196,7 +196,7 @@ def _by_time(hits: list[Hit]) -> list[Hit]:
 
 
 def _blocks(events: Sequence[Event]) -> Iterable[LogBlock]:
-    """Return events as entries, by what they happened to."""
+    """Return events as entries, grouped by subject."""
     by_subject: dict[str, list[Event]] = {}
     for event in events:
         by_subject.setdefault(event.subject, []).append(event)

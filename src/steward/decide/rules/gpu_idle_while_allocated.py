@@ -1,4 +1,4 @@
-"""GPUs that a job holds, does not use, and has no reason not to use."""
+"""Find GPUs that a job holds and leaves idle without a known reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["GpuIdleWhileAllocated"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuIdleWhileAllocated:
-    """One finding per job whose GPUs have been idle for `idle_after_s` seconds.
+    """Report one finding per job whose GPUs have been idle for `idle_after_s` seconds.
 
     Compiling, loading data and writing checkpoints do not count as idle: the estimator
     `quiet-phases` leaves them out of what it calls unexplained.
@@ -91,7 +91,7 @@ def _host(view: ClusterView, owner: int, job: JobId, since_s: float) -> Evidence
 
 
 def _long(seconds: float) -> str:
-    """Say a duration as people do.
+    """Return a duration in seconds or minutes.
 
     >>> _long(90), _long(5400)
     ('90 s', '90 min')

@@ -1,4 +1,4 @@
-"""What is kept of an entry that some term holds for."""
+"""The part of an entry that is kept when a term matches it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class MatchedLine:
-    """A line. What people see of it is made when it is part of a match, and shared by rules."""
+    """A line that matched a term. Its `Item` is built on first use and shared by rules."""
 
     __slots__ = ("_item", "extracted", "number", "stream", "t_ns", "text")
 
@@ -36,7 +36,7 @@ class MatchedLine:
 
     @property
     def item(self) -> Item:
-        """The line as people see it."""
+        """The line as an item of a hit."""
         if self._item is None:
             stream = self.stream
             text = self.text.decode("utf-8", "replace")
@@ -46,7 +46,7 @@ class MatchedLine:
 
 
 def line_of(seen: Occurrence) -> MatchedLine:
-    """Return the line that was seen."""
+    """Return the matched line of an occurrence."""
     return cast("MatchedLine", seen.what)
 
 

@@ -1,4 +1,4 @@
-"""Conditions on series: what holds is told to the nodes that look for it, or that forbid it."""
+"""Metric terms of all rules: report what holds to the nodes that need or forbid it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Stretch = tuple[MetricTerm, str, int, tuple[tuple[str, str], ...]]
 
 
 class MetricTerms:
-    """All metric terms of all rules; equal terms are looked at once.
+    """All metric terms of all rules; equal terms are evaluated once.
 
-    What is looked for happens at the moment when it has held for long enough. What is forbidden
-    lasts: from its beginning, until it is seen not to hold.
+    A required condition occurs at the moment when it has held for long enough. A forbidden one is
+    an interval: from its beginning until it no longer holds.
     """
 
     def __init__(
@@ -30,8 +30,8 @@ class MetricTerms:
         for watch in watches:
             self._wanted_by.setdefault(watch.term, []).append(watch)
         self._terms = {term: compile_metric(term) for term in self._wanted_by}
-        self._told = 0
-        self._lasting: dict[Stretch, int] = {}  # numbers of what is forbidden and goes on
+        self._reported = 0
+        self._forbidden_open: dict[Stretch, int] = {}  # serials of open forbidden intervals
 
     def fresh(self) -> MetricTerms:
         """Return the same terms with nothing read yet."""
@@ -40,23 +40,23 @@ class MetricTerms:
 
     @property
     def metrics(self) -> frozenset[str]:
-        """The metrics that some term looks at."""
+        """The metrics that some term needs."""
         return frozenset().union(*(each.metrics for each in self._terms.values()))
 
     @property
     def counts(self) -> tuple[tuple[MetricTerm, WatchCounts], ...]:
-        """What of the telemetry each term could not use."""
+        """Samples that each term could not use."""
         return tuple((term, each.counts) for term, each in self._terms.items())
 
     def holding(self) -> dict[str, frozenset[str]]:
-        """Return by expression the entities for which a condition was told and still holds."""
+        """Return by expression the entities for which a condition was reported and still holds."""
         found: dict[str, frozenset[str]] = {}
         for term, watch in self._terms.items():
             found[term.expr] = found.get(term.expr, frozenset()) | watch.holding()
         return found
 
     def share(self, keys: KeyIndex) -> None:
-        """Let all terms store samples together, each of them once."""
+        """Share one sample buffer among all terms."""
         for watch in self._terms.values():
             watch.share(keys)
 
@@ -66,12 +66,12 @@ class MetricTerms:
             self._post(term, watch.add(rows), watch.ended, queue)
 
     def tick(self, t_ns: int, queue: MatchQueue) -> None:
-        """Let time pass without samples."""
+        """Advance time without samples."""
         for term, watch in self._terms.items():
             self._post(term, watch.tick(t_ns), watch.ended, queue)
 
     def finish(self, queue: MatchQueue) -> None:
-        """Look at what still waits."""
+        """Evaluate what is pending."""
         for term, watch in self._terms.items():
             self._post(term, watch.finish(), watch.ended, queue)
 
@@ -80,21 +80,21 @@ class MetricTerms:
     ) -> None:
         watches = self._wanted_by[term]
         for item in items:
-            self._told += 1
+            self._reported += 1
             self._begin(item, watches, queue)
-        for told, until_ns in ended:
-            serial = self._lasting.pop(_stretch(term, told), 0)
+        for item, until_ns in ended:
+            serial = self._forbidden_open.pop(_stretch(term, item), 0)
             for watch in watches if serial else ():
                 if watch.forbids:
-                    seen = Occurrence(until_ns - 1, serial, told.since_ns, _report(told, watch))
+                    seen = Occurrence(until_ns - 1, serial, item.since_ns, _report(item, watch))
                     queue.post(watch.up, seen, until_ns)
 
     def _begin(self, item: Item, watches: Sequence[MetricLeaf], queue: MatchQueue) -> None:
-        serial = -self._told
+        serial = -self._reported
         for watch in watches:
             report = _report(item, watch)
             if watch.forbids:
-                self._lasting[_stretch(watch.term, item)] = serial
+                self._forbidden_open[_stretch(watch.term, item)] = serial
                 seen = Occurrence(NEVER, serial, item.since_ns, report)
             else:
                 seen = Occurrence(item.t_ns, serial, item.t_ns, report)
@@ -102,7 +102,7 @@ class MetricTerms:
 
 
 def _stretch(term: MetricTerm, item: Item) -> Stretch:
-    """Return what says which stretch of which condition it is."""
+    """Return the key of a stretch of a condition."""
     return term, item.entity, item.since_ns, tuple(item.extracted.items())
 
 

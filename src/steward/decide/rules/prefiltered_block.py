@@ -1,4 +1,4 @@
-"""What rules need of a block, which is little: it can be found out ahead of the matchers.
+"""The part of a block that rules need, extracted ahead of the matchers.
 
 Each block is prefiltered by itself: in any order and in several threads, as long as the reader gets
 the results in the order of the blocks.
@@ -26,10 +26,10 @@ _NOTHING = TermHits(entry=np.empty(0, dtype=np.int64), term=np.empty(0, dtype=np
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PrefilteredBlock:
-    """When the entries of a block were written, and what those say that some term holds for."""
+    """Times of all entries of a block, and texts of those that match a term."""
 
     stream: Stream
-    route: Route | None  # None: nobody looks at this source
+    route: Route | None  # None: no rule reads this source
     t_ns: Longs  # of all entries
     found: TermHits
     place: Longs  # of each pair in `found`: which of the following its entry is
@@ -44,12 +44,12 @@ class PrefilteredBlock:
 
     @property
     def held_bytes(self) -> int:
-        """How much memory this takes, about."""
+        """Approximate memory in bytes."""
         columns = self.t_ns.nbytes + 3 * self.place.nbytes + 2 * self.line.nbytes
         return columns + int(self.size.sum()) + _BYTES_OBJECT * len(self.texts)
 
     def by_host(self) -> Iterator[PrefilteredBlock]:
-        """Yield what was found of each host; the times of all entries are those of each."""
+        """Yield the matches of each host; each part has the times of all entries."""
         own = {id(each): each for each in self.streams}
         if len(own) <= 1:
             yield replace(self, stream=next(iter(own.values()), self.stream))
@@ -66,7 +66,7 @@ class PrefilteredBlock:
 def prefilter_block(
     block: LogBlock, route: Route | None, *, shared: bool, most_per_term: int | None = None
 ) -> PrefilteredBlock:
-    """Look for all terms of a route in a block; `shared`: other threads do so too."""
+    """Search a block for all terms of a route; `shared`: other threads do so too."""
     found = _NOTHING
     if route is not None and len(block):
         most = None if most_per_term is None else np.maximum(route.needed, most_per_term)

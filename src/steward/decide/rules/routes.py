@@ -1,4 +1,4 @@
-"""Which terms to look for in lines of which source, and which leaves want to hear of them."""
+"""Routes: the terms searched for in each source, and the leaves that use their matches."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _OTHER = "\0"  # any source that no rule names
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Route:
-    """What is looked for in one source: all its terms at once, and who wants each of them.
+    """All terms of one source, and the leaves that use each of them.
 
-    Rules of one term and nothing else are apart: whatever their term holds for is a match.
+    Rules of a single term are separate: every entry of their term is a match.
     """
 
     prefilter: Prefilter
@@ -33,7 +33,7 @@ class Route:
 
 
 class Routes:
-    """Made when a source is first seen. A stream of an unknown source is looked at by all."""
+    """Routes by source, built on first use. A stream of unknown source is read by all rules."""
 
     def __init__(self, leaves: Sequence[LogLeaf], *, respect_sources: bool) -> None:
         self._leaves = leaves
@@ -42,7 +42,7 @@ class Routes:
         self._routes: dict[str, Route | None] = {}
 
     def of(self, source: str) -> Route | None:
-        """Return what to look for, or None where nobody looks."""
+        """Return the route of a source, or None where no rule reads it."""
         group = "" if not self._respect else source if source in self._named | {""} else _OTHER
         if group not in self._routes:
             looking = [

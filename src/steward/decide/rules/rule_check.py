@@ -1,4 +1,4 @@
-"""What of a rule cannot run: patterns that do not compile, anchors and joins that lead nowhere."""
+"""Check of rules before they run: patterns, sizes, anchors and joins."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from steward.model.rules import Clause, MetricTerm, Negation, Rule, RuleNode, So
 __all__ = ["Problem", "check"]
 
 MOST_SLOTS = 64  # as everywhere in the field
-MOST_NEEDED = 10_000  # things of one match
-MOST_DEEP = 16  # nodes inside one another
+MOST_NEEDED = 10_000  # occurrences of one match
+MOST_DEEP = 16  # nesting of nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something that a person has to change in a rule, and where."""
+    """An error in a rule, and where it is."""
 
     place: SourceLocation
     problem: str
     hint: str = ""
 
 
-def check(rule: Rule, *, asks: bool = False, whole: bool = True) -> list[Problem]:
-    """Return all that is wrong with a rule, in the order in which it is written.
+def check(rule: Rule, *, has_prometheus: bool = False, whole: bool = True) -> list[Problem]:
+    """Return all errors of a rule, in the order of the file.
 
-    `asks` says that a Prometheus is there for the metric terms that cannot be evaluated here. Of a
-    rule that could not be read as a `whole`, only its patterns are checked.
+    `has_prometheus`: a Prometheus answers the metric terms that cannot be evaluated here. Of a rule
+    that could not be read as a `whole`, only its patterns are checked.
     """
     problems: list[Problem] = []
     todo = [(rule.root, 1)]
@@ -43,7 +43,7 @@ def check(rule: Rule, *, asks: bool = False, whole: bool = True) -> list[Problem
             problems.append(Problem(place=node.place, problem=problem, hint="flatten the rule"))
             continue
         problems += _around(node) if whole else ()
-        problems += _in_node(node, asks=asks)
+        problems += _in_node(node, has_prometheus=has_prometheus)
         parts: tuple[Clause | Negation, ...] = (*node.clauses, *node.negations)
         todo += [(each.what, deep + 1) for each in parts if isinstance(each.what, RuleNode)]
     return sorted(problems, key=lambda each: (each.place.line, each.place.column))
@@ -55,21 +55,21 @@ def _around(node: RuleNode) -> Iterator[Problem]:
     yield from _correlations(node)
 
 
-def _in_node(node: RuleNode, *, asks: bool) -> Iterator[Problem]:
+def _in_node(node: RuleNode, *, has_prometheus: bool) -> Iterator[Problem]:
     for clause in node.clauses:
-        yield from _compiled(clause.what, clause.place, asks=asks)
+        yield from _compiled(clause.what, clause.place, has_prometheus=has_prometheus)
         for extract in clause.extracts:
             yield from _tried(partial(compile_extract, extract), clause.place, extract.name)
     for negation in node.negations:
-        yield from _compiled(negation.what, negation.place, asks=asks)
+        yield from _compiled(negation.what, negation.place, has_prometheus=has_prometheus)
 
 
 def _compiled(
-    what: Term | MetricTerm | RuleNode, place: SourceLocation, *, asks: bool
+    what: Term | MetricTerm | RuleNode, place: SourceLocation, *, has_prometheus: bool
 ) -> Iterator[Problem]:
     if isinstance(what, Term):
         yield from _tried(partial(compile_term, what), place)
-    elif isinstance(what, MetricTerm) and not asks:
+    elif isinstance(what, MetricTerm) and not has_prometheus:
         yield from _tried(partial(compile_metric, what), place)
 
 
@@ -107,7 +107,7 @@ def _needed(node: RuleNode) -> int:
 
 
 def _correlations(node: RuleNode) -> Iterator[Problem]:
-    """Find names that nothing can have: conditions joined on them would never meet."""
+    """Yield join names that nothing provides: conditions joined on them would never match."""
     extracts, metrics = _below(node)
     for name in node.correlations:
         if name not in (*KNOWN_ATTRIBUTES, *extracts) and not metrics:
@@ -118,7 +118,7 @@ def _correlations(node: RuleNode) -> Iterator[Problem]:
 
 
 def _below(node: RuleNode) -> tuple[set[str], bool]:
-    """Return the names of all extracts below a node, and whether it looks at series."""
+    """Return the names of all extracts below a node, and whether it has metric terms."""
     names: set[str] = set()
     metrics = False
     todo = [node]

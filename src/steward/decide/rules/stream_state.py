@@ -1,4 +1,4 @@
-"""What the engine remembers of each stream: how late it is there, and a matcher per rule."""
+"""State of each stream: its clock, and a matcher per rule."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["StreamState", "StreamStates"]
 
 SET_BACK_NS = 3600 * 10**9
-SET_BACK_ENTRIES = 50  # a few from long ago are stragglers
+SET_BACK_ENTRIES = 50  # fewer entries from long ago are stragglers
 
 
 class StreamState:
-    """One stream of one entity: its clock, and the matchers that hold something of it."""
+    """One stream of one entity: its clock, and its non-empty matchers."""
 
     __slots__ = ("behind", "clock_ns", "dues", "held", "matchers", "stream")
 
@@ -36,29 +36,27 @@ class StreamState:
         self.stream = stream
         self.clock_ns = -NEVER
         self.matchers: dict[LogLeaf, PatternMatcher] = {}
-        self.dues: list[
-            tuple[int, int, LogLeaf]
-        ] = []  # may name times that are no longer waited for
+        self.dues: list[tuple[int, int, LogLeaf]] = []  # may hold stale due times
         self.held = 0
         self.behind = 0  # entries in a row that were far behind the clock
 
     def is_set_back(self, newest_ns: int, entries: int) -> bool:
-        """Say whether so much has come from long ago, and nothing else, that this is now."""
+        """Return whether enough consecutive entries are old that the clock was set back."""
         self.behind = self.behind + entries if newest_ns < self.clock_ns - SET_BACK_NS else 0
         return self.behind >= SET_BACK_ENTRIES
 
     def begin_again(self) -> None:
-        """Forget the time, and what was seen."""
+        """Reset the clock and the matchers."""
         self.clock_ns, self.behind = -NEVER, 0
         self.matchers.clear()
         self.dues.clear()
 
     def wait_for(self, due_ns: int, leaf: LogLeaf) -> None:
-        """Remember when to come back to a matcher."""
+        """Add a due time of a matcher."""
         heapq.heappush(self.dues, (due_ns, id(leaf), leaf))
 
     def next_due(self) -> tuple[int, LogLeaf] | None:
-        """Return the earliest time that some matcher waits for."""
+        """Return the earliest due time of the matchers."""
         while self.dues:
             due_ns, _, leaf = self.dues[0]
             if self.matchers[leaf].due_ns == due_ns:
@@ -67,7 +65,7 @@ class StreamState:
         return None
 
     def tick(self, leaf: LogLeaf, clock_ns: int) -> Sequence[PatternMatch]:
-        """Let time pass for one matcher."""
+        """Advance time for one matcher."""
         matcher = self.matchers[leaf]
         matches = matcher.tick(clock_ns)
         if matcher.due_ns != NEVER:
@@ -76,7 +74,7 @@ class StreamState:
 
 
 class StreamStates:
-    """All streams, in bounded memory: the least recently used are forgotten, and counted."""
+    """All streams, in bounded memory: the least recently used are evicted, and counted."""
 
     def __init__(self, *, mode: Mode, limits: EngineLimits, counts: Counts) -> None:
         self._mode = mode
@@ -92,7 +90,7 @@ class StreamStates:
         return iter(self._streams.values())
 
     def waiting(self) -> list[StreamState]:
-        """Return the streams in which something waits for its time."""
+        """Return the streams with pending due times."""
         return [state for state in self._waiting.values() if state.dues]
 
     def of(self, stream: Stream) -> StreamState:
@@ -114,7 +112,7 @@ class StreamStates:
         return found
 
     def settle(self, state: StreamState) -> None:
-        """Count what a state holds now, let go of matchers that hold nothing, and make room."""
+        """Update the counts of a state, drop empty matchers, and enforce limits."""
         empty = [leaf for leaf, matcher in state.matchers.items() if not matcher.held]
         for leaf in empty:
             del state.matchers[leaf]

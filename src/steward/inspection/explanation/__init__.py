@@ -1,20 +1,24 @@
-"""What a rule waits for, and why it fires on a log or does not: for those who write rules.
+"""Explanations for rule authors: what a rule matches, and why it fires on a log or does not.
 
-Belongs here: words for rules, and trying a rule with one demand less. Does not: matching, and how
-it is shown.
+Belongs here: descriptions of rules, and trials of a rule with one demand less. Does not: matching,
+and output formats.
 """
 
 from __future__ import annotations
 
-from steward.inspection.explanation.description import condition_words, lasting, rule_words
+from steward.inspection.explanation.description import (
+    describe_conditions,
+    describe_rule,
+    duration_text,
+)
 from steward.inspection.explanation.trials import ConditionSummary, Reason, RuleExplanation, explain
 
 __all__ = [
     "ConditionSummary",
     "Reason",
     "RuleExplanation",
-    "condition_words",
+    "describe_conditions",
+    "describe_rule",
+    "duration_text",
     "explain",
-    "lasting",
-    "rule_words",
 ]

@@ -1,4 +1,4 @@
-"""Where each condition of a rule holds, and the entries that matter kept for trying again."""
+"""Scan of feeds for the conditions of a rule; matching entries are kept for trials."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.decide.rules.terms import Prefilter, TermHits, compile_term
 from steward.errors import StewardError
-from steward.inspection.explanation.description import what_words
-from steward.inspection.feeds import Feed, Piece, by_time
-from steward.inspection.report import Proof, proof_of
+from steward.inspection.explanation.description import describe_condition
+from steward.inspection.feeds import Feed, Piece, merge_by_time
+from steward.inspection.report import EvidenceItem, evidence_item
 from steward.model.rules import (
     Clause,
     Item,
@@ -28,9 +28,9 @@ from steward.model.rules import (
     Term,
 )
 
-__all__ = ["ConditionMatches", "Kept", "look"]
+__all__ = ["ConditionMatches", "ConditionScan", "scan_conditions"]
 
-_MOST_ENTRIES = 50_000  # that are kept for trying again
+_MOST_ENTRIES = 50_000  # kept for trials
 _PLACES = 1000  # of one condition
 _TEXT = 400
 
@@ -47,46 +47,46 @@ class ConditionMatches:
     times: int = 0
     elsewhere: int = 0
     other_case: int = 0
-    places: list[Proof] = field(default_factory=list)
+    places: list[EvidenceItem] = field(default_factory=list)
 
     @property
-    def words(self) -> str:
-        """What it asks for."""
-        return what_words(self.what)
+    def text(self) -> str:
+        """The condition as part of a sentence."""
+        return describe_condition(self.what)
 
 
 @dataclass(slots=True, kw_only=True)
-class Kept:
-    """What was seen, and all pieces with only the entries that some condition holds for."""
+class ConditionScan:
+    """Matches of all conditions, and all pieces with only the matching entries."""
 
-    spots: list[ConditionMatches]
+    conditions: list[ConditionMatches]
     pieces: list[Piece] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
 
-def look(rule: Rule, feeds: Sequence[Feed], *, mode: Mode) -> Kept:
-    """Read all feeds once."""
-    spots = list(_spots(rule.root, "", forbids=False, outer=None))
-    lines, series = _Lines(spots), _Series(spots)
-    kept = Kept(spots=spots, names=[each.name for each in feeds])
+def scan_conditions(rule: Rule, feeds: Sequence[Feed], *, mode: Mode) -> ConditionScan:
+    """Read all feeds once and record where each condition holds."""
+    conditions = list(_conditions(rule.root, "", forbids=False, outer=None))
+    lines, series = _Lines(conditions), _Series(conditions)
+    scan = ConditionScan(conditions=conditions, names=[each.name for each in feeds])
     engine = RuleEngine([rule], mode=mode)  # knows which metrics are needed
     entries = 0
-    for piece in by_time([(each.name, each.pieces(engine, mode)) for each in feeds]):
+    for piece in merge_by_time([(each.name, each.pieces(engine, mode)) for each in feeds]):
         if isinstance(piece, LogBlock):
-            small = lines.take(piece, room=_MOST_ENTRIES - entries)
+            small = lines.add(piece, room=_MOST_ENTRIES - entries)
             entries += len(small)
-            kept.pieces.append(small)
+            scan.pieces.append(small)
         elif not isinstance(piece, str):
-            series.take(piece)
-            kept.pieces.append(piece)
+            series.add(piece)
+            scan.pieces.append(piece)
     series.finish()
     if entries >= _MOST_ENTRIES:
-        kept.notes = (f"only the first {_MOST_ENTRIES:,} lines that matter were tried again",)
-    return kept
+        scan.notes = (f"only the first {_MOST_ENTRIES:,} lines that matter were tried again",)
+    return scan
 
 
-def _spots(
+def _conditions(
     node: RuleNode, label: str, *, forbids: bool, outer: SourceLocation | None
 ) -> Iterator[ConditionMatches]:
     parts: list[tuple[str, Clause | Negation, bool]] = []
@@ -96,7 +96,7 @@ def _spots(
         # All within a negative condition belongs to that condition.
         place = outer or (each.place if denies else None)
         if isinstance(each.what, RuleNode):
-            yield from _spots(each.what, f"{name}.", forbids=denies, outer=place)
+            yield from _conditions(each.what, f"{name}.", forbids=denies, outer=place)
         else:
             yield ConditionMatches(
                 label=name,
@@ -108,22 +108,24 @@ def _spots(
 
 
 class _Lines:
-    """Finds terms in blocks, as written and in other capitals."""
+    """Find terms in blocks, as written and ignoring case."""
 
-    def __init__(self, spots: Sequence[ConditionMatches]) -> None:
-        self._spots = [spot for spot in spots if isinstance(spot.what, Term)]
-        own = dict.fromkeys(spot.what for spot in self._spots)
+    def __init__(self, conditions: Sequence[ConditionMatches]) -> None:
+        self._conditions = [
+            condition for condition in conditions if isinstance(condition.what, Term)
+        ]
+        own = dict.fromkeys(condition.what for condition in self._conditions)
         self._folded = {term: _other_case(term) for term in own if isinstance(term, Term)}
         every = dict.fromkeys([*own, *filter(None, self._folded.values())])
         self._numbers = {term: number for number, term in enumerate(every)}
         self._own = np.array([number for number, _ in enumerate(own)], dtype=np.int64)
         self._prefilter = Prefilter([term for term in every if isinstance(term, Term)])
 
-    def take(self, block: LogBlock, *, room: int) -> LogBlock:
-        """Count what holds, and return the block with only those entries."""
+    def add(self, block: LogBlock, *, room: int) -> LogBlock:
+        """Count matches, and return the block with only the matching entries."""
         found = self._prefilter.find(block)
-        for spot in self._spots:
-            self._count(spot, block, found)
+        for condition in self._conditions:
+            self._count(condition, block, found)
         mine = np.unique(found.entry[np.isin(found.term, self._own)])[: max(room, 0)]
         return LogBlock(
             stream=block.stream,
@@ -136,19 +138,19 @@ class _Lines:
             timed=block.timed[mine],
         )
 
-    def _count(self, spot: ConditionMatches, block: LogBlock, found: TermHits) -> None:
-        term = spot.what
+    def _count(self, condition: ConditionMatches, block: LogBlock, found: TermHits) -> None:
+        term = condition.what
         entries = found.entry[found.term == self._numbers[term]]
-        if block.stream.source not in ("", spot.source) and spot.source:
-            spot.elsewhere += len(entries)
+        if block.stream.source not in ("", condition.source) and condition.source:
+            condition.elsewhere += len(entries)
             return
-        spot.times += len(entries)
+        condition.times += len(entries)
         folded = self._folded[term] if isinstance(term, Term) else None
         if folded is not None:
-            spot.other_case += int((found.term == self._numbers[folded]).sum())
-        for entry in entries[: _PLACES - len(spot.places)].tolist():
-            spot.places.append(
-                Proof(
+            condition.other_case += int((found.term == self._numbers[folded]).sum())
+        for entry in entries[: _PLACES - len(condition.places)].tolist():
+            condition.places.append(
+                EvidenceItem(
                     t=int(block.t_ns[entry]) / 1e9,
                     text=block.text(entry)[:_TEXT].decode("utf-8", "replace"),
                     stream=block.stream.name,
@@ -158,7 +160,7 @@ class _Lines:
 
 
 def _other_case(term: Term) -> Term | None:
-    """Return the same term for which capitals do not matter."""
+    """Return the term without regard to case."""
     if term.kind == "jq":
         return None
     text = re2.escape(term.text) if term.kind == "value" else term.text
@@ -171,23 +173,27 @@ def _other_case(term: Term) -> Term | None:
 
 
 class _Series:
-    """Finds when conditions on series hold."""
+    """Find when conditions on series hold."""
 
-    def __init__(self, spots: Sequence[ConditionMatches]) -> None:
+    def __init__(self, conditions: Sequence[ConditionMatches]) -> None:
         self._watches: list[tuple[ConditionMatches, MetricWatch]] = [
-            (spot, compile_metric(spot.what)) for spot in spots if isinstance(spot.what, MetricTerm)
+            (condition, compile_metric(condition.what))
+            for condition in conditions
+            if isinstance(condition.what, MetricTerm)
         ]
 
-    def take(self, piece: Piece) -> None:
+    def add(self, piece: Piece) -> None:
         if isinstance(piece, tuple | int | LogBlock):
             return
-        for spot, watch in self._watches:
-            self._note(spot, watch.add(piece))
+        for condition, watch in self._watches:
+            self._note(condition, watch.add(piece))
 
     def finish(self) -> None:
-        for spot, watch in self._watches:
-            self._note(spot, watch.finish())
+        for condition, watch in self._watches:
+            self._note(condition, watch.finish())
 
-    def _note(self, spot: ConditionMatches, items: Sequence[Item]) -> None:
-        spot.times += len(items)
-        spot.places += [proof_of(item) for item in items[: _PLACES - len(spot.places)]]
+    def _note(self, condition: ConditionMatches, items: Sequence[Item]) -> None:
+        condition.times += len(items)
+        condition.places += [
+            evidence_item(item) for item in items[: _PLACES - len(condition.places)]
+        ]

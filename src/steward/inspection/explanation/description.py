@@ -1,4 +1,4 @@
-"""What a rule waits for, in words: for its author, and for whoever reads a finding."""
+"""Descriptions of rules as text, for authors and for readers of findings."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from collections.abc import Iterator
 
 from steward.model.rules import Clause, Extract, MetricTerm, Negation, Rule, RuleNode, Term
 
-__all__ = ["condition_words", "effect_words", "lasting", "rule_words", "what_words"]
+__all__ = [
+    "describe_condition",
+    "describe_conditions",
+    "describe_effect",
+    "describe_rule",
+    "duration_text",
+]
 
 _UNITS = ((86400 * 10**9, "d"), (3600 * 10**9, "h"), (60 * 10**9, "min"), (10**9, "s"),
           (10**6, "ms"), (10**3, "µs"))  # fmt: skip
 
 
-def lasting(ns: int) -> str:
-    """Write a length of time exactly, in as few units as it needs.
+def duration_text(ns: int) -> str:
+    """Return a duration exactly, in as few units as it needs.
 
-    >>> lasting(90 * 10**9), lasting(0), lasting(250 * 10**6)
+    >>> duration_text(90 * 10**9), duration_text(0), duration_text(250 * 10**6)
     ('1 min 30 s', '0 s', '250 ms')
     """
     parts, left = [], abs(ns)
@@ -26,30 +32,30 @@ def lasting(ns: int) -> str:
     return " ".join(parts) or "0 s"
 
 
-def rule_words(rule: Rule) -> list[str]:
-    """Return what must happen, what must not, and what is done about it, as indented lines."""
-    return [*condition_words(rule), *effect_words(rule)]
+def describe_rule(rule: Rule) -> list[str]:
+    """Return conditions, negations and the effect of a rule, as indented lines."""
+    return [*describe_conditions(rule), *describe_effect(rule)]
 
 
-def condition_words(rule: Rule) -> list[str]:
-    """Return what must happen and what must not, as indented lines."""
+def describe_conditions(rule: Rule) -> list[str]:
+    """Return conditions and negations of a rule, as indented lines."""
     return list(_node(rule.root, "It waits for"))
 
 
-def what_words(what: Term | MetricTerm | RuleNode) -> str:
+def describe_condition(what: Term | MetricTerm | RuleNode) -> str:
     """Return one condition as part of a sentence."""
     if isinstance(what, Term):
-        told = {"value": "a line with `{}`", "regex": "a line that fits the pattern `{}`"}
-        return told.get(what.kind, "a line of JSON for which jq `{}` holds").format(what.text)
+        templates = {"value": "a line with `{}`", "regex": "a line that fits the pattern `{}`"}
+        return templates.get(what.kind, "a line of JSON for which jq `{}` holds").format(what.text)
     if isinstance(what, MetricTerm):
-        held = f" for {lasting(round(what.for_s * 1e9))}" if what.for_s else ""
+        held = f" for {duration_text(round(what.for_s * 1e9))}" if what.for_s else ""
         every = f", looked at every {what.interval_s:g} s" if what.interval_s else ""
         return f"a series for which `{what.expr}` holds{held}{every}"
     return f"the {what.kind} below"
 
 
-def effect_words(rule: Rule) -> Iterator[str]:
-    """Return what a rule of optimisation does about what it finds."""
+def describe_effect(rule: Rule) -> Iterator[str]:
+    """Return the effect of an optimisation rule."""
     treatment = rule.treatment
     if treatment is None:
         return
@@ -58,7 +64,7 @@ def effect_words(rule: Rule) -> Iterator[str]:
         yield f"  only while `{treatment.precondition}` holds"
     if treatment.effect is not None:
         effect = treatment.effect
-        after = lasting(round(treatment.check_after_s * 1e9))
+        after = duration_text(round(treatment.check_after_s * 1e9))
         yield (
             f"  after {after}, the mean of `{effect.expr}` should be {effect.direction} "
             f"by {effect.at_least:g} or more"
@@ -79,7 +85,7 @@ def _node(node: RuleNode, begin: str, pad: str = "") -> Iterator[str]:
 
 def _heading(node: RuleNode) -> str:
     where = f" in logs of source {node.source}" if node.source else ""
-    within = f" within {lasting(node.window_ns)}" if node.window_ns else ""
+    within = f" within {duration_text(node.window_ns)}" if node.window_ns else ""
     if len(node.clauses) == 1 and max(node.clauses[0].count, 1) == 1:
         return f"this{within}{where}"
     order = "in this order" if node.kind == "sequence" else "in any order"
@@ -92,7 +98,7 @@ def _clause(clause: Clause, number: str, pad: str) -> Iterator[str]:
         yield from _node(clause.what, f"{number} {often}".rstrip(), pad)
         return
     differ = f", each with another `{clause.distinct}`" if clause.distinct else ""
-    yield f"{pad}{number} {often}{what_words(clause.what)}{differ}"
+    yield f"{pad}{number} {often}{describe_condition(clause.what)}{differ}"
     for extract in clause.extracts:
         yield f"{pad}   {_extract(extract)}"
 
@@ -106,7 +112,7 @@ def _negation(node: RuleNode, negation: Negation, pad: str) -> Iterator[str]:
     if isinstance(negation.what, RuleNode):
         yield from _node(negation.what, f"unless, {when}, there is", pad)
     else:
-        yield f"{pad}unless, {when}, there is {what_words(negation.what)}"
+        yield f"{pad}unless, {when}, there is {describe_condition(negation.what)}"
 
 
 def _when(node: RuleNode, negation: Negation) -> str:
@@ -115,13 +121,17 @@ def _when(node: RuleNode, negation: Negation) -> str:
     slide, window = negation.slide_ns, negation.window_ns
     start = f"from {anchor}"
     if slide:
-        start = f"from {lasting(slide)} {'before' if slide < 0 else 'after'} {anchor}"
+        start = f"from {duration_text(slide)} {'before' if slide < 0 else 'after'} {anchor}"
     if negation.absolute or needed == 1:
-        return f"{start} on, for {lasting(window)}" if window else f"{start.removeprefix('from ')}"
+        return (
+            f"{start} on, for {duration_text(window)}"
+            if window
+            else f"{start.removeprefix('from ')}"
+        )
     if not window and not slide and not negation.anchor:
         return "between the first and the last of them"
-    longer = f" and {lasting(window)} longer" if window > 0 else ""
-    longer = longer or (f" less {lasting(window)}" if window < 0 else "")
+    longer = f" and {duration_text(window)} longer" if window > 0 else ""
+    longer = longer or (f" less {duration_text(window)}" if window < 0 else "")
     return f"{start} on, for as long as the match lasted{longer}"
 
 

@@ -1,32 +1,32 @@
-"""The demands of a rule, one by one: what it would be like without each."""
+"""Demands of a rule, each with the rule relaxed by it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from steward.inspection.explanation.description import lasting, what_words
+from steward.inspection.explanation.description import describe_condition, duration_text
 from steward.model.rules import Clause, Hit, MetricTerm, Negation, Rule, RuleNode
 
 __all__ = ["RuleDemand", "beginning", "demands"]
 
-_WIDER = (2, 10, 100)  # times the window, before any distance will do
+_WIDER = (2, 10, 100)  # factors of the window, before it is dropped
 _ANY_NS = 100 * 365 * 86400 * 10**9
-_SHORTER = (0.75, 0.5, 0.25, 0.0)  # of how long a series has to be so
+_SHORTER = (0.75, 0.5, 0.25, 0.0)  # shares of `for`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleDemand:
-    """Something that a rule asks for, and the rule that does not."""
+    """A demand of a rule, and the rule without it."""
 
     kind: str
     without: Rule
-    words: Callable[[Hit], str]
+    text: Callable[[Hit], str]
     forbidden: Negation | None = None
-    lasts: bool = True  # whether the time that is forbidden grows with the match
+    lasts: bool = True  # whether the forbidden window grows with the match
 
     def denies(self, hit: Hit, t_ns: int) -> bool:
-        """Whether something at that time is where nothing may happen around a match."""
+        """Return whether a time lies in the forbidden window around a match."""
         if self.forbidden is None or self.forbidden.anchor >= len(hit.items):
             return False
         times = sorted(item.t_ns for item in hit.items)
@@ -36,13 +36,13 @@ class RuleDemand:
 
 
 def demands(rule: Rule) -> list[RuleDemand]:
-    """Return what a rule asks for beyond its conditions, each with the rule without it."""
+    """Return the demands of a rule beyond its conditions."""
     return [*_negations(rule), *_windows(rule), *_orders(rule), *_joins(rule), *_lengths(rule),
             *_counts(rule)]  # fmt: skip
 
 
 def beginning(rule: Rule, count: int) -> Rule:
-    """Return a rule that asks for the first conditions only, and forbids nothing."""
+    """Return the rule with its first conditions only, and without negations."""
     root = rule.root
     clauses = root.clauses[:count]
     alone = sum(each.count for each in clauses) == 1
@@ -102,11 +102,11 @@ def _negations(rule: Rule) -> Iterator[RuleDemand]:
                 kept = tuple(one for one in inner.negations if one.place != forbidden.place)
                 return replace(inner, negations=kept)
 
-            told = f"it is denied by what must not happen (line {place.line} of the rule)"
+            text = f"it is denied by what must not happen (line {place.line} of the rule)"
             yield RuleDemand(
                 kind=f"negation {place}",
                 without=_with(rule, without),
-                words=lambda _hit, told=told: told,  # type: ignore[misc]  # bound now, not later
+                text=lambda _hit, text=text: text,  # type: ignore[misc]  # bound now, not later
                 forbidden=each,
                 lasts=not each.absolute,
             )
@@ -115,15 +115,15 @@ def _negations(rule: Rule) -> Iterator[RuleDemand]:
 def _windows(rule: Rule) -> Iterator[RuleDemand]:
     if not any(node.window_ns for node in _nodes(rule.root)):
         return
-    asked = max(node.window_ns for node in _nodes(rule.root))
+    window_ns = max(node.window_ns for node in _nodes(rule.root))
     for factor in (*_WIDER, 0):
 
         def wider(node: RuleNode, factor: int = factor) -> RuleNode:
             wide = node.window_ns * factor if factor else _ANY_NS
             return replace(node, window_ns=wide if node.window_ns else 0)
 
-        told = f"the lines are too far apart: the window is {lasting(asked)}"
-        yield RuleDemand(kind="window", without=_with(rule, wider), words=lambda _hit, t=told: t)  # type: ignore[misc]
+        text = f"the lines are too far apart: the window is {duration_text(window_ns)}"
+        yield RuleDemand(kind="window", without=_with(rule, wider), text=lambda _hit, t=text: t)  # type: ignore[misc]
 
 
 def _orders(rule: Rule) -> Iterator[RuleDemand]:
@@ -133,8 +133,8 @@ def _orders(rule: Rule) -> Iterator[RuleDemand]:
     def unordered(node: RuleNode) -> RuleNode:
         return replace(node, kind="set")
 
-    told = "the lines come in another order than the rule asks for"
-    yield RuleDemand(kind="order", without=_with(rule, unordered), words=lambda _hit: told)
+    text = "the lines come in another order than the rule asks for"
+    yield RuleDemand(kind="order", without=_with(rule, unordered), text=lambda _hit: text)
 
 
 def _joins(rule: Rule) -> Iterator[RuleDemand]:
@@ -145,12 +145,12 @@ def _joins(rule: Rule) -> Iterator[RuleDemand]:
     def apart(node: RuleNode) -> RuleNode:
         return replace(node, correlations=())
 
-    def told(hit: Hit) -> str:
+    def text(hit: Hit) -> str:
         values = [", ".join(f"{k}={v}" for k, v in each.extracted.items()) for each in hit.items]
         known = "; ".join(dict.fromkeys(value for value in values if value)) or "none was found"
         return f"the lines do not share the same {' and '.join(dict.fromkeys(names))} ({known})"
 
-    yield RuleDemand(kind="join", without=_with(rule, apart), words=told)
+    yield RuleDemand(kind="join", without=_with(rule, apart), text=text)
 
 
 def _lengths(rule: Rule) -> Iterator[RuleDemand]:
@@ -167,9 +167,11 @@ def _lengths(rule: Rule) -> Iterator[RuleDemand]:
         def shorter(node: RuleNode, share: float = share) -> RuleNode:
             return replace(node, clauses=tuple(_shortened(each, share) for each in node.clauses))
 
-        held = lasting(round(every[0].for_s * share * 1e9))
-        told = f"no series was so for long enough: {what_words(every[0])}; for {held} one was"
-        yield RuleDemand(kind="for", without=_with(rule, shorter), words=lambda _hit, t=told: t)  # type: ignore[misc]
+        held = duration_text(round(every[0].for_s * share * 1e9))
+        text = (
+            f"no series was so for long enough: {describe_condition(every[0])}; for {held} one was"
+        )
+        yield RuleDemand(kind="for", without=_with(rule, shorter), text=lambda _hit, t=text: t)  # type: ignore[misc]
 
 
 def _shortened(clause: Clause, share: float) -> Clause:
@@ -187,5 +189,5 @@ def _counts(rule: Rule) -> Iterator[RuleDemand]:
     def once(node: RuleNode) -> RuleNode:
         return replace(node, clauses=tuple(replace(each, count=1) for each in node.clauses))
 
-    told = f"it does not happen often enough: the rule asks for {most} times"
-    yield RuleDemand(kind="count", without=_with(rule, once), words=lambda _hit: told)
+    text = f"it does not happen often enough: the rule asks for {most} times"
+    yield RuleDemand(kind="count", without=_with(rule, once), text=lambda _hit: text)

@@ -1,5 +1,5 @@
-"""Series for rules: read from files, asked of a Prometheus, measured, and drawn.
+"""Series for rules: from files, from a Prometheus, and from the store.
 
-Belongs here: what brings telemetry to metric terms, and what shows it beside a finding. Does not:
+Belongs here: sources of telemetry for metric terms, and curves for findings. Does not:
 the terms themselves (`decide.rules.metric`).
 """

@@ -1,4 +1,4 @@
-"""The very series behind findings, read again for whoever wants to see them."""
+"""Curves of the series behind findings, read again for reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["EvidenceCurve", "curves_of"]
 _FINDINGS = 50
 _METRICS = 3  # of one finding
 _POINTS = 300
-_PAD_SHARE = 0.5  # of the stretch that fired, to see what it was like before and after
+_PAD_SHARE = 0.5  # of the stretch that fired, shown before and after it
 _PAD_S = 60.0  # at least
 
 
@@ -34,7 +34,7 @@ class EvidenceCurve:
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _CurveRequest:
     metric: str
     entity: str
     from_s: float
@@ -45,7 +45,7 @@ class _Wanted:
     def pad_s(self) -> float:
         return max(_PAD_S, (self.to_s - self.from_s) * _PAD_SHARE)
 
-    def take(self, frame: Frame) -> None:
+    def add(self, frame: Frame) -> None:
         if self.metric not in frame.columns:
             return
         mine = (pl.col(ENTITY) == self.entity) | pl.col(ENTITY).str.starts_with(f"{self.entity}/")
@@ -75,7 +75,7 @@ class _Wanted:
 def curves_of(
     findings: Sequence[Diagnosis], paths: Sequence[Path]
 ) -> Mapping[tuple[str, str], tuple[EvidenceCurve, ...]]:
-    """Return what the metrics of findings were like, by rule and entity."""
+    """Return the curves of the metrics of findings, by rule and entity."""
     wanted = {
         (each.rule.id, each.entity): _wanted(each)
         for each in findings[:_FINDINGS]
@@ -87,18 +87,18 @@ def curves_of(
         for piece in telemetry_frames(path, names):
             if isinstance(piece, pl.DataFrame):
                 for one in every:
-                    one.take(piece)
+                    one.add(piece)
     curves = {key: [one.curve() for one in group] for key, group in wanted.items()}
     return {key: tuple(c for c in group if c is not None) for key, group in curves.items()}
 
 
-def _wanted(found: Diagnosis) -> list[_Wanted]:
-    spans: dict[tuple[str, str], _Wanted] = {}
+def _wanted(found: Diagnosis) -> list[_CurveRequest]:
+    spans: dict[tuple[str, str], _CurveRequest] = {}
     for proof in found.evidence:
         for metric in proof.metric.split(", ") if proof.metric else ():
             from_s = proof.since or proof.t
             one = spans.setdefault(
-                (metric, proof.entity), _Wanted(metric, proof.entity, from_s, proof.t)
+                (metric, proof.entity), _CurveRequest(metric, proof.entity, from_s, proof.t)
             )
             one.from_s, one.to_s = min(one.from_s, from_s), max(one.to_s, proof.t)
     return list(spans.values())[:_METRICS]

@@ -1,8 +1,8 @@
-"""Metric terms in the loop, beside a Prometheus: it is asked about what is not seen here.
+"""Metric terms in the loop with a Prometheus as fallback for nodes without local samples.
 
-Nobody waits for it. A question goes out when a step is over, and its answer is read in the turn
-after it has come. Nodes whose samples come to steward itself are judged by those; what Prometheus
-says of them is set aside. What it does not answer is unknown, and unknown is nobody's finding.
+Queries are asynchronous: one is sent when a step is over, and its answer is read in the turn after
+it arrived. Nodes with local samples are evaluated by those, and left out of the answer. What
+Prometheus does not answer is unknown, and unknown makes no finding.
 """
 
 from __future__ import annotations
@@ -28,80 +28,87 @@ from steward.decide.rules.promql.metric_columns import PHASE
 from steward.decide.rules.promql.parser import parse
 from steward.decide.rules.promql.vectors import LabelledRows
 from steward.errors import StewardError
-from steward.inspection.series.prometheus_terms import Steps, answered_rows
+from steward.inspection.series.prometheus_terms import StepEvaluation, answered_rows
 from steward.model.rules import MetricTerm
 
-__all__ = ["MOST_SERIES", "metrics_beside"]
+__all__ = ["MOST_SERIES", "compile_with_fallback"]
 
 MOST_SERIES = 2_000  # of one term: about 50 ms of a turn; a rule has 50 open findings at most
-MOST_STEPS = 40  # that are asked for again after a silence; ten minutes, unless the rule says
+MOST_STEPS = 40  # queried again after an outage; ten minutes by default
 ORIGIN = "Prometheus"
 _NS = 10**9
 
-Speaking = Callable[[int], frozenset[str]]  # the nodes that were heard of here since a time
+ReportingNodes = Callable[[int], frozenset[str]]  # nodes with local samples since a time
 
 
-def metrics_beside(questions: QueryWorker) -> Callable[[MetricTerm], TermWatch]:
-    """Return what makes a metric term ready. What only a Prometheus understands, it answers."""
+def compile_with_fallback(questions: QueryWorker) -> Callable[[MetricTerm], TermWatch]:
+    """Return the compiler of metric terms. Prometheus answers those that only it supports."""
 
     def compiled(term: MetricTerm) -> TermWatch:
         try:
-            here = compile_metric(term)
+            local = compile_metric(term)
         except StewardError:
-            return CombinedWatch(None, later(term, _nobody), again=lambda: compiled(term))
-        if PHASE in here.metrics or _asks_for_silence(term.expr):
-            return here  # phases are known here alone, and silence is that of who has spoken here
-        return CombinedWatch(here, later(term, here.speaking), again=lambda: compiled(term))
+            return CombinedWatch(None, deferred(term, _no_nodes), again=lambda: compiled(term))
+        if PHASE in local.metrics or _tests_absence(term.expr):
+            return local  # phases and absence are known locally only
+        return CombinedWatch(
+            local, deferred(term, local.reporting_nodes), again=lambda: compiled(term)
+        )
 
-    def later(term: MetricTerm, speaking: Speaking) -> MetricWatch:
+    def deferred(term: MetricTerm, reporting_nodes: ReportingNodes) -> MetricWatch:
         counts = WatchCounts()
-        evaluation = _LaterAnswers(term, questions, counts, speaking=speaking)
+        evaluation = _DeferredSteps(term, questions, counts, reporting_nodes=reporting_nodes)
         return MetricWatch(
             term,
             evaluation,
             metrics=(),
             counts=counts,
-            again=lambda: later(term, speaking),
+            again=lambda: deferred(term, reporting_nodes),
             origin=ORIGIN,
         )
 
     return compiled
 
 
-def _nobody(_since_ns: int) -> frozenset[str]:
+def _no_nodes(_since_ns: int) -> frozenset[str]:
     return frozenset()
 
 
-def _asks_for_silence(expr: str) -> bool:
+def _tests_absence(expr: str) -> bool:
     return any(
         isinstance(each, FunctionCall) and each.name in ABSENCE for each in walk(parse(expr))
     )
 
 
-class _LaterAnswers(Steps):
-    """Asks for the newest steps, and lays the answer out when it is there."""
+class _DeferredSteps(StepEvaluation):
+    """Query the newest steps, and read the answer when it has arrived."""
 
     def __init__(
-        self, term: MetricTerm, questions: QueryWorker, counts: WatchCounts, *, speaking: Speaking
+        self,
+        term: MetricTerm,
+        questions: QueryWorker,
+        counts: WatchCounts,
+        *,
+        reporting_nodes: ReportingNodes,
     ) -> None:
         super().__init__(term, counts)
         self._questions = questions
-        self._speaking = speaking
+        self._reporting_nodes = reporting_nodes
         self._open: tuple[RangeQuery, Longs] | None = None
 
     def add(
         self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
     ) -> Iterator[EvaluatedPoints]:
-        del rows, last  # it has its own samples, and nobody waits for the rest of them
+        del rows, last  # the samples are remote, and nothing is pending
         if self._done_ns == -NEVER_NS:
             self._done_ns = clock_ns // self._step_ns * self._step_ns - self._step_ns
             self.due_ns = clock_ns
         if self._open is not None:
-            yield from self._answered(*self._open, clock_ns)
+            yield from self._read_answer(*self._open, clock_ns)
         if self._open is None and clock_ns >= self.due_ns:
-            self._ask(clock_ns)
+            self._send_query(clock_ns)
 
-    def _answered(
+    def _read_answer(
         self, question: RangeQuery, times: Longs, clock_ns: int
     ) -> Iterator[EvaluatedPoints]:
         found = self._questions.answer(question)
@@ -110,15 +117,15 @@ class _LaterAnswers(Steps):
         self._open = None
         if isinstance(found, StewardError):
             self._failed(found)
-            self.due_ns = clock_ns + self._step_ns  # then the same steps are asked for again
+            self.due_ns = clock_ns + self._step_ns  # then the same steps are queried again
             return
         self._done_ns = int(times[-1])
         self.due_ns = self._done_ns + self._step_ns
         answer = answered_rows(found, times, self._step_ns)
-        yield self._results.laid_out(self._of_others(answer, clock_ns), times)
+        yield self._results.laid_out(self._of_remote_nodes(answer, clock_ns), times)
         self._counts.evicted += self._results.forget(MOST_SERIES)
 
-    def _ask(self, clock_ns: int) -> None:
+    def _send_query(self, clock_ns: int) -> None:
         over = (clock_ns - self._done_ns) // self._step_ns
         newest_ns = self._done_ns + over * self._step_ns
         times = newest_ns - np.arange(min(over, MOST_STEPS), dtype=np.int64)[::-1] * self._step_ns
@@ -128,16 +135,18 @@ class _LaterAnswers(Steps):
             to_s=float(times[-1]) / _NS,
             step_s=self._step_ns / _NS,
         )
-        self._questions.ask(question)
+        self._questions.submit(question)
         self._open = (question, times)
-        self.due_ns = -NEVER_NS  # any moment now
+        self.due_ns = -NEVER_NS  # poll on every call
 
-    def _of_others(self, found: LabelledRows, clock_ns: int) -> LabelledRows:
-        """Leave out the nodes that are seen here, and sums of which a part is seen here."""
-        heard = self._speaking(clock_ns - self.gap_ns) if len(found.labels) else frozenset()
-        if not heard:
+    def _of_remote_nodes(self, found: LabelledRows, clock_ns: int) -> LabelledRows:
+        """Leave out nodes with local samples, and sums over them."""
+        reporting = (
+            self._reporting_nodes(clock_ns - self.gap_ns) if len(found.labels) else frozenset()
+        )
+        if not reporting:
             return found
         nodes = [dict(labels).get("node", "") for labels in found.labels]
-        others = [row for row, node in enumerate(nodes) if node and node not in heard]
+        others = [row for row, node in enumerate(nodes) if node and node not in reporting]
         kept = np.array(others, np.int64)
         return LabelledRows(labels=found.labels.only(kept), values=found.values[kept])

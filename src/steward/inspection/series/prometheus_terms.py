@@ -1,7 +1,7 @@
-"""Metric terms that a Prometheus answers: all of PromQL, over what the site has recorded there.
+"""Metric terms evaluated by a Prometheus: all of PromQL, over its recorded series.
 
-Used where one is configured. The expression goes there as it is written; since when it holds is
-reckoned here, as for our own telemetry.
+Used where one is configured. The expression is sent as it is written; hold times are computed here,
+as for our own telemetry.
 """
 
 from __future__ import annotations
@@ -28,27 +28,32 @@ from steward.errors import StewardError, TemporaryError
 from steward.model.rules import MetricTerm
 from steward.observe.translate.entities import node_name
 
-__all__ = ["Answering", "Steps", "answered_rows", "asked_metrics"]
+__all__ = ["QueryServer", "StepEvaluation", "answered_rows", "prometheus_compiler"]
 
-STEP_NS = 15 * 10**9  # how often is asked, unless the rule says
-_MOST_STEPS = 10_000  # in one question; Prometheus answers at most 11,000
+STEP_NS = 15 * 10**9  # default interval between steps
+_MOST_STEPS = 10_000  # steps of one query; Prometheus answers at most 11,000
 _NS = 10**9
-_NODE = ("Hostname", "hostname", "nodename", "instance")  # what exporters call it, best first
-_WITHOUT = ("__name__", "job")  # what was measured, and who was scraped: not whose it is
+_NODE = (
+    "Hostname",
+    "hostname",
+    "nodename",
+    "instance",
+)  # node labels of exporters
+_WITHOUT = ("__name__", "job")  # labels of the scrape, not of the entity
 
 
-class Answering(RangeServer, Protocol):
-    """What is asked of a Prometheus: `clients.prometheus.PrometheusServer` can."""
+class QueryServer(RangeServer, Protocol):
+    """Instant and range queries, as `clients.prometheus.PrometheusServer` has them."""
 
     def query(self, promql: str, *, at_s: float | None = None) -> list[QuerySeries]:
-        """Ask for the value of an expression at one time."""
+        """Return the value of an expression at one time."""
         ...
 
 
-def asked_metrics(
-    server: Answering, *, most_series: int = 100_000
+def prometheus_compiler(
+    server: QueryServer, *, most_series: int = 100_000
 ) -> Callable[[MetricTerm], MetricWatch]:
-    """Return what makes a metric term ready; it refuses at once what Prometheus refuses."""
+    """Return the compiler of metric terms; it raises at once what Prometheus rejects."""
 
     def compiled(term: MetricTerm) -> MetricWatch:
         server.query(term.expr, at_s=0.0)
@@ -56,14 +61,14 @@ def asked_metrics(
 
     def made(term: MetricTerm) -> MetricWatch:
         counts = WatchCounts()
-        evaluation = _AskedSteps(term, server, counts, most_series=most_series)
+        evaluation = _QueriedSteps(term, server, counts, most_series=most_series)
         return MetricWatch(term, evaluation, metrics=(), counts=counts, again=lambda: made(term))
 
     return compiled
 
 
-class Steps:
-    """What a term was worth at whole steps, as somebody else has answered."""
+class StepEvaluation:
+    """Evaluation of a term at whole steps by another server."""
 
     def __init__(self, term: MetricTerm, counts: WatchCounts) -> None:
         self._expr = term.expr
@@ -76,23 +81,23 @@ class Steps:
 
     @property
     def state(self) -> HoldState:
-        """Since when it holds for whom."""
+        """Since when the term holds, by result."""
         return self._results.state
 
-    def whose(self, series: int) -> tuple[str, Labels]:
-        """Return whom a row is about."""
-        return self._results.whose(series, {})
+    def identity(self, series: int) -> tuple[str, Labels]:
+        """Return the entity and labels of a row."""
+        return self._results.identity(series, {})
 
     def _failed(self, fault: StewardError) -> None:
         self._counts.failed += 1
         self._counts.problem = str(fault)
 
 
-class _AskedSteps(Steps):
-    """Asks for every step until now, many at once."""
+class _QueriedSteps(StepEvaluation):
+    """Query every step until now, many at once."""
 
     def __init__(
-        self, term: MetricTerm, server: Answering, counts: WatchCounts, *, most_series: int
+        self, term: MetricTerm, server: QueryServer, counts: WatchCounts, *, most_series: int
     ) -> None:
         super().__init__(term, counts)
         self._server = server
@@ -101,7 +106,7 @@ class _AskedSteps(Steps):
     def add(
         self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
     ) -> Iterator[EvaluatedPoints]:
-        del last  # nothing waits: a step is asked for when it is over
+        del last  # nothing is pending: a step is queried when it is over
         if self._done_ns == -NEVER_NS:
             begin_ns = clock_ns if rows is None or not len(rows.t_ns) else int(rows.t_ns.min())
             self._done_ns = (begin_ns - 1) // self._step_ns * self._step_ns
@@ -109,15 +114,15 @@ class _AskedSteps(Steps):
             whole = (clock_ns - self._done_ns) // self._step_ns
             steps = np.arange(1, min(whole, _MOST_STEPS) + 1, dtype=np.int64) * self._step_ns
             times = self._done_ns + steps
-            found = self._asked(times)
+            found = self._query(times)
             if found is None:
-                return  # the same steps are asked for next time
+                return  # the same steps are queried next time
             self._done_ns = int(times[-1])
             yield self._results.laid_out(found, times)
             self._counts.evicted += self._results.forget(self._most_series)
         self.due_ns = self._done_ns + self._step_ns
 
-    def _asked(self, times: Longs) -> LabelledRows | None:
+    def _query(self, times: Longs) -> LabelledRows | None:
         try:
             found = self._server.query_range(
                 self._expr,
@@ -131,8 +136,8 @@ class _AskedSteps(Steps):
         return answered_rows(found, times, self._step_ns)
 
 
-def _whose(labels: Mapping[str, str]) -> Labels:
-    """Return the labels with the node by our name for it, if an exporter has another."""
+def _normalised_labels(labels: Mapping[str, str]) -> Labels:
+    """Return the labels with the node under our label name, if an exporter uses another."""
     own = {name: value for name, value in labels.items() if name not in _WITHOUT}
     if "node" not in own:
         at = next((own[name] for name in _NODE if own.get(name)), "")
@@ -142,15 +147,15 @@ def _whose(labels: Mapping[str, str]) -> Labels:
 
 
 def answered_rows(found: Sequence[QuerySeries], times: Longs, step_ns: int) -> LabelledRows:
-    """Lay an answer out: a row for each entity, a column for each of the times asked for."""
+    """Lay an answer out: a row for each entity, a column for each time queried."""
     values = np.full((len(found), len(times)), np.nan)
     for row, each in enumerate(found):
         at = np.round((np.array(each.t_s) - times[0] / _NS) / (step_ns / _NS))
-        asked = (at >= 0) & (at < len(times))  # a server may say what it likes
-        values[row, at[asked].astype(np.int64)] = np.array(each.values)[asked]
+        inside = (at >= 0) & (at < len(times))  # a server may return other times
+        values[row, at[inside].astype(np.int64)] = np.array(each.values)[inside]
     merged: dict[Labels, list[int]] = {}
     for row, each in enumerate(found):
-        merged.setdefault(_whose(each.labels), []).append(row)
+        merged.setdefault(_normalised_labels(each.labels), []).append(row)
     united = [np.fmax.reduce(values[rows]) for rows in merged.values()]
     shape = (len(merged), len(times))
     return LabelledRows(labels=LabelIndex().names(merged), values=np.array(united).reshape(shape))

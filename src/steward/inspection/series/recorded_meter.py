@@ -1,4 +1,4 @@
-"""Answers what expressions of rules were worth, from telemetry that was recorded."""
+"""Meter of rule expressions over recorded telemetry."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from steward.store.telemetry import Telemetry
 
 __all__ = ["RecordedMeter"]
 
-LEAD_S = 600.0  # read before the time that is asked for: rates look back
-FRESH_S = 300.0  # a condition is told from samples of this age at most
+LEAD_S = 600.0  # read before the queried time: rates look back
+FRESH_S = 300.0  # maximum age of samples for a condition
 _KNOWN = frozenset(each.name for each in METRICS)
 
 
 class RecordedMeter:
-    """Reads the store. A bad expression is unknown, as is one without samples."""
+    """Evaluate expressions over the store. Bad ones and those without samples are unknown."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
@@ -45,7 +45,7 @@ class RecordedMeter:
         return _mean(values) if len(values) else None
 
     def holds(self, expr: str, about: Sequence[str], *, t_s: float) -> bool | None:
-        """Say whether a condition holds for one of these entities at that time."""
+        """Return whether a condition holds for one of these entities at that time."""
         try:
             watch = compile_metric(MetricTerm(expr=expr))
             frame = self._read(watch, about, t_s - FRESH_S, t_s)
@@ -69,7 +69,7 @@ class RecordedMeter:
 
 
 def _mean(values: NDArray[np.float64]) -> Interval:
-    """Return the mean; neighbours are alike, so there is less to learn from many of them."""
+    """Return the mean; neighbours are correlated, which reduces the effective sample size."""
     mid, count = float(values.mean()), len(values)
     spread = float(values.std(ddof=1)) if count > 1 else 0.0
     if spread:

@@ -1,7 +1,7 @@
-"""Telemetry that lies in files, as the rule engine reads it: frames and events, oldest first.
+"""Telemetry from files for the rule engine: frames and events, oldest first.
 
 A file of any format that `observe import` knows, a folder of such files, or a folder that steward
-recorded itself. Whatever does not fit into memory goes through a store folder that is thrown away.
+recorded itself. Whatever does not fit into memory goes through a store folder that is deleted.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Reading = Frame | tuple[Event, ...]
 
 
 def telemetry_frames(
-    path: Path, wants: frozenset[str], *, tally: ImportCounts | None = None
+    path: Path, columns: frozenset[str], *, tally: ImportCounts | None = None
 ) -> Iterator[Reading]:
     """Read telemetry: frames with the wanted columns, and events between them, by time.
 
-    `wants` are names as `MetricWatch.metrics` has them: ours, or those of metrics that nobody has
-    translated. Frames also say who held an entity (`job_id`) and which phases lasted. What could
-    not be used is in `tally`.
+    `columns` are names as in `MetricWatch.metrics`: ours, or those of untranslated metrics. Frames
+    also have the job that held an entity (`job_id`) and the phases that lasted. Unusable rows are
+    counted in `tally`.
     """
     tally = ImportCounts() if tally is None else tally
     if not path.exists():
@@ -60,20 +60,20 @@ def telemetry_frames(
             "there is no such file or folder", where=str(path), hint="check the name"
         )
     if (path / "telemetry").is_dir() or (path / "other").is_dir():
-        yield from _recorded(path, wants, tally)
+        yield from _recorded(path, columns, tally)
         return
     works = [_work(file) for file in _files(path, tally)]
-    gathered = _Gathered(wants=wants)
+    collected = _Collected(columns=columns)
     seen = _observations(works, tally)
     for observation in seen:
-        gathered.add(observation)
-        if gathered.rows > MOST_ROWS:
-            yield from _through_disk(gathered, seen, tally)
+        collected.add(observation)
+        if collected.rows > MOST_ROWS:
+            yield from _through_disk(collected, seen, tally)
             return
-    if not gathered.rows:
+    if not collected.rows:
         has = ", ".join(sorted({*tally.known.values(), *tally.unknown})[:_SHOWN])
         tally.note(f"{path.name}: no rule looks at any metric of it; it has {has or 'none'}")
-    yield from _with_events(gathered.windows(), gathered.spans, gathered.events, wants)
+    yield from _with_events(collected.windows(), collected.spans, collected.events, columns)
 
 
 def _files(path: Path, tally: ImportCounts) -> list[Path]:
@@ -98,7 +98,7 @@ def _files(path: Path, tally: ImportCounts) -> list[Path]:
 def _work(file: Path) -> ImportTask:
     try:
         return task_for(ImportSource(path=file))
-    except StewardError as fault:  # its hint is for `observe import`, where a format can be named
+    except StewardError as fault:  # its hint is for `observe import`
         raise StewardError(fault.problem, where=fault.where, hint=_HINT) from None
 
 
@@ -108,31 +108,33 @@ def _is_telemetry(file: Path) -> bool:
 
 
 def _observations(works: Sequence[ImportTask], tally: ImportCounts) -> Iterator[Observation]:
-    """Read files; where no row of any is a sample, that is an error, else it is said.
+    """Read files; raise where no row of any is a sample, and note files without samples.
 
     A table without rows is fine: nothing was recorded.
     """
-    barren = []
+    empty = []
     for work in works:
         before, rows, found = tally.bad.copy(), tally.rows, False
         for seen in work.importer.read(work.source, tally):
-            found = found or _says_something(seen)
+            found = found or _has_content(seen)
             yield seen
         if not found:
-            barren.append((tally.rows - rows, _barren(work, tally.bad - before, tally.rows - rows)))
-    if len(barren) == len(works) and any(rows for rows, _ in barren):
-        raise max(barren, key=lambda each: each[0])[1]
-    for _, fault in barren:
+            empty.append(
+                (tally.rows - rows, _empty_problem(work, tally.bad - before, tally.rows - rows))
+            )
+    if len(empty) == len(works) and any(rows for rows, _ in empty):
+        raise max(empty, key=lambda each: each[0])[1]
+    for _, fault in empty:
         tally.note(f"{fault.where}: {fault.problem}")
 
 
-def _says_something(seen: Observation) -> bool:
+def _has_content(seen: Observation) -> bool:
     tables = any(table.height for table in seen.tables)
     return tables or bool(seen.other.height or seen.spans or seen.events)
 
 
-def _barren(work: ImportTask, bad: Counter[str], rows: int) -> StewardError:
-    """Say why nothing came of a file."""
+def _empty_problem(work: ImportTask, bad: Counter[str], rows: int) -> StewardError:
+    """Return the error for a file without samples."""
     why = "; ".join(f"{reason}: {often}" for reason, often in bad.most_common())
     problem = f"it was read as {work.importer.name}, and has no sample in {rows:,} rows"
     problem += f" ({why})" if why else ""
@@ -140,14 +142,14 @@ def _barren(work: ImportTask, bad: Counter[str], rows: int) -> StewardError:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Gathered:
-    """What was read, in memory; only the wanted columns."""
+class _Collected:
+    """Rows read into memory, with the needed columns only."""
 
-    wants: frozenset[str]
+    columns: frozenset[str]
     rows: int = 0
     tables: list[Frame] = field(default_factory=list)
     other: list[Frame] = field(default_factory=list)
-    grown: dict[str, Span] = field(default_factory=dict)  # by id: one is told again as it grows
+    grown: dict[str, Span] = field(default_factory=dict)  # by id: a span is repeated as it grows
     events: tuple[Event, ...] = ()
 
     @property
@@ -156,20 +158,20 @@ class _Gathered:
 
     def add(self, seen: Observation) -> None:
         for table in seen.tables:
-            kept = [name for name in table.columns if name in self.wants]
+            kept = [name for name in table.columns if name in self.columns]
             if kept:
                 self.tables.append(table.select(T_S, ENTITY, *kept))
                 self.rows += table.height
         if seen.other.height:
-            other = seen.other.filter(pl.col("metric").is_in(list(self.wants)))
+            other = seen.other.filter(pl.col("metric").is_in(list(self.columns)))
             self.other.append(other)
             self.rows += other.height
         self.grown |= {span.id: span for span in seen.spans}
         self.events += seen.events
 
     def windows(self) -> Iterator[Frame]:
-        """Give rows by time, so many at once that no rows of one moment are torn apart."""
-        whole = _beside(self.tables, pl.concat([_no_other(), *self.other])).sort(T_S, ENTITY)
+        """Yield rows by time, in windows that never split rows of one moment."""
+        whole = _join_columns(self.tables, pl.concat([_no_other(), *self.other])).sort(T_S, ENTITY)
         begin = 0
         while begin < whole.height:
             end = min(begin + _WINDOW_ROWS, whole.height)
@@ -179,7 +181,7 @@ class _Gathered:
             begin = end
 
     def into(self, recording: Recording) -> None:
-        """Put all of it into a store folder."""
+        """Write all rows into a store folder."""
         for table in self.tables:
             recording.telemetry.append(table)
         for other in self.other:
@@ -191,7 +193,7 @@ def _no_other() -> Frame:
     return Observation().other
 
 
-def _beside(tables: Sequence[Frame], other: Frame) -> Frame:
+def _join_columns(tables: Sequence[Frame], other: Frame) -> Frame:
     """Return known and other metrics as columns of one frame."""
     parts = [*tables]
     if other.height:
@@ -201,36 +203,36 @@ def _beside(tables: Sequence[Frame], other: Frame) -> Frame:
 
 
 def _through_disk(
-    gathered: _Gathered, rest: Iterator[Observation], tally: ImportCounts
+    collected: _Collected, rest: Iterator[Observation], tally: ImportCounts
 ) -> Iterator[Reading]:
     with tempfile.TemporaryDirectory(prefix="steward-telemetry-") as name:
         folder = Path(name)
         with closing(Recording(folder, keep_days=float("inf"))) as recording:
-            gathered.into(recording)
-            events = gathered.events
+            collected.into(recording)
+            events = collected.events
             for seen in rest:
-                only = _Gathered(wants=gathered.wants)
+                only = _Collected(columns=collected.columns)
                 only.add(seen)
                 only.into(recording)
                 events += seen.events
             recording.settle()
-        gathered.tables, gathered.other = [], []
-        yield from _recorded(folder, gathered.wants, tally, events=events)
+        collected.tables, collected.other = [], []
+        yield from _recorded(folder, collected.columns, tally, events=events)
 
 
-# -- what steward recorded -----------------------------------------------------------------------
+# -- recorded by steward --------------------------------------------------------------------------
 
 
 def _recorded(
-    folder: Path, wants: frozenset[str], tally: ImportCounts, *, events: tuple[Event, ...] = ()
+    folder: Path, columns: frozenset[str], tally: ImportCounts, *, events: tuple[Event, ...] = ()
 ) -> Iterator[Reading]:
     spans = read_spans(folder, tally.note)
     events += tuple(Event(**row) for row in read_events(folder, tally.note).iter_rows(named=True))
     telemetry = Telemetry(folder / "telemetry", keep_days=None)
     other = OtherMetrics(folder / "other", keep_days=None) if (folder / "other").is_dir() else None
     try:
-        windows = _stored_windows(telemetry, other, wants, tally)
-        yield from _with_events(windows, spans, events, wants)
+        windows = _stored_windows(telemetry, other, columns, tally)
+        yield from _with_events(windows, spans, events, columns)
     finally:
         telemetry.close()
         if other is not None:
@@ -240,11 +242,11 @@ def _recorded(
 
 
 def _stored_windows(
-    telemetry: Telemetry, other: OtherMetrics | None, wants: frozenset[str], tally: ImportCounts
+    telemetry: Telemetry, other: OtherMetrics | None, columns: frozenset[str], tally: ImportCounts
 ) -> Iterator[Frame]:
-    """Give what is known and what is not by the same windows of time."""
-    known = tuple(sorted(wants & _KNOWN))
-    strangers = sorted(wants - _KNOWN)
+    """Yield known and other metrics by the same windows of time."""
+    known = tuple(sorted(columns & _KNOWN))
+    strangers = sorted(columns - _KNOWN)
     if not strangers or other is None:
         if known:
             yield from _tallied(
@@ -261,7 +263,7 @@ def _stored_windows(
             rows = [telemetry.read(metrics=known, from_s=begin_s, to_s=end_s)] if known else []
             more = other.read(from_s=begin_s, to_s=end_s)
             more = more.filter(pl.col("metric").is_in(strangers))
-            yield from _tallied([_beside(rows, more).sort(T_S, ENTITY)], tally)
+            yield from _tallied([_join_columns(rows, more).sort(T_S, ENTITY)], tally)
 
 
 def _tallied(windows: Iterator[Frame] | list[Frame], tally: ImportCounts) -> Iterator[Frame]:
@@ -278,10 +280,10 @@ def _with_events(
     windows: Iterator[Frame],
     spans: Sequence[Span],
     events: Sequence[Event],
-    wants: frozenset[str],
+    columns: frozenset[str],
 ) -> Iterator[Reading]:
-    """Give frames with what spans say of them, cut where something happened."""
-    phases = "steward_phase" in wants
+    """Yield frames with holders and phases from spans, split at events."""
+    phases = "steward_phase" in columns
     starts = [span.from_s for span in spans] + [event.t_s for event in events]
     done_s = min(starts, default=0.0)
     for frame in windows:
@@ -299,7 +301,7 @@ def _with_events(
 
 
 def _held(frame: Frame, spans: Sequence[Span]) -> Frame:
-    """Say in each row who held its entity, where anybody did."""
+    """Add to each row the job that held its entity, if any."""
     jobs = [span for span in spans if span.kind == "job"]
     return labelled(frame, jobs, "job").rename({"job": "job_id"}) if jobs else frame
 
@@ -313,7 +315,7 @@ def _happened(
 
 
 def _cut(frame: Frame, events: Sequence[Event]) -> Iterator[Reading]:
-    """Give rows and events in the order of their times; many events are put together."""
+    """Yield rows and events in the order of their times; many events are grouped."""
     size = max(1, -(-len(events) // _MOST_CUTS))
     groups = [tuple(events[i : i + size]) for i in range(0, len(events), size)]
     edges = [frame[T_S].search_sorted(group[0].t_s, side="left") for group in groups]

@@ -1,4 +1,4 @@
-"""Estimators: what is believed about what cannot be seen."""
+"""Estimators of quantities that cannot be observed directly."""
 
 from steward.learn.estimators.idle_spells import IdleSpells
 from steward.learn.estimators.quiet_phases import QuietPhases

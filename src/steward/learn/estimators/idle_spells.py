@@ -1,4 +1,4 @@
-"""How long will an idle GPU stay idle, and how much of that time does a loan put to work?"""
+"""Estimator of how long idle GPUs stay idle, and of the share that a loan puts to work."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ __all__ = ["IdleSpells"]
 
 Floats = NDArray[np.float64]
 LOW, MID, HIGH = 0.9, 0.5, 0.1  # chances of lasting longer
-LEAST_YIELD = 0.05  # a belief in nothing would never be tried, and so never be corrected
-FADE = 0.95  # with each outcome, what older ones said fades: about twenty count
+LEAST_YIELD = 0.05  # an estimate of zero would never be tried, and so never be corrected
+FADE = 0.95  # decay of older outcomes: about twenty count
 
 
 class IdleSpells:
-    """Learns from idle spells that ended; those still going on count as lasting at least so long.
+    """Learn from ended idle spells; open ones are censored at their age.
 
-    The chance of lasting on is the Kaplan-Meier estimate over the last `memory` spells. Where it
-    knows nothing, and beyond the longest spell it saw, it falls back on the one rule that holds
-    for human idleness without data: what has lasted for a while will last about as long again.
+    The chance of lasting on is the Kaplan-Meier estimate over the last `memory` spells. Without
+    data, and beyond the longest spell, it falls back on a prior: what has lasted for a while will
+    last about as long again.
     """
 
     def __init__(self, *, memory: int = 2000, shortest_s: float = 60.0) -> None:
@@ -42,7 +42,7 @@ class IdleSpells:
         self.shortest_s = shortest_s
         self._spells: deque[float] = deque(maxlen=memory)
         self._ages: dict[str, float] = {}
-        # a weak and cautious belief, soon outweighed: of one GPU-hour, a third is put to work
+        # a weak prior: of one GPU-hour, a third is put to work
         self._offered_s, self._gained_s = 3600.0, 1200.0
         self._times: Floats = np.empty(0)
         self._lasting: Floats = np.empty(0)
@@ -89,7 +89,7 @@ class IdleSpells:
         )
 
     def estimate(self, _: JobRequest) -> tuple[Forecast, ...]:
-        """Return nothing: idleness is known of GPUs, not of jobs that have not run."""
+        """Return nothing: idleness is an estimate of GPUs, not of jobs that have not run."""
         return ()
 
     @property
@@ -118,7 +118,7 @@ class IdleSpells:
         index = np.searchsorted(-self._lasting, -target, side="left")
         known = (index < len(self._times)) & (lasting_now > 0) & ~np.isnan(ages)
         ends = self._times[np.minimum(index, len(self._times) - 1)]
-        # past the last spell seen, the tail goes on as if what lasted would last as long again
+        # beyond the longest spell, the prior extends the tail
         last_s, last = self._times[-1], self._lasting[-1]
         with np.errstate(divide="ignore", invalid="ignore"):
             beyond = (ages >= last_s) | (lasting_now <= 0)

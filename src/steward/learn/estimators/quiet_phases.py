@@ -1,4 +1,4 @@
-"""Tells a GPU that nobody uses from one whose job is busy elsewhere.
+"""Estimator that separates unused GPUs from those whose job is busy on the host.
 
 Compiling, loading data and writing a checkpoint leave a GPU quiet for good reasons, and each of
 them shows on the job's host side. Measured on an H200 (`benchmarks/quiet_phases.py`): a job that
@@ -23,7 +23,7 @@ __all__ = ["QuietPhases"]
 
 
 class QuietPhases:
-    """Measures for how long each GPU has been quiet without a reason on the host side.
+    """Measure how long each GPU has been quiet without a reason on the host side.
 
     A job is at work on the host when it keeps `busy_cores` busy or moves `busy_bytes_per_s` to or
     from storage. That explains its quiet GPUs only while all of them are quiet: beside a GPU that
@@ -64,7 +64,7 @@ class QuietPhases:
         )
 
     def estimate(self, _: JobRequest) -> tuple[Forecast, ...]:
-        """Return nothing: quiet phases are seen, not foretold."""
+        """Return nothing: quiet phases are observed, not predicted."""
         return ()
 
     @property

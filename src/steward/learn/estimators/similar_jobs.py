@@ -1,4 +1,4 @@
-"""How long will a job run, as jobs like it have run, and how soon does that end one of them?"""
+"""Estimator of job durations and remaining times from similar jobs."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ _ENDS_S = np.append(EDGES_S, 2.0 * EDGES_S[-1])  # of levels of GPU time: the la
 
 
 class SimilarJobs:
-    """Learns from jobs that have ended; the lab's replays learn by the same code.
+    """Learn from ended jobs; the lab's replays use the same code.
 
     Jobs are of one kind that have the same size, tenant, user and name (numbers in names do not
-    count). A kind that has seen few jobs leans on the wider one above it: `strength` is how many
-    of its own it needs to outweigh that. At most `classes` kinds are kept; one that was not heard
-    of for longest is forgotten, and what it taught the wider ones stays with them.
+    count). A kind with few jobs is shrunk towards the wider one above it: `strength` is how many of
+    its own it needs to outweigh that. At most `classes` kinds are kept; the least recently used is
+    evicted, and its jobs still count in the wider ones.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class SimilarJobs:
                 hint=f"classes is {_DEPTH} or more, strength above 0, memory 1 or more",
             )
         self.name = "similar-jobs"
-        nobody = np.full(classes, -1, np.int64)
-        self._past = blank_experience(nobody, strength=strength, memory=memory)
+        no_parents = np.full(classes, -1, np.int64)
+        self._past = blank_experience(no_parents, strength=strength, memory=memory)
         self._lasting = np.ones((classes, len(_ENDS_S)))  # chance of taking more than that
         self._lasting_at = np.full(classes, -1, np.int64)  # as of so many ended jobs
-        self._rows: OrderedDict[Kind, int] = OrderedDict({(): 0})  # least recently heard of first
+        self._rows: OrderedDict[Kind, int] = OrderedDict({(): 0})  # least recently used first
         self._free = list(range(classes - 1, 0, -1))
         self._uses_gpu_s: dict[JobId, float] = {}  # by job of the last view: when it came
 
@@ -107,7 +107,7 @@ class SimilarJobs:
         )
 
     def estimate(self, request: JobRequest) -> tuple[Forecast, ...]:
-        """Return how long a job like this one will run, as those like it have run."""
+        """Return the estimated duration of a job, from similar ones."""
         shape = request.shape
         kind = (shape.gpus, request.tenant, request.user, _stem(request.name))
         row = next(self._rows[each] for each in _kinds(kind) if each in self._rows)
@@ -182,7 +182,7 @@ class SimilarJobs:
     def _left(self, row: Ints, used: Floats, chance: float) -> Floats:
         """Return how much more GPU time a job of each kind takes with the given chance."""
         lasting = self._lasting[row]
-        used = np.minimum(used, EDGES_S[-1])  # beyond, all that is known is "long"
+        used = np.minimum(used, EDGES_S[-1])  # the last level is unbounded
         level = np.searchsorted(EDGES_S, used, side="right") - 1
         part = (used - _ENDS_S[level]) / (_ENDS_S[level + 1] - _ENDS_S[level])
         each = np.arange(len(row))
@@ -196,7 +196,7 @@ class SimilarJobs:
         return left
 
     def _renew(self, row: int) -> None:
-        """Bring what is believed of a kind up to date, once enough jobs have ended for that."""
+        """Refresh the estimate of a kind, once enough jobs have ended."""
         rank_of(self._past, row, 0)
         made_at = self._past.made_at[row]
         if self._lasting_at[row] != made_at:
@@ -207,7 +207,7 @@ class SimilarJobs:
     # -- kinds of jobs -------------------------------------------------------------------------
 
     def _known(self, view: ClusterView) -> Ints:
-        """Return for each job the row of its narrowest kind that is remembered."""
+        """Return for each job the row of its narrowest known kind."""
         found: dict[Kind, int] = {}
         rows = np.zeros(len(view.jobs), np.int64)
         for i, id_ in enumerate(view.jobs.ids.tolist()):
@@ -230,7 +230,7 @@ class SimilarJobs:
         return self._rows[kinds[0]]
 
     def _touch(self, kinds: list[Kind]) -> None:
-        """Note that these were heard of, widest last: it is forgotten after all its parts."""
+        """Mark kinds as used, widest last, so that it is evicted after all its parts."""
         for kind in kinds:
             if kind in self._rows:
                 self._rows.move_to_end(kind)

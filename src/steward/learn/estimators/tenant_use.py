@@ -1,4 +1,4 @@
-"""How much has each tenant used lately?"""
+"""Estimator of the recent use of each tenant."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["TenantUse"]
 
 
 class TenantUse:
-    """Adds up what tenants' jobs hold; what is `half_life_s` old counts half."""
+    """Sum the GPUs that tenants' jobs hold, decayed with `half_life_s`."""
 
     def __init__(self, *, half_life_s: float = 7 * 86_400.0) -> None:
         self.name = "tenant-use"
         self.half_life_s = half_life_s
         self._used: dict[str, float] = {}
-        self._t_s = np.inf  # nothing was seen before
+        self._t_s = np.inf  # no view before
 
     def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
         elapsed_s = max(view.t_s - self._t_s, 0.0)
@@ -34,7 +34,7 @@ class TenantUse:
         self._t_s = view.t_s
 
     def estimate(self, _: JobRequest) -> tuple[Forecast, ...]:
-        """Return nothing: use is known of tenants, not of single jobs."""
+        """Return nothing: use is an estimate of tenants, not of single jobs."""
         return ()
 
     @property

@@ -1,4 +1,4 @@
-"""Miners: what keeps happening."""
+"""Miners of recurring patterns."""
 
 from steward.learn.patterns.idle_habits import IdleHabits
 from steward.model.view import ClusterView

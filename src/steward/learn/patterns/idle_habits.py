@@ -1,4 +1,4 @@
-"""Which tenants keep leaving GPUs idle that they hold?"""
+"""Miner of tenants that keep leaving their GPUs idle."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["IdleHabits"]
 
 
 class IdleHabits:
-    """Counts, once per `every_s`, the GPUs each tenant holds and those it has left idle.
+    """Count, once per `every_s`, the GPUs each tenant holds and those it has left idle.
 
-    Looks closer together than that would count the same idle spell many times over and make the
+    More frequent counts would count the same idle spell many times over and make the
     range look narrower than it is.
     """
 
@@ -89,6 +89,6 @@ def wilson(hits: int, cases: int, z: float = 1.96) -> tuple[float, float]:
     centre = share + z * z / (2 * cases)
     half = z * sqrt(share * (1 - share) / cases + z * z / (4 * cases * cases))
     return (
-        max(0.0, min(share, (centre - half) / (1 + z * z / cases))),  # rounding must not leave it
+        max(0.0, min(share, (centre - half) / (1 + z * z / cases))),  # guard against rounding
         min(1.0, max(share, (centre + half) / (1 + z * z / cases))),
     )

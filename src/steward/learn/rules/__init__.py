@@ -1,11 +1,11 @@
-"""What the journal says of rules: how often they matched, and how often they were right.
+"""Statistics of rules from the journal: how often they matched, and how often they were right.
 
-Belongs here: counting, and what follows for how far a rule is trusted. Does not: matching rules
-(`decide.rules`), or what is done with the weight (`act.guard`).
+Belongs here: counts and weights of rules. Does not: matching rules (`decide.rules`), or use of the
+weights (`act.guard`).
 """
 
 from __future__ import annotations
 
-from steward.learn.rules.book import KEPT_SHARE, KINDS, RuleBook, rule_stats
+from steward.learn.rules.tally import KEPT_SHARE, KINDS, RuleTally, rule_stats
 
-__all__ = ["KEPT_SHARE", "KINDS", "RuleBook", "rule_stats"]
+__all__ = ["KEPT_SHARE", "KINDS", "RuleTally", "rule_stats"]

@@ -1,7 +1,7 @@
-"""The words of rules: what a rule says, what a log holds, and what a match is.
+"""Model of rules: rules, log blocks and hits.
 
 Belongs here: frozen values that parser, engine, packages and pages share. Does not: reading files
-(`store`, `observe`), matching (`decide.rules`), or checking what a person wrote (`store.rules`).
+(`store`, `observe`), matching (`decide.rules`), or checking rule files (`store.rules`).
 """
 
 from __future__ import annotations

@@ -16,15 +16,15 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Where entries come from. Entries of one stream are in the order in which they were written.
+    """Source of entries. Entries of one stream are in the order in which they were written.
 
-    `source` is what rules call it (`cre.log.redis`); '' is unknown, and every rule looks at it.
+    `source` is its name in rules (`cre.log.redis`); '' is unknown, and every rule reads it.
     `attributes` are what all its entries share, for joins: `host`, `job`, `gpu`, `container`.
     """
 
     name: str  # a path, `stdin`, a unit
     source: str = ""
-    entity: str = ""  # a node, or `job:812`; '' where nobody knows
+    entity: str = ""  # a node, or `job:812`; '' where unknown
     attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -52,5 +52,5 @@ class LogBlock:
         return len(self.start)
 
     def text(self, entry: int) -> bytes:
-        """Return what an entry says."""
+        """Return the bytes of an entry."""
         return self.buffer[int(self.start[entry]) : int(self.end[entry])]

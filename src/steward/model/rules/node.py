@@ -1,4 +1,4 @@
-"""What has to happen: sets and sequences of terms or of other nodes, and what must not happen."""
+"""Nodes of rules: sets and sequences of terms or of other nodes, with negations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Clause", "Negation", "RuleNode", "SourceLocation"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
-    """Where something is written, counted from 1."""
+    """A place in a rule file, counted from 1."""
 
     file: str = ""
     line: int = 0
@@ -24,18 +24,18 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """One thing that must happen, `count` times."""
+    """One condition, which must occur `count` times."""
 
     what: Term | MetricTerm | RuleNode
     count: int = 1
     extracts: tuple[Extract, ...] = ()
-    distinct: str = ""  # an extract; repetitions with a value that was counted do not count again
+    distinct: str = ""  # an extract; each of its values counts once
     place: SourceLocation = field(default=SourceLocation(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Negation:
-    """One thing that must not happen around a match: see `docs/rules/language.md` for the window.
+    """A condition that must not occur around a match: see `docs/rules/language.md` for the window.
 
     From `t[anchor] + slide`, as long as `window`, and as the match itself unless `absolute`.
     """
@@ -59,13 +59,13 @@ class RuleNode:
     kind: Literal["set", "sequence"]
     clauses: tuple[Clause, ...]
     negations: tuple[Negation, ...] = ()
-    window_ns: int = 0  # 0: a set of one thing
+    window_ns: int = 0  # 0: a set of one condition
     source: str = ""
-    origin: bool = False  # this leaf takes the blame and gives the time
-    correlations: tuple[str, ...] = ()  # what all conditions must share: `host`, `gpu`, an extract
+    origin: bool = False  # this leaf is the origin and gives the time
+    correlations: tuple[str, ...] = ()  # join attributes: `host`, `gpu`, an extract
     place: SourceLocation = field(default=SourceLocation(), compare=False)
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it looks at lines or series itself."""
+        """Whether it reads lines or series itself."""
         return not any(isinstance(each.what, RuleNode) for each in self.clauses)

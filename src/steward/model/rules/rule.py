@@ -1,4 +1,4 @@
-"""A rule: what to look for, what it means, and what to do about it."""
+"""A rule: its conditions, its meaning, and its treatment."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from steward.model.treatment import Treatment
 
 __all__ = ["Application", "Mode", "Rule", "RuleSeverity"]
 
-_WASTE = ("-waste", "-inefficiency")  # how categories of rules about waste end
+_WASTE = ("-waste", "-inefficiency")  # suffix of categories of rules about waste
 
 
 class Mode(Enum):
-    """How rules are read: `STRICT` as they are meant, `PREQ` as preq runs them."""
+    """Semantics of rules: `STRICT` as the language defines, `PREQ` as preq runs them."""
 
     STRICT = "strict"
     PREQ = "preq"
 
 
 class RuleSeverity(IntEnum):
-    """How bad it is, in the numbers that rules are written with: 0 is worst."""
+    """Severity, in the numbers of rule files: 0 is worst."""
 
     CRITICAL = 0
     HIGH = 1
@@ -32,13 +32,13 @@ class RuleSeverity(IntEnum):
 
     @property
     def word(self) -> str:
-        """The name as people write it."""
+        """The name of the severity."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A program that a rule is about."""
+    """A program that a rule applies to."""
 
     name: str = ""
     process_name: str = ""
@@ -53,9 +53,9 @@ class Application:
 class Rule:
     """One entry of a rule file."""
 
-    id: str  # `cre.id`: what people call it
+    id: str  # `cre.id`: its public name
     key: str  # `metadata.id`
-    hash: str  # `metadata.hash`: changes with every word of the rule
+    hash: str  # `metadata.hash`: changes with the text of the rule
     root: RuleNode
     title: str = ""
     severity: RuleSeverity = RuleSeverity.CRITICAL
@@ -78,9 +78,9 @@ class Rule:
 
     @property
     def finding_severity(self) -> Severity:
-        """Return how a finding of this rule counts: its category says waste, its severity the rest.
+        """Return the severity of findings: waste by the category, otherwise by the rule's severity.
 
-        What the rule does about it says nothing about how bad it is; only lending needs waste.
+        The treatment does not change the severity; only lending needs waste.
         """
         lends = self.treatment is not None and self.treatment.action == "lend"
         if lends or self.category.endswith(_WASTE):

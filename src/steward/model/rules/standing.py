@@ -1,4 +1,4 @@
-"""How a rule stands at a site: whether it runs, and what is known of how well it does."""
+"""State of a rule at a site: whether it runs, and its statistics."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class RuleState(Enum):
 class RuleStanding:
     """One rule of a site. `rule` is None where its file could not be read."""
 
-    id: str  # of the rule; of its file where nobody can tell
+    id: str  # of the rule, or of its file where the id is unknown
     state: RuleState
     rule: Rule | None = None
     pack: str = ""  # the folder or package that it came with
-    why: str = ""  # it is off or faulty
+    why: str = ""  # reason if off or faulty
     place: SourceLocation = field(default=SourceLocation())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleStats:
-    """What the journal says of one rule.
+    """Statistics of one rule from the journal.
 
-    `weight` is the share of its judged findings that were right, as far as one can know; it lies
+    `weight` is the estimated share of its judged findings that were right; it lies
     between `low` and `high` with a probability of 80 %, so that it is above `high` in one of ten.
     """
 
@@ -47,12 +47,12 @@ class RuleStats:
     decisions: int = 0
     refused: int = 0  # by a person
     undone: int = 0
-    met: int = 0  # checks of effects that brought what the rule promised
+    met: int = 0  # effect checks that met the rule's promise
     missed: int = 0
     weight: float = 0.5
     low: float = 0.0
     high: float = 1.0
     judged: int = 0
-    retire: bool = False  # more often wrong than right, as nearly as makes no difference
+    retire: bool = False  # very likely more often wrong than right
     last_s: float | None = None  # when it last matched
     history: tuple[tuple[float, int], ...] = ()  # matches by stretches of ten minutes, oldest first

@@ -1,4 +1,4 @@
-"""The host that a line of syslog names: files of a central log server hold lines of many hosts."""
+"""Host names in syslog lines: files of a central log server hold lines of many hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TIME = rb"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\dT\d\
 _HOST = rb"(?P<host>[A-Za-z0-9][\w.-]*)"
 _TAG = rb"(?:[\w./@()-]+(?:\[\d+\])?: ?|last message repeated |message repeated )"
 _LINE = re.compile(rb"(?:<\d{1,3}>)?(?:\d )?" + _TIME + rb" " + _HOST + rb" " + _TAG)
-# Where the reader has taken the time off, only a tag that no other program writes is believed.
+# Where the reader has removed the time, only a tag that no other program writes is trusted.
 _REST = re.compile(_HOST + rb" (?:kernel|[\w./@()-]+\[\d+\]): ")
 _LEVELS = frozenset(
     b"TRACE DEBUG INFO NOTICE WARN WARNING ERR ERROR CRIT CRITICAL ALERT EMERG FATAL PANIC".split()

@@ -1,4 +1,4 @@
-"""What one line or one series must be like."""
+"""Terms: tests of one line, extracts, and conditions on series."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extract:
-    """A value that a matching line gives, so that conditions can be joined on it."""
+    """A value read from a matching line, so that conditions can be joined on it."""
 
     name: str
     kind: Literal["regex", "jq"]
@@ -27,13 +27,13 @@ class Extract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricTerm:
-    """A condition on series, per entity: it happens when it has held for `for_s` seconds.
+    """A condition on series, per entity: it occurs when it has held for `for_s` seconds.
 
-    It happens once, when the time is full, and again only after it has not held in between.
+    It occurs once, and again only after it has not held in between.
     """
 
     expr: str  # PromQL
-    interval_s: float = 0.0  # how often it is looked at; 0: at every sample
+    interval_s: float = 0.0  # evaluation interval; 0: at every sample
     for_s: float = 0.0
     source: str = ""
-    origin: bool = False  # this condition takes the blame and gives the time
+    origin: bool = False  # this condition is the origin and gives the time

@@ -1,5 +1,5 @@
 """Looking from many machines at once: what an agent packs, keeps and sends to its server.
 
-Belongs here: the parcel that both ends know, the agent's buffer and its clock. Does not: reading
+Belongs here: the parcel of both ends, the agent's buffer and its clock. Does not: reading
 sources (`collectors`), or what the server does with parcels (`observe/intake`).
 """

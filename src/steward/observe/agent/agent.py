@@ -1,4 +1,4 @@
-"""An agent at work: looks every few seconds, packs what it saw, sends it, says how that goes."""
+"""The agent's main loop: collects every few seconds, packs, sends, and reports its status."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_FAULTS = 200
 def agent_id(folder: Path) -> str:
     """Return the id of the agent whose buffer is here; it outlives restarts and new host names."""
     file = folder / "agent-id"
-    with suppress(OSError):  # what is wrong with the folder is told when it is written to
+    with suppress(OSError):  # a fault of the folder is reported when it is written to
         known = file.read_text(encoding="ascii", errors="replace").strip()
         if known.isalnum():
             return known
@@ -56,18 +56,18 @@ def read_status(folder: Path) -> dict[str, object]:
     """Return what an agent wrote about itself last."""
     file = folder / STATUS_FILE
     try:
-        said = json.loads(file.read_bytes())
+        content = json.loads(file.read_bytes())
     except (OSError, ValueError) as fault:
         raise StewardError(
             "no agent has written its status here",
             where=str(file),
             hint="is it running? `--spool` names the folder that it was started with",
         ) from fault
-    return said if isinstance(said, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 class Agent:
-    """Looks and ships. `say` gets a line whenever something changes that a person cares about."""
+    """Collects and ships. `report` is called with a line for each change of status."""
 
     def __init__(  # noqa: PLR0913 - all that an agent holds is seen here
         self,
@@ -77,7 +77,7 @@ class Agent:
         clock: Clock,
         folder: Path,
         send_every_s: float,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         forwarding: Forwarder | None = None,
     ) -> None:
         self._forwarding = forwarding
@@ -86,14 +86,14 @@ class Agent:
         self._clock = clock
         self._folder = folder
         self._send_every_s = send_every_s
-        self._say = say
-        self._said = ""
+        self._report = report
+        self._last_report = ""
         self._began_s = clock.now_s()
         self._faults: dict[tuple[str, str], float] = {}
         watch.resume(_read(folder / POSITIONS_FILE))
 
     def run(self, stop: threading.Event) -> None:
-        """Look and send until told to stop; then send what is left, as far as time allows."""
+        """Collect and send until the stop event is set; then send what is left, in bounded time."""
         sending = threading.Event()
         sender = threading.Thread(
             target=self._shipping.run, args=(sending, self._clock), name="send", daemon=True
@@ -117,20 +117,20 @@ class Agent:
         sender.join(timeout=0.2)  # a request that hangs is not waited for: its parcel is on disk
 
     def once(self, every_s: float) -> bool:
-        """Look for two samples, send all there is, and say whether the server has it."""
+        """Look for two samples, send all there is, and report whether the server has it."""
         self._watch.look(self._clock.now_s())  # rates need something to begin with
         self._clock.wait(1.5 * every_s, threading.Event())
         self._watch.stop()
         self._turn()
         while self._shipping.buffer.waiting_parcels and not self._shipping.status.failures:
             self._shipping.step()
-        self._tell()
+        self._report_sending()
         self._end_forwarding()
         self._write_status()
         return not self._shipping.buffer.waiting_parcels
 
     def close(self) -> None:
-        """Let go of all sources: sockets, programs in the kernel, programs that follow logs."""
+        """Close all sources: sockets, programs in the kernel, programs that follow logs."""
         self._watch.close()
 
     def _turn(self) -> None:
@@ -141,14 +141,14 @@ class Agent:
         events = (*events, *self._forward(seen, t_s))
         self._shipping.take(replace(seen, events=events) if events else seen)
         self._write_positions()
-        self._tell()
+        self._report_sending()
         if self._forwarding is not None:
             self._forwarding.go()
 
     def _forward(self, seen: Observation, t_s: float) -> tuple[Event, ...]:
         events = () if self._forwarding is None else self._forwarding.take(seen, t_s)
         for event in events:
-            self._say(f"{event.subject}: {event.text}")
+            self._report(f"{event.subject}: {event.text}")
         return events
 
     def _end_forwarding(self) -> None:
@@ -162,11 +162,11 @@ class Agent:
             _write(self._folder / POSITIONS_FILE, positions)
 
     def _is_new(self, fault: Fault) -> bool:
-        """Say whether this was not told within the last hour."""
+        """Return whether this was not reported within the last hour."""
         key = (fault.where, fault.problem)
         new = fault.t_s - self._faults.get(key, float("-inf")) > 3600.0
         if new:
-            self._say(f"{fault.where}: {fault.problem}")
+            self._report(f"{fault.where}: {fault.problem}")
             self._faults[key] = fault.t_s
             while len(self._faults) > MOST_FAULTS:
                 self._faults.pop(next(iter(self._faults)))
@@ -177,21 +177,21 @@ class Agent:
         never = threading.Event()
         while self._shipping.buffer.waiting_parcels and self._clock.now_s() < until_s:
             if self._shipping.status.failures:
-                break  # nobody there: it waits on disk for the next start
+                break  # no server: the rest stays on disk for the next start
             self._clock.wait(0.05, never)
-        self._tell()
+        self._report_sending()
         left = self._shipping.buffer.waiting_parcels
-        self._say(f"stopped; {left} parcels wait in {self._folder}" if left else "stopped")
+        self._report(f"stopped; {left} parcels wait in {self._folder}" if left else "stopped")
 
-    def _tell(self) -> None:
-        """Say how sending goes, when that has changed."""
+    def _report_sending(self) -> None:
+        """Report the status of sending, when it has changed."""
         status = self._shipping.status
         trouble = self._shipping.buffer.problem or status.problem
         now = trouble or ("sending" if status.sent_parcels else "")
-        if now and now != self._said:
+        if now and now != self._last_report:
             waiting = self._shipping.buffer.waiting_parcels
-            self._say(f"{now}; {waiting} parcels wait" if trouble else now)
-            self._said = now
+            self._report(f"{now}; {waiting} parcels wait" if trouble else now)
+            self._last_report = now
 
     def _write_status(self) -> None:
         shipping, sender = self._shipping, self._shipping.sender
@@ -221,12 +221,12 @@ class Agent:
 
 
 def _write(file: Path, value: Mapping[str, object], *, durable: bool = True) -> None:
-    with suppress(OSError):  # a full disk is told elsewhere
+    with suppress(OSError):  # a full disk is reported elsewhere
         write_atomic(file, (json.dumps(value, indent=1) + "\n").encode(), durable=durable)
 
 
 def _read(file: Path) -> dict[str, object]:
     with suppress(OSError, ValueError):
-        said = json.loads(file.read_bytes())
-        return said if isinstance(said, dict) else {}
+        content = json.loads(file.read_bytes())
+        return content if isinstance(content, dict) else {}
     return {}

@@ -15,15 +15,15 @@ from steward.observe.agent.parcel import Parcel
 
 __all__ = ["ANY_NODE", "check_authorised", "check_times"]
 
-ANY_NODE = "*"  # said by a token: may speak of all nodes, as the agent beside a scheduler has to
+ANY_NODE = "*"  # in a token: may report all nodes, as the agent of a scheduler has to
 MOST_AHEAD_S = 86_400.0
 
 
 def check_authorised(parcel: Parcel, node: str) -> None:
     """Raise unless everything in a parcel is about `node`."""
-    strangers = sorted({each for each in _entities(parcel) if not _is_of(each, node)})
-    if strangers:
-        shown = ", ".join(strangers[:5]) + (" ..." if len(strangers) > 5 else "")
+    foreign = sorted({each for each in _entities(parcel) if not _is_of(each, node)})
+    if foreign:
+        shown = ", ".join(foreign[:5]) + (" ..." if len(foreign) > 5 else "")
         raise StewardError(
             f"an agent of '{node}' may not report {shown}",
             where="parcel",
@@ -32,7 +32,7 @@ def check_authorised(parcel: Parcel, node: str) -> None:
     favoured = [each.id for each in parcel.rest.tenants or () if each != Tenant(id=each.id)]
     if favoured:
         raise StewardError(
-            f"an agent of '{node}' may name tenants, but not say what {favoured[0]} is entitled to",
+            f"an agent of '{node}' may name tenants, but not set what {favoured[0]} is entitled to",
             where="parcel",
             hint="a token made with `--node '*'` may",
         )
@@ -54,7 +54,7 @@ def check_times(parcel: Parcel, now_s: float) -> None:
         raise StewardError(
             f"it has samples that are {newest_s - now_s:.0f} s ahead of the server's clock",
             where="parcel",
-            hint="set the clock of that node; the agent corrects it once it has asked the server",
+            hint="set the clock of that node; the agent corrects it once it has reached the server",
         )
 
 

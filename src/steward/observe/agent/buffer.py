@@ -52,12 +52,12 @@ class ParcelBuffer:
 
     @property
     def waiting_bytes(self) -> int:
-        """How much waits to be sent."""
+        """Bytes that are not sent yet."""
         return sum(len(body) for body in self._memory) + self._spool.waiting_bytes
 
     @property
     def waiting_parcels(self) -> int:
-        """How many wait to be sent."""
+        """Number of parcels that are not sent yet."""
         single = self._next is not None and self._next.number == 0
         return self._spool.newest - self._spool.released + len(self._memory) + single
 

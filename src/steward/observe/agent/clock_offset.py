@@ -1,11 +1,11 @@
-"""What an agent knows about time: its own clocks, and how far they are from the server's.
+"""Clocks of an agent, and their offset from the server's.
 
 The estimate is NTP's: of the four times of a request and its answer, half of what they disagree by.
-Round trips that took longest say least, so the median of the quickest quarter counts, and half of
+Long round trips are less exact, so the median of the quickest quarter counts, and half of
 the quickest round trip is how wrong it can be.
 
-A parcel may wait for a day, and a machine's clock may be set meanwhile. So a parcel also says when
-it was packed by the clock that counts from the start of the machine, which nobody sets.
+A parcel may wait for a day, and a machine's clock may be set meanwhile. So a parcel also has when
+it was packed by the clock that counts from the start of the machine, which is never set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Instant:
 
     @property
     def started_s(self) -> float:
-        """When the machine was started, as far as its wall clock knows."""
+        """When the machine was started, by its wall clock."""
         return self.wall_s - self.booted_s
 
 
@@ -63,28 +63,28 @@ class ClockOffset:
     """Learns the offset from the times of requests."""
 
     def __init__(self) -> None:
-        self._heard: deque[tuple[float, float]] = deque(maxlen=KEPT)  # round trip, offset
+        self._exchanges: deque[tuple[float, float]] = deque(maxlen=KEPT)  # round trip, offset
         self._started_s: float | None = None
 
-    def heard(
+    def add_exchange(
         self, now: Instant, *, sent_s: float, received_s: float, answered_s: float, back_s: float
     ) -> None:
         """Take in a request that was sent and came back by our clock, and was there by theirs."""
         if self._started_s is None or abs(now.started_s - self._started_s) > SET_BY_S:
-            self._heard.clear()  # our clock was set: what was known about it is over
+            self._exchanges.clear()  # our clock was set: earlier offsets are void
         self._started_s = now.started_s
         round_trip_s = (back_s - sent_s) - (answered_s - received_s)
         if round_trip_s >= 0 and back_s >= sent_s:
             offset_s = ((received_s - sent_s) + (answered_s - back_s)) / 2
-            self._heard.append((round_trip_s, offset_s))
+            self._exchanges.append((round_trip_s, offset_s))
 
     def at(self, now: Instant) -> Offset | None:
         """Return what is known; None before the first answer, and after our clock was set."""
-        if not self._heard or self._started_s is None:
+        if not self._exchanges or self._started_s is None:
             return None
         if abs(now.started_s - self._started_s) > SET_BY_S:
             return None
-        best = sorted(self._heard)[: max(1, len(self._heard) // 4)]
+        best = sorted(self._exchanges)[: max(1, len(self._exchanges) // 4)]
         return Offset(
             offset_s=median(offset_s for _, offset_s in best),
             uncertainty_s=best[0][0] / 2,

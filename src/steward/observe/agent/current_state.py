@@ -1,4 +1,4 @@
-"""What an agent has told and is still true: a server that starts anew knows none of it."""
+"""The state that an agent has sent and that still holds: a restarted server needs it again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CurrentState:
         self._spans: dict[str, Span] = {}
 
     def follow(self, seen: Observation) -> None:
-        """Take in what is told now."""
+        """Update the state with an observation."""
         self._cluster = seen.cluster or self._cluster
         self._tenants = seen.tenants or self._tenants
         self._health.update(seen.health)
@@ -38,7 +38,7 @@ class CurrentState:
                 del self._spans[span.id]
 
     def all(self) -> Observation:
-        """Return all of it, to be told again."""
+        """Return all of it, to be sent again."""
         return Observation(
             cluster=self._cluster,
             tenants=self._tenants,

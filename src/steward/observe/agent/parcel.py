@@ -1,9 +1,9 @@
-"""What an agent sends: an observation as bytes, with a label that says whose it is.
+"""The parcel, an agent's message: an observation as bytes, with a label for its origin.
 
     STWP, version, length of the label | label (JSON) | tables and news, compressed
 
 The label can be written anew without opening the rest: when a parcel is sent, perhaps hours after
-it was packed, the agent knows more about its clock. Everything is checked when a parcel is opened,
+it was packed, the agent knows its clock better. Everything is checked when a parcel is opened,
 since it comes from another machine: sizes before anything is allocated, names, types, times.
 """
 
@@ -68,8 +68,8 @@ _LAST_S = 253_402_300_800.0  # the year 10000: no calendar goes further
 class ParcelHeader:
     """What is written on a parcel. `shift_s` is added to every time in it when it is opened.
 
-    One agent numbers the parcels of one run 1, 2, 3, ...: who has seen a number has seen those
-    before it. `boot` and `booted_s` say when it was packed by a clock that nobody sets.
+    One agent numbers the parcels of one run 1, 2, 3, ...: receiving one implies those
+    before it. `boot` and `booted_s` are the time of packing by a clock that is never set.
     """
 
     agent: str  # an id that outlives restarts and changes of the host's name
@@ -88,7 +88,7 @@ class ParcelHeader:
     offset_s: float | None = None  # how far the agent's clock is behind the server's
     round_trip_s: float | None = None
     buffered_bytes: int = 0
-    gaps: int = 0  # parcels that were given up since the run began
+    gaps: int = 0  # parcels that were dropped since the run began
     parts: tuple[tuple[str, int], ...] = ()  # what is inside, and its bytes
 
 
@@ -96,7 +96,7 @@ class ParcelHeader:
 class Parcel:
     """A parcel that was opened, with the server's times. `rest` is all but the tables of samples.
 
-    The tables are not frames yet: whoever has many parcels makes one frame of all that are alike.
+    The tables are not frames yet: many parcels become one frame per set of columns.
     """
 
     label: ParcelHeader
@@ -192,7 +192,7 @@ def _read(body: bytes) -> tuple[ParcelHeader, int]:
     try:
         label = _LABEL.validate_json(body[_START.size : at])
     except ValidationError as fault:
-        raise bad(f"its label is wrong: {_told(fault)}") from fault
+        raise bad(f"its label is wrong: {_validation_text(fault)}") from fault
     _check_label(label)
     return label, at
 
@@ -220,7 +220,7 @@ def _parts(label: ParcelHeader, packed: memoryview) -> Iterator[tuple[str, memor
         except cramjam.DecompressionError as fault:
             raise bad("what is inside cannot be unpacked") from fault
         if filled != len(inside):
-            raise bad("there is less inside than its label says")
+            raise bad("it is shorter than its label states")
     at = 0
     for kind, size in label.parts:
         yield kind, memoryview(inside)[at : at + size]
@@ -247,7 +247,7 @@ class _Contents:
             case "news":
                 self._news = _opened_news(data)
             case _:
-                raise bad(f"nobody knows a part '{kind}'; known: frame, other, lines, news")
+                raise bad(f"unknown part '{kind}'; known: frame, other, lines, news")
 
     def rest(self) -> Observation:
         news = self._news
@@ -280,7 +280,7 @@ def _opened_news(data: memoryview) -> _News:
     try:
         news = _NEWS.validate_json(bytes(data))
     except ValidationError as fault:
-        raise bad(f"its news are wrong: {_told(fault)}") from fault
+        raise bad(f"its news are wrong: {_validation_text(fault)}") from fault
     if max(len(news.events), len(news.spans), len(news.jobs)) > MAX_NEWS:
         raise bad(f"it has more than {MAX_NEWS} events, spans or jobs")
     times = [event.t_s for event in news.events]
@@ -291,7 +291,7 @@ def _opened_news(data: memoryview) -> _News:
     return news
 
 
-def _told(fault: ValidationError) -> str:
+def _validation_text(fault: ValidationError) -> str:
     first = fault.errors(include_input=False)[0]
     return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"[:300]
 

@@ -1,10 +1,10 @@
 """Sends what an agent sees to its server: in order, once, however long the server is away.
 
-    take: seal -> buffer (disk)        step: oldest parcel -> server -> let go of it
+    take: seal -> buffer (disk)        step: oldest parcel -> server -> release it
 
-A server that does not answer, has no room or does not know our token is tried again, later and
+A server that does not answer, has no room or rejects our token is tried again, later and
 later, at random moments so that a thousand agents do not come back at once. A parcel that the
-server calls wrong is given up and told as a gap: it would be wrong for ever.
+server calls wrong is dropped and reported as a gap: it would be wrong for ever.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ T = TypeVar("T")
 CLOCK_OFFSET = "host.clock.offset_seconds"
 IDLE_S = 0.5
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
-LONGEST_ASKED_S = 600.0  # a server cannot silence an agent for longer
-ASKS = 3  # questions about the time before the first parcel: the first also opens a connection
+LONGEST_RETRY_AFTER_S = 600.0  # a server cannot silence an agent for longer
+TIME_REQUESTS = 3  # before the first parcel: the first also opens a connection
 TOO_LARGE = 413
 NOT_ALLOWED = (401, 403)
 
@@ -69,7 +69,7 @@ class Clocks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentIdentity:
-    """Who sends: `agent` outlives restarts, `run` does not."""
+    """Identity of the sender: `agent` outlives restarts, `run` does not."""
 
     agent: str
     run: str
@@ -90,7 +90,7 @@ class ShipperStatus:
 
 
 class Shipper:
-    """One thread takes observations, another one steps. Nothing is lost but what is told."""
+    """One thread adds observations, another one steps. Every loss is reported."""
 
     def __init__(
         self,
@@ -112,28 +112,28 @@ class Shipper:
         self._shift_s = 0.0
         self._standing = CurrentState()
         self._events: deque[Event] = deque()
-        self._given_up = 0
+        self._dropped = 0
         self._unreported: list[DroppedParcels] = []
         self._known_server = ""
-        self._tell_again = False
+        self._resend_state = False
 
     @property
     def offset(self) -> Offset | None:
-        """What is known about our clock."""
+        """The offset of our clock."""
         return self._offset.at(self._clocks.instant())
 
     @property
     def lost_parcels(self) -> int:
-        """How many parcels will never reach the server; each was told as a gap."""
-        return self._given_up + self.status.refused_parcels
+        """How many parcels will never reach the server; each was reported as a gap."""
+        return self._dropped + self.status.refused_parcels
 
     def take(self, seen: Observation) -> None:
         """Pack what was seen and keep it until the server has it."""
         now = self._clocks.instant()
         self._standing.follow(seen)
         more = []
-        if self._tell_again:
-            self._tell_again = False
+        if self._resend_state:
+            self._resend_state = False
             more.append(self._standing.all())
         offset = self._offset.at(now)
         if offset is not None:
@@ -145,7 +145,7 @@ class Shipper:
         """Send one parcel, if there is one; return after how many seconds to do the next step."""
         try:
             if self._offset.at(self._clocks.instant()) is None:
-                refused = self._ask_time()
+                refused = self._request_time()
                 if refused is not None:
                     return self._failed(refused)
             waiting = self.buffer.next()
@@ -156,7 +156,7 @@ class Shipper:
             return self._failed(ServerReply(status=0, problem=str(fault)))
 
     def run(self, stop: threading.Event, clock: Clock) -> None:
-        """Step until told to stop."""
+        """Step until the stop event is set."""
         while not stop.is_set():
             wait_s = self.step()
             if wait_s:
@@ -192,19 +192,19 @@ class Shipper:
     def _own_events(self, t_s: float) -> Sequence[Event]:
         events = [self._events.popleft() for _ in range(len(self._events))]
         dropped = self.buffer.dropped()
-        self._given_up += sum(each.parcels for each in dropped)
+        self._dropped += sum(each.parcels for each in dropped)
         self._unreported += dropped
-        if self._unreported and not self.status.failures:  # or the news would be given up as well
+        if self._unreported and not self.status.failures:  # or the news would be dropped as well
             events.append(self._gap(self._unreported, t_s))
             self._unreported = []
-            self._tell_again = True  # who knows what was in those parcels
+            self._resend_state = True  # the lost parcels may have had state
         return events
 
     def _gap(self, gone: Sequence[DroppedParcels], t_s: float) -> Event:
         from_s, to_s = min(each.from_s for each in gone), max(each.to_s for each in gone)
         text = (
             f"nothing is known from {from_s:.0f} to {to_s:.0f} ({to_s - from_s:.0f} s): "
-            f"{sum(each.parcels for each in gone)} parcels were given up, {gone[-1].why}"
+            f"{sum(each.parcels for each in gone)} parcels were dropped, {gone[-1].why}"
         )
         return self._event(t_s, "telemetry.gap", text)
 
@@ -231,7 +231,7 @@ class Shipper:
         )
 
     def _shift(self, label: ParcelHeader, now: Instant, offset: Offset | None) -> float:
-        """Return by how much the times of a parcel are moved, and tell when that changes."""
+        """Return by how much the times of a parcel are moved; report when that changes."""
         if label.boot != self._clocks.boot or not label.boot:
             return 0.0  # packed before the machine was started: its clock of then is not known
         packed = Instant(label.packed_s, label.booted_s)
@@ -246,18 +246,18 @@ class Shipper:
             self._events.append(self._event(now.wall_s, "clock.shifted", text))
         return shift_s
 
-    def _ask_time(self) -> ServerReply | None:
-        """Learn the time of the server before anything is sent; return a refusal."""
-        for _ in range(ASKS):
+    def _request_time(self) -> ServerReply | None:
+        """Request the time of the server before anything is sent; return a refusal."""
+        for _ in range(TIME_REQUESTS):
             answer = self._server.time()
             if answer.status != 200:
                 return answer
-            self._heard(answer)
+            self._note_clock(answer)
         return None
 
-    def _heard(self, answer: ServerReply) -> None:
+    def _note_clock(self, answer: ServerReply) -> None:
         if answer.received_s is not None and answer.answered_s is not None:
-            self._offset.heard(
+            self._offset.add_exchange(
                 self._clocks.instant(),
                 sent_s=answer.sent_s,
                 received_s=answer.received_s,
@@ -265,13 +265,13 @@ class Shipper:
                 back_s=answer.back_s,
             )
         if answer.server and answer.server != self._known_server:
-            self._tell_again = bool(self._known_server)
+            self._resend_state = bool(self._known_server)
             self._known_server = answer.server
 
     def _answered(self, waiting: QueuedParcel, answer: ServerReply) -> float:
         status = self.status
         if answer.status == 200:
-            self._heard(answer)
+            self._note_clock(answer)
             self.buffer.acknowledge(waiting)
             self.status = replace(
                 status,
@@ -302,23 +302,23 @@ class Shipper:
     def _failed(self, answer: ServerReply) -> float:
         """Count a failure and return how long to wait."""
         failures = self.status.failures + 1
-        said = f"{answer.status}: {answer.problem}" if answer.status else answer.problem
-        self.status = replace(self.status, failures=failures, problem=said)
+        problem = f"{answer.status}: {answer.problem}" if answer.status else answer.problem
+        self.status = replace(self.status, failures=failures, problem=problem)
         wait_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(failures - 1, 10))
         if answer.status in NOT_ALLOWED:
             wait_s = LONGEST_WAIT_S
         if answer.retry_after_s is not None:
-            wait_s = max(wait_s, min(answer.retry_after_s, LONGEST_ASKED_S))
+            wait_s = max(wait_s, min(answer.retry_after_s, LONGEST_RETRY_AFTER_S))
         return wait_s * self._dice.uniform(0.75, 1.25)
 
 
 def _is_about_the_parcel(answer: ServerReply) -> bool:
-    """Say whether the same parcel would be refused for ever, whatever is done about the server."""
+    """Return whether the same parcel would be refused for ever, whatever changes on the server."""
     return answer.status == TOO_LARGE or (answer.status == 400 and answer.where == "parcel")
 
 
 def _fits(body: bytes, seen: Observation) -> bool:
-    """Say whether a parcel is small enough, or at least cannot be split any further."""
+    """Return whether a parcel is small enough, or at least cannot be split any further."""
     most = max(len(seen.events), len(seen.spans), len(seen.jobs))
     tallest = max((table.height for table in (*seen.tables, seen.other)), default=0)
     small = len(body) <= MAX_PARCEL_BYTES and most <= MAX_NEWS

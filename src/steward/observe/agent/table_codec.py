@@ -125,7 +125,7 @@ def unpack(data: memoryview) -> PackedTable:
     rows, texts, numbers, at = _head(data)
     expected = at + rows * (_CODE_BYTES * len(texts) + _NUMBER_BYTES * len(numbers))
     if len(data) != expected:
-        raise bad(f"a table has {len(data)} bytes, not {expected} as its head says")
+        raise bad(f"a table has {len(data)} bytes, not {expected} as its head states")
     columns = {}
     for name, distinct in texts.items():
         codes = np.frombuffer(data, dtype="<u4", count=rows, offset=at)
@@ -201,7 +201,7 @@ def _is_name(name: object) -> bool:
 
 
 def _is_unicode(text: str) -> bool:
-    """Say whether text is text: half of a surrogate pair is JSON, but nothing else takes it."""
+    """Return whether text can be encoded: half of a surrogate pair is valid JSON only."""
     try:
         text.encode()
     except UnicodeEncodeError:

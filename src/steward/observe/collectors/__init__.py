@@ -1,7 +1,7 @@
 """What can be looked at, one file per source; the table maps a name to what makes its plug.
 
-Belongs here: turning one source's words into rows, events and jobs. Does not: names and units of
-our own (`observe` translates once) or anything that speaks to the outside (`clients`).
+Belongs here: turning one source's values into rows, events and jobs. Does not: names and units of
+our own (`observe` translates once) or access to external systems (`clients`).
 """
 
 from __future__ import annotations

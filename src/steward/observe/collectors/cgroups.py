@@ -55,7 +55,8 @@ class Cgroups:
             self._names = names
             self._layout = Layout(
                 blocks=tuple(
-                    Block(entity=f"{self.node}@{job}", names=words) for job, words in names.items()
+                    Block(entity=f"{self.node}@{job}", names=columns)
+                    for job, columns in names.items()
                 )
             )
         return self._layout
@@ -64,7 +65,7 @@ class Cgroups:
         into[:] = self._jobs.read()
 
     def collect(self, t_s: float) -> Observation:  # noqa: ARG002 - the port's signature
-        """Return nothing: all that control groups tell are numbers."""
+        """Return nothing: control groups have samples only."""
         return Observation()
 
     def close(self) -> None:

@@ -32,14 +32,18 @@ POD_UID = ("pod_uid", "exported_pod_uid")
 POD = ("pod", "exported_pod", "pod_name")
 NAMESPACE = ("namespace", "exported_namespace", "pod_namespace")
 RATIO = "DCGM_FI_DEV_GPU_UTIL_RATIO"
-_BLANKS = (2147483632.0, 140737488355312.0, 9223372036854774784.0)  # DCGM's words for "nothing"
+_BLANKS = (
+    2147483632.0,
+    140737488355312.0,
+    9223372036854774784.0,
+)  # DCGM's placeholders for "no value"
 _INDEX = re.compile(r"\d{1,4}")
 
 Rows = dict[str, dict[str, float]]  # by entity
 
 
 class Dcgm:
-    """GPUs as a dcgm-exporter tells them, with the jobs that its labels name, once per turn.
+    """GPUs of a dcgm-exporter, with the jobs that its labels name, once per turn.
 
     `url` is its page; `node` is what its machine is called. Empty means this machine's name for an
     exporter on it, else the name that the exporter gives.
@@ -60,7 +64,7 @@ class Dcgm:
         self._node = node or own  # in a container the exporter's name is that of its pod
         self._spans: dict[tuple[str, str], Span] = {}  # by entity and job
         self._numbers: dict[str, dict[str, int]] = {}  # by host and UUID
-        self._told: Cluster | None = None
+        self._last_cluster: Cluster | None = None
         self._missing = False
         self._percent = False
 
@@ -109,8 +113,8 @@ class Dcgm:
         self._exporter.close()
 
     def _without_exporter(self, fault: StewardError, t_s: float) -> Observation:
-        """Say once that there is nothing to read; try again each turn. Jobs stay as they were."""
-        said, self._missing = self._missing, True
+        """Report once that there is nothing to read; retry each turn. Jobs stay as they were."""
+        reported, self._missing = self._missing, True
         event = Event(
             t_s=t_s,
             kind="collector.missing",
@@ -118,10 +122,10 @@ class Dcgm:
             text=f"{fault}; {fault.hint}",
             source=self.name,
         )
-        return Observation() if said else Observation(events=(event,))
+        return Observation() if reported else Observation(events=(event,))
 
     def _in_shares(self, samples: list[DcgmSample]) -> list[DcgmSample]:
-        """Undo what DCGM 4.6 did: its field of this name was still a percentage."""
+        """Convert DCGM 4.6's value: its field of this name was still a percentage."""
         ratios = [each.value for each in samples if each.name == RATIO]
         self._percent = self._percent or any(1 < value <= 100 for value in ratios)
         if not self._percent:
@@ -132,7 +136,7 @@ class Dcgm:
         return self._node or _first(labels, HOST) or self._exporter.host
 
     def _entity(self, labels: Mapping[str, str]) -> str:
-        """Name the GPU or the slice that a value is of; empty where it is of neither."""
+        """Return the GPU or the slice of a value; empty where it is of neither."""
         index = labels.get("gpu", "")
         if not _INDEX.fullmatch(index):
             return ""
@@ -175,7 +179,7 @@ class Dcgm:
         return (*sorted(ended, key=lambda span: span.id), *began)
 
     def _new_cluster(self, samples: Iterable[DcgmSample], rows: Rows) -> Cluster | None:
-        """Describe the GPUs when they are not what was told before."""
+        """Return the GPUs if they have changed since they were last reported."""
         labels: dict[str, Mapping[str, str]] = {}
         for each in samples:
             entity = self._entity(each.labels)
@@ -185,33 +189,33 @@ class Dcgm:
         for entity, found in sorted(labels.items()):
             node = self._host(found)
             nodes.setdefault(node, []).append(_gpu(entity, node, found, rows.get(entity, {})))
-        told = Cluster(
+        cluster = Cluster(
             id="+".join(nodes) or self._host({}),
             nodes=tuple(Node(id=NodeId(n), gpus=tuple(gpus)) for n, gpus in nodes.items()),
         )
-        if told == self._told:
+        if cluster == self._last_cluster:
             return None
-        self._told = told
-        return told
+        self._last_cluster = cluster
+        return cluster
 
 
 def _first(labels: Mapping[str, str], spellings: Iterable[str]) -> str:
-    return next((labels[word] for word in spellings if labels.get(word)), "")
+    return next((labels[label] for label in spellings if labels.get(label)), "")
 
 
 def _job(labels: Mapping[str, str]) -> str:
-    """Name the job: a Slurm id from the exporter's mapping folder, or a pod."""
+    """Return the job: a Slurm id from the exporter's mapping folder, or a pod."""
     if labels.get("hpc_job"):
         return labels["hpc_job"]
     pod = _first(labels, POD_UID) or "/".join(
-        word for word in (_first(labels, NAMESPACE), _first(labels, POD)) if word
+        label for label in (_first(labels, NAMESPACE), _first(labels, POD)) if label
     )
     return f"pod:{pod}" if _first(labels, POD) else ""
 
 
 def _about(labels: Mapping[str, str]) -> dict[str, str]:
     named = {"pod": POD, "namespace": NAMESPACE, "container": ("container",)}
-    return {word: text for word, of in named.items() if (text := _first(labels, of))}
+    return {label: text for label, of in named.items() if (text := _first(labels, of))}
 
 
 def _gpu(entity: str, node: str, labels: Mapping[str, str], values: Mapping[str, float]) -> Gpu:
@@ -232,7 +236,7 @@ def _gpu(entity: str, node: str, labels: Mapping[str, str], values: Mapping[str,
 
 
 def _memory_bytes(values: Mapping[str, float]) -> int:
-    """Add up a GPU's memory; an older exporter does not tell the total."""
+    """Add up a GPU's memory; an older exporter has no total."""
     if "DCGM_FI_DEV_FB_CAPACITY_BYTES" in values:
         return int(values["DCGM_FI_DEV_FB_CAPACITY_BYTES"])
     if "DCGM_FI_DEV_FB_TOTAL" in values:
@@ -246,9 +250,9 @@ def _is_blank(value: float) -> bool:
 
 
 def _long_name(sample: DcgmSample) -> str:
-    """Keep apart values of one GPU that only a label tells apart: links, lanes, codes."""
+    """Return a name with the labels that distinguish values of one GPU: links, lanes, codes."""
     telling = ("nvlink", "nvswitch", "link", "lane", "xid", "err_code", "clock_event", "cpu")
-    parts = [f"{word}={sample.labels[word]}" for word in telling if sample.labels.get(word)]
+    parts = [f"{label}={sample.labels[label]}" for label in telling if sample.labels.get(label)]
     return f"{sample.name}{{{','.join(parts)}}}" if parts else sample.name
 
 

@@ -173,7 +173,7 @@ class Ebpf:
 
 
 def _problems(session: Session) -> dict[str, str]:
-    """Return what an operator should know: sets that do not run, events without a job."""
+    """Return limitations for the operator: sets that do not run, events without a job."""
     texts = {
         f"collector.limited {name}": f"no probes for {name}: {why}"
         for name, why in session.probes.refused.items()

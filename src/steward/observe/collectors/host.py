@@ -19,7 +19,7 @@ __all__ = ["Host"]
 class Host:
     """Processors, memory, disks, network, pressure, sockets, ports and sensors of this machine.
 
-    `node` is what the machine is called; empty means its own host name. `cores` says whether each
+    `node` is the machine's name; empty means its own host name. `cores`: whether each
     core has numbers of its own. `proc` and `sys` are where a container has those of its host.
     """
 
@@ -40,7 +40,7 @@ class Host:
         self.node = NodeId(node or self._name_now)
         self._blocks: tuple[Block, ...] = ()
         self._layout = Layout(blocks=())
-        self._told: Node | None = None
+        self._last_node: Node | None = None
         self._parts: frozenset[str] = frozenset()
 
     def available(self) -> Availability:
@@ -54,7 +54,7 @@ class Host:
         if hidden:
             hint = "in a container, mount /proc and /sys of the host; energy counters need root"
             return Availability(
-                status="limited", reason=f"{what}; not told: {_list(hidden)}", hint=hint
+                status="limited", reason=f"{what}; not readable: {_list(hidden)}", hint=hint
             )
         return Availability(status="ok", reason=what)
 
@@ -77,7 +77,7 @@ class Host:
         node = Node(
             id=self.node, cpus=self._source.cpus(), memory_bytes=self._source.memory_bytes()
         )
-        known, self._told = self._told, node
+        known, self._last_node = self._last_node, node
         events = (*self._renamed(t_s), *self._moved(t_s, first=known is None))
         return Observation(
             cluster=Cluster(id=self.node, nodes=(node,)) if node != known else None, events=events
@@ -88,7 +88,7 @@ class Host:
         self._source.close()
 
     def _renamed(self, t_s: float) -> list[Event]:
-        """Say that the machine has another name now; its samples keep the one they began with."""
+        """Report that the machine was renamed; its samples keep the first name."""
         before, self._name_now = self._name_now, self._source.named()
         if self._name_now == before:
             return []
@@ -96,7 +96,7 @@ class Host:
         return [self._event(t_s, "host.renamed", self.node, text)]
 
     def _moved(self, t_s: float, *, first: bool) -> list[Event]:
-        """Name parts that came or went since the last look.
+        """Return events for parts that came or went since the last turn.
 
         The layout is that of the last tick: making a new one here would be in a tick's way.
         """

@@ -22,7 +22,7 @@ MOST_ID_CHARS = 128
 class JobMap:
     """Spans of jobs on GPUs. A job holds a GPU since its file was written, until it is gone.
 
-    What ends while nobody looks stays open here; the scheduler's own collector knows better.
+    A span that ends between two reads stays open here; the scheduler's own collector closes it.
     """
 
     name = "job-map"

@@ -1,4 +1,4 @@
-"""Reads Kubernetes: pods that ask for GPUs as jobs, nodes, and what the cluster warns about."""
+"""Reads Kubernetes: pods that request GPUs as jobs, nodes, and warnings."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class _Watched:
 
 
 class Kubernetes:
-    """Pods that ask for GPUs, the nodes that they run on, and warnings about both.
+    """Pods that request GPUs, the nodes that they run on, and warnings about both.
 
-    A pod is a job, `pod:UID`, which is what its control group says too; its namespace is the
-    tenant. `kubeconfig` and `context` say which cluster; empty means $KUBECONFIG, the pod that
+    A pod is a job, `pod:UID`, as in its control group; its namespace is the
+    tenant. `kubeconfig` and `context` select the cluster; empty means $KUBECONFIG, the pod that
     steward runs in, or ~/.kube/config. `namespace`: only that one. `all_pods`: those without
     GPUs as well. `gpu_models`: what the driver calls a GPU that the node's label names otherwise.
-    After `stale_after_s` without an answer everything it told is unknown.
+    After `stale_after_s` without an answer everything from it is unknown.
     """
 
     name = "kubernetes"
@@ -140,10 +140,10 @@ class Kubernetes:
         return self._watched
 
     def _missing(self, t_s: float) -> Observation:
-        said, self._stale = self._stale, True
+        reported, self._stale = self._stale, True
         text = f"no cluster is configured; {_HINT}"
         event = self._event(t_s, "collector.missing", self.name, text)
-        return Observation() if said else Observation(events=(event,))
+        return Observation() if reported else Observation(events=(event,))
 
     # -- what is new ---------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class Kubernetes:
         )
 
     def _gpus(self, pod: Pod) -> tuple[GpuId, ...]:
-        """Return the GPUs of a pod that has all of its node's; of others only the node knows."""
+        """Return the GPUs of a pod that has all of its node's; of others only the node is known."""
         node = next((each for each in self._nodes.values() if each.name == pod.node), None)
         if node is None or pod.gpus != node.gpus:
             return ()
@@ -316,17 +316,19 @@ class Kubernetes:
     # -- silence -------------------------------------------------------------------------------
 
     def _silence(self, watched: _Watched, seen: Observation, t_s: float) -> Observation:
-        """Say when the server is silent: at once as a fault, after a while that all is unknown."""
+        """Report a server that does not answer: at once as a fault, later that all is unknown."""
         problem = next((each.problem for each in watched.all if each.problem), None)
         if problem is None:
             was_stale, self._stale = self._stale, False
             gap = self._event(t_s, "telemetry.gap", self.name, "the API server answers again")
             return replace(seen, events=(*seen.events, gap)) if was_stale else seen
-        heard_s = min((each.heard_s or 0.0 for each in (watched.pods, watched.nodes)), default=0.0)
-        silent_s = time.monotonic() - heard_s
+        synced_s = min(
+            (each.synced_s or 0.0 for each in (watched.pods, watched.nodes)), default=0.0
+        )
+        silent_s = time.monotonic() - synced_s
         if silent_s > self.stale_after_s and not self._stale:
             self._stale = True
-            text = f"said nothing for {silent_s:.0f} s: its jobs and nodes are unknown ({problem})"
+            text = f"parts nothing for {silent_s:.0f} s: its jobs and nodes are unknown ({problem})"
             unknown = {
                 gpu.id: Health.UNKNOWN for gpu in (self._cluster.gpus if self._cluster else ())
             }
@@ -334,7 +336,7 @@ class Kubernetes:
             return replace(seen, events=(*seen.events, event), health={**seen.health, **unknown})
         if not (seen.jobs or seen.events or seen.spans or seen.cluster):
             raise problem
-        return seen  # what has come is told first
+        return seen  # what has come is reported first
 
     def _raise_problem(self, watched: _Watched) -> None:
         for each in watched.all:
@@ -349,15 +351,15 @@ _HINT = "set KUBECONFIG or plugs.kubernetes.kubeconfig, or run steward in the cl
 
 
 def _why(pod: Pod) -> str:
-    said = [pod.phase.lower()]
-    said += [f"exit code {pod.exit_code}"] if pod.exit_code else []
-    said += [pod.ended_reason] if pod.ended_reason not in ("", "Completed") else []
-    said += [f"{pod.reason}: {pod.message}".rstrip(": ")] if pod.reason else []
-    return f"{pod.namespace}/{pod.name}: {', '.join(said)}"
+    parts = [pod.phase.lower()]
+    parts += [f"exit code {pod.exit_code}"] if pod.exit_code else []
+    parts += [pod.ended_reason] if pod.ended_reason not in ("", "Completed") else []
+    parts += [f"{pod.reason}: {pod.message}".rstrip(": ")] if pod.reason else []
+    return f"{pod.namespace}/{pod.name}: {', '.join(parts)}"
 
 
 def _about(pod: Pod) -> dict[str, str]:
-    said = {
+    parts = {
         "name": pod.name,
         "namespace": pod.namespace,
         "owner": f"{pod.owner_kind}/{pod.owner_name}" if pod.owner_kind else "",
@@ -368,7 +370,7 @@ def _about(pod: Pod) -> dict[str, str]:
         "exit_code": str(pod.exit_code) if pod.exit_code else "",
         "reason": pod.ended_reason or pod.reason,
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in parts.items() if value}
 
 
 def _subject(warned: WarningEvent) -> str:

@@ -1,4 +1,4 @@
-"""Hears what training scripts say of themselves: steps, what they wait for, phases."""
+"""Reads the marks of training scripts: steps, what they wait for, phases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from steward.observe.process_owners import ProcessOwners
 __all__ = ["Marks"]
 
 _MOST_RANKS = 4096
-_SILENT_S = 3600.0  # a rank that says nothing for so long is forgotten
+_SILENT_S = 3600.0  # a rank without a message for so long is dropped
 _METRICS = (
     "job.step_count",
     "job.steps_per_s",
@@ -36,10 +36,10 @@ _METRICS = (
 
 @dataclass(slots=True)
 class _Rank:
-    """One process that speaks, and its sums when it was last counted."""
+    """One sending process, and its sums when it was last counted."""
 
     job: JobId
-    heard_s: float
+    received_s: float
     local_rank: str = ""
     steps: int = 0
     wait_s: float = 0.0
@@ -63,8 +63,8 @@ class Marks:
     """Steps and phases of training scripts that use `steward.marks`, on this machine.
 
     `place` is the socket they send to; empty means $STEWARD_MARKS, which they read too, else
-    /run/steward/marks.sock or the user's own folder. Which process speaks is the kernel's word,
-    and its job is that of its control group; what a script says is its job counts only without one.
+    /run/steward/marks.sock or the user's own folder. The sending process is known from the kernel,
+    and its job is that of its control group; the job that a script names counts only without one.
     """
 
     name = "marks"
@@ -78,10 +78,10 @@ class Marks:
         self._owners = owners or ProcessOwners()
         self._processes = ProcessTable()
         self._ranks: dict[int, _Rank] = {}
-        self._open: dict[str, tuple[int, Span]] = {}  # phases, and who is in them
+        self._open: dict[str, tuple[int, Span]] = {}  # phases, and their pid
         self._opened = False
         self._refused = 0  # messages that made no sense
-        self._told = 0
+        self._reported_losses = 0
 
     def available(self) -> Availability:
         place = self._socket.place
@@ -105,9 +105,9 @@ class Marks:
         if not self._opened:
             self._socket.open()
             self._opened = True
-        said = [each for each in map(self._read, self._socket.take()) if each is not None]
-        spans = [span for pid, body in said for span in self._phase(pid, body)]
-        frame, other = self._samples(said, t_s)
+        messages = [each for each in map(self._read, self._socket.take()) if each is not None]
+        spans = [span for pid, body in messages for span in self._phase(pid, body)]
+        frame, other = self._samples(messages, t_s)
         spans += self._left_open(t_s)
         self._forget(t_s)
         return Observation(
@@ -139,8 +139,8 @@ class Marks:
         if pid not in self._ranks:
             if len(self._ranks) >= _MOST_RANKS:
                 return False
-            said = str(body.get("job") or "")[:64]
-            job = self._owners.scheduled(pid) or (JobId(said) if said else self._owners.of(pid))
+            named = str(body.get("job") or "")[:64]
+            job = self._owners.scheduled(pid) or (JobId(named) if named else self._owners.of(pid))
             job = job or JobId(f"pid:{pid}")  # it has ended already
             self._ranks[pid] = _Rank(job, sent_s, str(body.get("local_rank") or ""))
         return True
@@ -183,11 +183,11 @@ class Marks:
     # -- samples -------------------------------------------------------------------------------
 
     def _samples(
-        self, said: Sequence[tuple[int, Mapping[str, Any]]], t_s: float
+        self, messages: Sequence[tuple[int, Mapping[str, Any]]], t_s: float
     ) -> tuple[Frame, Frame]:
         last: dict[int, Mapping[str, Any]] = {}
         longest: dict[int, float] = {}
-        for pid, body in said:
+        for pid, body in messages:
             if "steps" in body:
                 last[pid] = body
                 longest[pid] = max(longest.get(pid, 0.0), _number(body, "longest_s") or 0.0)
@@ -221,9 +221,9 @@ class Marks:
             wait_s=max(0.0, wait_s - rank.wait_s),
             work_s=max(0.0, work_s - rank.work_s),
             longest_s=longest_s,
-            over_s=sent_s - rank.heard_s,
+            over_s=sent_s - rank.received_s,
         )
-        rank.steps, rank.wait_s, rank.work_s, rank.heard_s = int(steps), wait_s, work_s, sent_s
+        rank.steps, rank.wait_s, rank.work_s, rank.received_s = int(steps), wait_s, work_s, sent_s
         return stretch
 
     def _frame(self, by_job: Mapping[JobId, Sequence[_Stretch]], t_s: float) -> Frame:
@@ -241,20 +241,20 @@ class Marks:
         gone = [
             pid
             for pid, rank in self._ranks.items()
-            if t_s - rank.heard_s > _SILENT_S or self._processes.one(pid) is None
+            if t_s - rank.received_s > _SILENT_S or self._processes.one(pid) is None
         ]
         for pid in gone:
             del self._ranks[pid]
 
     def _losses(self, t_s: float) -> list[Event]:
         lost = self._refused + self._socket.dropped
-        if lost == self._told:
+        if lost == self._reported_losses:
             return []
         text = (
             f"{self._refused} messages made no sense and {self._socket.dropped} were too many or"
             " too long, so far"
         )
-        self._told = lost
+        self._reported_losses = lost
         return [
             Event(t_s=t_s, kind="marks.dropped", subject=self.node, text=text, source=self.name)
         ]

@@ -1,4 +1,4 @@
-"""Reads the NVIDIA GPUs of this machine: use, counters, power, damage, and who uses them."""
+"""Reads the NVIDIA GPUs of this machine: use, counters, power, damage, and processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from steward.model.layout import Block, Layout
 
 __all__ = ["JobOfPid", "Nvml"]
 
-# NVML does not say what an idle GPU draws. An H200 whose memory is held was measured at 121 W of
+# NVML has no figure for idle power. An H200 whose memory is held was measured at 121 W of
 # its 700 W; the loop measures each GPU while it is quiet and needs this only until then.
 IDLE_PER_MAX_WATTS = 121 / 700
 
@@ -38,13 +38,13 @@ Row = dict[str, float | str | None]
 
 
 class JobOfPid(Protocol):
-    """Says which job a process belongs to, or None."""
+    """Returns the job of a process, or None."""
 
     def __call__(self, pid: int, /) -> JobId | None: ...
 
 
 class Nvml:
-    """NVIDIA GPUs of this machine: their numbers at every tick, and each turn who uses them.
+    """NVIDIA GPUs of this machine: their samples at every tick, and their processes each turn.
 
     `node` is what the machine is called; empty means its own host name.
     """
@@ -66,11 +66,11 @@ class Nvml:
         self._job_of_pid = job_of_pid or _job_by_cgroup()
         self._layout = Layout(blocks=())
         self._plan: SamplingPlan | None = None
-        self._announced: set[int] = set()  # lost GPUs that were told about
-        self._told: dict[int, Device] = {}
+        self._announced: set[int] = set()  # lost GPUs that were reported
+        self._last_devices: dict[int, Device] = {}
         self._missing = False
 
-    # -- what doctor asks ----------------------------------------------------------------------
+    # -- for the doctor ------------------------------------------------------------------------
 
     def available(self) -> Availability:
         try:
@@ -110,7 +110,7 @@ class Nvml:
         if plan is not self._plan:
             self._plan = plan
             blocks = tuple(
-                Block(entity=self._entity(meter.of, plan.numbers), names=meter.words)
+                Block(entity=self._entity(meter.of, plan.numbers), names=meter.names)
                 for meter in plan.meters.meters
             )
             if blocks != self._layout.blocks:
@@ -124,7 +124,7 @@ class Nvml:
         try:
             self._registry.refresh()
         except DriverMissingError:
-            return  # `collect` says so, once, and tries again
+            return  # `collect` reports it, once, and retries
 
     # -- every turn ----------------------------------------------------------------------------
 
@@ -150,9 +150,9 @@ class Nvml:
             self._registry.release()
 
     def _without_driver(self, fault: DriverMissingError, t_s: float) -> Observation:
-        """Say once that there is nothing to read; try again each turn."""
-        said, self._missing = self._missing, True
-        if said:
+        """Report once that there is nothing to read; retry each turn."""
+        reported, self._missing = self._missing, True
+        if reported:
             return Observation()
         event = Event(
             t_s=t_s,
@@ -165,7 +165,7 @@ class Nvml:
         return Observation(events=(event,), health=unknown)
 
     def _changes(self, t_s: float) -> tuple[list[Event], dict[GpuId, Health]]:
-        """Say which GPUs were lost and which came back since the last turn."""
+        """Return events for GPUs that were lost or came back since the last turn."""
         lost = self._registry.lost
         new = sorted(set(lost) - self._announced)
         back = sorted(self._announced - set(lost))
@@ -209,11 +209,11 @@ class Nvml:
         return Event(t_s=t_s, kind=kind, subject=self._gpu_id(number), text=text, source=self.name)
 
     def _new_cluster(self) -> Cluster | None:
-        """Describe the hardware when it is not what was told before."""
+        """Return the hardware if it has changed since it was last reported."""
         devices = dict(sorted(self._registry.devices.items()))
-        if devices == self._told:
+        if devices == self._last_devices:
             return None
-        self._told = devices
+        self._last_devices = devices
         domains = _domains(self.node, devices)
         gpus = tuple(
             Gpu(
@@ -245,7 +245,7 @@ def _model(device: Device) -> GpuModel:
 
 
 def _domains(node: str, devices: Mapping[int, Device]) -> dict[int, str]:
-    """Name what reaches what over NVLink: all GPUs on the switches, or those joined by links."""
+    """Return the groups of GPUs that NVLink connects, by switches or directly."""
     of = {i: i for i in devices}
     by_bus = {device.bus_id: i for i, device in devices.items()}
     switched = [i for i, device in devices.items() if SWITCH in device.peers]
@@ -263,7 +263,7 @@ def _domains(node: str, devices: Mapping[int, Device]) -> dict[int, str]:
 
 
 def _share(processes: Iterable[DriverProcess]) -> dict[str, float | None]:
-    """Add up what the processes of one job have; what nobody told stays unknown."""
+    """Add up what the processes of one job have; what has no value stays unknown."""
     known = list(processes)
     busy = [each.busy_percent for each in known if each.busy_percent is not None]
     used = [each.memory_used_bytes for each in known if each.memory_used_bytes is not None]

@@ -32,7 +32,7 @@ _RATIOS = (
     ("stall-backend-ratio", "stalled-cycles-backend", "cycles"),
 )
 _KEPT = ("cycles", "instructions", *SOFTWARE)  # the others matter only as parts of a ratio
-_EVERY_S = 1.0  # asking for another core's counters interrupts that core
+_EVERY_S = 1.0  # reading another core's counters interrupts that core
 _SEARCH_EVERY_S = 5.0
 _REFUSED = (errno.EACCES, errno.EPERM)
 
@@ -94,7 +94,7 @@ class Perf:
         into[:] = [value for reader in self._readers.values() for value in reader.read()]
 
     def collect(self, t_s: float) -> Observation:  # noqa: ARG002 - the port's signature
-        """Return nothing: all that these counters tell are numbers."""
+        """Return nothing: these counters are samples only."""
         return Observation()
 
     def close(self) -> None:
@@ -190,4 +190,4 @@ def _hint(fault: OSError) -> str:
         return "sysctl kernel.perf_event_paranoid=0, or run with CAP_PERFMON"
     if fault.errno == errno.ENOSYS:
         return "in a container, allow the system call in its seccomp profile"
-    return "on a virtual machine, ask the hypervisor for a virtual PMU"
+    return "on a virtual machine, enable a virtual PMU in the hypervisor"

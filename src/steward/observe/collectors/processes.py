@@ -28,7 +28,7 @@ _METRICS = (
     "job.disk.read_bytes",
     "job.disk.write_bytes",
 )
-_END = "its processes have ended; nobody saw their exit code"
+_END = "its processes have ended; their exit codes are unknown"
 TRAINING = ("python", "torchrun", "deepspeed", "accelerate", "mpirun", "ray::", "julia", "vllm")
 
 
@@ -53,7 +53,7 @@ class Processes:
     A tree is a job when it holds a GPU, or when a process in it whose name begins with one of
     `names` keeps `min_cpu_cores` busy. torchrun and its ranks are one; shells, terminals and
     notebook servers are not part of it. What Slurm, Kubernetes or a container engine
-    runs is left to them, but who holds a GPU by pid is told for those, too.
+    runs is left to them, but GPU processes by pid are reported for those, too.
     """
 
     name = "processes"
@@ -82,14 +82,14 @@ class Processes:
         self._looked_s: float | None = None
         self._known: set[JobId] = set()
         self._users: set[str] = set()
-        self._held: dict[str, Span] = {}  # who holds a GPU, by pid
+        self._held: dict[str, Span] = {}  # processes that hold a GPU, by pid
 
     def available(self) -> Availability:
         if not self._table.one(os.getpid()):
             hint = "mount the host's /proc into this container"
             return Availability(status="missing", reason="/proc cannot be read", hint=hint)
         if self._registry is not None and not self._pids():
-            reason = f"{len(self._table.all())} processes; none can be told to hold a GPU"
+            reason = f"{len(self._table.all())} processes; none is known to hold a GPU"
             hint = "without an NVIDIA driver only busy processes are jobs; see names"
             return Availability(status="limited", reason=reason, hint=hint)
         return Availability(status="ok", reason=f"{len(self._table.all())} processes")
@@ -127,7 +127,7 @@ class Processes:
         except DriverMissingError:
             return {}
 
-    # -- who is a job --------------------------------------------------------------------------
+    # -- jobs ----------------------------------------------------------------------------------
 
     def _jobs(
         self, table: Mapping[int, Process], holders: Mapping[int, Iterable[int]], t_s: float
@@ -168,7 +168,7 @@ class Processes:
             and p.name.startswith(self.names)
         }
 
-    # -- what is told of them ------------------------------------------------------------------
+    # -- their samples -------------------------------------------------------------------------
 
     def _sighting(self, id_: JobId, group: _Group) -> JobSighting:
         root = group.root
@@ -228,12 +228,12 @@ class Processes:
             "job.disk.write_bytes": float(sum(wrote for _, wrote in seen)) if seen else None,
         }
 
-    # -- who holds a GPU -----------------------------------------------------------------------
+    # -- GPU processes ------------------------------------------------------------------------
 
     def _by_pid(
         self, table: Mapping[int, Process], holders: Mapping[int, Iterable[int]], t_s: float
     ) -> list[Span]:
-        """Say whose a pid on a GPU is: the driver's samples carry nothing else."""
+        """Return a span with the job of a pid on a GPU: the driver's samples have only the pid."""
         now: dict[str, Span] = {}
         for index, pids in holders.items():
             for pid in pids:
@@ -270,7 +270,9 @@ def _upwards(table: Mapping[int, Process], process: Process) -> list[Process]:
 
 
 def _title(command: tuple[str, ...]) -> str:
-    """Name a job by the script that it runs, not by the program that runs scripts."""
-    words = [word for word in command[1:] if not word.startswith("-")]
-    chosen = next((word for word in words if word.endswith((".py", ".sh", ".jl"))), "")
+    """Return a job's name: the script that it runs, not its interpreter."""
+    arguments = [argument for argument in command[1:] if not argument.startswith("-")]
+    chosen = next(
+        (argument for argument in arguments if argument.endswith((".py", ".sh", ".jl"))), ""
+    )
     return (chosen or (command[0] if command else "")).rpartition("/")[2]

@@ -24,7 +24,7 @@ AT_ONCE = 16
 class Prometheus:
     """Exporters (`targets`) and questions to a Prometheus server (`server`, `queries`).
 
-    A target is `http://HOST:PORT/metrics`, or `NODE=http://...` to say which node it speaks for.
+    A target is `http://HOST:PORT/metrics`, or `NODE=http://...` to name its node.
     `queries` has a name for each PromQL expression; an answer whose series have no name gets that
     one, which may be one of our metrics. `token_file`, `ca` and `plain_http` (other machines
     without TLS) are for all of them.
@@ -55,8 +55,8 @@ class Prometheus:
         endpoint = partial(
             Endpoint, token=_token(token_file), ca=ca, timeout_s=timeout_s, plain_http=plain_http
         )
-        asked = (QueryTarget(endpoint(url=server), queries),) if server and queries else ()
-        self._sources = (*(ScrapeTarget(each, endpoint) for each in targets), *asked)
+        queried = (QueryTarget(endpoint(url=server), queries),) if server and queries else ()
+        self._sources = (*(ScrapeTarget(each, endpoint) for each in targets), *queried)
 
     def available(self) -> Availability:
         if not self._sources:
@@ -90,7 +90,7 @@ class Prometheus:
         answers: Iterable[tuple[ScrapeTarget | QueryTarget, Readings | StewardError]],
         t_s: float,
     ) -> list[Event]:
-        """Say who has fallen silent and who speaks again, once each."""
+        """Return an event for each target that stopped or resumed answering."""
         events = []
         for source, answer in answers:
             failed = isinstance(answer, StewardError)

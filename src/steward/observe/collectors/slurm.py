@@ -1,4 +1,4 @@
-"""Reads Slurm: jobs and who they belong to, nodes and why they are drained, who held which GPU."""
+"""Reads Slurm: jobs and their accounts, nodes and why they are drained, GPUs of each job."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from steward.observe.job_book import JobBook, JobSighting, JobUpdates
 __all__ = ["Slurm"]
 
 _SHARES_EVERY_S = 3600.0
-_ACCOUNTING_LAG_S = 60.0  # slurmdbd is told in batches; ten seconds were seen on a quiet cluster
-_SLICE = re.compile(r"\dg\.\d+gb$")  # a MIG profile: a slice, whose GPU Slurm does not tell
+_ACCOUNTING_LAG_S = 60.0  # slurmdbd is updated in batches; ten seconds were seen on a quiet cluster
+_SLICE = re.compile(r"\dg\.\d+gb$")  # a MIG profile: a slice, whose GPU is unknown to Slurm
 _STATES = {
     "CANCELLED": JobState.CANCELLED,
     "COMPLETED": JobState.COMPLETED,
@@ -49,11 +49,11 @@ class _Answer:
 
 
 class Slurm:
-    """Jobs, nodes, GPUs and accounts of a Slurm cluster, asked through its own commands.
+    """Jobs, nodes, GPUs and accounts of a Slurm cluster, read through its own commands.
 
-    Slurm is asked every `every_s` seconds, and less often where that would take more than a tenth
-    of the time. `lookback_s`: how far back accounting is asked about jobs that ended before steward
-    came. After `stale_after_s` without an answer everything Slurm told is unknown.
+    Slurm is polled every `every_s` seconds, and less often where that would take more than a tenth
+    of the time. `lookback_s`: how far back accounting is queried for jobs that ended before steward
+    came. After `stale_after_s` without an answer everything from Slurm is unknown.
     `gpu_models`: what the driver calls a GPU type, e.g. `{a100 = "NVIDIA A100-SXM4-80GB"}`.
     `folder` and `conf`: where Slurm's commands and its slurm.conf are, if not in the usual places.
     """
@@ -85,10 +85,10 @@ class Slurm:
         self._shares: dict[str, int] = {}
         self._accounts: frozenset[str] = frozenset()
         self._missed_s: dict[JobId, float] = {}  # since when neither queue nor accounting has them
-        self._asked_s = float("-inf")
+        self._polled_s = float("-inf")
         self._shares_s = float("-inf")
         self._due_s = float("-inf")
-        self._heard_s: float | None = None
+        self._answered_s: float | None = None
         self._stale = False
 
     def available(self) -> Availability:
@@ -109,9 +109,9 @@ class Slurm:
         return Availability(status="ok", reason=version)
 
     def collect(self, t_s: float) -> Observation:
-        if t_s < self._due_s and t_s >= self._asked_s:
+        if t_s < self._due_s and t_s >= self._polled_s:
             return Observation()
-        self._asked_s = t_s
+        self._polled_s = t_s
         began_s = time.monotonic()
         try:
             answer = _Answer(jobs=self._slurm.jobs(), nodes=self._slurm.nodes())
@@ -128,7 +128,7 @@ class Slurm:
     # -- an answer -----------------------------------------------------------------------------
 
     def _fold(self, answer: _Answer, t_s: float) -> Observation:
-        first = self._heard_s is None
+        first = self._answered_s is None
         events = [*self._back(t_s), *self._node_events(answer.nodes, t_s)]
         health = self._health(answer.nodes)
         cluster = self._changed_cluster(answer)
@@ -139,7 +139,7 @@ class Slurm:
         ]
         self._jobs = {job.id: job for job in answer.jobs}
         self._book.forget({JobId(id_) for id_ in self._jobs})
-        self._heard_s, self._stale = t_s, False
+        self._answered_s, self._stale = t_s, False
         return Observation(
             events=(*events, *(event for each in news for event in each.events)),
             jobs=tuple(job for each in news for job in each.jobs),
@@ -160,12 +160,12 @@ class Slurm:
         return [self._book.fold(t_s, sightings, silent=first)]
 
     def _unseen_ends(self, jobs: Sequence[SlurmJob], t_s: float) -> list[JobUpdates]:
-        """Ask accounting how jobs ended that have left the queue between two looks."""
+        """Return from accounting how jobs ended that have left the queue between two polls."""
         listed = {job.id for job in jobs}
         gone = {id_ for id_ in self._book.going_on() if id_ not in listed}
-        if not gone or self._heard_s is None:
+        if not gone or self._answered_s is None:
             return []
-        past = self._accounted(t_s - self._heard_s + 600.0)
+        past = self._accounted(t_s - self._answered_s + 600.0)
         ends = [job for job in past if job.id in gone and job.end_s]
         news = self._book.fold(t_s, [self._sighting(job, t_s) for job in ends])
         missing = gone - {JobId(job.id) for job in ends}
@@ -179,7 +179,7 @@ class Slurm:
         try:
             return self._slurm.ended(past_s=past_s)
         except SlurmError:
-            return []  # many sites have no accounting; what squeue tells is all there is
+            return []  # many sites have no accounting; squeue is all there is
 
     def _sighting(self, job: SlurmJob, t_s: float) -> JobSighting:
         state = _state(job)
@@ -216,7 +216,7 @@ class Slurm:
         )
 
     def _places(self, job: SlurmJob) -> tuple[str, ...]:
-        """Name what is all the job's own, as far as Slurm says."""
+        """Return the entities that the job has to itself, as far as Slurm knows."""
         if job.start_s is None:
             return ()
         hosts = [f"{node}@{job.id}" for node in job.nodes]
@@ -231,19 +231,19 @@ class Slurm:
     # -- no answer -----------------------------------------------------------------------------
 
     def _unheard(self, fault: SlurmError, t_s: float) -> Observation:
-        """Keep what was known for a while; then say, once, that it is known no longer."""
-        if isinstance(fault, SlurmMissingError) and self._heard_s is None:
-            said, self._stale = self._stale, True
+        """Keep the last state for a while; then report once that it is stale."""
+        if isinstance(fault, SlurmMissingError) and self._answered_s is None:
+            reported, self._stale = self._stale, True
             text = f"{fault.problem}; {fault.hint}"
             event = self._event(t_s, "collector.missing", self.name, text)
-            return Observation() if said else Observation(events=(event,))
-        silent_s = 0.0 if self._heard_s is None else t_s - self._heard_s
+            return Observation() if reported else Observation(events=(event,))
+        silent_s = 0.0 if self._answered_s is None else t_s - self._answered_s
         if self._stale or silent_s <= self.stale_after_s:
             raise fault
         self._stale = True
         jobs = len(self._book.going_on())
         text = (
-            f"said nothing for {silent_s:.0f} s: {jobs} jobs and their nodes are unknown ({fault})"
+            f"parts nothing for {silent_s:.0f} s: {jobs} jobs and their nodes are unknown ({fault})"
         )
         gpus = self._cluster.gpus if self._cluster else ()
         return Observation(
@@ -252,9 +252,9 @@ class Slurm:
         )
 
     def _back(self, t_s: float) -> list[Event]:
-        if not self._stale or self._heard_s is None:
+        if not self._stale or self._answered_s is None:
             return []
-        text = f"said nothing for {t_s - self._heard_s:.0f} s"
+        text = f"parts nothing for {t_s - self._answered_s:.0f} s"
         return [self._event(t_s, "telemetry.gap", self.name, text)]
 
     # -- nodes ---------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Slurm:
         return found
 
     def _health(self, nodes: Sequence[SlurmNode]) -> dict[GpuId, Health]:
-        """Say what is new: a node that came back is unknown until something is heard of it."""
+        """Return what is new: a node that came back is unknown until its next sample."""
         states = {"up": Health.UNKNOWN, "down": Health.BAD, "leaving": Health.WORN}
         return {
             GpuId(f"{node.name}/gpu{index}"): states[_condition(node)]
@@ -305,7 +305,7 @@ class Slurm:
         return Node(id=name, gpus=gpus, cpus=node.cpus, memory_bytes=node.memory_bytes)
 
     def _model(self, type_: str) -> GpuModel:
-        """Return a model of that name; memory and watts are for the driver to tell."""
+        """Return a model of that name; memory and watts come from the driver."""
         name = self._models.get(type_, type_ or "gpu")
         return GpuModel(
             name=name, generation="unknown", memory_bytes=0, idle_watts=0.0, max_watts=0.0
@@ -335,7 +335,7 @@ class Slurm:
 
 
 def _state(job: SlurmJob) -> JobState:
-    """Say where a job is in its life. While it completes it still holds what it held."""
+    """Return the phase of a job. While it completes it still holds what it held."""
     if not WAITING.isdisjoint(job.states):
         return JobState.QUEUED
     if "COMPLETING" in job.states:
@@ -344,16 +344,16 @@ def _state(job: SlurmJob) -> JobState:
 
 
 def _why(job: SlurmJob) -> str:
-    said = [job.states[0].lower().replace("_", " ")]
-    said += [f"exit code {job.exit_code}"] if job.exit_code else []
-    said += [f"signal {job.signal}"] if job.signal else []
-    said += [job.reason] if job.reason else []
+    parts = [job.states[0].lower().replace("_", " ")]
+    parts += [f"exit code {job.exit_code}"] if job.exit_code else []
+    parts += [f"signal {job.signal}"] if job.signal else []
+    parts += [job.reason] if job.reason else []
     on = f" on {', '.join(job.nodes[:4])}" if job.nodes else ""
-    return f"{', '.join(said)}{on}"
+    return f"{', '.join(parts)}{on}"
 
 
 def _about(job: SlurmJob) -> dict[str, str]:
-    said = {
+    parts = {
         "name": job.name,
         "user": job.user,
         "account": job.account,
@@ -364,7 +364,7 @@ def _about(job: SlurmJob) -> dict[str, str]:
         "signal": str(job.signal) if job.signal else "",
         "limit_s": f"{job.limit_s:g}" if job.limit_s else "",
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in parts.items() if value}
 
 
 def _gpus(job: SlurmJob) -> tuple[GpuId, ...]:

@@ -1,6 +1,6 @@
 """One target with what waits for it, and the thread that sends it.
 
-Whoever observes only puts a look into the queue; names, bytes and the network are the thread's.
+The observing thread only fills the queue; names, bytes and the network are the other thread's.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from steward.observe.translate.outgoing import MetricSeries, series_of
 __all__ = ["ForwardQueue"]
 
 MOST_WAITING_BYTES = 32 * 2**20
-LINE_BYTES = 200  # what a line takes beside its text
-QUIET_S = 3600.0  # who dropped nothing for so long is told of again
+LINE_BYTES = 200  # what a line takes besides its text
+QUIET_S = 3600.0  # a drop after so long without one is reported again
 LAST_TRIES_S = 0.5  # kept of the time to close, for a request that is on its way
 
 
@@ -72,10 +72,10 @@ class ForwardQueue:
         self._thread: threading.Thread | None = None
         self._dropped, self._dropped_s = 0, float("-inf")
 
-    # -- whoever observes ------------------------------------------------------------------------
+    # -- observing thread ------------------------------------------------------------------------
 
     def take(self, seen: Observation) -> None:
-        """Queue what the target is to have; `go` lets it be sent."""
+        """Queue what the target is to have; `go` starts the sending."""
         look = self._look(seen)
         if not look.samples and not look.lines:
             return
@@ -92,7 +92,7 @@ class ForwardQueue:
                 self._full.update(samples=oldest.samples, lines=len(oldest.lines))
 
     def go(self) -> None:
-        """Send what waits: a time when whoever observes has nothing else to do."""
+        """Start sending what is queued, when the observing thread is idle."""
         with self._changed:
             self._changed.notify()
 
@@ -103,8 +103,8 @@ class ForwardQueue:
         if dropped == self._dropped:
             return None
         new, self._dropped = dropped - self._dropped, dropped
-        told, self._dropped_s = t_s - self._dropped_s <= QUIET_S, t_s
-        if told:
+        recent, self._dropped_s = t_s - self._dropped_s <= QUIET_S, t_s
+        if recent:
             return None
         why = self._trouble() or "it takes less than there is"
         return Event(
@@ -117,7 +117,7 @@ class ForwardQueue:
 
     @property
     def status(self) -> ForwardStatus:
-        """How it goes."""
+        """The status of this target."""
         with self._changed:
             waiting = [*self._looks, *([self._sending] if self._sending else [])]
         samples, lines = self._samples.stats, self._lines.stats
@@ -177,7 +177,7 @@ class ForwardQueue:
         return _Look(tables=tuple(tables), lines=lines, samples=samples, bytes=size)
 
     def _names(self, columns: tuple[str, ...]) -> list[str]:
-        """Return which of a table's metrics were asked for."""
+        """Return which of a table's metrics are selected."""
         if columns not in self._chosen:
             if len(self._chosen) > 1000:
                 self._chosen.clear()  # tables whose columns change for ever

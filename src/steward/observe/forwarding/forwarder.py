@@ -15,10 +15,10 @@ CLOSE_S = 2.0
 
 
 class Forwarder:
-    """Hands every look to each target's own queue. Never waits, never raises for a receiver.
+    """Puts every observation into each target's queue. Never blocks, never raises for a receiver.
 
-    Threads of one Python take turns, and encoding would slow down whoever is in the midst of
-    something. So `take` only queues, and `go` says that there is time now.
+    Threads of one Python take turns, and encoding would slow down a thread that is in the midst of
+    something. So `take` only queues, and `go` starts the sending.
     """
 
     def __init__(self, targets: Sequence[ForwardTarget]) -> None:
@@ -26,20 +26,20 @@ class Forwarder:
         self._until_s: float | None = None
 
     def take(self, seen: Observation, t_s: float) -> tuple[Event, ...]:
-        """Pass a look on; returns what there is to tell about earlier ones."""
+        """Queue an observation; return events about earlier ones."""
         for outlet in self._outlets:
             outlet.take(seen)
         news = [outlet.drop_event(t_s) for outlet in self._outlets]
         return tuple(each for each in news if each is not None)
 
     def go(self) -> None:
-        """Let all targets send what waits. Returns at once."""
+        """Start sending for all targets. Returns at once."""
         for outlet in self._outlets:
             outlet.go()
 
     @property
     def status(self) -> tuple[ForwardStatus, ...]:
-        """How it goes, target by target."""
+        """Status by target."""
         return tuple(outlet.status for outlet in self._outlets)
 
     def finish(self) -> None:
@@ -49,7 +49,7 @@ class Forwarder:
             outlet.finish()
 
     def close(self) -> None:
-        """Be done two seconds after `finish` at the latest, whatever the receivers do."""
+        """Stop within two seconds after `finish`, whatever the receivers do."""
         self.finish()
         for outlet in self._outlets:
             outlet.close(self._until_s or time.monotonic())

@@ -1,7 +1,7 @@
 """Brings the samples of each series into the order of their times, as receivers want them.
 
 Prometheus refuses a whole request for one sample that is older than another of its series. Two
-sources may tell the same number, and one that hung brings its samples later than the other.
+sources may report the same number, and one that hung brings its samples later than the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NEVER = -(2**62)
 
 
 class SeriesOrder:
-    """Knows how far each series was sent. What is not newer is left out, and counted."""
+    """The newest time sent of each series. What is not newer is left out, and counted."""
 
     def __init__(self, *, most_series: int = MOST_SERIES) -> None:
         self.late = 0
@@ -47,7 +47,7 @@ class SeriesOrder:
         order = np.argsort(t_ms, kind="stable")
         t_ms = t_ms[order]
         kept = t_ms > newest_ms
-        kept[:-1] &= t_ms[1:] > t_ms[:-1]  # of equal times, who came last
+        kept[:-1] &= t_ms[1:] > t_ms[:-1]  # of equal times, the last
         order = order[kept]
         self.late += len(t_ms) - len(order)
         if len(order):

@@ -1,4 +1,4 @@
-"""The ways out: how series and lines become bytes, and who takes them.
+"""Transports: how series and lines are encoded and sent.
 
 What a way needs is imported when it is taken: an agent that sends nowhere has no room for it.
 """
@@ -20,7 +20,7 @@ PER_BODY = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transport:
-    """How to encode and send. Remote write knows no lines."""
+    """How to encode and send. Remote write carries no lines."""
 
     encode: Callable[[Sequence[MetricSeries]], bytes]
     send: Callable[[bytes], object]

@@ -34,7 +34,7 @@ IMPORTERS: dict[str, Importer] = {
 
 
 def importer_for(path: Path, name: str | None = None) -> Importer:
-    """Return who reads a file: the importer called `name`, or the first that recognises it."""
+    """Return the importer of a file: the one called `name`, or the first that recognises it."""
     if name is not None:
         if name not in IMPORTERS:
             raise unknown_name("format", name, IMPORTERS)
@@ -42,7 +42,7 @@ def importer_for(path: Path, name: str | None = None) -> Importer:
     head = FileHead.of(path)
     found = next((each for each in IMPORTERS.values() if each.recognises(head)), None)
     if found is None:
-        begins = f"is no format that can be told from its beginning: {head.line[:120]}"
+        begins = f"has no known format; it begins with: {head.line[:120]}"
         raise StewardError(
             begins if head.line else "its first line is empty, and so is perhaps the file",
             where=str(path),
@@ -52,7 +52,7 @@ def importer_for(path: Path, name: str | None = None) -> Importer:
 
 
 def task_for(source: ImportSource, name: str | None = None) -> ImportTask:
-    """Say how a file is to be read. Without a node, its samples belong to what it is called."""
+    """Return how a file is to be read. Without a node, its name is the node."""
     importer = importer_for(source.path, name)
     stem = source.path.name.partition(".")[0]
     usual = importer.name if isinstance(importer, H200) else stem

@@ -1,4 +1,4 @@
-"""Which metric a column of a file is, and which device it speaks of."""
+"""The metric and the device of a column of a file."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class ImportedColumn:
     name: str
     metric: Metric | None = None
     scale: float = 1.0
-    device: str = ""  # `gpu3`, where the name says so
+    device: str = ""  # `gpu3`, where the name has it
     vocabulary: str = ""
 
 
 class ColumnNames:
-    """The vocabularies that are tried, in this order, and what the user said beforehand."""
+    """The vocabularies that are tried, in this order, after the user's own mapping."""
 
     def __init__(self, vocabularies: Sequence[str], given: Mapping[str, tuple[str, float]]) -> None:
         self._tables = [(each, aliases_from(each)) for each in vocabularies]
         self._given = given
 
     def column(self, name: str) -> ImportedColumn:
-        """Say what a column is."""
+        """Return what a column is."""
         found = self._look_up(name, name, device="")
         if found is not None:
             return found
@@ -46,24 +46,24 @@ class ColumnNames:
         if match:
             device = f"{match['kind'].lower()}{int(match['number'])}"
             kind = match["kind"].lower()
-            for word in (match["rest"], f"{kind}_{match['rest']}", f"{kind}.{match['rest']}"):
-                found = self._look_up(name, word, device=device)
+            for alias in (match["rest"], f"{kind}_{match['rest']}", f"{kind}.{match['rest']}"):
+                found = self._look_up(name, alias, device=device)
                 if found is not None:
                     return found
             return ImportedColumn(name=name, device=device)
         return ImportedColumn(name=name)
 
-    def _look_up(self, name: str, word: str, *, device: str) -> ImportedColumn | None:
-        if name in self._given or word in self._given:
-            ours, scale = self._given.get(name) or self._given[word]
+    def _look_up(self, name: str, alias: str, *, device: str) -> ImportedColumn | None:
+        if name in self._given or alias in self._given:
+            ours, scale = self._given.get(name) or self._given[alias]
             return ImportedColumn(name=name, metric=metric(ours), scale=scale, device=device)
         for vocabulary, table in self._tables:
-            if word in table:
-                known, alias = table[word]
+            if alias in table:
+                known, entry = table[alias]
                 return ImportedColumn(
                     name=name,
                     metric=known,
-                    scale=alias.scale,
+                    scale=entry.scale,
                     device=device,
                     vocabulary=vocabulary,
                 )

@@ -18,14 +18,14 @@ from steward.observe.importing.source import ImportCounts, ImportSource, opened
 
 __all__ = ["LINE", "blocks", "delimiter_of", "fields_of"]
 
-LINE = "\0line"  # the number of each row's line, for whoever has to say where a fault is
+LINE = "\0line"  # the number of each row's line, for the places of faults
 _BLOCK_BYTES = 8 << 20
 _MAX_LINE_BYTES = 4 << 20
 _SPACES = re.compile(rb"[ \t]+")
 
 
 def delimiter_of(header: str) -> str:
-    """Tell what separates the fields; a blank stands for any run of blanks."""
+    """Return what separates the fields; a blank stands for any run of blanks."""
     counts = {each: header.count(each) for each in (",", "\t", ";", "|")}
     best = max(counts, key=lambda each: counts[each])
     return best if counts[best] else " "
@@ -51,7 +51,7 @@ class _Header:
 
 
 def blocks(source: ImportSource, tally: ImportCounts) -> Iterator[pl.DataFrame]:
-    """Give a file as tables of text, a block of lines at a time, with the line numbers."""
+    """Yield a file as tables of text, a block of lines at a time, with the line numbers."""
     with opened(source.path, source.progress) as stream:
         header, line = _header(stream, source)
         rest = b""
@@ -146,6 +146,6 @@ def _fields(line: bytes, delimiter: bytes) -> int:
         return line.count(delimiter) + 1
     pieces = line.split(b'"')
     if len(pieces) % 2 == 0:
-        return 0  # a quote that nobody closes would swallow the lines that follow
+        return 0  # a quote that is never closed would swallow the lines that follow
     outside = pieces[::2]
     return sum(part.count(delimiter) for part in outside) + 1

@@ -1,6 +1,6 @@
 """Our own recorder's CSV of one GPU and its host, with the marks that workloads wrote.
 
-`events.jsonl` beside the file, or named with it, says which run had which workload and phases.
+`events.jsonl` next to the file, or named with it, has the workload and phases of each run.
 A mark lasts until the next one of the same part; what comes before the first has no phase.
 """
 
@@ -48,8 +48,8 @@ class H200:
         return {"run", "t", "gpu_util", "sm_active"} <= {*fields_of(head.line)}
 
     def read(self, source: ImportSource, tally: ImportCounts) -> Iterator[Observation]:
-        words = ColumnNames(("h200",), source.columns)
-        reader = TableReader(source=source, tally=tally, words=words, ignored=("run",))
+        names = ColumnNames(("h200",), source.columns)
+        reader = TableReader(source=source, tally=tally, names=names, ignored=("run",))
         runs: dict[str, _Run] = {}
         for table in blocks(source, tally):
             _check(table, source)
@@ -82,12 +82,12 @@ def _extend(run: _Run, times: pl.Series) -> None:
 
 
 def _marks(source: ImportSource, tally: ImportCounts) -> Iterator[Mapping[str, object]]:
-    beside = source.beside or ((source.path.parent / _MARKS),)
-    for path in beside:
+    companions = source.companions or ((source.path.parent / _MARKS),)
+    for path in companions:
         if path.exists():
             yield from _read_marks(path, tally)
         else:
-            tally.note(f"no {path.name} beside {source.path.name}: phases are not known")
+            tally.note(f"no {path.name} next to {source.path.name}: phases are not known")
 
 
 def _read_marks(path: Path, tally: ImportCounts) -> Iterator[Mapping[str, object]]:
@@ -154,18 +154,18 @@ def _everywhere(span: Span) -> tuple[Span, Span]:
 
 
 def _about(marks: list[Mapping[str, object]]) -> dict[str, str]:
-    """Say what is known of a run as a whole: its workload, and how each part of it ended."""
-    said: dict[str, str] = {}
+    """Return what is known of a run as a whole: its workload, and how each part of it ended."""
+    about: dict[str, str] = {}
     workloads = sorted({str(mark["workload"]) for mark in marks if mark.get("workload")})
     if workloads:
-        said["workload"] = "+".join(workloads)
+        about["workload"] = "+".join(workloads)
     exits = [mark for mark in marks if mark["phase"] == "exit"]
     for mark in exits:
         suffix = f".{mark.get('part')}" if len(exits) > 1 else ""
-        said[f"exit{suffix}"] = str(mark.get("code"))
+        about[f"exit{suffix}"] = str(mark.get("code"))
         if mark.get("stderr_tail"):
-            said[f"stderr{suffix}"] = str(mark["stderr_tail"])
-    return said
+            about[f"stderr{suffix}"] = str(mark["stderr_tail"])
+    return about
 
 
 def _figures(mark: Mapping[str, object]) -> dict[str, str]:

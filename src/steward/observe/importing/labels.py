@@ -1,7 +1,7 @@
-"""Columns that say what samples belong to, as spans: `job_id` and `phase`.
+"""Label columns of samples, as spans: `job_id` and `phase`.
 
-Samples carry no labels. Where a file says in each row who held the GPU, or which phase the job was
-in, that is a span from the first row that says so until the first that says something else.
+Samples carry no labels. Where a file has in each row the job of the GPU, or the phase that it was
+in, that is a span from the first row with that value until the first with another.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class LabelSpans:
                 yield from self._stretches(rows, name, kind)
 
     def _stretches(self, rows: pl.DataFrame, name: str, kind: str) -> Iterator[Span]:
-        said = pl.col(name).cast(pl.String).str.strip_chars().fill_null("").alias("said")
-        table = rows.select(T_S, ENTITY, said).drop_nulls(ENTITY).sort(ENTITY, T_S)
-        stretch = pl.struct(ENTITY, "said").rle_id().alias("stretch")
+        label = pl.col(name).cast(pl.String).str.strip_chars().fill_null("").alias("label")
+        table = rows.select(T_S, ENTITY, label).drop_nulls(ENTITY).sort(ENTITY, T_S)
+        stretch = pl.struct(ENTITY, "label").rle_id().alias("stretch")
         found = table.group_by(stretch, maintain_order=True).agg(
             pl.col(ENTITY).first(),
-            pl.col("said").first(),
+            pl.col("label").first(),
             pl.col(T_S).min().alias("from"),
             pl.col(T_S).max().alias("to"),
         )
-        for entity, said_, from_s, to_s in found.drop("stretch").iter_rows():
-            yield from self._next(entity, kind, said_, (from_s, to_s))
+        for entity, value, from_s, to_s in found.drop("stretch").iter_rows():
+            yield from self._next(entity, kind, value, (from_s, to_s))
 
     def _next(self, entity: str, kind: str, name: str, time: tuple[float, float]) -> Iterator[Span]:
         from_s, to_s = time

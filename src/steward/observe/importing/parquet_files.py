@@ -29,8 +29,8 @@ class Parquet:
         return head.is_parquet
 
     def read(self, source: ImportSource, tally: ImportCounts) -> Iterator[Observation]:
-        words = ColumnNames(TRIED, source.columns)
-        reader = TableReader(source=source, tally=tally, words=words)
+        names = ColumnNames(TRIED, source.columns)
+        reader = TableReader(source=source, tally=tally, names=names)
         size_bytes = source.path.stat().st_size
         try:
             rows = pl.scan_parquet(source.path, glob=False)

@@ -37,7 +37,7 @@ Row = tuple[float, str, str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrometheusFiles:
-    """Samples by series; labels say whose they are, and those that tell more stay in the name."""
+    """Samples by series; labels give their entity, and the other labels stay in the name."""
 
     name: str = "prometheus"
 
@@ -47,11 +47,11 @@ class PrometheusFiles:
             return '"resultType"' in text or '"data"' in text[:200]
         lines = [line for line in text.splitlines()[:50] if line.strip()]
         known = [line.startswith("#") or _is_sample(line) for line in lines[:-1] or lines]
-        told = any(line.startswith(("# HELP ", "# TYPE ")) for line in lines)
-        return bool(known) and (all(known) or (told and sum(known) * 2 > len(known)))
+        commented = any(line.startswith(("# HELP ", "# TYPE ")) for line in lines)
+        return bool(known) and (all(known) or (commented and sum(known) * 2 > len(known)))
 
     def read(self, source: ImportSource, tally: ImportCounts) -> Iterator[Observation]:
-        reader = TableReader(source=source, tally=tally, words=ColumnNames(TRIED, source.columns))
+        reader = TableReader(source=source, tally=tally, names=ColumnNames(TRIED, source.columns))
         is_json = FileHead.of(source.path).begins.lstrip().startswith(b"{")
         rows = _json_rows(source, tally) if is_json else _text_rows(source, tally)
         batch: list[Row] = []
@@ -89,7 +89,7 @@ def _text_rows(source: ImportSource, tally: ImportCounts) -> Iterator[Row]:
             if match is None or value is None:
                 tally.refuse("no sample in the exposition format", where)
             else:
-                if match["time"] is None:  # the usual case: whoever scrapes knows the time
+                if match["time"] is None:  # the usual case: the scraper adds the time
                     tally.note(
                         f"{source.path.name}: samples without a time have that of the file's last "
                         "change"
@@ -130,7 +130,7 @@ def _series(source: ImportSource) -> list[Any]:
         raise StewardError(
             f"is larger than {_MAX_JSON_BYTES >> 20} MiB",
             where=str(source.path),
-            hint="ask Prometheus for less time at once and import several files",
+            hint="query Prometheus for less time at once and import several files",
         )
     try:
         answer = json.loads(content)
@@ -163,8 +163,8 @@ def _placed(name: str, labels: dict[str, str], node: str) -> tuple[str, str]:
     rest = {key: value for key, value in sorted(labels.items()) if key not in _PLACE}
     if name.startswith("DCGM_") or not rest:
         return name, entity
-    told = ",".join(f'{key}="{value}"' for key, value in rest.items())
-    return f"{name}{{{told}}}", entity
+    rest_text = ",".join(f'{key}="{value}"' for key, value in rest.items())
+    return f"{name}{{{rest_text}}}", entity
 
 
 def _number(text: object) -> float | None:

@@ -40,32 +40,32 @@ class ImportCounts:
             shown.append(where)
 
     def complaints(self) -> list[str]:
-        """Say of each reason how often something could not be used, and where at first."""
+        """Yield for each reason how often something could not be used, and where first."""
         return [
             f"{count:,} times: {reason} ({'; '.join(self.examples[reason])})"
             for reason, count in self.bad.items()
         ]
 
     def note(self, text: str) -> None:
-        """Say something about a whole file, once."""
+        """Add a note about a whole file, once."""
         if text not in self.notes:
             self.notes.append(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSource:
-    """One file to import, and what the user said about it."""
+    """One file to import, with the user's options."""
 
     path: Path
-    node: str = ""  # whose samples these are where the file does not say
-    beside: tuple[Path, ...] = ()  # files that say more about it: marks of runs and phases
+    node: str = ""  # of the samples, where the file has none
+    companions: tuple[Path, ...] = ()  # files with its marks of runs and phases
     columns: Mapping[str, tuple[str, float]] = field(default_factory=dict)  # theirs: ours, scale
     progress: Callable[[int], None] = lambda _read_bytes: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileHead:
-    """The beginning of a file, by which a format is told."""
+    """The beginning of a file, by which its format is detected."""
 
     path: Path
     begins: bytes
@@ -78,7 +78,7 @@ class FileHead:
 
     @property
     def line(self) -> str:
-        """The first line that says something."""
+        """The first line with content."""
         lines = self.begins.decode(errors="replace").splitlines()
         return next((line for line in lines if line.strip()), "")
 
@@ -95,7 +95,7 @@ class Importer(Protocol):
     def name(self) -> str: ...
 
     def recognises(self, head: FileHead) -> bool:
-        """Say whether a file looks like this format."""
+        """Return whether a file looks like this format."""
         ...
 
     def read(self, source: ImportSource, tally: ImportCounts) -> Iterator[Observation]:
@@ -122,7 +122,7 @@ def opened(path: Path, progress: Callable[[int], None] | None = None) -> Iterato
 
 
 class _Counted:
-    """A file that says how far it has been read."""
+    """A file that reports how far it has been read."""
 
     def __init__(self, raw: BinaryIO, progress: Callable[[int], None]) -> None:
         self._raw = raw

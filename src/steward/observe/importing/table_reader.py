@@ -33,7 +33,7 @@ class TableReader:
 
     source: ImportSource
     tally: ImportCounts
-    words: ColumnNames
+    names: ColumnNames
     ignored: tuple[str, ...] = ()  # columns that are no values: the importer uses them itself
     _normalisers: dict[tuple[str, str], Normaliser] = field(default_factory=dict)
     _labels: LabelSpans = field(init=False)
@@ -53,7 +53,7 @@ class TableReader:
             yield from self._wide(placed, series)
 
     def _placed(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Give each row its time and node; rows without a time are left out and counted."""
+        """Add time and node to each row; rows without a time are left out and counted."""
         lower = {name.lower(): name for name in reversed(table.columns)}
         time = time_column(table.columns)
         if time is None:
@@ -84,29 +84,29 @@ class TableReader:
             self.tally.refuse(reason, f"{self.source.path.name}, line {line}")
 
     def _wide(self, table: pl.DataFrame, series: str) -> Iterator[Observation]:
-        said = [name for name in LABELS if name in table.columns]
-        skip = {T_S, ENTITY, LINE, _NODE, _GPU, *said, *self.ignored}
-        columns = [self.words.column(name) for name in table.columns if name not in skip]
+        labels = [name for name in LABELS if name in table.columns]
+        skip = {T_S, ENTITY, LINE, _NODE, _GPU, *labels, *self.ignored}
+        columns = [self.names.column(name) for name in table.columns if name not in skip]
         numbers = self._numbers(table, [column.name for column in columns])
         columns = [column for column in columns if column.name in numbers.columns]
         groups: dict[str, list[ImportedColumn]] = {}
-        strangers: list[ImportedColumn] = []
+        unknown: list[ImportedColumn] = []
         for column in columns:
             if column.metric is None:
-                strangers.append(column)
+                unknown.append(column)
             else:
                 self.tally.known[column.name] = column.metric.name
                 groups.setdefault(self._group(table, column), []).append(column)
         for group, members in groups.items():
             frame = _renamed(numbers, members, entity=_entity(table, group))
             yield self._normalised(frame, (series, group))
-        yield Observation(other=self._other(numbers, strangers))
-        if said:
-            rows = table.select(T_S, _entity(table, ""), *said)
+        yield Observation(other=self._other(numbers, unknown))
+        if labels:
+            rows = table.select(T_S, _entity(table, ""), *labels)
             yield Observation(spans=tuple(self._labels.of(rows)))
 
     def _group(self, table: pl.DataFrame, column: ImportedColumn) -> str:
-        """Say which entity a column speaks of: the row's, its node, or a device of its node."""
+        """Return the entity of a column: the row's, its node, or a device of its node."""
         of = "" if column.metric is None else column.metric.of
         if ENTITY in table.columns:
             return ENTITY
@@ -117,7 +117,7 @@ class TableReader:
         return "node"
 
     def _numbers(self, table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-        """Return the table with these columns as numbers; a column of words alone is left out."""
+        """Return the table with these columns as numbers; a column of text alone is left out."""
         found: dict[str, pl.Series] = {}
         for name in names:
             values = table[name]
@@ -168,15 +168,15 @@ class TableReader:
         numbers = self._numbers(table, [value]).with_columns(table[metric].alias("metric"))
         if value not in numbers.columns:
             return
-        strangers = [empty_other()]
+        unknown = [empty_other()]
         by_group: dict[str, list[pl.DataFrame]] = {}
         for name, rows in _by_name(numbers):
-            column = self.words.column(name)
+            column = self.names.column(name)
             group = self._group(table, column)
             if column.metric is None:
                 self.tally.unknown.add(name)
                 entity = _entity(rows, group if group != "node" else "")
-                strangers.append(
+                unknown.append(
                     rows.filter(pl.col(value).is_finite()).select(
                         T_S, entity, "metric", pl.col(value).alias("value")
                     )
@@ -187,8 +187,8 @@ class TableReader:
             frame = _renamed(rows, [same], entity=_entity(rows, group))
             by_group.setdefault(group, []).append(frame)
         for group, frames in by_group.items():
-            yield self._normalised(_beside(frames), (series, group))
-        yield Observation(other=pl.concat(strangers))
+            yield self._normalised(_joined_columns(frames), (series, group))
+        yield Observation(other=pl.concat(unknown))
 
 
 def _by_name(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -197,7 +197,7 @@ def _by_name(numbers: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
             yield str(name), rows
 
 
-def _beside(frames: list[Frame]) -> Frame:
+def _joined_columns(frames: list[Frame]) -> Frame:
     """Put the values of one entity and moment into one row."""
     united = pl.concat(frames, how="diagonal")
     metrics = [name for name in united.columns if name not in (T_S, ENTITY)]

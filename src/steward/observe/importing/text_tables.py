@@ -39,7 +39,7 @@ class Csv:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reveal:
-    """Told from plain CSV by its blanks: with commas, name the format."""
+    """Detected by its blanks, unlike plain CSV: with commas, name the format."""
 
     name: str = "reveal"
 
@@ -52,6 +52,6 @@ class Reveal:
 
 
 def _read(source: ImportSource, tally: ImportCounts) -> Iterator[Observation]:
-    reader = TableReader(source=source, tally=tally, words=ColumnNames(TRIED, source.columns))
+    reader = TableReader(source=source, tally=tally, names=ColumnNames(TRIED, source.columns))
     for table in blocks(source, tally):
         yield from reader.observations(table)

@@ -35,7 +35,7 @@ def time_column(columns: Sequence[str]) -> str | None:
 
 
 def seconds(values: pl.Series) -> pl.Series:
-    """Return seconds since 1970; null is a time that nobody can read. No zone means UTC."""
+    """Return seconds since 1970; null if a time cannot be parsed. No zone means UTC."""
     if values.dtype in (pl.Datetime, pl.Date):
         return values.cast(pl.Datetime("us")).dt.epoch("us") / 1e6
     text = values.cast(pl.String).str.strip_chars()
@@ -49,9 +49,9 @@ def seconds(values: pl.Series) -> pl.Series:
 
 
 def _per_s(name: str, numbers: pl.Series) -> float:
-    said = _UNIT.search(name.strip().lower())
-    if said and name.strip().lower() not in _NAMES:
-        return _PER_S[said[1]]
+    unit = _UNIT.search(name.strip().lower())
+    if unit and name.strip().lower() not in _NAMES:
+        return _PER_S[unit[1]]
     middle = abs(float(numbers.drop_nans().median() or 0.0))  # type: ignore[arg-type]
     return next((per_s for above, per_s in _SIZES if middle > above), 1.0)
 

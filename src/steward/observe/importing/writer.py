@@ -85,8 +85,8 @@ def import_all(works: Sequence[ImportTask], out: Path) -> Imported:
             spans = {(span.kind, span.name, span.from_s) for span in recording.spans.read()}
             kinds = [kind for kind, _, _ in spans]
             recording.settle()
-    for said in recording.damage():
-        tally.note(said)
+    for text in recording.damage():
+        tally.note(text)
     if count.samples + count.other == 0:
         tally.note("no number was found in any file")
     return Imported(
@@ -112,7 +112,7 @@ def import_all(works: Sequence[ImportTask], out: Path) -> Imported:
 
 @contextmanager
 def _whole(out: Path) -> Iterator[Path]:
-    """Give a folder beside `out` that becomes `out` at the end."""
+    """Yield a folder next to `out` that becomes `out` at the end."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise StewardError(
             "is there already and is not empty",

@@ -1,4 +1,4 @@
-"""What other machines send to this server: kept before it is acknowledged, and who sent it.
+"""Messages of other machines: durable before they are acknowledged, with their sender.
 
 Belongs here: durability, order, accepting each body once, the list of agents. Does not: wire
 formats (`receive`), what an agent packs (`agent`), or HTTP (`service/api/agents.py`).

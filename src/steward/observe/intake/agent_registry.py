@@ -18,7 +18,7 @@ HALF_LIFE_PARCELS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentState:
-    """One agent, as its newest parcel tells."""
+    """One agent, by its newest parcel."""
 
     node: str
     agent: str
@@ -30,12 +30,12 @@ class AgentState:
     shift_s: float
     buffered_bytes: int
     samples_per_s: float
-    gaps: int  # parcels that it had to give up
+    gaps: int  # parcels that it had to drop
     parcels: int
 
 
 class AgentRegistry:
-    """Agents by their node, since this server was started; many threads may ask at once.
+    """Agents by their node, since this server was started; thread-safe.
 
     Those that were silent for longest are forgotten.
     """
@@ -69,7 +69,7 @@ class AgentRegistry:
             self._forget()
         if called == label.node:
             return ()
-        text = f"the agent that was on '{called}' now says that it is on '{label.node}'"
+        text = f"the agent that was on '{called}' is now on '{label.node}'"
         return (
             Event(t_s=t_s, kind="agent.renamed", subject=label.node, text=text, source="intake"),
         )

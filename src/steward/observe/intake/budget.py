@@ -30,7 +30,7 @@ class Reservation:
 
 
 class ByteBudget:
-    """Bytes that all requests share. Beyond them, senders are asked to come back later."""
+    """Bytes that all requests share. Beyond them, requests are refused with Retry-After."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self.most_bytes = most_bytes

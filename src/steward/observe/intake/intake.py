@@ -6,7 +6,7 @@
 
 A crash at any point repeats at most what was not acknowledged or not released. A repeated parcel is
 known by its number; values that the store has already are left out. Memory is bounded: what does
-not fit waits on disk, and when the disk's share is used up, senders are asked to wait.
+not fit waits on disk, and when the disk's share is used up, senders get 503 with Retry-After.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Intake:
         read_stored: ReadStored | None = None,
     ) -> None:
         self.decoders: dict[str, Decoder] = {"parcel": open_parcel}
-        self.budget = ByteBudget()  # for whoever reads bodies from the network
+        self.budget = ByteBudget()  # for readers of request bodies
         self._max_open_bytes = max_open_bytes
         self._read_stored = read_stored
         self._spool = Spool(folder, max_bytes=max_bytes)
@@ -101,7 +101,7 @@ class Intake:
         self._cache_bytes = 0
         self._collected = self._spool.released  # the newest number that was collected
         self._stored = self._collected  # the newest that was handed to the store for certain
-        self._replayed = self._spool.newest  # up to here, the store may know it from before a crash
+        self._replayed = self._spool.newest  # up to here, the store may have it from before a crash
         self._unreleased: deque[tuple[int, int]] = deque()  # numbers and sizes, oldest first
         self._released_s = float("-inf")
         self._events: list[Event] = []
@@ -193,7 +193,7 @@ class Intake:
         self._spool.release(upto)
 
     def upkeep(self, t_s: float, flush: Callable[[], None]) -> None:
-        """Every half minute, let the store make everything durable and release it here."""
+        """Flush the store every half minute, and release here what is durable."""
         if not 0 <= t_s - self._released_s < RELEASE_EVERY_S:
             self._released_s = t_s
             flush()
@@ -241,7 +241,7 @@ class Intake:
                 self._cache_bytes += body.size
 
     def _next_bodies(self, t_s: float) -> Iterator[_DecodedBody]:
-        """Give what was accepted after what was collected, from memory where it is there."""
+        """Yield what was accepted after what was collected, from memory where it is there."""
         while self._collected < (newest := self._spool.newest):
             body = self._from_cache(self._collected + 1) or self._from_disk(t_s)
             with self._lock:

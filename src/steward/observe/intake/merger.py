@@ -62,7 +62,7 @@ class ObservationMerger:
             rest.append(observation_of(readings))
         merged = merge_observations(rest, events=events)
         cluster, refused = self._cluster.add(rest, t_s)
-        unpacked = (frame_of(alike) for alike in packed.values())
+        unpacked = (frame_of(group) for group in packed.values())
         return replace(
             merged,
             frames=(*unpacked, *merge_tables(merged.frames)),
@@ -74,7 +74,7 @@ class ObservationMerger:
     def _with_tenants(self, seen: Sequence[Observation]) -> tuple[Tenant, ...] | None:
         """Return all tenants that were ever named, if there are new ones.
 
-        One that is only named does not replace what another source knows about it.
+        One that is only named does not replace what another source has of it.
         """
         before = dict(self._tenants)
         for tenant in (tenant for each in seen for tenant in each.tenants or ()):

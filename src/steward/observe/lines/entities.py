@@ -1,4 +1,4 @@
-"""Finds whom a line is about: a GPU by its place on the bus, a job by its process, a disk."""
+"""Finds the entity of a line: a GPU by its place on the bus, a job by its process, a disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class EntityResolver:
         self._no_gpu: set[str] = set()  # places on the bus where there is no GPU
 
     def look_again(self) -> None:
-        """Forget what was not found: a driver may have been loaded since."""
+        """Clear the cache of failed lookups: a driver may have been loaded since."""
         self._no_gpu.clear()
 
     def of(self, match: KernelMatch) -> str:

@@ -16,7 +16,7 @@ __all__ = ["KERNEL", "LineFilter"]
 
 KERNEL = "kernel"
 _EVENTS = 5  # of one kind and subject in a window of time
-_SAME_PROCESS_S = 10.0  # the kernel says in two lines that it has killed a process
+_SAME_PROCESS_S = 10.0  # the kernel writes two lines for a process that it has killed
 _REMEMBERED = 1000
 _EVENT_LENGTH = 2000  # of the line that an event quotes
 _REPORTS, _REPORTS_S = 10, 600.0  # so many of a kind in so many seconds
@@ -38,11 +38,11 @@ class LineFilter:
 
     @property
     def full(self) -> bool:
-        """Whether a look has brought as many lines as it may: leave the rest where it is."""
+        """Whether a read has reached its limit of lines: the rest is left for the next."""
         return len(self._lines) >= self._at_most
 
     def begin(self, t_s: float) -> None:
-        """Start a look: say which events the last window of time has held back."""
+        """Start a read: report which events the last window has suppressed."""
         self.entities.look_again()
         lasted_s, held = self._storms.roll_window(t_s)
         for each in held:
@@ -73,8 +73,8 @@ class LineFilter:
             if repeated is not None:
                 repeated.t_s, repeated.entity, repeated.text = t_s, entity, text
                 continue
-            said_s = stamp_s(text, now_s)
-            t_s = t_s if said_s is None else said_s
+            stamped_s = stamp_s(text, now_s)
+            t_s = t_s if stamped_s is None else stamped_s
             line = LogLine(t_s=t_s, entity=entity, source=source, text=text, number=number)
             if kernel and not self.entities.is_of_another_host(text):
                 self._add_kernel(line)
@@ -82,11 +82,11 @@ class LineFilter:
                 self._lines.append(line)
 
     def report_problem(self, note: ReadProblem, t_s: float) -> None:
-        """Tell that something could not be read, as an event."""
+        """Add an event for something that could not be read."""
         self.report(f"log.{note.kind}", f"{note.origin}: {note.text}", t_s)
 
     def report(self, kind: str, text: str, t_s: float) -> None:
-        """Tell something about the reading itself; of what goes on and on, some, with a number."""
+        """Add an event about the reading itself; repeated ones are counted."""
         began_s, count = self._reported.get(kind, (float("-inf"), 0))
         over = abs(t_s - began_s) >= _REPORTS_S
         self._reported[kind] = (t_s, 1) if over else (began_s, count + 1)
@@ -117,7 +117,7 @@ class LineFilter:
         if self._suppress(line, key=key, event=event):
             return
         self._lines.append(line)
-        if not self._said(match, line.t_s):
+        if not self._is_new(match, line.t_s):
             self._events.append(event)
 
     def _suppress(self, line: LogLine, *, key: object = None, event: Event | None = None) -> bool:
@@ -139,8 +139,8 @@ class LineFilter:
             source=self._name,
         )
 
-    def _said(self, match: KernelMatch, t_s: float) -> bool:
-        """Say whether a line just before told the same about the same process."""
+    def _is_new(self, match: KernelMatch, t_s: float) -> bool:
+        """Return False if a line just before had the same event of the same process."""
         pid = match.groups.get("pid", "")
         if not pid or not match.kind.startswith("process."):
             return False
@@ -163,7 +163,7 @@ class LineFilter:
 
 
 def _is_kernel(text: str) -> bool:
-    """Say whether a line of a file is the kernel's: programs write about such things, too."""
+    """Return whether a line of a file is the kernel's: programs write similar texts."""
     if "kernel:" in text or "NVRM:" in text:
         return True
     return text.startswith("[") and _DMESG.match(text) is not None

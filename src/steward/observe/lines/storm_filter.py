@@ -1,9 +1,9 @@
 """Keeps floods of the same line away: some are let through, the rest become a number.
 
-Lines are alike when they differ in digits and in the letters a to f only, that is, in numbers and
+Lines are similar when they differ in digits and in the letters a to f only, that is, in numbers and
 addresses. Within a window of time the first of them pass; of the rest, a line at the end of each
-look says how many they were, so that nothing is owed when a program ends. Events are for people:
-of those that were held back, one says so when the window ends.
+read reports how many they were, so that none is pending at the end. Events are for people:
+of those that were suppressed, one event reports it when the window ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from steward.model.event import Event
 __all__ = ["Repeated", "StormFilter", "shape_of", "shapes_of"]
 
 _NUMBERS = b"0123456789abcdef"
-_SHAPES = 5000  # kept at a time; beyond these, lines pass: they are not alike
+_SHAPES = 5000  # kept at a time; beyond these, lines pass: they are not similar
 
 
 @dataclass(slots=True)
@@ -70,12 +70,12 @@ class StormFilter:
         return abs(lasted_s), held
 
     def drain(self) -> list[Repeated]:
-        """Return what was held back since this was last asked; the next count begins anew."""
+        """Return what was suppressed since the last call, and reset the counts."""
         unreported, self._unreported = self._unreported, []
         return unreported
 
     def below_burst(self, source: str, count: int) -> bool:
-        """Say whether so many more lines of a source cannot be a storm, whatever they say."""
+        """Return whether so many more lines of a source cannot be a storm, whatever their text."""
         total = self._of_source.get(source, 0) + count
         self._of_source[source] = total
         return total <= self.burst

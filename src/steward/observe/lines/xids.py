@@ -1,6 +1,6 @@
-"""What the well-known error codes of NVIDIA's driver mean, in plain words, and what helps.
+"""The meaning of the well-known error codes of NVIDIA's driver, and their remedies.
 
-Codes and remedies follow NVIDIA's public Xid catalogue (October 2025); the words are ours.
+Codes and remedies follow NVIDIA's public Xid catalogue (October 2025); the texts are ours.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ _JOB = "the job has to be restarted"
 _RESET = "the GPU has to be reset"
 _NODE = "the node has to be restarted"
 _WATCH = "watch whether it comes back"
-_LOOK = "somebody has to look at the hardware"
-_OTHER = "another Xid near it says why"
+_LOOK = "inspect the hardware"
+_OTHER = "another Xid near it has the cause"
 
 XIDS: dict[int, tuple[str, str]] = {
     8: ("the GPU stopped working on a channel", _JOB),
@@ -81,7 +81,7 @@ XIDS: dict[int, tuple[str, str]] = {
 
 
 def meaning_of(code: int) -> str:
-    """Say what a code means and what helps; a code that nobody knows says so.
+    """Return the meaning and the remedy of a code, also of an unknown one.
 
     >>> meaning_of(79)
     'Xid 79: the GPU has fallen off the bus; the node has to be restarted'

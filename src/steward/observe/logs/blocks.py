@@ -46,7 +46,7 @@ def read_blocks(
 
 
 def first_time_ns(source: Path, reading: Reading) -> int:
-    """Return when a file begins, as far as its first lines say; NO_TIME if they do not."""
+    """Return when a file begins, from its first lines; NO_TIME if they have none."""
     tally = ReadCounts()
     block = next(_entries(source, replace(reading, mode=Mode.STRICT), Stream(name=""), tally), None)
     if block is None or not block.timed.any():
@@ -132,7 +132,7 @@ def _gathered(source: Source, reading: Reading, tally: ReadCounts) -> Iterator[b
 def _cut_lines(
     whole: bytes, reading: Reading, tally: ReadCounts, source: Source
 ) -> tuple[bytes, bool]:
-    """Shorten lines that are too long; True if the file ends before the first of them."""
+    """Shorten lines that are too long; return True if the file ends before the first of them."""
     longest = reading.longest_bytes
     if not _any_longer(whole, longest):
         return whole, False

@@ -1,6 +1,6 @@
 """Opens lines that are parcels: Docker's JSON, CRI's, the journal's; joins lines that they cut.
 
-Docker cuts a line after 16 KiB and leaves out the line end; CRI says P for a part and F for the
+Docker cuts a line after 16 KiB and leaves out the line end; CRI writes P for a part and F for the
 last one. Parts of the two outputs of a container may alternate.
 """
 
@@ -106,7 +106,7 @@ def _result(
 
 
 def _groups(opened: _Opened, *, final: bool) -> tuple[Ints, int]:
-    """Say which lines make one entry, and how many lines are used: all up to one that waits."""
+    """Return which lines make one entry, and how many lines are used: all up to one that waits."""
     used = len(opened.ok)
     group = np.empty(used, np.int64)
     while True:

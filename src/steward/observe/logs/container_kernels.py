@@ -17,11 +17,11 @@ _STDOUT = np.frombuffer(b"stdout", np.uint8)
 
 
 @njit
-def _same(buffer: Octets, at: int, end: int, word: Octets) -> bool:
-    if end - at != len(word):
+def _same(buffer: Octets, at: int, end: int, expected: Octets) -> bool:
+    if end - at != len(expected):
         return False
-    for place in range(len(word)):  # noqa: SIM110 - compiled
-        if buffer[at + place] != word[place]:
+    for place in range(len(expected)):  # noqa: SIM110 - compiled
+        if buffer[at + place] != expected[place]:
             return False
     return True
 
@@ -45,7 +45,7 @@ def _string_end(buffer: Octets, at: int, end: int) -> int:
 
 @njit
 def _value_end(buffer: Octets, at: int, end: int) -> int:
-    """Return the place after a value, or -1: a string, a number, a word, or what is nested."""
+    """Return the place after a value, or -1: a string, a number, a literal, or what is nested."""
     depth = 0
     while at < end:
         octet = buffer[at]
@@ -127,7 +127,7 @@ def _plain(octet: int) -> int:  # noqa: PLR0911 - compiled
 def _unescaped(  # noqa: C901 - compiled: one walk
     buffer: Octets, at: int, end: int, out: Octets, to: int
 ) -> int:
-    """Write what a JSON string says; return the place after it, or -1. Changes `out`."""
+    """Decode a JSON string; return the place after it, or -1. Changes `out`."""
     while at < end:
         octet = buffer[at]
         if octet != 92:
@@ -294,16 +294,18 @@ def open_json(  # noqa: PLR0913, PLR0917 - compiled: one walk over the lines
     spans = np.empty(6, np.int64)
     to = 0
     for line in range(len(start)):
-        begin, text, said, wrote = to, -1, NO_TIME, 0
+        begin, text, stamp_ns, wrote = to, -1, NO_TIME, 0
         if _members(buffer, start[line], end[line], key_text, key_time, key_output, spans):
             if len(key_output) > 1:
                 wrote = _output_of(buffer, spans[4], spans[5])
             if wrote >= 0 and _quoted(buffer, spans[2], spans[3]):
-                said = read_within(buffer, spans[2] + 1, spans[3] - 1, heads, steps, pool, years)
-            if said != NO_TIME:
+                stamp_ns = read_within(
+                    buffer, spans[2] + 1, spans[3] - 1, heads, steps, pool, years
+                )
+            if stamp_ns != NO_TIME:
                 text = _text_of(buffer, spans[0], spans[1], out, to)
         ok[line] = text >= 0
-        text_start[line], t_ns[line] = begin, said if text >= 0 else NO_TIME
+        text_start[line], t_ns[line] = begin, stamp_ns if text >= 0 else NO_TIME
         if text >= 0:
             to, output[line] = text, wrote
             text_end[line] = _without_line_end(out, begin, to)
@@ -363,7 +365,7 @@ def open_cri(  # noqa: PLR0913, PLR0917 - compiled
 
 @njit
 def groups_of(output: NDArray[np.uint8], part: Bits, group: Ints) -> int:
-    """Say which lines make one entry; return the first line of the first that waits, or -1.
+    """Group lines into entries; return the first line of the first that waits, or -1.
 
     Changes `group`.
     """

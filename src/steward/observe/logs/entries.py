@@ -25,10 +25,10 @@ _UNKNOWN = Detected(formats=(), lines=0, read=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How logs are read. What is not said is chosen by the mode."""
+    """How logs are read. What is not set is chosen by the mode."""
 
     mode: Mode = Mode.STRICT
-    now_s: float = 0.0  # for times without a year; 0: what the machine's clock says
+    now_s: float = 0.0  # for times without a year; 0: the machine's clock
     boot_ns: int = 0  # when the machine started, for times that count from then
     window_ns: int | None = None  # entries are put in order within it; None: 5 s, `preq` 0
     skip: int = 50  # `preq`: lines without a time that may stand before the first one with one
@@ -76,7 +76,7 @@ class Entries:
 
     def __init__(self, reading: Reading, years: Years, stream: Stream, tally: ReadCounts) -> None:
         self.detected = _UNKNOWN
-        self.arrival_ns: int | None = None  # live: when lines came, for those that do not say
+        self.arrival_ns: int | None = None  # live: when lines came, for those without a time
         self._reading, self._years, self._stream, self._tally = reading, years, stream, tally
         self._strict = reading.mode is Mode.STRICT
         self._carry = b""  # the last entry: lines that belong to it may follow
@@ -250,14 +250,14 @@ class Entries:
         )
 
     def _made(self, block: LogBlock) -> LogBlock:
-        """Give entries without a time that of the one before, or their number where none has one.
+        """Assign entries without a time that of the one before, or their number where none has one.
 
         Lines before the first time get that one.
         """
         t_ns, timed = block.t_ns, block.timed
         if not timed.all():
             if self._last_ns == NO_TIME and not timed.any():
-                # Where nobody saw them come, a nanosecond each: their order is all that is known.
+                # Where their arrival is unknown, a nanosecond each, to keep their order.
                 t_ns[:] = block.line if self.arrival_ns is None else self.arrival_ns
             else:
                 before = np.maximum.accumulate(np.where(timed, np.arange(len(t_ns)), -1))

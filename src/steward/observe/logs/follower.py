@@ -45,7 +45,7 @@ def follow(paths: Sequence[Path], following: Following | None = None) -> Iterato
     """Yield what is written to files, to those of folders, and to those that patterns name.
 
     Lines are whole; None means that nothing came for a while. Entries come at once, in the order
-    in which they were written: whoever waits for order waits.
+    in which they were written: a caller that needs order has to wait.
     """
     following = following or Following()
     files = FileFollower(_patterns(paths), from_start=following.from_start)

@@ -22,7 +22,7 @@ _NCCL = np.frombuffer(b"] NCCL ", np.uint8)
 
 @njit
 def _begins(buffer: Octets, at: int, end: int) -> bool:  # noqa: C901 - compiled
-    """Say whether a line without a time looks like one of its own: a rank, NCCL, a level."""
+    """Return whether a line without a time looks like one of its own: a rank, NCCL, a level."""
     if at >= end:
         return False
     for level in range(5):
@@ -51,7 +51,7 @@ def _begins(buffer: Octets, at: int, end: int) -> bool:  # noqa: C901 - compiled
 
 @njit
 def _is_continued(buffer: Octets, at: int) -> bool:
-    """Say whether a line looks as if it went on with the one before: indented, or closing."""
+    """Return whether a line looks like a continuation of the one before: indented, or closing."""
     first = buffer[at]
     return bool(first == 32 or first == 9 or first == 125 or first == 41)  # noqa: PLR1714 - compiled
 
@@ -78,7 +78,7 @@ def roles_of(  # noqa: C901, PLR0913, PLR0917 - compiled: one walk over the line
     most_bytes: int,
     role: NDArray[np.uint8],
 ) -> int:
-    """Say of each line what it is; return how many entries were cut. Changes `role`.
+    """Classify each line; return how many entries were cut. Changes `role`.
 
     `orphans`: lines without a time that have no entry before them are entries of their own. If
     not, they are left out, as are broken ones. `begun`: the first line is known to begin one.

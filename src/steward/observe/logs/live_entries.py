@@ -116,11 +116,11 @@ def _lines_of(block: LogBlock, numbered: Sequence[LogLine]) -> list[LogLine]:
     for entry, (at, t_ns) in enumerate(zip(block.line.tolist(), block.t_ns.tolist(), strict=True)):
         first = numbered[at - 1]
         t_s = t_ns / _NS_PER_S
-        believed = _FIRST_S < t_s <= first.t_s + _AHEAD_S
+        plausible = _FIRST_S < t_s <= first.t_s + _AHEAD_S
         made.append(
             replace(
                 first,
-                t_s=t_s if believed else first.t_s,
+                t_s=t_s if plausible else first.t_s,
                 text=block.text(entry).decode("utf-8", "replace"),
             )
         )

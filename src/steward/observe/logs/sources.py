@@ -83,14 +83,14 @@ _UNPACKERS: dict[bytes, Callable[[], _Zlib | _Plain]] = {
 
 
 def where(source: Source) -> str:
-    """Say what a source is called in messages."""
+    """Return the name of a source in messages."""
     return str(source) if isinstance(source, Path) else str(getattr(source, "name", "a stream"))
 
 
 def pieces(source: Source, notes: list[str], *, size: int = PIECE_BYTES) -> Iterator[bytes]:
     """Yield what a source holds, unpacked, in pieces of at most `size` bytes.
 
-    A packed file that is damaged or cut gives what could be read of it; `notes` says so.
+    A packed file that is damaged or cut gives what could be read of it; `notes` has the reason.
     """
     if isinstance(source, Path):
         try:
@@ -127,7 +127,7 @@ def _read(file: BinaryIO, size: int) -> bytes:
 
 
 def where_of(file: BinaryIO) -> str:
-    """Say what an open file is called."""
+    """Return the name of an open file."""
     return str(getattr(file, "name", "a stream"))
 
 

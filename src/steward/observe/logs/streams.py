@@ -40,7 +40,7 @@ class StreamListing:
 def streams_of(paths: Sequence[Path], sources: Mapping[str, str] | None = None) -> StreamListing:
     """Find the logs that paths name: files as they are, folders with all that is in them.
 
-    `sources` says what rules call files whose path fits a pattern (`*/slurmctld.log*`). A file and
+    `sources` maps path patterns to the source names of rules (`*/slurmctld.log*`). A file and
     what rotation has put aside of it are one stream.
     """
     files: dict[Path, None] = {}
@@ -60,7 +60,7 @@ def streams_of(paths: Sequence[Path], sources: Mapping[str, str] | None = None) 
 
 
 def stream_of(path: Path, sources: Mapping[str, str] | None = None) -> Stream:
-    """Return what a file's entries share, as far as its path tells.
+    """Return what a file's entries share, as far as its path has it.
 
     Their hosts are not shared: each line of syslog names its own.
     """
@@ -86,7 +86,7 @@ def stream_of(path: Path, sources: Mapping[str, str] | None = None) -> Stream:
 def _now(file: Path, files: Mapping[Path, None]) -> Path:
     """Return what a file is or was called while it was written to.
 
-    A name such as `rank.1` is an old one only where there is a `rank` beside it.
+    A name such as `rank.1` is an old one only where there is a `rank` next to it.
     """
     before = Path(name_before(str(file)))
     return before if before in files or before.suffix == ".log" else file

@@ -36,7 +36,7 @@ _KIND = "\0kind"
 
 
 def assess(folder: Path, *, progress: Callable[[str], None] = lambda _what: None) -> QualityReport:
-    """Judge all telemetry of a store folder."""
+    """Check all telemetry of a store folder."""
     notes: list[str] = []
     if folder.exists() and not folder.is_dir():
         hint = "name the folder that `steward observe record` or `import` has written"
@@ -110,9 +110,9 @@ def _family_flaws(
             found = judge(metric, str(kind), group, active=active)
             yield from (replace(flaw, of=str(kind)) for flaw in found)
     times = SampleTimes()
-    for hour, alike in groupby(files, key=lambda file: file.parent):
+    for hour, in_hour in groupby(files, key=lambda file: file.parent):
         progress(f"times in {hour.name}")
-        times.add(list(alike))
+        times.add(list(in_hour))
     ignored: list[str] = []
     events = read_events(folder, ignored.append).to_dicts()
     spans = read_spans(folder, ignored.append)
@@ -120,14 +120,16 @@ def _family_flaws(
 
 
 def _with_kinds(flaws: Sequence[Flaw]) -> list[Flaw]:
-    """Say of each which kind of entity has it."""
+    """Return the flaws with the kind of their entity."""
     kinds = pl.DataFrame({ENTITY: [flaw.entity for flaw in flaws]}, schema={ENTITY: pl.String})
-    told = kinds.select(kind_of()).to_series().to_list()
-    return [replace(flaw, of=flaw.of or str(kind)) for flaw, kind in zip(flaws, told, strict=True)]
+    selected = kinds.select(kind_of()).to_series().to_list()
+    return [
+        replace(flaw, of=flaw.of or str(kind)) for flaw, kind in zip(flaws, selected, strict=True)
+    ]
 
 
 def _active(tables: Mapping[str, pl.DataFrame]) -> set[str]:
-    """Return the entities that did something: what shares say, or anything that moved."""
+    """Return the active entities: by their shares, or by any value that changed."""
     shares = [table for metric, table in tables.items() if metric.endswith("_share")]
     works = pl.col("q95") >= WORKS_SHARE if shares else pl.col("min") != pl.col("max")
     found = [table.filter(works)[ENTITY].to_list() for table in shares or tables.values()]
@@ -148,10 +150,10 @@ def _extent(files: Sequence[Path]) -> tuple[int, int, float | None, float | None
     rows = pl.scan_parquet(
         list(files), missing_columns="insert", extra_columns="ignore", glob=False
     )
-    told = rows.select(
+    selected = rows.select(
         pl.len().alias("rows"),
         pl.col(ENTITY).n_unique().alias("entities"),
         pl.col("t_s").min().alias("from_s"),
         pl.col("t_s").max().alias("to_s"),
     ).collect(engine="streaming")
-    return told.row(0)
+    return selected.row(0)

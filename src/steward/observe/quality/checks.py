@@ -1,4 +1,4 @@
-"""What the figures of one metric say: one small function per kind of flaw."""
+"""Checks of one metric's statistics: one small function per kind of flaw."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from steward.observe.quality.flaw import Flaw, FlawSeverity
 __all__ = ["judge"]
 
 _OF = {each.name: each.of for each in METRICS}
-_ENOUGH = 50  # values; fewer say nothing about habits
+_ENOUGH = 50  # values; fewer show no pattern
 _MOVE = ("_watts", "_celsius")  # no real device holds these still while it works
 _STATES = ("_count", "_bits", "_code")  # they change when something happens, at no period
 _RATIOS = (
@@ -56,7 +56,7 @@ def _missing(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
             rows,
             kind="no-events",
             severity=FlawSeverity.INFO,
-            meaning="nothing happened that it could tell of",
+            meaning="there was no event for it to count",
             hint="it has a value only when something happens: no value is no fault",
         )
     elif empty:
@@ -66,7 +66,7 @@ def _missing(metric: str, rows: Sequence[Row]) -> Iterator[Flaw]:
             rows,
             kind="missing",
             severity=FlawSeverity.WARNING,
-            meaning="it is asked for and never answered",
+            meaning="it is requested and never answered",
             hint="the driver or the rights to read it are missing, or this hardware has it not",
         )
 
@@ -150,7 +150,7 @@ def _negative(metric: str, row: Row) -> Iterator[Flaw]:
 
 
 def _clipped(metric: str, row: Row) -> Iterator[Flaw]:
-    """Say that a value ends at a wall: many equal largest ones above many different others."""
+    """Return a flaw if values are clipped: many equal maxima above many different values."""
     natural = metric.endswith("_share") and row["max"] <= 1.0
     many = row["at_max"] >= max(20, 0.02 * row["count"])
     rare_elsewhere = row["different"] > 100 and row["count"] / row["different"] < 5
@@ -167,7 +167,7 @@ def _clipped(metric: str, row: Row) -> Iterator[Flaw]:
 
 
 def _slow(metric: str, row: Row) -> Iterator[Flaw]:
-    """Say that values are repeated: the source updates less often than it is asked."""
+    """Return a flaw if values are repeated: the source updates less often than it is read."""
     period_s, update_s = row["period_s"], row["run_q25_s"]
     if not period_s or not update_s or row["runs"] < _ENOUGH or metric.endswith(_STATES):
         return
@@ -272,7 +272,7 @@ def _periods(metric: str, kind: str, rows: Sequence[Row]) -> Iterator[Flaw]:
 
 def _named(  # noqa: PLR0913 - the fields of a flaw
     metric: str,
-    who: Sequence[Row],
+    affected: Sequence[Row],
     rows: Sequence[Row],
     *,
     kind: str,
@@ -280,15 +280,15 @@ def _named(  # noqa: PLR0913 - the fields of a flaw
     meaning: str,
     hint: str,
 ) -> Iterator[Flaw]:
-    """Give one flaw for all, or one for each that has it."""
-    if len(who) == len(rows) and len(rows) > 1:
+    """Return one flaw for all, or one for each that has it."""
+    if len(affected) == len(rows) and len(rows) > 1:
         evidence: dict[str, float | str] = {"entities": len(rows)}
         yield Flaw(
             kind=kind, entity="*", metric=metric, severity=severity, meaning=meaning, hint=hint,
             evidence=evidence,
         )  # fmt: skip
         return
-    for row in who:
+    for row in affected:
         evidence = {"rows": row["rows"]}
         if row["max"] is not None:
             evidence["value"] = row["max"]

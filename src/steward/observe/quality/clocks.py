@@ -1,8 +1,8 @@
-"""What stored rows say about clocks: offsets, samples from the future, sources that disagree.
+"""Checks of clocks by stored rows: offsets, samples from the future, sources that disagree.
 
 A clock that is wrong, but steadily and for everything, cannot be found in its own rows: only where
-two clocks meet. That is where an agent asks its server, where a file is written, and where two
-sources tell of one node.
+two clocks meet. That is where an agent contacts its server, where a file is written, and where two
+sources cover one node.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from steward.store.files.parquet import TableSchema, columns_of
 __all__ = ["clock_flaws"]
 
 _OFFSET = "host.clock.offset_seconds"
-# Each source that is compared has one, whoever recorded it: our collectors, exporters, files.
+# Each source that is compared has one: our collectors, exporters, files.
 _HOST, _GPU = "host.context_switches_per_s", "gpu.busy_share"
 _OFF_S = 0.5  # five samples: causes and effects change places
 _JUMP_S = 0.25  # far above what a slow network does to the estimate
 _SLACK_S = 1.0  # a file may be written within the same second
 _SIMULATED = "simulated"  # the mark of a demo, whose time runs ahead of every clock
-_LOOKED_AT_S = 600.0  # of each hour: ticks are alike
+_LOOKED_AT_S = 600.0  # of each hour: ticks are regular
 _ENOUGH = 50  # ticks
 _SHAPE = TableSchema()
 _NODE, _OFF = "\0node", "\0off"
 
 
 def clock_flaws(folder: Path, files: Sequence[Path]) -> Iterator[Flaw]:
-    """Name clocks that are off or jump, rows later than their file, and sources that disagree."""
+    """Return clocks that are off or jump, rows later than their file, sources that disagree."""
     yield from _offset_flaws(_having(files, _OFFSET))
     if not (folder / _SIMULATED).exists():
         yield from _future_flaws(files, time.time())
@@ -101,7 +101,7 @@ def _jumps(node: str, rows: Frame) -> Iterator[Flaw]:
         severity=FlawSeverity.WARNING,
         meaning=f"its clock moved against the server's {jumps.height} times, by up to "
         f"{abs(worst[_OFF]):.3g} s at once",
-        hint="somebody set it, or the machine slept: times around that moment may be out of order",
+        hint="it was set, or the machine slept: times around that moment may be out of order",
         evidence={"worst_s": worst[_OFF], "at_s": worst[T_S], "count": jumps.height},
     )
 
@@ -125,7 +125,7 @@ def _future_flaws(files: Sequence[Path], now_s: float) -> Iterator[Flaw]:
             severity=FlawSeverity.WARNING,
             meaning=f"{row['rows']} samples are up to {row['ahead_s']:.4g} s later than the moment "
             "at which they were written down",
-            hint="the clock of who took them was ahead: their times are wrong by at least that",
+            hint="the clock of their source was ahead: their times are wrong by at least that",
             evidence={"count": row["rows"], "ahead_s": row["ahead_s"], "to_s": row["to_s"]},
         )
 
@@ -134,7 +134,7 @@ def _late(file: Path, now_s: float) -> Frame | None:
     """Return rows that are later than their file, by node.
 
     The time of a file counts where some of its rows came before it. One that is older than all
-    that is in it was set by whoever copied it.
+    that is in it was set by the program that copied it.
     """
     rows = pl.scan_parquet(file, glob=False)
     from_s, to_s = rows.select(pl.col(T_S).min(), pl.col(T_S).max().alias("to")).collect().row(0)
@@ -178,9 +178,9 @@ def _shift(row: Mapping[str, float]) -> float | None:
         return None
     period_s = (row["to_s"] - row["from_s"]) / (row["ticks"] - 1)
     begins_s, ends_s = row["from_s_gpu"] - row["from_s"], row["to_s_gpu"] - row["to_s"]
-    alike = 0.9 <= row["ticks_gpu"] / row["ticks"] <= 1.1
+    same_pace = 0.9 <= row["ticks_gpu"] / row["ticks"] <= 1.1
     clear = abs(begins_s) > max(1.0, 5 * period_s)
-    return begins_s if alike and clear and abs(begins_s - ends_s) <= 2 * period_s else None
+    return begins_s if same_pace and clear and abs(begins_s - ends_s) <= 2 * period_s else None
 
 
 def _shifted(node: str, shift_s: float) -> Flaw:
@@ -191,7 +191,7 @@ def _shifted(node: str, shift_s: float) -> Flaw:
         severity=FlawSeverity.WARNING,
         meaning=f"rows of its GPUs begin and end {abs(shift_s):.4g} s "
         f"{'later' if shift_s > 0 else 'earlier'} than its own, as if by another clock",
-        hint="two programs tell of this node: compare their clocks and time zones before joining",
+        hint="two programs report this node: compare their clocks and time zones before joining",
         evidence={"shift_s": shift_s},
     )
 
@@ -199,14 +199,14 @@ def _shifted(node: str, shift_s: float) -> Flaw:
 def _out_of_step(node: str, hours: Frame) -> Iterator[Flaw]:
     if hours.is_empty():
         return
-    told = hours.select(
+    typical = hours.select(
         pl.col("period_s").median(),
         pl.col("off_s").median(),
         pl.max_horizontal(
             pl.col("spread_s").max(), pl.col("off_s").max() - pl.col("off_s").min()
         ).alias("spread_s"),
     )
-    period_s, after_s, spread_s = told.row(0)
+    period_s, after_s, spread_s = typical.row(0)
     off_s = after_s if after_s <= period_s / 2 else after_s - period_s
     if abs(off_s) > 0.05 * period_s and spread_s < 0.1 * period_s:
         side = "after" if off_s > 0 else "before"
@@ -217,7 +217,7 @@ def _out_of_step(node: str, hours: Frame) -> Iterator[Flaw]:
             severity=FlawSeverity.INFO,
             meaning=f"its GPUs are always read {abs(off_s):.3g} s {side} the node itself "
             f"(every {period_s:.3g} s)",
-            hint="two timers, or two clocks: rows cannot tell which. Join by the nearest time, and "
+            hint="two timers, or two clocks: rows do not show which. Join by the nearest time, and "
             "trust no order of events within that",
             evidence={"off_s": off_s, "period_s": period_s, "spread_s": spread_s},
         )
@@ -239,11 +239,11 @@ def _ends(files: Sequence[Path], column: str) -> Frame:
 
 def _apart(host: Sequence[Path], gpu: Sequence[Path]) -> Frame:
     """Return by node and hour how long after the node its GPUs were read, where paces agree."""
-    hours = {hour: list(alike) for hour, alike in groupby(sorted(host), key=lambda f: f.parent)}
+    hours = {hour: list(group) for hour, group in groupby(sorted(host), key=lambda f: f.parent)}
     found = [_nothing()]
-    for hour, alike in groupby(sorted(gpu), key=lambda file: file.parent):
+    for hour, group in groupby(sorted(gpu), key=lambda file: file.parent):
         if hour in hours:
-            found.append(_steps(_ticks(hours[hour], _HOST), _ticks(list(alike), _GPU)))
+            found.append(_steps(_ticks(hours[hour], _HOST), _ticks(list(group), _GPU)))
     return pl.concat(found)
 
 
@@ -253,7 +253,7 @@ def _steps(host: Frame, gpu: Frame) -> Frame:
     That is what it should do: such sources are in step, and too spread to be named.
     """
     paces = _pace(host).join(_pace(gpu), on=_NODE, suffix="_gpu")
-    alike = paces.filter(
+    same_pace = paces.filter(
         (pl.col("period_s_gpu") / pl.col("period_s")).is_between(0.9, 1.1),
         pl.min_horizontal("ticks", "ticks_gpu") >= _ENOUGH,
     )
@@ -262,7 +262,7 @@ def _steps(host: Frame, gpu: Frame) -> Frame:
     off = pl.col(T_S) - pl.col("host_s")
     return (
         paired.with_columns(off.alias(_OFF))
-        .join(alike, on=_NODE)
+        .join(same_pace, on=_NODE)
         .filter(pl.col(_OFF) < 1.5 * pl.col("period_s"))  # not into a gap
         .group_by(_NODE)
         .agg(

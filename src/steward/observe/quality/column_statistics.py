@@ -11,7 +11,7 @@ from steward.model.frame import ENTITY, T_S, Frame
 
 __all__ = ["SENTINELS", "figures", "load", "merged"]
 
-# What sensors say when they have nothing to say: all bits set, in the widths that are common.
+# Placeholders of sensors without a value: all bits set, in the common widths.
 SENTINELS = (-1.0, 65535.0, 2147483647.0, 4294967295.0, 1.8446744073709552e19, 9.223372036854776e18)
 _ROUNDING = 1e-6  # in any of our units this is nothing
 _V = "\0v"
@@ -29,9 +29,9 @@ def load(file: Path, metric: str, *, node: str | None = None) -> Frame:
 def figures(rows: Frame) -> Frame:
     """Return one row per entity: how many values, how they lie, and how long they stand still."""
     known = rows.filter(pl.col(_V).is_not_null())
-    asked = rows.group_by(ENTITY).agg(pl.len().alias("rows"))
+    counted = rows.group_by(ENTITY).agg(pl.len().alias("rows"))
     if known.is_empty():
-        return asked.join(_nothing(), on=ENTITY, how="left").with_columns(
+        return counted.join(_nothing(), on=ENTITY, how="left").with_columns(
             pl.col("count", "runs").fill_null(0)
         )
     value = pl.col(_V)
@@ -54,7 +54,7 @@ def figures(rows: Frame) -> Frame:
     )
     still = _still(known)
     return (
-        asked.join(spread, on=ENTITY, how="left")
+        counted.join(spread, on=ENTITY, how="left")
         .join(still, on=ENTITY, how="left")
         .with_columns(pl.col("count", "runs").fill_null(0))
     )
@@ -76,7 +76,7 @@ def _still(known: Frame) -> Frame:
         )
     )
     following = pl.col("began_s").shift(-1).over(ENTITY)
-    # The first and last run of a file are cut off: they tell no period.
+    # The first and last run of a file are cut off: they have no full period.
     whole = following.is_not_null() & pl.col("began_s").shift(1).over(ENTITY).is_not_null()
     lasted = (following - pl.col("began_s")).alias("lasted_s")
     timed = runs.with_columns(lasted, whole.alias("whole"))

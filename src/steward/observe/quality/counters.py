@@ -1,4 +1,4 @@
-"""Counters that nobody has translated (`other/`): do they fall, and does that mean a reset?"""
+"""Checks of counters without a canonical name (`other/`): do they fall, and is it a reset?"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class FlawSeverity(IntEnum):
 
     @property
     def word(self) -> str:
-        """How it is written."""
+        """The severity's name in reports."""
         return self.name.lower()
 
 

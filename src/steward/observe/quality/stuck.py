@@ -53,7 +53,7 @@ def _is_odd(row: Mapping[str, float]) -> bool:
 
 
 def _moved(row: Mapping[str, float], files: Sequence[Path], others: Sequence[str]) -> bool:
-    """Say whether this entity worked in that spell: then its other values moved as well."""
+    """Return whether this entity was active in that spell: its other values changed."""
     shares = [name for name in others if name.endswith("_share")]
     looked_at = shares or list(others)
     if not looked_at:

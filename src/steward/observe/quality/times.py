@@ -1,4 +1,4 @@
-"""What the times of samples say: gaps with their cause, moments that were seen twice."""
+"""Checks of sample times: gaps with their cause, and duplicate moments."""
 
 from __future__ import annotations
 
@@ -63,24 +63,24 @@ class SampleTimes:
 def gap_flaws(
     times: SampleTimes, events: Sequence[Event], spans: Sequence[Span], columns: Sequence[str]
 ) -> Iterator[Flaw]:
-    """Name the gaps of each entity, the longest with their causes, and moments seen twice."""
+    """Return the gaps of each entity, the longest with their causes, and duplicate moments."""
     metric = f"{columns[0]} and {len(columns) - 1} more" if len(columns) > 1 else "".join(columns)
     gaps = times.gaps()
     for (entity,), group in gaps.partition_by(ENTITY, as_dict=True).items() if gaps.height else ():
         longest = group.sort("step_s", descending=True)
         worst = longest["step_s"][0]
         causes = [_cause(row, events, spans) for row in longest.head(_SHOWN).to_dicts()]
-        told = sorted({cause for cause in causes if cause})
+        known_causes = sorted({cause for cause in causes if cause})
         yield Flaw(
             kind="gap",
             entity=str(entity),
             metric=metric,
             severity=FlawSeverity.WARNING
-            if worst >= _SERIOUS_S and not told
+            if worst >= _SERIOUS_S and not known_causes
             else FlawSeverity.INFO,
             meaning=f"{group.height} gaps, {group['step_s'].sum():.4g} s together, the longest "
             f"{worst:.4g} s (usual: a sample every {longest['usual_s'][0]:.3g} s)"
-            + (f"; {'; '.join(told)}" if told else "; no event tells why"),
+            + (f"; {'; '.join(known_causes)}" if known_causes else "; no event explains it"),
             hint="nothing is known there: do not draw a line across it",
             evidence={
                 "gaps": group.height,

@@ -1,6 +1,6 @@
 """Takes in what other programs push or expose: bytes of a wire format become an observation.
 
-Belongs here: who sent how much, which series are known, rates and sums over samples, tables.
+Belongs here: counts per sender, which series are known, rates and sums over samples, tables.
 Does not: bytes (`clients/wire`), meaning of names (`observe/translate`), durability (`intake`).
 """
 

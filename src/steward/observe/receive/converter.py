@@ -38,7 +38,7 @@ from steward.observe.translate import SeriesMapping
 
 __all__ = ["AHEAD_S", "ConverterStats", "PushedSamples", "SampleConverter"]
 
-LONGEST_S = 600.0  # growth over a longer silence says nothing about the moment that it is put at
+LONGEST_S = 600.0  # growth over a longer gap is no rate at one moment
 AHEAD_S = 600.0  # samples that are further ahead of this machine's clock are refused
 FORGET_AFTER_S = 3600.0
 TRY_AGAIN_S = 60.0
@@ -122,7 +122,7 @@ class SampleConverter:
 
     @property
     def stats(self) -> ConverterStats:
-        """What came in, and what was not kept."""
+        """Counts of received and of dropped samples."""
         return ConverterStats(
             series=len(self._table),
             samples=self._samples,
@@ -181,7 +181,7 @@ class SampleConverter:
         )
 
     def read(self, samples: WireSamples, *, sender: str = "") -> Readings:
-        """Parse and convert at once, for sources that are asked and need not be durable."""
+        """Parse and convert at once, for sources that are polled and need not be durable."""
         return self.parse(samples, sender=sender).convert()
 
     def _add_new(self, pushed: PushedSamples, known: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -259,29 +259,29 @@ class SampleConverter:
         return t_ms[:count], target[:count], values[:count]
 
     def _refusals(self, pushed: PushedSamples, too_many: int) -> tuple[Event, ...]:
-        who = pushed.sender or "a sender"
+        origin = pushed.sender or "a sender"
         t_s = min(float(pushed.samples.t_ms.max(initial=0)) / 1000.0, self._wall_s())
         found = (
             ("telemetry.series-refused", self._why(pushed.sender, too_many, 0)),
             ("telemetry.time-refused", self._why(pushed.sender, 0, pushed.out_of_time)),
         )
         return tuple(
-            Event(t_s=t_s, kind=kind, subject=who, text=text, source=self._source)
+            Event(t_s=t_s, kind=kind, subject=origin, text=text, source=self._source)
             for kind, text in found
             if text
         )
 
     def _why(self, sender: str, too_many: int, out_of_time: int) -> str:
         """Return why samples are refused, or an empty text when none are."""
-        who, found = sender or "a sender", []
+        origin, found = sender or "a sender", []
         if too_many:
             found.append(
-                f"{too_many} samples of new series from {who} are refused: at most "
+                f"{too_many} samples of new series from {origin} are refused: at most "
                 f"{self._max_series} series of one sender are kept"
             )
         if out_of_time:
             found.append(
-                f"{out_of_time} samples from {who} are refused: their times are before 1970 or "
+                f"{out_of_time} samples from {origin} are refused: their times are before 1970 or "
                 f"more than {AHEAD_S:.0f} s ahead of this machine's clock"
             )
         return "; ".join(found)

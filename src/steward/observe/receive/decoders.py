@@ -1,6 +1,6 @@
 """One decoder per wire format that can be pushed: bytes in, parsed samples or lines out.
 
-A decoder is given who sent a body and how it is compressed, then the body just as it came: that is
+A decoder is given the sender of a body and its compression, then the body just as it came: that is
 what lies on disk. Decoding changes nothing that is remembered, so a body may be decoded again.
 """
 
@@ -45,7 +45,7 @@ _SUFFIX = {COUNT_OF: "/count", SUM_OF: "/sum"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushedBody:
-    """A body as it came, with what its headers and its connection said."""
+    """A body as received, with the metadata of its headers and connection."""
 
     sender: str
     encoding: str
@@ -106,7 +106,7 @@ class Decoders:
 
     @property
     def stats(self) -> dict[str, ConverterStats]:
-        """What came in by each format, and what of it was not kept."""
+        """Counts of received and of dropped samples by format."""
         lines = ConverterStats(out_of_time=self._refused_lines)
         return {
             "remote-write": self._write.stats,

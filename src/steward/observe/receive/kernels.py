@@ -12,11 +12,11 @@ __all__ = ["ADDS", "BLANKS", "LATE", "PARTIAL", "REFUSED", "RISES", "assign_rows
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-RISES, ADDS, BLANKS = 1, 2, 4  # bits that say what has to be done with a series
+RISES, ADDS, BLANKS = 1, 2, 4  # flags: how a series is processed
 REFUSED, LATE, PARTIAL = 0, 1, 2  # places in `dropped`
 PENDING = 4  # moments that a sum may wait for at once
-GIVEN_UP = 3  # times in a row that a part was missing before it counts as gone
-# DCGM says "blank" with huge numbers, one set for each type of field; the smallest are these.
+MISSING_LIMIT = 3  # times in a row that a part was missing before it counts as gone
+# DCGM writes "blank" as huge numbers, one set for each type of field; the smallest are these.
 _BLANKS = (2147483632.0, 140737488355312.0, 9223372036854774784.0)
 
 
@@ -50,7 +50,7 @@ def fold_samples(  # noqa: C901, PLR0913, PLR0917 - one walk; a call per sample 
     """Turn samples into readings of targets; return how many. Changes all from `last_ms` on.
 
     `parts` has, per target: how many series make it up, until when new ones joined, and for each
-    moment that waits its time, how many have come, and how often the sum stayed short alike.
+    moment that waits its time, how many have come, and how often the sum lacked the same part.
     """
     count = 0
     for row in range(len(series)):
@@ -108,7 +108,7 @@ def _added(  # noqa: C901 - compiled
         if 0 < short < parts[0]:
             dropped[PARTIAL] += 1
             parts[2] += 1
-            if parts[2] >= GIVEN_UP:  # a core or an interface is gone
+            if parts[2] >= MISSING_LIMIT:  # a core or an interface is gone
                 parts[0], parts[2] = short, 0
         parts[3 + 2 * place], parts[4 + 2 * place] = t, 0
         sums[place] = 0.0
@@ -122,13 +122,13 @@ def _added(  # noqa: C901 - compiled
 
 @njit
 def assign_rows(t_ms: Ints, entity: Ints, slots: Ints, row: Ints) -> int:
-    """Give each distinct pair of time and entity a row; return how many. `slots` is all -1."""
+    """Assign each distinct pair of time and entity a row; return how many. `slots` is all -1."""
     mask, count = len(slots) - 1, 0
     first = np.empty(len(t_ms), np.int64)  # the sample that a row began with
     for sample in range(len(t_ms)):
-        t, who = t_ms[sample], entity[sample]
+        t, owner = t_ms[sample], entity[sample]
         mixed = (np.uint64(t) * np.uint64(0x9E3779B97F4A7C15)) ^ (
-            np.uint64(who) * np.uint64(0xC2B2AE3D27D4EB4F)
+            np.uint64(owner) * np.uint64(0xC2B2AE3D27D4EB4F)
         )
         slot = np.int64((mixed >> np.uint64(17)) & np.uint64(mask))
         while True:
@@ -138,7 +138,7 @@ def assign_rows(t_ms: Ints, entity: Ints, slots: Ints, row: Ints) -> int:
                 first[count] = sample
                 count += 1
                 break
-            if t_ms[first[found]] == t and entity[first[found]] == who:
+            if t_ms[first[found]] == t and entity[first[found]] == owner:
                 break
             slot = (slot + 1) & mask
         row[sample] = found

@@ -1,4 +1,4 @@
-"""Exporters and a Prometheus server, asked once per look: what they show becomes readings."""
+"""Exporters and a Prometheus server, polled once per turn and converted to readings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ScrapeTarget:
 
 
 class QueryTarget:
-    """A server and the questions that it is asked."""
+    """A server and its queries."""
 
     def __init__(self, endpoint: Endpoint, queries: Mapping[str, str]) -> None:
         self.where = endpoint.url
@@ -53,7 +53,7 @@ class QueryTarget:
         self._converter = SampleConverter(_map_answer, source="prometheus")
 
     def read(self, t_s: float) -> Readings:
-        """Ask everything once."""
+        """Run all queries once."""
         found: list[tuple[bytes, float, float]] = []
         for name, promql in self._queries.items():
             for series in self._server.query(promql, at_s=t_s):

@@ -103,7 +103,7 @@ class Targets:
         return number
 
     def join(self, target: int, t_ms: int) -> None:
-        """One more series makes up a target; the moments until now are not whole."""
+        """Add a series to a target; the moments until now are incomplete."""
         self.parts.array[target, 0] += 1
         self.parts.array[target, 1] = max(t_ms, self.parts.array[target, 1])
 
@@ -156,13 +156,13 @@ class Targets:
         names, row, count = arranged
         cells = np.full((len(names), count), np.nan)
         cells[np.searchsorted(names, self._name.array[target]), row] = values
-        times, who = np.empty(count), np.empty(count, np.int64)
-        times[row], who[row] = t_ms / 1000.0, self._entity.array[target]
+        times, owners = np.empty(count), np.empty(count, np.int64)
+        times[row], owners[row] = t_ms / 1000.0, self._entity.array[target]
         texts = self._names.texts
         return pl.DataFrame(
             [
                 pl.Series(T_S, times),
-                self._entities.series(who).alias(ENTITY),
+                self._entities.series(owners).alias(ENTITY),
                 *(
                     pl.Series(texts[name], cells[i], nan_to_null=True)
                     for i, name in enumerate(names.tolist())

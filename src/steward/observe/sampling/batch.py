@@ -1,4 +1,4 @@
-"""Ticks of one sampler as a matrix, and how they become tables in our words.
+"""Ticks of one sampler as a matrix, and how they become tables with canonical names.
 
 Names, scales and counters are looked up once per layout. A batch is then a few operations on
 the whole matrix: the same that `Normaliser` does to tables of any shape, at a tenth of its cost.
@@ -58,7 +58,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table:
-    """Entities that are asked the same: where each begins, and which places make each column."""
+    """Entities with the same layout: where each begins, and which places make each column."""
 
     entities: pl.Series
     starts: tuple[int, ...]
@@ -77,7 +77,7 @@ class BatchTranslator:
         self._scale = np.empty(0)
         self._counters = np.empty(0, dtype=np.intp)
         self._before: tuple[float, Floats] = (float("nan"), np.empty(0))
-        self.unknown: frozenset[str] = frozenset()  # words of the layout that nobody knows
+        self.unknown: frozenset[str] = frozenset()  # unknown names of the layout
 
     def frames(self, batch: Batch) -> list[Frame]:
         """Return a table per set of columns, with canonical names, base units and rates."""
@@ -103,7 +103,7 @@ class BatchTranslator:
             values[:, at] = np.where(usable, grown / took_s, np.nan)
 
     def _learn(self, layout: Layout) -> None:
-        """Look all words up, and carry over what was read of entities that are still there."""
+        """Look up all names, and carry over what was read of entities that are still there."""
         names = [name for block in layout.blocks for name in block.names]
         found = [self._known.get(name) for name in names]
         self.unknown = frozenset(n for n, f in zip(names, found, strict=True) if f is None)
@@ -146,7 +146,7 @@ def _tables(layout: Layout, known: Known) -> tuple[_Table, ...]:
 
 
 def _columns(names: tuple[str, ...], known: Known) -> dict[str, tuple[int, ...]]:
-    """Say which places make each column. A rate that a source gives goes before our own."""
+    """Return which places make each column. A source's own rate goes before ours."""
     given: dict[str, list[int]] = {}
     grown: dict[str, list[int]] = {}
     for place, name in enumerate(names):
@@ -168,5 +168,5 @@ def _frame(table: _Table, t_s: Floats, values: Floats) -> Frame:
         for other in places[1:]:
             column = np.where(np.isnan(column), rows[:, other], column)
         columns[name] = np.ascontiguousarray(column)
-    who = table.entities.gather(np.repeat(np.arange(entities, dtype=np.uint32), ticks))
-    return pl.DataFrame({T_S: np.tile(t_s, entities), ENTITY: who, **columns}, nan_to_null=True)
+    owners = table.entities.gather(np.repeat(np.arange(entities, dtype=np.uint32), ticks))
+    return pl.DataFrame({T_S: np.tile(t_s, entities), ENTITY: owners, **columns}, nan_to_null=True)

@@ -25,12 +25,12 @@ from steward.ports import Sampler
 
 __all__ = ["Pace", "PaceStats", "Track"]
 
-MOST_VALUES = 4_000_000  # of one sampler that nobody fetches: 32 MB
+MOST_VALUES = 4_000_000  # of one sampler that are not fetched: 32 MB
 BATCH_S = 30.0
 LATE_SHARE = 0.1  # of a period; a tick that starts later is late, though not missed
 HANGS_S = 1.0  # a reading that takes longer, and longer than three periods, hangs
 STOP_S = 1.0  # how long the end waits for a reading that is under way
-TELL_AGAIN_S = 60.0  # a fault that has other words at every tick is told no more often
+REPORT_AGAIN_S = 60.0  # a fault whose text changes at every tick is reported no more often
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class PaceStats:
     missed: int = 0  # whole periods without a tick
     late: int = 0
     failed: int = 0  # ticks at which the sampler could not read
-    dropped: int = 0  # ticks that nobody fetched in time
+    dropped: int = 0  # ticks that were not fetched in time
     worst_late_s: float = 0.0
 
     @property
@@ -58,23 +58,23 @@ class Track:
         self.name = sampler.name
         self.gap_after_s = max(gap_after_s, 3 * every_s)  # a slow pace is not silence
         self.every_s = every_s
-        self.runner: _Runner | None = None  # who reads it
+        self.runner: _Runner | None = None  # the thread that reads it
         self.begun = threading.Event()  # the first tick is there
         self._stats = PaceStats()
         self._sampler = sampler
         self._lock = threading.Lock()  # of what waits to be fetched
         self._batches: deque[Batch] = deque()
-        self._turn = threading.Lock()  # who holds it reads; nobody else does meanwhile
-        self._words = BatchTranslator(sampler.vocabulary, gap_after_s=self.gap_after_s)
+        self._turn = threading.Lock()  # held while reading
+        self._translator = BatchTranslator(sampler.vocabulary, gap_after_s=self.gap_after_s)
         self._fetched_s: float | None = None  # the time of the last tick that was fetched
-        self._unknown: frozenset[str] = frozenset()  # words that were told of
+        self._unknown: frozenset[str] = frozenset()  # names that were reported
         self._layout = Layout(blocks=())
         self._row = np.empty(0)
         self._events: list[Event] = []
         self._broken = ""  # what is wrong now
-        self._told_s = -math.inf  # when a fault was told last
-        self._reading = (0.0, 0.0)  # when the newest reading began: monotonic, and as it is told
-        self._dropped = 0  # ticks that were given up and not yet told of
+        self._reported_s = -math.inf  # when a fault was reported last
+        self._reading = (0.0, 0.0)  # when the newest reading began: monotonic, and wall clock
+        self._dropped = 0  # dropped ticks that are not reported yet
 
     @property
     def stats(self) -> PaceStats:
@@ -120,15 +120,15 @@ class Track:
 
     def _take(self, fault: str, t_s: float) -> None:
         changed = bool(fault) != bool(self._broken)
-        if changed or (fault != self._broken and abs(t_s - self._told_s) >= TELL_AGAIN_S):
-            self._tell(fault, t_s)
+        if changed or (fault != self._broken and abs(t_s - self._reported_s) >= REPORT_AGAIN_S):
+            self._report(fault, t_s)
         if fault:
             self._stats.failed += 1
         else:
             self._keep(t_s)
 
     def drain(self) -> tuple[tuple[Frame, ...], tuple[Event, ...]]:
-        """Return what was read since the last time, in our words, a table per set of columns."""
+        """Return what was read since the last call, translated, a table per set of columns."""
         with self._lock:
             self._notice_hanging()
             batches = list(self._batches)
@@ -136,28 +136,28 @@ class Track:
             events, self._events = self._events, []
             dropped, self._dropped = self._dropped, 0
         if dropped and batches:
-            text = f"{dropped} ticks were given up: nobody has fetched them in time"
+            text = f"{dropped} ticks were dropped: they were not fetched in time"
             events.append(self._event(float(batches[0].t_s[0]), "telemetry.lost", self.name, text))
         frames = []
         for batch in batches:
-            frames += self._words.frames(batch)
+            frames += self._translator.frames(batch)
             events += [*self._gaps(batch), *self._unknown_metrics(batch)]
         return tuple(frames), tuple(events)
 
     def _notice_hanging(self) -> None:
         since_s, t_s = self._reading
         if self.is_reading and not self._broken and _hangs(since_s, self.every_s):
-            self._tell("a reading does not end; its samples are missing until it does", t_s)
+            self._report("a reading does not end; its samples are missing until it does", t_s)
 
     def _gaps(self, batch: Batch) -> list[Event]:
-        """Say of each entity but jobs that it was silent for too long before or within a batch."""
+        """Return a gap event for each entity but jobs without values for too long."""
         before_s = self._fetched_s if self._fetched_s is not None else batch.t_s[0]
         self._fetched_s = float(batch.t_s[-1])
         silent_s = np.diff(batch.t_s, prepend=before_s)
         worst = int(np.argmax(silent_s))
         if silent_s[worst] <= self.gap_after_s:
             return []
-        text = f"said nothing for {silent_s[worst]:.0f} s"
+        text = f"no samples for {silent_s[worst]:.0f} s"
         return [
             self._event(float(batch.t_s[worst]), "telemetry.gap", block.entity, text)
             for block in batch.layout.blocks
@@ -166,11 +166,11 @@ class Track:
 
     def _unknown_metrics(self, batch: Batch) -> list[Event]:
         """Report metrics that are not in the table, once each."""
-        new = self._words.unknown - self._unknown
+        new = self._translator.unknown - self._unknown
         self._unknown |= new
         t_s = float(batch.t_s[0])
         text = "it is not in the table of metrics and is left out"
-        return [self._event(t_s, "telemetry.unknown-metric", word, text) for word in sorted(new)]
+        return [self._event(t_s, "telemetry.unknown-metric", name, text) for name in sorted(new)]
 
     def _event(self, t_s: float, kind: str, subject: str, text: str) -> Event:
         return Event(t_s=t_s, kind=kind, subject=subject, text=text, source=self.name)
@@ -197,17 +197,17 @@ class Track:
         return max(1, min(ticks, MOST_VALUES // 16 // max(1, self._layout.width)))
 
     def _make_room(self) -> None:
-        """Give up the oldest ticks when nobody fetches them; memory stays bounded."""
+        """Drop the oldest ticks when they are not fetched; memory stays bounded."""
         while len(self._batches) > 1 and sum(each.size for each in self._batches) > MOST_VALUES:
             gone = self._batches.popleft().count
             self._stats.dropped += gone
             self._dropped += gone
 
-    def _tell(self, fault: str, t_s: float) -> None:
-        """Say once that reading fails, and once that it works again."""
+    def _report(self, fault: str, t_s: float) -> None:
+        """Report once that reading fails, and once that it works again."""
         kind = "collector.failed" if fault else "collector.works-again"
         text = fault or f"it can be read again (was: {self._broken})"
-        self._broken, self._told_s = fault, t_s
+        self._broken, self._reported_s = fault, t_s
         self._events.append(self._event(t_s, kind, self.name, text))
 
 
@@ -226,7 +226,7 @@ class Pace:
         self._stopped = False
 
     def start(self) -> None:
-        """Begin, or see to it that nobody waits for a sampler that hangs."""
+        """Start; a sampler that hangs must not block the others."""
         with self._lock:
             if self._stopped:
                 return
@@ -252,7 +252,7 @@ class Pace:
             for runner in self._runners:
                 runner.join(timeout=max(0.0, until_s - time.monotonic()))
         for track in self.tracks.values():
-            track.begun.set()  # no tick will come any more; nobody waits for it
+            track.begun.set()  # no tick will come any more; release waiting threads
 
     def _give_runner(self, tracks: list[Track]) -> None:
         runner = _Runner(self.every_s)

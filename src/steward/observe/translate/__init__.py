@@ -1,4 +1,4 @@
-"""Says what a series of another monitoring system is to us: whose number, and which of ours.
+"""Maps a series of another monitoring system to an entity and a metric.
 
 Belongs here: labels and attributes to entities and canonical names, and back. Does not: bytes
 (`clients/wire`) or arithmetic over samples (`observe/receive`).

@@ -1,4 +1,4 @@
-"""Nodes by the names that exporters have for them, and entities of metrics that nobody knows."""
+"""Nodes by the names that exporters have for them, and entities of unknown metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def node_name(text: str) -> str:
 
 
 def with_rest(node: str, labels: Mapping[str, str], *, without: frozenset[str]) -> str:
-    """Name an entity of a metric that nobody has translated: the node and all other labels.
+    """Return the entity of a metric without a canonical name: the node and all other labels.
 
     >>> with_rest("n01", {"model": "x", "engine": "0", "job": "vllm"}, without=frozenset({"job"}))
     'n01{engine="0",model="x"}'

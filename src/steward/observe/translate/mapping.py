@@ -27,7 +27,7 @@ class SeriesMapping:
 def known_mapping(
     entity: str, found: tuple[Metric, Alias], rates: dict[str, Metric], *, adds: bool = False
 ) -> SeriesMapping:
-    """Return the place of a metric that we know; counters are kept as their rates."""
+    """Return the mapping to a canonical metric; counters are kept as their rates."""
     metric, alias = found
     rises = metric.kind is MetricKind.COUNTER and bool(metric.rate)
     target = rates[metric.rate] if rises else metric

@@ -16,8 +16,8 @@ __all__ = ["map_point"]
 
 _HOSTS = ("host.name", "k8s.node.name", "host.id", "service.instance.id", "service.name")
 _GPU_INDEX = ("gpu", "hw.gpu.index", "gpu.index", "index")
-# attributes that tell readings of one name apart
-_TOLD_APART = {
+# attributes that distinguish readings of one name
+_DISTINGUISHED_BY = {
     "system.disk.io": ("disk.io.direction", "direction"),
     "system.network.io": ("network.io.direction", "direction"),
 }
@@ -35,7 +35,7 @@ NO_LABELS: frozenset[str] = frozenset()
 def map_point(
     name: str, resource: Mapping[str, str], attributes: Mapping[str, str], *, per_second: bool
 ) -> SeriesMapping:
-    """Say what a point is. `per_second`: its counter was given as a change, and is a rate now."""
+    """Return what a point is. `per_second`: its counter was sent as a change, and is a rate."""
     node = _node(resource, attributes)
     place = _known(name, node, attributes)
     if place is not None and place.entity:
@@ -44,8 +44,8 @@ def map_point(
         labels = {"instance": node, **attributes, "__name__": name}
         place = map_series(labels)
         return replace(place, rises=False) if per_second else place
-    said = f"{name}/rate" if per_second else name
-    return SeriesMapping(entity=with_rest(node, attributes, without=NO_LABELS), name=said)
+    rate_name = f"{name}/rate" if per_second else name
+    return SeriesMapping(entity=with_rest(node, attributes, without=NO_LABELS), name=rate_name)
 
 
 def _node(resource: Mapping[str, str], attributes: Mapping[str, str]) -> str:
@@ -65,7 +65,7 @@ def _known(name: str, node: str, attributes: Mapping[str, str]) -> SeriesMapping
         state = attributes.get(attribute, attributes.get("state", wanted))
         if state != wanted:
             return None
-    apart = next((attributes[a] for a in _TOLD_APART.get(name, ()) if a in attributes), "")
+    apart = next((attributes[a] for a in _DISTINGUISHED_BY.get(name, ()) if a in attributes), "")
     found = aliases_from("otel").get(f"{name}/{apart}" if apart else name)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Our tables as series for others, and as remote write has them; OTLP and text are beside this."""
+"""Our tables as series for others, and as remote write has them; OTLP and text are elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MetricSeries:
 
     @property
     def metric(self) -> Metric | None:
-        """What the table knows about it."""
+        """The metric's definition."""
         return _BY_NAME.get(self.name)
 
 

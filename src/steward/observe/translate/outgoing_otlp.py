@@ -37,7 +37,7 @@ def sent_as(series: Iterable[MetricSeries]) -> Iterator[OutgoingSeries]:
 
 
 def _convention(metric: Metric | None) -> Alias | None:
-    """Return OpenTelemetry's name, where one name says it all."""
+    """Return OpenTelemetry's name, where a name alone is enough."""
     aliases = () if metric is None or metric.of != "gpu" else metric.aliases
     return next((each for each in aliases if each.vocabulary == "otel"), None)
 

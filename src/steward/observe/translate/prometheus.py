@@ -16,8 +16,8 @@ __all__ = ["map_series"]
 # In Kubernetes an exporter's own host name is its pod's: the labels that scraping adds come first.
 _NODE_LABELS = ("node", "kubernetes_node", "Hostname", "hostname", "nodename", "host", "instance")
 _ABOUT_SCRAPING = frozenset({*_NODE_LABELS, "job", "endpoint", "prometheus", "prometheus_replica"})
-_TOLD_APART = {"node_cpu_seconds_total": "mode"}
-# Partitions, mapped and looped devices repeat what their disk says.
+_DISTINGUISHED_BY = {"node_cpu_seconds_total": "mode"}
+# Partitions, mapped and looped devices repeat the values of their disk.
 _NOT_A_DISK = re.compile(r"^(dm-|loop|md|ram|zram|sr|fd|nbd)|^(sd|vd|xvd|hd)[a-z]+\d+$|n\d+p\d+$")
 _PER_DEVICE = {
     "node_disk_read_bytes_total": "disk",
@@ -28,7 +28,7 @@ _PER_DEVICE = {
 
 
 def map_series(labels: Mapping[str, str]) -> SeriesMapping:
-    """Say what a series is; raises for one without a name."""
+    """Return what a series is; raise for one without a name."""
     name = labels.get("__name__", "")
     if not name:
         raise StewardError("a series has no name", hint="every series needs the label __name__")
@@ -70,15 +70,15 @@ def _dcgm(name: str, labels: Mapping[str, str], node: str) -> SeriesMapping | No
         return None
     slice_ = labels.get("GPU_I_ID", "")
     entity = f"{node}/gpu{int(index)}" + (f"/mig{int(slice_)}" if slice_.isdigit() else "")
-    if found is None:  # whose it is can be told, though not what
+    if found is None:  # the entity is known, though not the metric
         return SeriesMapping(entity=entity, name=name, blanks=True)
     return known_mapping(entity, found, rates_by_name())
 
 
 def _node_exporter(name: str, labels: Mapping[str, str], node: str) -> SeriesMapping | None:
-    apart = _TOLD_APART.get(name)
-    word = f"{name}/{labels.get(apart, '')}" if apart else name
-    found = aliases_from("node_exporter").get(word)
+    apart = _DISTINGUISHED_BY.get(name)
+    alias = f"{name}/{labels.get(apart, '')}" if apart else name
+    found = aliases_from("node_exporter").get(alias)
     if found is None:
         return None
     device, kind = labels.get("device", ""), _PER_DEVICE.get(name)

@@ -20,7 +20,7 @@ from steward.service.api.replies import (
 )
 from steward.service.authentication import User
 from steward.service.live_state import LiveState
-from steward.store.opinions import OpinionWord
+from steward.store.opinions import OpinionName
 
 __all__ = ["finding_routes"]
 
@@ -108,7 +108,7 @@ def finding_routes(live_state: LiveState) -> APIRouter:
 
 def _add_opinions(routes: APIRouter, live_state: LiveState) -> None:
     def said(
-        request: Request, finding: str, word: OpinionWord, remark: Remark | None
+        request: Request, finding: str, word: OpinionName, remark: Remark | None
     ) -> OpinionReply:
         user: User = request.state.user
         note = remark.note if remark else ""

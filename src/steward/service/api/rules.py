@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from steward.errors import did_you_mean
-from steward.inspection.explanation import condition_words
+from steward.inspection.explanation import describe_conditions
 from steward.model.rules import RuleState
 from steward.service.api.replies import (
     FindingReply,
@@ -166,7 +166,7 @@ def _told(row: RuleRow, newest: list[FindingReply]) -> RuleReply:
         | {
             "references": list(rule.references) if rule is not None else [],
             "tags": list(rule.tags) if rule is not None else [],
-            "waits_for": condition_words(rule) if rule is not None else [],
+            "waits_for": describe_conditions(rule) if rule is not None else [],
             "treatment": rule.treatment if rule is not None else None,
             "file": row.standing.place.file,
             "line": row.standing.place.line,

@@ -23,7 +23,7 @@ from steward.service.pages.frame import Show, Visit, card, keep_in_address
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
 from steward.service.pages.wording import STATE_WORDS, about, gpu_hours, outcome_text
-from steward.store.choices import possible
+from steward.store.choices import possible_choices
 from steward.store.journal_summary import TrackedStory
 
 __all__ = ["ListOrder", "decision_line", "decision_page", "decisions_page", "question"]
@@ -258,7 +258,7 @@ class _Row:
         )
         set_prop(self._head, "aria-expanded", "true" if self._opened else "false")
         set_prop(self._head, "aria-label", _spoken(story))
-        self._offer(possible(story) if self._visit.user.may_decide else ())
+        self._offer(possible_choices(story) if self._visit.user.may_decide else ())
         self._body.set_visibility(self._opened)
         if self._opened and told.seq != self._explained:
             self._explained = told.seq

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from steward.inspection.prose import as_html
+from steward.inspection.markdown import as_html
 
 __all__ = ["Markup", "join", "prose", "tag"]
 

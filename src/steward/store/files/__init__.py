@@ -1,5 +1,5 @@
-"""The files of a store folder: how each kind lies on disk, how no crash tears it, how it ends.
+"""The files of a store folder: their layout, atomic writes, compaction and retention.
 
-Belongs here: writing, reading back, merging and removing files. Does not: asking questions of
+Belongs here: writing, reading back, merging and removing files. Does not: queries of
 them (`store/query`), or what a sample means.
 """

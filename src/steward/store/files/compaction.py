@@ -28,12 +28,12 @@ from steward.store.files.parquet import (
 __all__ = ["LEVEL", "by_columns", "clean", "column_batches", "merge"]
 
 LEVEL = 3  # more takes ten times the memory for 2 % less on disk
-_MAX_FILES = 32  # at once: what files say about their columns takes as much memory as these
+_MAX_FILES = 32  # at once: the footers of more files take as much memory as the rows
 _VALUES_AT_ONCE = 100_000
 
 
 def merge(folder: Path, *, schema: TableSchema, max_values: int, note: Note) -> None:
-    """Let no two neighbours with the same columns stay apart if they fit into one file."""
+    """Merge adjacent files with the same columns where they fit into one."""
     left = [file.name for file in clean(folder, schema, note)]
     found = intact(live_files(folder, schema, note), note)
     for columns, files in by_columns(found, schema).items():

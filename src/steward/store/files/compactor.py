@@ -60,7 +60,7 @@ class Compactor:
             self._take_over()
 
     def touched(self, hour: int) -> None:
-        """Remember that a file was written to this hour."""
+        """Record that a file was written to this hour."""
         self._open_hours.add(hour)
 
     def trusted_s(self) -> float:

@@ -62,7 +62,7 @@ def intact(files: Sequence[Path], note: Note) -> list[Path]:
     good = []
     for file in files:
         named = _CHECKSUMS.search(file.name)
-        with suppress(FileNotFoundError):  # compaction was faster: whoever reads it notices
+        with suppress(FileNotFoundError):  # compaction was faster: the reader notices
             if named and _whole_checksum(file, *_stamp(file)) != named[2]:
                 set_aside(file, ComputeError("its checksum does not match"), note)
                 continue

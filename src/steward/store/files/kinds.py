@@ -9,7 +9,7 @@ from steward.model.frame import ENTITY
 __all__ = ["KIND_SQL", "NODE_SQL", "kind_of"]
 
 # `n01/gpu3/mig0` is a mig, `n01/disk:sda` a disk, `n01@812` a job on a node, `n01` a node.
-_LAST_WORD = r"/([a-z_]+)[^/]*$"
+_LAST_NAME = r"/([a-z_]+)[^/]*$"
 
 NODE_SQL = (
     "CASE WHEN starts_with(entity, 'job:') THEN NULL "
@@ -26,7 +26,7 @@ KIND_SQL = (
 def kind_of(entity: str = ENTITY) -> pl.Expr:
     """Return the kind of each entity in a column: node, gpu, mig, cpu, disk, job, share, ..."""
     name = pl.col(entity)
-    word = name.str.split(":").list.first().str.extract(_LAST_WORD)
+    last_name = name.str.split(":").list.first().str.extract(_LAST_NAME)
     return (
         pl.when(name.str.starts_with("job:"))
         .then(pl.lit("job"))
@@ -36,5 +36,5 @@ def kind_of(entity: str = ENTITY) -> pl.Expr:
             .then(pl.lit("share"))
             .otherwise(pl.lit("job"))
         )
-        .otherwise(word.fill_null("node"))
+        .otherwise(last_name.fill_null("node"))
     )

@@ -65,7 +65,7 @@ _COMPACTED = "compacted-"
 _REPLACES = "steward.replaces"
 _MADE_FROM = "steward.made_from"
 _ROW_GROUP_ROWS = 65_536
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DATE, _HOUR = re.compile(r"date=(\d{4}-\d\d-\d\d)"), re.compile(r"hour=([01]\d|2[0-3])")
 _DAY_0 = date(1970, 1, 1)
 
@@ -74,7 +74,7 @@ _DAY_0 = date(1970, 1, 1)
 class TableSchema:
     """What a table's files look like: columns that all have, and how rows lie in a file.
 
-    `metrics` says whether columns of Float64, called anything, may stand beside them.
+    `metrics`: whether there may be further columns, of Float64 and any name.
     """
 
     fixed: tuple[tuple[str, pl.DataType], ...] = ((T_S, pl.Float64()), (ENTITY, pl.String()))
@@ -178,7 +178,7 @@ def write_frame(
 
 def cannot_write(folder: Path, fault: OSError) -> StewardError:
     """Return why telemetry cannot be written to a folder, and what to do."""
-    if fault.errno in _NO_ROOM:
+    if fault.errno in _DISK_FULL:
         return StewardError(
             f"the disk is full ({fault.strerror}): nothing is lost so far, nothing more is kept",
             where=str(folder),
@@ -198,7 +198,7 @@ def suppress_full_disk(note: Note) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
-        if fault.errno not in _NO_ROOM:
+        if fault.errno not in _DISK_FULL:
             raise
         note(f"the disk is full ({fault.strerror}): nothing is kept until there is room")
 
@@ -212,24 +212,24 @@ class _Footer:
 
 @lru_cache(maxsize=16_384)
 def _footer(file: Path, schema: TableSchema) -> _Footer:
-    """Read what a file says about itself. Names are never used twice, so it may be remembered."""
+    """Read a file's footer. Cached: names are never used twice."""
     # by name, polars would take [ and * for a pattern
     with file.open("rb") as stream, panics_as_errors():
         types = pl.read_parquet_schema(stream)
         stream.seek(0)
-        said = pl.read_parquet_metadata(stream)
+        metadata = pl.read_parquet_metadata(stream)
     wrong = [name for name, kind in types.items() if kind != schema.kind(name)]
     wrong += [name for name in types if not schema.metrics and name not in schema.names]
     missing = [name for name in schema.names if name not in types]
     if wrong or missing:
         raise PolarsError(f"columns of a wrong type: {wrong}; missing: {missing}")
-    names = (tuple(json.loads(said.get(key, "[]"))) for key in (_REPLACES, _MADE_FROM))
-    return _Footer(_one_of_alike(tuple(types)), *names)
+    names = (tuple(json.loads(metadata.get(key, "[]"))) for key in (_REPLACES, _MADE_FROM))
+    return _Footer(_interned(tuple(types)), *names)
 
 
 @lru_cache(maxsize=1_024)
-def _one_of_alike(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that were given first: an hour has thousands of files, and few sets."""
+def _interned(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return one shared tuple per set of columns: an hour has thousands of files, and few sets."""
     return columns
 
 
@@ -338,7 +338,7 @@ def scan(
 
 
 def lazy_scan(files: Sequence[Path], types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    """Return what these files hold, to be read when it is asked for."""
+    """Return a lazy frame over these files."""
     return pl.scan_parquet(
         list(files),
         schema=dict(types),

@@ -185,7 +185,7 @@ def _intervals(entity: str, spans: list[Span]) -> list[LabelInterval]:
 
 
 def labelled(frame: Frame, spans: Sequence[Span], kind: str) -> Frame:
-    """Return the frame with a column `kind`: whose each sample was, null where no span says."""
+    """Return the frame with a column `kind`: the label of each sample's span, null without one."""
     cut = label_intervals(spans, kind)
     exact = pl.col(ENTITY)
     whole_node = pl.col(ENTITY).str.extract("^([^/@]+)/").add("/*")

@@ -86,7 +86,7 @@ class ParquetTable:
         with self.lock:
             self.waiting.add(good)
             if self.waiting.rows > self._max_waiting_rows:
-                self._make_room()
+                self._drop_excess()
 
     def flush(self) -> None:
         """Write all that waits. Durable when it returns; when it raises, the rest still waits."""
@@ -132,14 +132,14 @@ class ParquetTable:
     ) -> Frame:
         """Return rows between two moments that fulfil `where`, in the table's order.
 
-        Exact duplicates count once. With `metrics`, rows that were never asked for any of them
+        Exact duplicates count once. With `metrics`, rows in which none of them was recorded
         are left out.
         """
         where &= pl.col(T_S).is_between(from_s, to_s)
         return self.retried(lambda: self._read_once(where, metrics, from_s=from_s, to_s=to_s))
 
     def retried(self, read: Callable[[], Frame]) -> Frame:
-        """Read, and again when files were replaced meanwhile."""
+        """Read; retry if files were replaced meanwhile."""
         for _ in range(_TRIES):
             try:
                 return read()
@@ -160,7 +160,7 @@ class ParquetTable:
         raise StewardError(
             "telemetry files vanish faster than they can be read",
             where=str(self.partitions.root),
-            hint="does another program delete files there? ask for less time at once",
+            hint="does another program delete files there? query less time at once",
         )
 
     def damage(self) -> tuple[str, ...]:
@@ -172,7 +172,7 @@ class ParquetTable:
         return (*self.notes, *(f"{count} {what}" for count, what in counts if count))
 
     def close(self) -> None:
-        """Flush, and let another process compact this folder."""
+        """Flush, and release the compaction lock for other processes."""
         try:
             self.flush()
         finally:
@@ -184,7 +184,7 @@ class ParquetTable:
         self._bad_rows += frame.height - good.height
         return good
 
-    def _make_room(self) -> None:
+    def _drop_excess(self) -> None:
         """Write what waits, or drop the oldest rows if the disk has just refused them."""
         if not self._refused:
             try:
@@ -214,15 +214,17 @@ class ParquetTable:
         has = {file: {*columns_of(file, self.schema)} for file in files}
         if metrics is None:
             there = {name for table in waiting for name in table.columns}.union(*has.values())
-            asked = sorted(there - {*fixed})
+            chosen = sorted(there - {*fixed})
         else:
-            asked = [name for name in dict.fromkeys(metrics) if name not in fixed]
+            chosen = [name for name in dict.fromkeys(metrics) if name not in fixed]
         if metrics:
-            files = [file for file in files if not has[file].isdisjoint(asked)]
-            waiting = [table for table in waiting if not {*asked}.isdisjoint(table.columns)]
-        stored = scan(files, metrics=asked, where=where, schema=self.schema, note=self.notes.append)
+            files = [file for file in files if not has[file].isdisjoint(chosen)]
+            waiting = [table for table in waiting if not {*chosen}.isdisjoint(table.columns)]
+        stored = scan(
+            files, metrics=chosen, where=where, schema=self.schema, note=self.notes.append
+        )
         rows = pl.concat([stored, *(each.filter(where) for each in waiting)], how="diagonal")
-        return deduplicated(rows.select(*fixed, *asked), self.schema.order)
+        return deduplicated(rows.select(*fixed, *chosen), self.schema.order)
 
     def files(self, *, from_s: float, to_s: float) -> list[Path]:
         """Return the files with rows between two moments."""

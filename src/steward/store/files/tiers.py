@@ -1,7 +1,7 @@
 """Coarser copies of telemetry: least, greatest, mean and number of values per 10 s and per 5 min.
 
 They are worked out when an hour, or a day, is over. A tier's file names the files it was made
-from; whatever no tier's file names is worked out when it is asked for. So the newest hour, late
+from; whatever no tier's file names is computed when it is read. So the newest hour, late
 samples and a crash between two files need no special care, and extremes are never lost.
 """
 
@@ -130,7 +130,7 @@ def metrics_of(columns: Sequence[str]) -> list[str]:
 def coarser(
     rows: pl.LazyFrame, metrics: Sequence[str], *, step_s: float, summed: bool
 ) -> pl.LazyFrame:
-    """Return one row per entity and step; `summed` says that the rows are a tier's already."""
+    """Return one row per entity and step; `summed`: the rows are a tier's already."""
     step = (pl.col(T_S) // step_s * step_s).alias(T_S)
     values = [each for name in metrics for each in (_of_tier(name) if summed else _of_raw(name))]
     return rows.group_by(step, ENTITY).agg(values).sort(ENTITY, T_S)
@@ -167,7 +167,7 @@ class Tiers:
         self.now_s = float("inf")  # of the last upkeep; what never has one gets every day at once
 
     def make(self, hour: int) -> None:
-        """Work out what an hour that is over adds; a day when its last hour is there."""
+        """Compute the tiers of an hour that is over; of a day when its last hour is there."""
         self._build(1, from_s=hour * HOUR_S)
         day = hour * HOUR_S // DAY_S
         of_day = Partitions(self._raw).between(day * DAY_S, (day + 1) * DAY_S - 1)
@@ -175,7 +175,7 @@ class Tiers:
             self._build(2, from_s=day * DAY_S)
 
     def remove_old(self, newest_s: float) -> None:
-        """Forget what is older than each tier is kept."""
+        """Remove files that are older than their tier's retention."""
         for tier, days in zip(TIERS, self._keep_days, strict=True):
             remove_old(tier.partitions(self._raw), newest_s=newest_s, keep_s=days * DAY_S)
 
@@ -259,16 +259,16 @@ def read_steps(
     raw, *tiers = known.levels
     pieces: list[Frame] = []
     for rows, there in _raw_rows(raw, waiting):
-        asked = [name for name in there if metrics is None or name in metrics]
-        if asked:
-            once = rows.filter(where).select(T_S, ENTITY, *asked).unique()
-            steps = coarser(once, asked, step_s=step_s, summed=False)
+        chosen = [name for name in there if metrics is None or name in metrics]
+        if chosen:
+            once = rows.filter(where).select(T_S, ENTITY, *chosen).unique()
+            steps = coarser(once, chosen, step_s=step_s, summed=False)
             pieces.append(steps.collect(engine="streaming"))
     for columns, same in by_columns([file for files in tiers for file in files], _SCHEMA).items():
-        asked = [name for name in metrics_of(columns) if metrics is None or name in metrics]
-        if asked:
+        chosen = [name for name in metrics_of(columns) if metrics is None or name in metrics]
+        if chosen:
             rows = _opened(same, columns, summed=True)
-            steps = coarser(rows.filter(where), asked, step_s=step_s, summed=True)
+            steps = coarser(rows.filter(where), chosen, step_s=step_s, summed=True)
             pieces.append(steps.collect(engine="streaming"))
     return _merged(pieces, step_s=step_s)
 

@@ -15,7 +15,7 @@ _PART, _KIND = "\0part", "\0kind"  # no metric is called that
 
 
 class WriteBuffer:
-    """Pieces of a table that are in no file yet. Rows of different columns are kept apart."""
+    """Rows of a table that are in no file yet, in one frame per set of columns."""
 
     def __init__(self, schema: TableSchema) -> None:
         self._schema = schema
@@ -54,13 +54,13 @@ class WriteBuffer:
         return sorted(found, key=lambda each: each[0])
 
     def keep_only(self, tables: list[Frame]) -> None:
-        """Forget everything but these."""
+        """Replace the content with these tables."""
         self._sets, self.rows = {}, 0
         for table in tables:
             self.add(table)
 
     def drop_oldest(self, count: int) -> None:
-        """Forget that many rows, the oldest by their own time."""
+        """Drop that many rows, the oldest by their own time."""
         tables = self.tables()
         times = pl.concat([table[T_S] for table in tables]).sort()
         cut_s = times[count - 1]

@@ -1,25 +1,25 @@
-"""Packages of rules: signed, versioned files that travel without a network.
+"""Packages of rules: signed, versioned archive files.
 
-Belongs here: making them, opening them with suspicion, and where rules that were installed lie.
-Does not: what a rule file may say (`store.rules`), or whether its patterns can run (`decide`).
+Belongs here: writing, reading and installing packages, and their folders. Does not: the language of
+rule files (`store.rules`), or compiling patterns (`decide`).
 """
 
 from __future__ import annotations
 
-from steward.store.packages.archive_writer import Packed, Wish, pack
-from steward.store.packages.installation import Allowed, Installation, install, remove
+from steward.store.packages.archive_writer import PackageRequest, Packed, pack
+from steward.store.packages.installation import Installation, InstallOptions, install, remove
 from steward.store.packages.keys import PublicKey, make_key, read_key, trusted_keys
 from steward.store.packages.locations import Installed, installed_packages, packages_folder, shipped
 from steward.store.packages.manifest import Manifest
 
 __all__ = [
-    "Allowed",
+    "InstallOptions",
     "Installation",
     "Installed",
     "Manifest",
+    "PackageRequest",
     "Packed",
     "PublicKey",
-    "Wish",
     "install",
     "installed_packages",
     "make_key",

@@ -1,7 +1,7 @@
-"""Opens a package as if its author meant harm: bounded, in one pass, and nothing is believed.
+"""Reader of untrusted packages: bounded, in one pass, with every value checked.
 
 Only plain files under `rules/` that the manifest lists are written, and only below the folder that
-is given. Each is compared with its digest; the first thing that is wrong ends it.
+is given. Each is compared with its digest; the first fault raises.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from steward.store.packages.limits import (
 from steward.store.packages.locations import MANIFEST, RULES, SIGNATURE
 from steward.store.packages.manifest import Manifest, PackedFile
 
-__all__ = ["Opened", "open_package"]
+__all__ = ["OpenedPackage", "open_package"]
 
 _BLOCK = tarfile.BLOCKSIZE
 _PIECE = 2**18
-_FREE_BYTES = 2**20  # unpacked, before the ratio counts: small packages pack well
+_FREE_BYTES = 2**20  # unpacked bytes below which the ratio is ignored
 _HINT = "do not use it; ask whoever gave it to you for another one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """What a package says it is. Its files were compared with the manifest."""
+class OpenedPackage:
+    """A package whose files were compared with its manifest."""
 
     manifest: Manifest
     manifest_bytes: bytes
-    signature: Signature | None  # checked: it is that of its key
+    signature: Signature | None  # verified with its key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class _Member:
 
 
 class _Unpacking:
-    """Gives unpacked bytes, and ends when there are more than anybody needs."""
+    """Stream of unpacked bytes that raises beyond the size limits."""
 
     def __init__(self, file: BinaryIO, packed_bytes: int, where: str) -> None:
         self._stream = gzip.GzipFile(fileobj=file, mode="rb")
@@ -61,7 +61,7 @@ class _Unpacking:
         self._read = 0
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes, fewer at the end."""
+        """Return up to `size` bytes, fewer at the end."""
         parts, missing = [], size
         while missing and (part := self._some(min(missing, _PIECE))):
             parts.append(part)
@@ -78,7 +78,7 @@ class _Unpacking:
             raise _bad(f"it is no package, or was cut: {fault}", self._where) from None
 
 
-def open_package(file: Path, into: Path | None) -> Opened:
+def open_package(file: Path, into: Path | None) -> OpenedPackage:
     """Read a package, check all of it, and write its files below `into`, if that is given."""
     size = file.stat().st_size
     where = str(file)
@@ -89,7 +89,7 @@ def open_package(file: Path, into: Path | None) -> Opened:
         return _read(unpacking, into, where)
 
 
-def _read(unpacking: _Unpacking, into: Path | None, where: str) -> Opened:
+def _read(unpacking: _Unpacking, into: Path | None, where: str) -> OpenedPackage:
     members = _members(unpacking, where)
     first = next(members, None)
     if first is None or first.name != MANIFEST or first.size > MOST_MANIFEST_BYTES:
@@ -111,7 +111,7 @@ def _read(unpacking: _Unpacking, into: Path | None, where: str) -> Opened:
         _place(unpacking, member, packed, into, where)
     if wanted:
         raise _bad(f"'{next(iter(wanted))}' is in its manifest and not in it", where)
-    return Opened(manifest=manifest, manifest_bytes=data, signature=signature)
+    return OpenedPackage(manifest=manifest, manifest_bytes=data, signature=signature)
 
 
 def _wanted(manifest: Manifest, where: str) -> dict[str, PackedFile]:
@@ -144,7 +144,7 @@ def _check_path(path: str, where: str) -> None:
 
 
 def _members(unpacking: _Unpacking, where: str) -> Iterator[_Member]:
-    """Give the headers one by one. The caller reads what each one announces."""
+    """Yield the headers one by one. The caller reads the content after each."""
     for _ in range(MOST_FILES + 3):
         block = unpacking.read(_BLOCK)
         if len(block) < _BLOCK or not block.strip(b"\0"):
@@ -161,8 +161,8 @@ def _members(unpacking: _Unpacking, where: str) -> Iterator[_Member]:
             kind = kinds.get(header.type, f"of kind {header.type!r}")
             raise _bad(f"'{header.name}' in it is {kind}; only plain files are taken", where)
         if not 0 <= header.size <= MOST_FILE_BYTES:
-            told = f"'{header.name}' in it has {header.size:,} bytes"
-            raise _bad(f"{told}, and a file has at most {MOST_FILE_BYTES:,}", where)
+            detail = f"'{header.name}' in it has {header.size:,} bytes"
+            raise _bad(f"{detail}, and a file has at most {MOST_FILE_BYTES:,}", where)
         yield _Member(name=header.name, size=header.size)
     raise _bad(f"it has more than {MOST_FILES:,} files", where)
 

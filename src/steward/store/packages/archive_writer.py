@@ -1,4 +1,4 @@
-"""Makes packages: the same folder gives the same bytes, wherever and whenever it is packed."""
+"""Writer of packages: the same folder gives the same bytes, wherever and whenever it is packed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from steward.store.packages.locations import MANIFEST, RULES, SIGNATURE
 from steward.store.packages.manifest import Manifest, PackedFile, PackedRule
 from steward.store.rules import read_rules
 
-__all__ = ["Packed", "Wish", "pack"]
+__all__ = ["PackageRequest", "Packed", "pack"]
 
 _LEFT_OUT = ("__pycache__", "node_modules")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a package should be called."""
+class PackageRequest:
+    """Name and version of a new package."""
 
     name: str
     version: str
@@ -39,7 +39,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """A package that was made."""
+    """A package that was written."""
 
     file: Path
     manifest: Manifest
@@ -47,11 +47,13 @@ class Packed:
     bytes: int
 
 
-def pack(folder: Path, out: Path, wish: Wish, *, key: Ed25519PrivateKey | None) -> Packed:
-    """Put a folder of rules with all that lies beside them into one file."""
+def pack(
+    folder: Path, out: Path, request: PackageRequest, *, key: Ed25519PrivateKey | None
+) -> Packed:
+    """Pack a folder of rules with all its files into one archive."""
     rules = read_rules([folder], user=True)
     files = list(_files(folder))
-    manifest = _manifest(wish, rules, folder, files)
+    manifest = _manifest(request, rules, folder, files)
     written = manifest.as_bytes()
     signature = sign(written, key) if key is not None else None
     members = [(MANIFEST, written)]
@@ -64,7 +66,7 @@ def pack(folder: Path, out: Path, wish: Wish, *, key: Ed25519PrivateKey | None) 
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Give all files in the order of their names; hidden ones and links stay outside."""
+    """Yield all files in the order of their names; hidden ones and links are left out."""
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in _LEFT_OUT)
         for name in sorted(names):
@@ -77,7 +79,9 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _manifest(wish: Wish, rules: Sequence[Rule], folder: Path, files: Sequence[Path]) -> Manifest:
+def _manifest(
+    request: PackageRequest, rules: Sequence[Rule], folder: Path, files: Sequence[Path]
+) -> Manifest:
     packed = [_packed(each, folder) for each in files]
     total = sum(each.size for each in packed)
     if len(packed) > MOST_FILES or total > MOST_TOTAL_BYTES:
@@ -87,9 +91,9 @@ def _manifest(wish: Wish, rules: Sequence[Rule], folder: Path, files: Sequence[P
     digests = {each.path: each.sha256 for each in packed}
     listed = [_listed(rule, folder, digests) for rule in rules]
     return Manifest(
-        name=wish.name,
-        version=wish.version,
-        steward=wish.steward,
+        name=request.name,
+        version=request.version,
+        steward=request.steward,
         files=tuple(packed),
         rules=tuple(sorted(listed, key=lambda each: each.id)),
     )
@@ -133,7 +137,7 @@ def _write(
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
-    member = tarfile.TarInfo(name)  # owner, time and rights are the same everywhere
+    member = tarfile.TarInfo(name)  # fixed owner, time and mode
     member.size = len(data)
     member.mode = 0o644
     try:

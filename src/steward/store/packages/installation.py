@@ -1,4 +1,4 @@
-"""Installs packages: whole or not at all, and only what somebody has decided to trust."""
+"""Installation of packages: atomic, and only with a trusted signature unless overridden."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from steward.errors import StewardError
-from steward.store.packages.archive_reader import Opened, open_package
+from steward.store.packages.archive_reader import OpenedPackage, open_package
 from steward.store.packages.keys import PublicKey, trust, trusted_keys
 from steward.store.packages.locations import (
     CURRENT,
@@ -22,50 +22,50 @@ from steward.store.packages.locations import (
 )
 from steward.store.packages.manifest import Manifest, version_key
 
-__all__ = ["Allowed", "Installation", "install", "remove"]
+__all__ = ["InstallOptions", "Installation", "install", "remove"]
 
 _SIGNED_BY = "signed-by"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
-    """What somebody has said explicitly."""
+class InstallOptions:
+    """Explicit permissions of an installation."""
 
-    trust: PublicKey | None = None  # this key, from now on
-    unsigned: bool = False  # a package that nobody has signed
-    downgrade: bool = False  # an older version than the one in use
+    trust: PublicKey | None = None  # trust this key from now on
+    unsigned: bool = False  # accept an unsigned package
+    downgrade: bool = False  # accept an older version than the installed one
     dry_run: bool = False  # check everything, change nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """What was done, or would be."""
+    """Result of an installation, or of its dry run."""
 
     manifest: Manifest
-    before: str  # the version that was in use, or ''
+    before: str  # the version installed before, or ''
     done: Literal["new", "upgrade", "downgrade", "same"]
     signed_by: str
 
 
 def install(
-    file: Path, folder: Path, allowed: Allowed, *, check: Callable[[Path], None]
+    file: Path, folder: Path, options: InstallOptions, *, check: Callable[[Path], None]
 ) -> Installation:
-    """Put a package in its place. `check` looks at its rules before anything is placed."""
-    here = folder if not allowed.dry_run else None
+    """Install a package. `check` checks its rules before anything is installed."""
+    here = folder if not options.dry_run else None
     if here is not None:
         here.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=here, prefix=".new-") as name:
         draft = Path(name)
         opened = open_package(file, draft)
-        signed_by = _signed_by(opened, folder, allowed, str(file))
+        signed_by = _signed_by(opened, folder, options, str(file))
         others = installed_packages(folder)
         before = next((o for o in others if o.manifest.name == opened.manifest.name), None)
-        done = _step(opened.manifest, before, allowed, str(file))
+        done = _step(opened.manifest, before, options, str(file))
         _check_clashes(opened.manifest, others, str(file))
         check(draft / RULES)
         if here is not None:
-            if allowed.trust is not None:
-                trust(folder, allowed.trust)
+            if options.trust is not None:
+                trust(folder, options.trust)
             if done != "same":
                 _place(draft, opened, folder, signed_by)
     version = before.manifest.version if before is not None else ""
@@ -73,7 +73,7 @@ def install(
 
 
 def remove(name: str, folder: Path) -> Installed:
-    """Take a package away."""
+    """Remove a package."""
     found = {each.manifest.name: each for each in installed_packages(folder)}
     if name not in found:
         known = ", ".join(found) or "none"
@@ -87,15 +87,15 @@ def remove(name: str, folder: Path) -> Installed:
     return found[name]
 
 
-def _signed_by(opened: Opened, folder: Path, allowed: Allowed, where: str) -> str:
-    """Return who signed it, or raise unless that is somebody who is trusted."""
+def _signed_by(opened: OpenedPackage, folder: Path, options: InstallOptions, where: str) -> str:
+    """Return the fingerprint of the signing key, or raise unless it is trusted."""
     signature = opened.signature
     if signature is None:
-        if allowed.unsigned:
+        if options.unsigned:
             return ""
         hint = "ask its author to sign it; --unsigned installs it as it is"
-        raise StewardError("nobody has signed this package", where=where, hint=hint)
-    known = {*trusted_keys(folder), *([allowed.trust] if allowed.trust else [])}
+        raise StewardError("this package is not signed", where=where, hint=hint)
+    known = {*trusted_keys(folder), *([options.trust] if options.trust else [])}
     if signature.key not in known:
         problem = f"it is signed with key {signature.key.fingerprint}, which is not trusted here"
         hint = (
@@ -107,7 +107,7 @@ def _signed_by(opened: Opened, folder: Path, allowed: Allowed, where: str) -> st
 
 
 def _step(
-    new: Manifest, before: Installed | None, allowed: Allowed, where: str
+    new: Manifest, before: Installed | None, options: InstallOptions, where: str
 ) -> Literal["new", "upgrade", "downgrade", "same"]:
     if before is None:
         return "new"
@@ -120,7 +120,7 @@ def _step(
         raise StewardError(problem, where=where, hint=hint)
     if version_key(new.version) > version_key(old.version):
         return "upgrade"
-    if not allowed.downgrade:
+    if not options.downgrade:
         problem = f"{new.name} {old.version} is installed, which is newer than {new.version}"
         raise StewardError(problem, where=where, hint="--downgrade goes back to the older one")
     return "downgrade"
@@ -138,8 +138,8 @@ def _check_clashes(new: Manifest, others: tuple[Installed, ...], where: str) -> 
             raise StewardError(problem, where=where, hint=hint)
 
 
-def _place(draft: Path, opened: Opened, folder: Path, signed_by: str) -> None:
-    """Move a folder that is complete to its place, and then change the link to it at once."""
+def _place(draft: Path, opened: OpenedPackage, folder: Path, signed_by: str) -> None:
+    """Move a complete folder into place, and then switch the link atomically."""
     manifest = opened.manifest
     (draft / MANIFEST).write_bytes(opened.manifest_bytes)
     if signed_by:

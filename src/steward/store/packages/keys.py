@@ -1,4 +1,4 @@
-"""Who packed it: Ed25519 keys, signatures, and which keys somebody has decided to trust."""
+"""Ed25519 keys, signatures, and the trusted keys of a site."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ __all__ = ["PublicKey", "Signature", "make_key", "read_key", "sign", "trust", "t
 
 _PREFIX = "steward-ed25519:"
 _TRUSTED = "trusted-keys"  # a file in the packages folder: one key per line
-_CONTEXT = b"steward rule package, manifest 1\n"  # a signature of ours is good for nothing else
+_CONTEXT = b"steward rule package, manifest 1\n"  # domain separation of signatures
 _LONGEST = 10_000  # bytes of a key or signature file
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """What a signature is checked with, and what people pass on to each other."""
+    """A public key, with its text form for sharing."""
 
     raw: bytes
 
     @property
     def text(self) -> str:
-        """As it is written, on one line."""
+        """The key as one line of text."""
         return _PREFIX + base64.b64encode(self.raw).decode()
 
     @property
     def fingerprint(self) -> str:
-        """A short name for it."""
+        """The short fingerprint of the key."""
         return hashlib.sha256(self.raw).hexdigest()[:16]
 
     @classmethod
     def of(cls, text: str, *, where: str) -> PublicKey:
-        """Read a key that somebody has given us, as text or as a file that holds it."""
+        """Parse a key from untrusted text."""
         first = text.strip().split("\n")[0].strip()
         try:
             raw = base64.b64decode(first.removeprefix(_PREFIX).split()[0], validate=True)
@@ -62,19 +62,19 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A signature, and the key that it says it is from."""
+    """A signature, and the key that it claims."""
 
     key: PublicKey
     signature: bytes
 
     def as_bytes(self) -> bytes:
-        """Write it as a file."""
+        """Return the content of the signature file."""
         record = {"key": self.key.text, "signature": base64.b64encode(self.signature).decode()}
         return json.dumps(record, indent=1, sort_keys=True).encode() + b"\n"
 
     @classmethod
     def of(cls, data: bytes, *, where: str) -> Signature:
-        """Read one that somebody else may have written."""
+        """Parse an untrusted signature file."""
         try:
             record = json.loads(data)
             key = PublicKey.of(str(record["key"]), where=where)
@@ -84,7 +84,7 @@ class Signature:
             raise StewardError(problem, where=where, hint="ask for the package again") from fault
 
     def check(self, manifest: bytes, *, where: str) -> None:
-        """Raise unless it is the signature of these bytes by its key."""
+        """Raise unless the signature of these bytes is valid for its key."""
         try:
             public = Ed25519PublicKey.from_public_bytes(self.key.raw)
             public.verify(self.signature, _CONTEXT + manifest)
@@ -95,7 +95,7 @@ class Signature:
 
 
 def make_key(file: Path) -> PublicKey:
-    """Make a new key and keep its secret half in a file that only its owner can read."""
+    """Create a key and write its private half to a file that only its owner can read."""
     secret = Ed25519PrivateKey.generate()
     pem = secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
@@ -127,7 +127,7 @@ def sign(manifest: bytes, key: Ed25519PrivateKey) -> Signature:
 
 
 def trusted_keys(folder: Path) -> tuple[PublicKey, ...]:
-    """Return the keys that somebody has decided to trust here."""
+    """Return the trusted keys of a packages folder."""
     file = folder / _TRUSTED
     if not file.exists():
         return ()
@@ -136,7 +136,7 @@ def trusted_keys(folder: Path) -> tuple[PublicKey, ...]:
 
 
 def trust(folder: Path, key: PublicKey) -> None:
-    """Remember a key."""
+    """Add a trusted key."""
     if key in trusted_keys(folder):
         return
     folder.mkdir(parents=True, exist_ok=True)

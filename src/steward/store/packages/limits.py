@@ -1,4 +1,4 @@
-"""How large a package may be: rules and their logs are small, and whatever is not is hostile."""
+"""Size limits of packages: rules and their logs are small, larger ones are hostile."""
 
 from __future__ import annotations
 

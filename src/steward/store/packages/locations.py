@@ -1,4 +1,4 @@
-"""Where rules lie: those that steward brings, and those of packages that were installed."""
+"""Folders of rules: the built-in packs, and installed packages."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CURRENT = "current"  # a link to the version in use
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """A package in use."""
+    """An installed package."""
 
     manifest: Manifest
     folder: Path  # of its rules
-    signed_by: str  # fingerprint of the key; '' if nobody signed it
+    signed_by: str  # fingerprint of the key; '' if unsigned
 
 
 def shipped() -> Path:
@@ -40,12 +40,12 @@ def shipped() -> Path:
 
 
 def packages_folder(store: Path) -> Path:
-    """Return where packages lie within a store folder."""
+    """Return the packages folder of a store folder."""
     return store / "packages"
 
 
 def installed_packages(folder: Path) -> tuple[Installed, ...]:
-    """Return the packages that lie there, by name; a folder that is not there has none."""
+    """Return the installed packages by name; a missing folder has none."""
     found = []
     for link in sorted(folder.glob(f"*/{CURRENT}")):
         file = link / MANIFEST

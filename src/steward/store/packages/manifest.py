@@ -1,4 +1,4 @@
-"""The manifest of a package: what it is called, which version it is, and what is in it."""
+"""The manifest of a package: its name, version, files and rules."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class PackedRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a signature is about: every file by its digest."""
+    """The signed content of a package: every file by its digest."""
 
     name: str
     version: str
-    steward: str  # the version that packed it
+    steward: str  # version of steward that packed it
     files: tuple[PackedFile, ...]
     rules: tuple[PackedRule, ...]
 
@@ -56,13 +56,13 @@ class Manifest:
         version_key(self.version)
 
     def as_bytes(self) -> bytes:
-        """Write it the same way every time."""
+        """Return the canonical JSON of the manifest."""
         record = {"format": FORMAT, **asdict(self)}
         return json.dumps(record, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
     @classmethod
     def of(cls, data: bytes, *, where: str) -> Manifest:
-        """Read one that somebody else may have written."""
+        """Parse an untrusted manifest."""
         try:
             record = json.loads(data)
             if record["format"] != FORMAT:
@@ -86,7 +86,7 @@ class Manifest:
 def version_key(
     version: str,
 ) -> tuple[tuple[int, int, int], bool, tuple[tuple[bool, int, str], ...]]:
-    """Return what versions are ordered by, as semantic versioning says.
+    """Return the sort key of a version, by semantic versioning.
 
     >>> version_key("1.10.0") > version_key("1.9.3") > version_key("1.9.3-rc.1")
     True

@@ -1,6 +1,6 @@
-"""Asks questions of a store folder: SQL, a small form of its own, and what is new.
+"""Queries a store folder: SQL, a short expression language, and a tail of new rows.
 
-Belongs here: reading what lies there. Does not: writing any of it, or how answers are shown.
+Belongs here: reading the folder. Does not: writing to it, or formatting results.
 """
 
 from __future__ import annotations

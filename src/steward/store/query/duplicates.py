@@ -1,4 +1,4 @@
-"""Which files may hold rows that others hold too: a parcel that came twice, before compaction.
+"""Files that may hold duplicate rows: a parcel that was received twice, before compaction.
 
 Exact duplicates count once everywhere. Looking for them in all that is read would read everything;
 only files that are not compacted yet and overlap in time can have them.
@@ -23,13 +23,13 @@ def repeated(
     connection: duckdb.DuckDBPyConnection, files: Sequence[Path], schema: TableSchema
 ) -> frozenset[Path]:
     """Return those of these files in which rows of one key are found more than once."""
-    alike: dict[tuple[object, ...], list[Path]] = {}
+    by_columns: dict[tuple[object, ...], list[Path]] = {}
     for file in files:
-        alike.setdefault((file.parent, columns_of(file, schema)), []).append(file)
-    several = [file for group in alike.values() if len(group) > 1 for file in group]
+        by_columns.setdefault((file.parent, columns_of(file, schema)), []).append(file)
+    several = [file for group in by_columns.values() if len(group) > 1 for file in group]
     times = _times(connection, several)
     found: set[Path] = set()
-    for group in alike.values():
+    for group in by_columns.values():
         near = _overlapping([file for file in group if file in times], times)
         if near and _has_repeats(connection, near, schema):
             found.update(near)
@@ -39,7 +39,7 @@ def repeated(
 def _times(
     connection: duckdb.DuckDBPyConnection, files: Sequence[Path]
 ) -> dict[Path, tuple[float, float]]:
-    """Return from when to when each file has rows, as its footer says."""
+    """Return the time of the first and last row of each file, from its footer."""
     if not files:
         return {}
     rows = connection.execute(

@@ -8,7 +8,7 @@ entity, node, kind, job, run, workload or phase. A condition compares a field wi
 `!=`, `~` with `*` for anything, `!~`) or a metric with a number. `since` counts back from the
 newest sample, and with `every` it begins with a whole step; `to` is not part of the time. Values
 that are null do not count. `top` and `bottom` go by the first value. It becomes SQL, over the
-coarsest tier that can tell (see `pieces.py`).
+coarsest tier that answers exactly (see `tier_choice.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from steward.store.query.views import SPAN_KINDS, quoted, text_literal
 
 __all__ = ["Expression", "is_sql", "parse"]
 
-# What begins so is SQL, even if it may not be asked: whoever knows SQL tells better why.
+# What begins so is SQL, even if it is not allowed: DuckDB's message is then the better one.
 _SQL = re.compile(
     r"(--|/\*|\(|(select|with|from|describe|summarize|explain|values|show|pivot|unpivot|table|copy|"
     r"attach|detach|use|pragma|create|alter|drop|insert|update|delete|truncate|merge|set|reset|call|"
@@ -77,7 +77,7 @@ class Condition:
 
 @dataclass(slots=True, kw_only=True)
 class Expression:
-    """A question, taken apart."""
+    """A parsed query."""
 
     values: list[tuple[str, str]] = field(default_factory=list)  # what, metric
     by: list[str] = field(default_factory=list)
@@ -96,7 +96,7 @@ class Expression:
         return tuple(dict.fromkeys(name for name in names if name not in FIELDS))
 
     def time(self, newest_s: float) -> tuple[float, float]:
-        """Return from when to when it asks, given the newest sample."""
+        """Return the queried time range, given the newest sample."""
         from_s = self.from_s if self.from_s is not None else 0.0
         if self.since_s is not None:
             since_s = newest_s - self.since_s
@@ -105,7 +105,7 @@ class Expression:
         return from_s, self.to_s if self.to_s is not None else float("inf")
 
     def sql(self, newest_s: float) -> str:
-        """Return the question as SQL."""
+        """Return the query as SQL."""
         rows, forms = self._rows(*self.time(newest_s))
         keys = [quoted(name) for name in self.by]
         if self.every_s is not None:
@@ -133,8 +133,8 @@ class Expression:
         if simple and labels <= {"entity", "node", "kind"}:
             found = pieces(from_s, to_s, every_s=self.every_s)
             if found[0].tier is not None:
-                told = (steps_sql(piece, metrics, conditions) for piece in found)
-                return f"({' UNION ALL BY NAME '.join(told)})", _FROM_TIER
+                selects = (steps_sql(piece, metrics, conditions) for piece in found)
+                return f"({' UNION ALL BY NAME '.join(selects)})", _FROM_TIER
         known = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in metrics)
         where = [*Piece(from_s=from_s, to_s=to_s).conditions(), *conditions, f"({known})"]
         return f"telemetry WHERE {' AND '.join(where)}", _PLAIN
@@ -178,19 +178,19 @@ class _Parser:
         made.values.append(self._value())
         while self._take_if(","):
             made.values.append(self._value())
-        said: set[str] = set()
+        seen: set[str] = set()
         while self._next < len(self._tokens):
             place = self._tokens[self._next].place
-            clause = self._word("a clause", _CLAUSES)
-            if clause in said:
+            clause = self._keyword("a clause", _CLAUSES)
+            if clause in seen:
                 raise self._fault(f"'{clause}' is there twice", place)
-            said.add(clause)
+            seen.add(clause)
             self._clause(clause, made)
         return made
 
     def _value(self) -> tuple[str, str]:
-        sql = "or ask in SQL: it begins with SELECT, WITH or FROM"
-        what = self._word("what to work out", tuple(_PLAIN), otherwise=sql)
+        sql = "or write SQL: it begins with SELECT, WITH or FROM"
+        what = self._keyword("what to work out", tuple(_PLAIN), otherwise=sql)
         self._sign("(")
         metric = self._expect("word", "a metric")
         if metric.text in FIELDS and what != "count":
@@ -212,15 +212,15 @@ class _Parser:
             case "top" | "bottom":
                 if made.most is not None:
                     place = self._tokens[self._next - 1].place
-                    raise self._fault("either top or bottom can be asked for", place)
+                    raise self._fault("top and bottom exclude each other", place)
                 made.most, made.least_first = self._number(), clause == "bottom"
             case _:
                 made.where += self._conditions()
 
     def _fields(self) -> list[str]:
-        found = [self._word("a field", FIELDS)]
+        found = [self._keyword("a field", FIELDS)]
         while self._take_if(","):
-            found.append(self._word("a field", FIELDS))
+            found.append(self._keyword("a field", FIELDS))
         return found
 
     def _conditions(self) -> list[Condition]:
@@ -281,7 +281,7 @@ class _Parser:
             raise self._fault(problem, token.place) from None
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
-    def _word(self, what: str, known: Sequence[str], *, otherwise: str = "") -> str:
+    def _keyword(self, what: str, known: Sequence[str], *, otherwise: str = "") -> str:
         token = self._take(what)
         word = token.text.lower()
         if word not in known:

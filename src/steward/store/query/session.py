@@ -29,9 +29,9 @@ __all__ = ["Query", "QueryLimits", "QueryResult"]
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 _PLACE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^")
 _NAMED = re.compile(r'(?:column|Table with name|table|Function with name) "?([^"\s!]+)"?')
-_GUESS = re.compile(r"\n(?:Did you mean|Candidate tables).*")  # ours are better: they know metrics
+_GUESS = re.compile(r"\n(?:Did you mean|Candidate tables).*")  # ours include metrics
 T = TypeVar("T")
-_GONE = ("No such file", "No files found")
+_MISSING_FILE = ("No such file", "No files found")
 _TRIES = 8
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f]"
 
@@ -47,7 +47,7 @@ class QueryLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult:
-    """Rows with the names of their columns; `more` says that a limit cut them off."""
+    """Rows with the names of their columns; `more` is True if a limit cut them off."""
 
     columns: tuple[str, ...]
     rows: list[tuple[object, ...]]
@@ -103,11 +103,11 @@ class Query:
         """Remove what this needed on disk."""
         self._scratch.cleanup()
 
-    def ask(self, sql: str, *, limit: int | None = None) -> QueryResult:
-        """QueryResult one question."""
-        return self._retried(lambda: self._ask_once(sql, limit))
+    def run(self, sql: str, *, limit: int | None = None) -> QueryResult:
+        """Run one statement."""
+        return self._retried(lambda: self._run_once(sql, limit))
 
-    def _ask_once(self, sql: str, limit: int | None) -> QueryResult:
+    def _run_once(self, sql: str, limit: int | None) -> QueryResult:
         with self._connected(sql) as connection:
             return self._answer(connection, sql, limit)
 
@@ -143,7 +143,7 @@ class Query:
         return int(done[0][0])
 
     def _retried(self, read: Callable[[], T]) -> T:
-        """Read, and again when files were replaced between listing and reading them."""
+        """Read; retry if files were replaced between listing and reading them."""
         for attempt in range(_TRIES):
             try:
                 return read()
@@ -156,7 +156,7 @@ class Query:
         raise StewardError(
             "telemetry files vanish faster than they can be read",
             where=str(self._folder),
-            hint="does another program delete files there? ask for less time (--since)",
+            hint="does another program delete files there? query less time (--since)",
         )
 
     def expect(self, metrics: Iterable[str]) -> None:
@@ -196,7 +196,7 @@ class Query:
 
     @contextmanager
     def _limited(self, connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[None]:
-        """Let a question run for so long, and explain what goes wrong with it."""
+        """Interrupt a statement after the time limit, and convert DuckDB's errors."""
         self._check(connection, sql)
         late = threading.Event()
 
@@ -215,7 +215,7 @@ class Query:
                 raise StewardError(
                     f"no answer within {self._limits.timeout_s:g} s",
                     where="query",
-                    hint="ask for less time (--since), use telemetry_10s or telemetry_5m, or allow "
+                    hint="query less time (--since), use telemetry_10s or telemetry_5m, or allow "
                     "more with --timeout",
                 ) from None
             raise self._explained(fault) from None
@@ -229,7 +229,7 @@ class Query:
             raise self._explained(fault) from None
         if len(statements) != 1 or statements[0].type not in _READING:
             raise StewardError(
-                "only one statement that reads (SELECT, WITH, FROM, DESCRIBE) can be asked",
+                "only one statement that reads (SELECT, WITH, FROM, DESCRIBE) is allowed",
                 where="query",
                 hint="the folder is read-only here; write results elsewhere with --out",
             )
@@ -240,7 +240,7 @@ class Query:
             return StewardError(
                 f"the answer needs more than {self._limits.memory_bytes >> 20} MiB of memory",
                 where="query",
-                hint="ask for fewer columns or less time, or allow more with --memory",
+                hint="query fewer columns or less time, or allow more with --memory",
             )
         place = _PLACE.search(text)
         where = "query"
@@ -304,8 +304,8 @@ class Query:
 
 def _vanished(fault: duckdb.Error) -> bool:
     """Return True if a file was replaced between listing and reading it."""
-    said = str(fault)
-    return isinstance(fault, duckdb.IOException) and any(each in said for each in _GONE)
+    message = str(fault)
+    return isinstance(fault, duckdb.IOException) and any(each in message for each in _MISSING_FILE)
 
 
 def _spreadsheet_safe(connection: duckdb.DuckDBPyConnection, question: str) -> str:

@@ -103,14 +103,14 @@ class Tables:
         return self.from_s > 0.0 or isfinite(self.to_s)
 
     def _in_time(self, text: str) -> str:
-        """Leave out what lies in the same files but not in that time."""
+        """Leave out rows of the same files that are not in that time."""
         if not self._is_part:
             return text
         before = f" AND t_s < {self.to_s!r}" if isfinite(self.to_s) else ""
         return f"SELECT * FROM ({text}) WHERE t_s >= {self.from_s!r}{before}"  # noqa: S608 - numbers
 
     def _with_absent(self, connection: duckdb.DuckDBPyConnection, text: str, sql: str) -> str:
-        """Add metrics that were recorded at other times only: asking for them is no mistake."""
+        """Add metrics that were recorded at other times only: querying them is no mistake."""
         described = connection.execute(f"DESCRIBE {text}").fetchall()
         there = {str(row[0]) for row in described}
         absent = sorted({*_METRIC.findall(sql)} - there)

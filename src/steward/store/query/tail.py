@@ -44,7 +44,7 @@ class Tail:
         self.notes: list[str] = []
 
     def skip(self) -> None:
-        """Begin with what comes from now on."""
+        """Start with rows that arrive after this call."""
         for _table, _rows in self.new(read=False):
             pass
 

@@ -1,6 +1,6 @@
-"""Which tables tell a time exactly: whole steps from the coarsest tier, what is cut from samples.
+"""Tables that answer a time range exactly: whole steps from the coarsest tier, ends from samples.
 
-A tier that is asked for a time that begins within one of its steps would tell too much or too
+For a time that begins within a step of a tier, that tier would return too much or too
 little. So the steps that lie in that time as a whole come from the tier, and the ends from the
 samples themselves, as steps of one value each.
 """
@@ -21,7 +21,7 @@ __all__ = ["Piece", "pieces", "steps_sql"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A time, and the tier that tells it; without one, the samples do. `to_s` is no part of it."""
+    """A time range and its tier, or None for samples. `to_s` is exclusive."""
 
     from_s: float
     to_s: float
@@ -29,17 +29,17 @@ class Piece:
 
     @property
     def table(self) -> str:
-        """The table of SQL."""
+        """The name of the SQL table."""
         return "telemetry" if self.tier is None else f"telemetry_{self.tier.name}"
 
     def conditions(self) -> list[str]:
-        """Return what rows have to fulfil to be in that time."""
+        """Return the SQL conditions for rows in that time."""
         begins = [f"{T_S} >= {self.from_s!r}"] if self.from_s > 0 else []
         return begins + ([f"{T_S} < {self.to_s!r}"] if isfinite(self.to_s) else [])
 
 
 def pieces(from_s: float, to_s: float, *, every_s: float | None) -> tuple[Piece, ...]:
-    """Cut a time into what one tier tells and the ends that it cannot; the tier comes first.
+    """Split a time into the part that one tier answers and its ends; the tier comes first.
 
     With `every_s`, a tier has to have the answer's steps.
     """
@@ -60,13 +60,13 @@ def steps_sql(piece: Piece, metrics: Sequence[str], conditions: Sequence[str]) -
     """Return the steps of one piece; a sample is a step of its own."""
     columns = [T_S, "entity", "node", "kind"]
     for name in metrics:
-        told = {each: quoted(f"{name}.{each}") for each in STATISTICS}
+        names = {each: quoted(f"{name}.{each}") for each in STATISTICS}
         value = quoted(name)
         if piece.tier is None:
-            columns += [f"{value} AS {told[each]}" for each in ("min", "max", "mean")]
-            columns.append(f"CASE WHEN {value} IS NOT NULL THEN 1.0 END AS {told['count']}")
+            columns += [f"{value} AS {names[each]}" for each in ("min", "max", "mean")]
+            columns.append(f"CASE WHEN {value} IS NOT NULL THEN 1.0 END AS {names['count']}")
         else:
-            columns += told.values()
+            columns += names.values()
     there = [quoted(name if piece.tier is None else f"{name}.count") for name in metrics]
     known = " OR ".join(f"{name} IS NOT NULL" for name in there)  # whole files need not be read
     where = " AND ".join([*piece.conditions(), *conditions, f"({known})"])

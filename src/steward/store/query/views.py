@@ -56,13 +56,13 @@ def scan_sql(
     Rows that are in several of the `repeated` files count once.
     """
     scans = [
-        _scan(alike, (*schema.names, *columns), summed=summed, repeated=repeated)
-        for columns, alike in _alike(files, schema).items()
+        _scan(group, (*schema.names, *columns), summed=summed, repeated=repeated)
+        for columns, group in _by_columns(files, schema).items()
     ]
     return " UNION ALL BY NAME ".join(f"({each})" for each in scans) or _nothing(schema)
 
 
-def _alike(files: Sequence[Path], schema: TableSchema) -> dict[tuple[str, ...], list[Path]]:
+def _by_columns(files: Sequence[Path], schema: TableSchema) -> dict[tuple[str, ...], list[Path]]:
     sets: dict[tuple[str, ...], list[Path]] = {}
     for file in files:
         sets.setdefault(columns_of(file, schema), []).append(file)
@@ -74,14 +74,14 @@ def _scan(
 ) -> str:
     names = [quoted(name) for name in columns]
     if summed:  # a tier leaves extremes out where they are the mean
-        told = extremes(columns).items()
-        names += [f"{quoted(old)} AS {quoted(new)}" for new, old in told if old != new]
+        renamed = extremes(columns).items()
+        names += [f"{quoted(old)} AS {quoted(new)}" for new, old in renamed if old != new]
     once = [file for file in files if file not in repeated]
     twice = [file for file in files if file in repeated]
     return " UNION ALL ".join(
-        f"SELECT {word}{', '.join(names)} FROM read_parquet([{_listed(some)}], "
+        f"SELECT {distinct}{', '.join(names)} FROM read_parquet([{_listed(some)}], "
         "hive_partitioning = false)"
-        for word, some in (("", once), ("DISTINCT ", twice))
+        for distinct, some in (("", once), ("DISTINCT ", twice))
         if some
     )
 
@@ -97,17 +97,17 @@ def _nothing(schema: TableSchema) -> str:
 
 
 def tier_sql(known: Cover, step_s: int, repeated: Set[Path] = frozenset()) -> str:
-    """Read a tier; what it does not have yet is worked out from what lies below it."""
+    """Return the SQL of a tier; what its files lack is computed from the tiers below."""
     *below, mine = known.levels
     partitions = [scan_sql(mine, _SCHEMA, summed=True)] if mine else []
     for level, files in enumerate(below):
         summed = level > 0
-        for columns, alike in _alike(files, _SCHEMA).items():
+        for columns, group in _by_columns(files, _SCHEMA).items():
             metrics = metrics_of(columns) if summed else list(columns)
             values = [each for name in metrics for each in _statistics(name, summed=summed)]
             picked = ", ".join([f"floor({T_S} / {step_s}) * {step_s} AS {T_S}", ENTITY, *values])
             names = (T_S, ENTITY, *columns)
-            scanned = _scan(alike, names, summed=summed, repeated=repeated)
+            scanned = _scan(group, names, summed=summed, repeated=repeated)
             partitions.append(f"SELECT {picked} FROM ({scanned}) GROUP BY 1, 2")
     return " UNION ALL BY NAME ".join(f"({part})" for part in partitions) or _nothing(_SCHEMA)
 
@@ -132,18 +132,18 @@ def _statistics(name: str, *, summed: bool) -> list[str]:
 
 def labels_in(sql: str) -> tuple[str, ...]:
     """Return which labels a question can mean: joining spans for those that it cannot is waste."""
-    said = re.sub(r"count\s*\(\s*\*\s*\)", "", sql, flags=re.IGNORECASE)
+    stripped = re.sub(r"count\s*\(\s*\*\s*\)", "", sql, flags=re.IGNORECASE)
     if re.search(
-        r"\*|\bcolumns\s*\(|\b(describe|summarize)\b|(^|\()\s*from\b", said, re.IGNORECASE
+        r"\*|\bcolumns\s*\(|\b(describe|summarize)\b|(^|\()\s*from\b", stripped, re.IGNORECASE
     ):
         return SPAN_KINDS
-    return tuple(kind for kind in SPAN_KINDS if re.search(rf"\b{kind}\b", said, re.IGNORECASE))
+    return tuple(kind for kind in SPAN_KINDS if re.search(rf"\b{kind}\b", stripped, re.IGNORECASE))
 
 
 def with_labels(base: str, joins: Mapping[str, tuple[bool, bool]]) -> str:
-    """Add node, kind, and whose each row was; `joins` says which spans there are of each kind.
+    """Add node, kind, and whose each row was; `joins` has the spans of each kind.
 
-    A pair says whether some spans name an entity exactly, and whether some mean a whole node.
+    A pair: whether some spans name an entity exactly, and whether some cover a whole node.
     """
     columns, joined = ["b.*", f"{NODE_SQL} AS node", f"{KIND_SQL} AS kind"], []
     for kind in SPAN_KINDS:

@@ -1,7 +1,7 @@
 """Rule files: from YAML to `Rule` values, with all faults at once and where they are.
 
-Belongs here: what a file may say, and reading it. Does not: what needs a pattern compiled, or a
-line looked at (`decide.rules`); packages of rules (`store.packages`).
+Belongs here: the language of rule files, and its parser. Does not: compiling patterns and matching
+lines (`decide.rules`); packages of rules (`store.packages`).
 """
 
 from __future__ import annotations

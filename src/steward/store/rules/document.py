@@ -7,11 +7,11 @@ from typing import Literal
 
 from steward.model.rules import Application, Effect, Rule, RuleNode, RuleSeverity, Treatment
 from steward.store.rules.checks import with_origin
-from steward.store.rules.faults import Complaints
+from steward.store.rules.faults import Diagnostics
 from steward.store.rules.identity import hash_of, key_of
 from steward.store.rules.mapping_reader import MappingReader, shown
 from steward.store.rules.nodes import NodeReader
-from steward.store.rules.terms import Named, TooMuchError
+from steward.store.rules.terms import ExpansionLimitError, NamedTerms
 from steward.store.rules.tree import MappingTree, Scalar, Tree
 
 __all__ = ["read_rule"]
@@ -20,26 +20,28 @@ _ID = re.compile(r"[A-Za-z0-9-]{4,}")
 _KEY = re.compile(r"[1-9A-Za-z]{12,}")
 
 
-def read_rule(tree: Tree, named: Named, complaints: Complaints, *, user: bool) -> tuple[Rule, bool]:
-    """Return the rule of an entry of `rules`, as far as it can be read, and whether it is sound.
+def read_rule(
+    tree: Tree, named: NamedTerms, diagnostics: Diagnostics, *, user: bool
+) -> tuple[Rule, bool]:
+    """Return the rule of an entry of `rules`, as far as it can be read, and whether it is valid.
 
-    `user` fills in what programs call the rule where that is missing; packages must bring it.
+    `user` fills in missing `metadata` ids; packages must have them.
     """
-    faults_before = complaints.raised
-    complaints.rule = _name_of(tree)
+    faults_before = diagnostics.raised
+    diagnostics.rule = _name_of(tree)
     named.used.clear()
-    fields = MappingReader(tree, "rule", complaints)
+    fields = MappingReader(tree, "rule", diagnostics)
     cre = fields.one("cre")
-    root = _root(fields, named, complaints)
-    rule_id = _id(cre, complaints)
+    root = _root(fields, named, diagnostics)
+    rule_id = _id(cre, diagnostics)
     key, digest = _identity(fields, rule_id, tree, named, user=user)
     rule = _rule(fields, cre, root, names=(rule_id, key, digest))
-    complaints.rule = ""
-    return rule, complaints.raised == faults_before
+    diagnostics.rule = ""
+    return rule, diagnostics.raised == faults_before
 
 
 def _name_of(tree: Tree) -> str:
-    """Return the id early, so that each complaint can name the rule."""
+    """Return the id early, so that each diagnostic has it."""
     cre = _value(tree, "cre")
     name = _value(cre, "id") if cre is not None else None
     return shown(name.text) if isinstance(name, Scalar) else ""
@@ -50,37 +52,37 @@ def _value(tree: Tree, key: str) -> Tree | None:
     return next((each.value for each in found if each.key.text == key), None)
 
 
-def _root(fields: MappingReader, named: Named, complaints: Complaints) -> RuleNode:
+def _root(fields: MappingReader, named: NamedTerms, diagnostics: Diagnostics) -> RuleNode:
     root = fields.one("rule")
     if "set" in root and "sequence" in root:
         problem = "a rule has a set or a sequence, and this has both"
         hint = "take one out; other tools, and this one when lenient, use the sequence"
-        complaints.stray(root.key_at("set"), problem, hint)
+        diagnostics.ignored(root.key_at("set"), problem, hint)
     kind: Literal["set", "sequence"] = "sequence" if "sequence" in root else "set"
     tree = root.tree(kind)
     empty = RuleNode(kind=kind, clauses=(), place=fields.place)
     if tree is None:
         if "rule" in fields:
-            complaints.fault(root.place, "a rule needs a `set` or a `sequence`, and has neither")
+            diagnostics.fault(root.place, "a rule needs a `set` or a `sequence`, and has neither")
         return empty
-    reader = NodeReader(named=named, complaints=complaints)
+    reader = NodeReader(named=named, diagnostics=diagnostics)
     try:
         node = reader.read(tree, kind)
-    except TooMuchError:
+    except ExpansionLimitError:
         return empty
-    return with_origin(node, complaints) if reader.is_whole else node
+    return with_origin(node, diagnostics) if reader.is_whole else node
 
 
-def _id(cre: MappingReader, complaints: Complaints) -> str:
+def _id(cre: MappingReader, diagnostics: Diagnostics) -> str:
     rule_id = cre.text("id")
     if "id" in cre and not _ID.fullmatch(rule_id):
         problem = f"a rule cannot be called '{shown(rule_id)}'"
-        complaints.fault(cre.at("id"), problem, "4 or more letters, digits and dashes")
+        diagnostics.fault(cre.at("id"), problem, "4 or more letters, digits and dashes")
     return rule_id
 
 
 def _identity(
-    fields: MappingReader, rule_id: str, tree: Tree, named: Named, *, user: bool
+    fields: MappingReader, rule_id: str, tree: Tree, named: NamedTerms, *, user: bool
 ) -> tuple[str, str]:
     metadata = fields.one("metadata")
     found = {}
@@ -89,10 +91,10 @@ def _identity(
         if found[name] and not _KEY.fullmatch(found[name]):
             problem = f"`metadata.{name}` cannot be '{shown(found[name])}'"
             hint = "12 or more of 1-9A-Za-z; leave it out, and it is filled in"
-            metadata.complaints.fault(metadata.at(name), problem, hint)
+            metadata.diagnostics.fault(metadata.at(name), problem, hint)
         elif not found[name] and not user:
             problem = f"`metadata.{name}` is missing, and packages must bring it"
-            metadata.complaints.fault(fields.place, problem, "`steward rules pack` fills it in")
+            metadata.diagnostics.fault(fields.place, problem, "`steward rules pack` fills it in")
     return found["id"] or key_of(rule_id), found["hash"] or hash_of(tree, named.used)
 
 
@@ -133,7 +135,7 @@ def _severity(cre: MappingReader) -> RuleSeverity:
     if number <= max(RuleSeverity):
         return RuleSeverity(number)
     words = ", ".join(f"{each.value} {each.word}" for each in RuleSeverity)
-    cre.complaints.stray(cre.at("severity"), f"`severity` is {number}, not one of {words}")
+    cre.diagnostics.ignored(cre.at("severity"), f"`severity` is {number}, not one of {words}")
     return RuleSeverity.INFO
 
 
@@ -155,9 +157,9 @@ def _treatment(rule: MappingReader) -> Treatment | None:
     block = rule.one("steward")
     check_after_ns = block.duration("check_after", default=600_000_000_000)
     if check_after_ns <= 0:
-        block.complaints.fault(block.at("check_after"), "`check_after` has to be above zero")
+        block.diagnostics.fault(block.at("check_after"), "`check_after` has to be above zero")
     if "advice" in block and not block.text("advice").strip():
-        block.complaints.fault(block.at("advice"), "`advice` is empty")
+        block.diagnostics.fault(block.at("advice"), "`advice` is empty")
     return Treatment(
         action=block.choice("action"),
         advice=block.text("advice"),
@@ -175,7 +177,7 @@ def _effect(block: MappingReader) -> Effect | None:
     at_least = fields.number("at_least")
     if at_least < 0:
         problem = f"`at_least` is {at_least:g}; it has to be 0 or more"
-        fields.complaints.fault(fields.at("at_least"), problem, "`direction: down` says less")
+        fields.diagnostics.fault(fields.at("at_least"), problem, "`direction: down` says less")
     direction = fields.choice("direction")
     return Effect(
         expr=fields.text("expr"),

@@ -1,4 +1,4 @@
-"""What is wrong with rule files, said so that a person can mend it: all of it, with places."""
+"""Faults of rule files, with their places and hints."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from steward.errors import StewardError, did_you_mean
 from steward.model.rules import SourceLocation
 
-__all__ = ["Complaints", "RuleFault", "RuleFaults"]
+__all__ = ["Diagnostics", "RuleFault", "RuleFaults"]
 
 REFERENCE = "docs/reference/rules.md lists every field; `steward rules check` shows all faults"
 MAX_LISTED = 1000  # per file and kind
-MAX_GUESSED = 200  # words that were meant: guessing is slow
-SHOWN = 20  # more in one error than a screen holds hides the first
+MAX_GUESSED = 200  # hints per file: guessing is slow
+SHOWN = 20  # faults in one error: about a screen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFault:
-    """One thing that is wrong: where, in which rule, and what would help."""
+    """One fault: its place, its rule, and a hint."""
 
     place: SourceLocation
     problem: str
@@ -30,7 +30,7 @@ class RuleFault:
         return f"{self.place}:{rule} {self.problem}" + (f" ({self.hint})" if self.hint else "")
 
 
-class RuleFaults(StewardError):  # noqa: N818 - it holds faults, as the reader of it does
+class RuleFaults(StewardError):  # noqa: N818 - holds several faults
     """All faults of the files that were read together."""
 
     def __init__(self, faults: Sequence[RuleFault]) -> None:
@@ -46,44 +46,43 @@ class RuleFaults(StewardError):  # noqa: N818 - it holds faults, as the reader o
 
 
 @dataclass(slots=True, kw_only=True)
-class Complaints:
-    """Collects what is wrong, and what is only worth knowing, while one file is read.
+class Diagnostics:
+    """Collect faults and notes while one file is read.
 
-    A fault keeps a rule from being used; a note does not. `lenient` makes notes of what other
-    engines pass over in silence.
+    A fault disables a rule; a note does not. `lenient` turns what other engines ignore into notes.
     """
 
     lenient: bool = False
     rule: str = ""  # the rule that is being read
-    raised: int = 0  # faults so far, also those that are no longer listed
+    raised: int = 0  # all faults, including unlisted ones
     faults: dict[RuleFault, None] = field(default_factory=dict)  # in order, each once
     notes: dict[RuleFault, None] = field(default_factory=dict)
     places: set[SourceLocation] = field(default_factory=set)  # of faults
 
     @property
     def is_full(self) -> bool:
-        """Whether there are more faults than anybody reads: looking for others is in vain."""
+        """Whether the limit of listed faults is reached, so that reading can stop."""
         return len(self.faults) > MAX_LISTED
 
     def near(self, word: str, known: Iterable[str]) -> str:
-        """Return a hint with the word that was meant; none where too many were to be guessed."""
+        """Return a "did you mean" hint; none beyond the limit of guesses."""
         if max(len(self.faults), len(self.notes)) > MAX_GUESSED:
             return ""
         return did_you_mean(word[:100], known)
 
     def fault(self, place: SourceLocation, problem: str, hint: str = "") -> None:
-        """Say what keeps this rule from being used."""
+        """Add a fault."""
         self.raised += 1
         if not self.is_full:
             self.places.add(place)
         self._list(self.faults, RuleFault(place=place, problem=problem, hint=hint, rule=self.rule))
 
     def note(self, place: SourceLocation, problem: str, hint: str = "") -> None:
-        """Say what is worth knowing."""
+        """Add a note."""
         self._list(self.notes, RuleFault(place=place, problem=problem, hint=hint, rule=self.rule))
 
-    def stray(self, place: SourceLocation, problem: str, hint: str = "") -> None:
-        """Say what other engines pass over: a fault, or a note when lenient."""
+    def ignored(self, place: SourceLocation, problem: str, hint: str = "") -> None:
+        """Add a fault about what other engines ignore, or a note when lenient."""
         (self.note if self.lenient else self.fault)(place, problem, hint)
 
     def _list(self, kind: dict[RuleFault, None], what: RuleFault) -> None:

@@ -1,4 +1,4 @@
-"""What programs call a rule, filled in where its author did not, and unique over all files."""
+"""Machine ids of rules: derived where missing, and unique over all files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def key_of(rule_id: str) -> str:
 
 
 def hash_of(tree: Tree, used: Mapping[str, Tree]) -> str:
-    """Return the `metadata.hash` of a rule that has none: of all its words, and of its terms."""
+    """Return the `metadata.hash` of a rule that has none: over its text and its terms."""
     said = [_plain(tree), {name: _plain(each) for name, each in sorted(used.items())}]
     text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
     return base58(hashlib.sha256(text.encode()).digest())
@@ -51,7 +51,7 @@ def _plain(tree: Tree) -> object:
 
 
 def repeated(rules: Iterable[Rule]) -> Iterator[RuleFault]:
-    """Give a fault for each rule that has the name of an earlier one."""
+    """Yield a fault for each rule that has the name of an earlier one."""
     seen: dict[tuple[str, str], Rule] = {}
     for rule in rules:
         for kind, name in (("cre.id", rule.id), ("metadata.id", rule.key), ("hash", rule.hash)):

@@ -1,10 +1,10 @@
-"""Reads a mapping by its table of fields, and complains about all that does not fit."""
+"""Reader of a mapping by its table of fields; reports all that does not fit."""
 
 from __future__ import annotations
 
 from steward.errors import StewardError
 from steward.model.rules import SourceLocation
-from steward.store.rules.faults import Complaints
+from steward.store.rules.faults import Diagnostics
 from steward.store.rules.language.fields import MAPPINGS, FieldKind, FieldSpec, MappingSpec
 from steward.store.rules.language.scalars import duration_ns, finite, flag, whole
 from steward.store.rules.tree import ListTree, MappingEntry, MappingTree, Scalar, Tree
@@ -13,11 +13,11 @@ __all__ = ["MappingReader", "described", "items_of", "shown"]
 
 
 class MappingReader:
-    """The keys of one mapping. What is missing or wrong reads as the default, with a complaint."""
+    """Read the keys of one mapping; missing or wrong ones give a default and a diagnostic."""
 
-    def __init__(self, tree: Tree | None, shape: str, complaints: Complaints) -> None:
+    def __init__(self, tree: Tree | None, shape: str, diagnostics: Diagnostics) -> None:
         self.shape: MappingSpec = MAPPINGS[shape]
-        self.complaints = complaints
+        self.diagnostics = diagnostics
         self.place = tree.place if tree is not None else SourceLocation()
         self.found: dict[str, MappingEntry] = {}
         if tree is None or (isinstance(tree, Scalar) and tree.is_null):
@@ -27,7 +27,7 @@ class MappingReader:
         else:
             what = "a rule file" if shape == "document" else f"`{shape}`"
             problem = f"{what} has to be a mapping, and this is {described(tree)}"
-            complaints.fault(tree.place, problem, f"its keys: {self._keys()}")
+            diagnostics.fault(tree.place, problem, f"its keys: {self._keys()}")
             return
         for entry in entries:
             self._take(entry)
@@ -42,10 +42,10 @@ class MappingReader:
             self._unknown(entry)
         elif known.only_lenient:
             problem = f"`{name}` means nothing in `{self.shape.name}`"
-            self.complaints.stray(place, problem, "some public rules have it; take it out")
+            self.diagnostics.ignored(place, problem, "some public rules have it; take it out")
         elif name in self.found:
             first = self.found[name].key.place
-            self.complaints.fault(
+            self.diagnostics.fault(
                 place, f"`{name}` is written twice; first in line {first.line}", "keep one of them"
             )
         else:
@@ -54,14 +54,14 @@ class MappingReader:
     def _unknown(self, entry: MappingEntry) -> None:
         name = shown(entry.key.text)
         meant = (each.name for each in self.shape.fields.values() if name in each.instead)
-        near = self.complaints.near(next(meant, entry.key.text), self.shape.fields)
+        near = self.diagnostics.near(next(meant, entry.key.text), self.shape.fields)
         problem = f"there is no key `{name}` in `{self.shape.name}`"
         hint = near or f"its keys: {self._keys()}"
-        self.complaints.stray(entry.key.place, problem, hint)
+        self.diagnostics.ignored(entry.key.place, problem, hint)
 
     def _missing(self, name: str) -> None:
         problem = f"`{name}` is missing in `{self.shape.name}`"
-        self.complaints.fault(self.place, problem, self.shape.fields[name].doc)
+        self.diagnostics.fault(self.place, problem, self.shape.fields[name].doc)
 
     def _keys(self) -> str:
         fields = self.shape.fields.values()
@@ -71,15 +71,15 @@ class MappingReader:
         return name in self.found
 
     def at(self, name: str) -> SourceLocation:
-        """Return where a value stands; where its mapping stands, if there is none."""
+        """Return the place of a value, or of its mapping if there is none."""
         return self.found[name].value.place if name in self.found else self.place
 
     def key_at(self, name: str) -> SourceLocation:
-        """Return where a key stands; where its mapping stands, if there is none."""
+        """Return the place of a key, or of its mapping if there is none."""
         return self.found[name].key.place if name in self.found else self.place
 
     def tree(self, name: str) -> Tree | None:
-        """Return what is written, as it is."""
+        """Return the raw tree of a value."""
         self._field(name)
         return self.found[name].value if name in self.found else None
 
@@ -92,12 +92,12 @@ class MappingReader:
         """Return a list of texts."""
         self._field(name, FieldKind.TEXTS)
         found = []
-        for each in items_of(self.tree(name), name, self.complaints):
+        for each in items_of(self.tree(name), name, self.diagnostics):
             if isinstance(each, Scalar):
                 found.append(each.text)
             else:
                 problem = f"`{name}` is a list of texts, and this is {described(each)}"
-                self.complaints.fault(each.place, problem)
+                self.diagnostics.fault(each.place, problem)
         return tuple(found)
 
     def whole(self, name: str, *, default: int = 0, at_most: int = 1 << 31) -> int:
@@ -112,15 +112,15 @@ class MappingReader:
         bounds = f" from {least} to {at_most}" if number is not None else ""
         hint = "take the quotes off" if value.quoted and whole(value.text) is not None else ""
         problem = f"`{name}` is a whole number{bounds}, not {described(value)}"
-        self.complaints.fault(value.place, problem, hint)
+        self.diagnostics.fault(value.place, problem, hint)
         return default
 
     def _whole(self, value: Scalar, name: str) -> int | None:
         """Read a whole number; when lenient, cut one with a fraction as other tools do."""
         number, near = whole(value.text), finite(value.text)
-        if number is not None or near is None or not self.complaints.lenient:
+        if number is not None or near is None or not self.diagnostics.lenient:
             return number
-        self.complaints.note(value.place, f"`{name}` counts as {int(near)}, not {value.text}")
+        self.diagnostics.note(value.place, f"`{name}` counts as {int(near)}, not {value.text}")
         return int(near)
 
     def number(self, name: str) -> float:
@@ -131,18 +131,18 @@ class MappingReader:
         number = None if value.quoted else finite(value.text)
         if number is not None:
             return number
-        self.complaints.fault(value.place, f"`{name}` is a number, not {described(value)}")
+        self.diagnostics.fault(value.place, f"`{name}` is a number, not {described(value)}")
         return 0.0
 
     def flag(self, name: str) -> bool:
-        """Return whether something is so; false where nothing is said."""
+        """Return a boolean; False where there is none."""
         value = self._scalar(name, FieldKind.FLAG)
         if value is None or value.is_null:
             return False
         meant = None if value.quoted else flag(value.text)
         if meant is None:
             problem = f"`{name}` is true or false, not {described(value)}"
-            self.complaints.fault(value.place, problem)
+            self.diagnostics.fault(value.place, problem)
         return bool(meant)
 
     def duration(self, name: str, *, default: int = 0) -> int:
@@ -153,7 +153,7 @@ class MappingReader:
         try:
             return duration_ns(value.text)
         except StewardError as error:
-            self.complaints.fault(value.place, f"`{name}`: {error.problem}", error.hint)
+            self.diagnostics.fault(value.place, f"`{name}`: {error.problem}", error.hint)
             return default
 
     def choice(self, name: str) -> str:
@@ -163,24 +163,24 @@ class MappingReader:
         if value is None or value.text in possible:
             return "" if value is None else value.text
         problem = f"there is no {name} '{shown(value.text)}'; known: {', '.join(possible)}"
-        self.complaints.fault(value.place, problem, self.complaints.near(value.text, possible))
+        self.diagnostics.fault(value.place, problem, self.diagnostics.near(value.text, possible))
         return ""
 
     def one(self, name: str) -> MappingReader:
         """Return the mapping inside; an empty one where there is none."""
         return MappingReader(
-            self.tree(name), self._field(name, FieldKind.ONE).shape, self.complaints
+            self.tree(name), self._field(name, FieldKind.ONE).shape, self.diagnostics
         )
 
     def many(self, name: str) -> tuple[MappingReader, ...]:
         """Return the mappings of a list."""
         shape = self._field(name, FieldKind.MANY).shape
-        items = items_of(self.tree(name), name, self.complaints)
-        return tuple(MappingReader(each, shape, self.complaints) for each in items)
+        items = items_of(self.tree(name), name, self.diagnostics)
+        return tuple(MappingReader(each, shape, self.diagnostics) for each in items)
 
     def _field(self, name: str, *kinds: FieldKind) -> FieldSpec:
         known = self.shape.fields[name]
-        if kinds and known.kind not in kinds:  # our own mistake: reader and table disagree
+        if kinds and known.kind not in kinds:  # a bug: reader and table disagree
             raise TypeError(f"{self.shape.name}.{name} is {known.kind.value}")
         return known
 
@@ -190,23 +190,23 @@ class MappingReader:
         if value is None or isinstance(value, Scalar):
             return value
         problem = f"`{name}` has to be {kind.value}, and this is {described(value)}"
-        self.complaints.fault(value.place, problem)
+        self.diagnostics.fault(value.place, problem)
         return None
 
 
-def items_of(tree: Tree | None, name: str, complaints: Complaints) -> tuple[Tree, ...]:
-    """Return what is in a list; nothing where nothing was written."""
+def items_of(tree: Tree | None, name: str, diagnostics: Diagnostics) -> tuple[Tree, ...]:
+    """Return the items of a list; none where it is null."""
     if tree is None or (isinstance(tree, Scalar) and tree.is_null):
         return ()
     if isinstance(tree, ListTree):
         return tree.items
     problem = f"`{name}` has to be a list, and this is {described(tree)}"
-    complaints.fault(tree.place, problem, "begin each of its lines with '- '")
+    diagnostics.fault(tree.place, problem, "begin each of its lines with '- '")
     return ()
 
 
 def described(tree: Tree) -> str:
-    """Say what was written, for complaints."""
+    """Return a description of a value, for diagnostics."""
     if isinstance(tree, ListTree):
         return "a list"
     if isinstance(tree, MappingTree):

@@ -1,4 +1,4 @@
-"""Sets and sequences: what must happen, what must not, and within which time."""
+"""Reader of sets and sequences: conditions, negations and windows."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from steward.store.rules.checks import (
     slot_faults,
     with_known_joins,
 )
-from steward.store.rules.faults import Complaints
+from steward.store.rules.faults import Diagnostics
 from steward.store.rules.language.fields import NEGATE_ONLY
 from steward.store.rules.mapping_reader import MappingReader, items_of, shown
 from steward.store.rules.terms import (
-    Named,
-    TooMuchError,
-    Written,
+    ExpansionLimitError,
+    NamedTerms,
+    ResolvedTerm,
     count_of,
     distinct_of,
     extracts_of,
     metric_of,
     plain_of,
-    written,
+    resolve_term,
 )
 from steward.store.rules.tree import Tree
 
@@ -41,23 +41,23 @@ NodeKind = Literal["set", "sequence"]
 
 @dataclass(slots=True, kw_only=True)
 class NodeReader:
-    """Reads the nodes of one rule; names that are being looked up are on the stack."""
+    """Read the nodes of one rule; names that are being resolved are on the stack."""
 
-    named: Named
-    complaints: Complaints
+    named: NamedTerms
+    diagnostics: Diagnostics
     names: list[str] = field(default_factory=list)
     levels: int = 0
     parts: int = 0
-    is_whole: bool = True  # so far no term had to be left out
+    is_whole: bool = True  # no term was left out so far
 
     def read(self, tree: Tree, kind: NodeKind) -> RuleNode:
         """Return a set or sequence. With faults it is incomplete, and not to be used."""
         with self._level(tree.place):
-            return self._node(MappingReader(tree, kind, self.complaints), kind)
+            return self._node(MappingReader(tree, kind, self.diagnostics), kind)
 
     def check(self, tree: Tree) -> None:
-        """Complain about a term by itself, for terms that no rule uses."""
-        self._what(written(tree, self.named, self.complaints))
+        """Report faults of a term that no rule uses."""
+        self._what(resolve_term(tree, self.named, self.diagnostics))
 
     def _node(self, fields: MappingReader, kind: NodeKind) -> RuleNode:
         key = "order" if kind == "sequence" else "match"
@@ -75,89 +75,91 @@ class NodeReader:
             negations=negations,
             window_ns=fields.duration("window"),
             source=event.text("source"),
-            origin=event.flag("origin") or _is_series_to_blame(clauses),
+            origin=event.flag("origin") or _is_series_origin(clauses),
             correlations=fields.texts("correlations"),
             place=fields.place,
         )
         for each in (each for each in clauses if each.distinct and not node.correlations):
             problem = "`distinct` needs `correlations` beside it"
             hint = "name what the lines share, as `host`, or an extract that never changes"
-            self.complaints.fault(each.place, problem, hint)
-        self._note_strays(fields)
+            self.diagnostics.fault(each.place, problem, hint)
+        self._note_ignored(fields)
         miscounted = any(self._is_faulty(each.option("count"), "count") for each in positives)
         readable = key in fields and not self._is_faulty(fields, key)
         if len(clauses) == len(positives) and readable and not miscounted:
             self._check(node, fields)
         return with_known_joins(node)
 
-    def _terms(self, fields: MappingReader, key: str) -> list[Written]:
-        items = items_of(fields.tree(key), key, self.complaints)
+    def _terms(self, fields: MappingReader, key: str) -> list[ResolvedTerm]:
+        items = items_of(fields.tree(key), key, self.diagnostics)
         self._spend(len(items), fields.place)
-        return [written(each, self.named, self.complaints) for each in items]
+        return [resolve_term(each, self.named, self.diagnostics) for each in items]
 
-    # -- what is inside ------------------------------------------------------------------------
+    # -- children -----------------------------------------------------------------------------
 
-    def _check_children(self, fields: MappingReader, terms: list[Written]) -> bool:
-        faults_before = self.complaints.raised
+    def _check_children(self, fields: MappingReader, terms: list[ResolvedTerm]) -> bool:
+        faults_before = self.diagnostics.raised
         plain = [each for each in terms if each.kind in ("value", "regex", "jq")]
         other = [each for each in terms if each.kind in ("set", "sequence", "promql")]
         if "event" in fields:
             event = fields.one("event")
             if "source" in event and not event.text("source").strip():
-                self.complaints.fault(fields.at("event"), "`event` needs a `source`")
+                self.diagnostics.fault(fields.at("event"), "`event` needs a `source`")
             for each in other:
                 problem = f"`{each.kind}` cannot stand in a node that has an `event`"
                 hint = "plain terms and nodes do not mix: put it, and a node with the plain terms"
-                self.complaints.fault(each.place, problem, f"{hint}, into a node without `event`")
+                self.diagnostics.fault(each.place, problem, f"{hint}, into a node without `event`")
         elif plain and not other:
             problem = "a node with plain terms needs `event: {source: …}`"
-            self.complaints.fault(fields.place, problem, "such as `event: {source: cre.log.redis}`")
+            self.diagnostics.fault(
+                fields.place, problem, "such as `event: {source: cre.log.redis}`"
+            )
         else:
             for each in plain:
                 problem = "a plain term cannot stand in a node without `event`"
                 hint = "put it into a `set` of its own, with the `event` that it comes from"
-                self.complaints.fault(each.place, problem, hint)
-        return self.complaints.raised > faults_before
+                self.diagnostics.fault(each.place, problem, hint)
+        return self.diagnostics.raised > faults_before
 
-    def _what(self, term: Written) -> Term | MetricTerm | RuleNode | None:
+    def _what(self, term: ResolvedTerm) -> Term | MetricTerm | RuleNode | None:
         if term.kind in ("set", "sequence"):
             tree = term.fields.found[term.kind].value
             with self._inside(term):
                 return self.read(tree, "set" if term.kind == "set" else "sequence")
         if term.kind == "promql":
-            return metric_of(term.fields, self.complaints)
-        return plain_of(term.fields, term.kind, self.complaints) if term.kind else None
+            return metric_of(term.fields, self.diagnostics)
+        return plain_of(term.fields, term.kind, self.diagnostics) if term.kind else None
 
-    def _clause(self, term: Written) -> Clause | None:
+    def _clause(self, term: ResolvedTerm) -> Clause | None:
         what = self._what(term)
-        extracts = extracts_of(term, self.complaints)
-        count = count_of(term, self.complaints)
+        extracts = extracts_of(term, self.diagnostics)
+        count = count_of(term, self.diagnostics)
         for name in (each for each in NEGATE_ONLY if each in term.own):
-            said = f"`{name}` means nothing at what must happen"
-            self.complaints.note(term.own.key_at(name), said, "it belongs under `negate`")
+            text = f"`{name}` means nothing at what must happen"
+            self.diagnostics.note(term.own.key_at(name), text, "it belongs under `negate`")
         if extracts and not isinstance(what, Term | None):
             problem = f"`extract` needs a line to take from, and this is a `{term.kind}`"
-            self.complaints.fault(term.option("extract").key_at("extract"), problem)
+            self.diagnostics.fault(term.option("extract").key_at("extract"), problem)
         if isinstance(what, RuleNode) and count > 1:
-            said = f"`count` means nothing at a `{term.kind}`"
-            self.complaints.note(term.option("count").key_at("count"), said)
+            text = f"`count` means nothing at a `{term.kind}`"
+            self.diagnostics.note(term.option("count").key_at("count"), text)
             count = 1
         if what is None:
             return None
-        distinct = distinct_of(term, extracts, self.complaints)
+        distinct = distinct_of(term, extracts, self.diagnostics)
         return Clause(
             what=what, count=count, extracts=extracts, distinct=distinct, place=term.place
         )
 
-    def _negation(self, term: Written) -> Negation | None:
+    def _negation(self, term: ResolvedTerm) -> Negation | None:
         what = self._what(term)
         count = term.option("count")
         if count.whole("count", default=1) > 1:
             problem = "what must not happen has no `count`: once is enough"
-            self.complaints.fault(count.key_at("count"), problem)
-        if extracts_of(term, self.complaints):
+            self.diagnostics.fault(count.key_at("count"), problem)
+        if extracts_of(term, self.diagnostics):
             at = term.option("extract").key_at("extract")
-            self.complaints.fault(at, "what must not happen has no `extract`")
+            self.diagnostics.fault(at, "what must not happen has no `extract`")
         if what is None:
             return None
         return Negation(
@@ -169,15 +171,15 @@ class NodeReader:
             place=term.place,
         )
 
-    # -- what does not fit ---------------------------------------------------------------------
+    # -- checks -------------------------------------------------------------------------------
 
-    def _note_strays(self, fields: MappingReader) -> None:
+    def _note_ignored(self, fields: MappingReader) -> None:
         if fields.shape.name == "set" and "count" in fields:
-            said = "`count` means nothing at a `set`; write it at the term"
-            self.complaints.note(fields.key_at("count"), said)
+            text = "`count` means nothing at a `set`; write it at the term"
+            self.diagnostics.note(fields.key_at("count"), text)
         if fields.shape.name == "sequence" and fields.flag("origin"):
-            said = "`origin` means nothing at a `sequence`; write it under `event`"
-            self.complaints.note(fields.key_at("origin"), said)
+            text = "`origin` means nothing at a `sequence`; write it under `event`"
+            self.diagnostics.note(fields.key_at("origin"), text)
 
     def _check(self, node: RuleNode, fields: MappingReader) -> None:
         events = expanded(node)
@@ -185,37 +187,37 @@ class NodeReader:
             self._check_sequence(node, fields, events)
         else:
             self._check_set(node, fields, events)
-        slot_faults(node, self.complaints)
-        anchor_faults(node, self.complaints)
-        correlation_faults(node, fields.at("correlations"), self.complaints)
+        slot_faults(node, self.diagnostics)
+        anchor_faults(node, self.diagnostics)
+        correlation_faults(node, fields.at("correlations"), self.diagnostics)
 
     def _check_sequence(self, node: RuleNode, fields: MappingReader, events: int) -> None:
         if events < 2:
             problem = f"a sequence needs two things or more under `order`, and this has {events}"
-            self.complaints.fault(fields.at("order"), problem, "one thing alone is a `set`")
+            self.diagnostics.fault(fields.at("order"), problem, "one thing alone is a `set`")
         if node.window_ns <= 0 and "window" in fields and not self._is_faulty(fields, "window"):
             problem = "a sequence needs a `window` above zero"
-            self.complaints.fault(fields.at("window"), problem)
+            self.diagnostics.fault(fields.at("window"), problem)
 
     def _check_set(self, node: RuleNode, fields: MappingReader, events: int) -> None:
         if node.window_ns < 0:
-            self.complaints.fault(fields.at("window"), "`window` is below zero")
+            self.diagnostics.fault(fields.at("window"), "`window` is below zero")
         elif not events:
             problem = "a set needs one thing or more under `match`"
             hint = "what must not happen needs something that does" if node.negations else ""
-            self.complaints.fault(fields.at("match"), problem, hint)
+            self.diagnostics.fault(fields.at("match"), problem, hint)
         elif events == 1 and node.window_ns:
             problem = "a set of one thing takes no `window`"
             hint = "take it out; under `negate`, `window` stands at the term"
-            self.complaints.fault(fields.key_at("window"), problem, hint)
+            self.diagnostics.fault(fields.key_at("window"), problem, hint)
         elif events > 1 and not node.window_ns:
             problem = f"a set of {events} things needs a `window`"
             if not self._is_faulty(fields, "window"):
-                self.complaints.fault(fields.at("window"), problem, "such as `window: 30s`")
+                self.diagnostics.fault(fields.at("window"), problem, "such as `window: 30s`")
 
     def _is_faulty(self, fields: MappingReader, key: str) -> bool:
-        """Whether something is wrong there already: a bad duration is not also a missing one."""
-        return key in fields and fields.at(key) in self.complaints.places
+        """Return whether a field has a fault already: a bad duration is not also a missing one."""
+        return key in fields and fields.at(key) in self.diagnostics.places
 
     # -- bounds --------------------------------------------------------------------------------
 
@@ -225,18 +227,18 @@ class NodeReader:
         self.levels += 1
         if self.levels > MAX_LEVELS:
             problem = f"more than {MAX_LEVELS} nodes inside one another"
-            self.complaints.fault(place, problem)
-            raise TooMuchError
+            self.diagnostics.fault(place, problem)
+            raise ExpansionLimitError
         yield
         self.levels -= 1
 
     @contextmanager
-    def _inside(self, term: Written) -> Iterator[None]:
+    def _inside(self, term: ResolvedTerm) -> Iterator[None]:
         if term.name in self.names:
             ring = [*self.names[self.names.index(term.name) :], term.name]
             problem = f"terms go round in a circle: {' → '.join(map(shown, ring))}"
-            self.complaints.fault(term.place, problem, "take one of them out")
-            raise TooMuchError
+            self.diagnostics.fault(term.place, problem, "take one of them out")
+            raise ExpansionLimitError
         if not term.name:
             yield
             return
@@ -246,14 +248,14 @@ class NodeReader:
 
     def _spend(self, parts: int, place: SourceLocation) -> None:
         self.parts += parts
-        self.named.spend(10 * parts, place, self.complaints)
+        self.named.spend(10 * parts, place, self.diagnostics)
         if self.parts > MAX_PARTS:
             problem = f"a rule of more than {MAX_PARTS} terms, with names looked up"
-            self.complaints.fault(place, problem)
-            raise TooMuchError
+            self.diagnostics.fault(place, problem)
+            raise ExpansionLimitError
 
 
-def _is_series_to_blame(clauses: tuple[Clause, ...]) -> bool:
-    """Whether a node of nothing but series has the one that takes the blame."""
+def _is_series_origin(clauses: tuple[Clause, ...]) -> bool:
+    """Return whether a node of series only contains the origin."""
     series = [each.what for each in clauses if isinstance(each.what, MetricTerm)]
     return len(series) == len(clauses) and any(each.origin for each in series)

@@ -1,8 +1,7 @@
-"""YAML as people wrote it: raw scalars, the place of every node, and bounds on what it may cost.
+"""YAML tree with raw scalars, the place of every node, and limits on size and depth.
 
-Nothing is guessed about a scalar: `502`, `yes`, `1e3` and dates stay text. Anchors are understood;
-what they would unfold to is counted before it is walked through, so that a small file cannot
-become a large tree.
+Scalars are not converted: `502`, `yes`, `1e3` and dates stay text. Anchors are supported; their
+expanded size is counted first, so that a small file cannot become a large tree.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = [
 
 MAX_BYTES = 16 << 20  # the whole public corpus is about 1 MB
 MAX_DEPTH = 64
-MAX_NODES = 200_000  # aliases unfolded: some 3000 rules, and some seconds
+MAX_NODES = 200_000  # with aliases expanded: some 3000 rules, and some seconds
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 TAG = "tag:yaml.org,2002:"
 KNOWN_TAGS = frozenset({TAG + kind for kind in ("str", "int", "float", "bool", "null")})
@@ -35,7 +34,7 @@ LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fas
 
 
 class TreeError(StewardError):
-    """A text that is no YAML, or too much of it; nothing after it can be read."""
+    """A text that is not YAML, or too large; nothing after it can be read."""
 
     def __init__(self, problem: str, *, place: SourceLocation, hint: str = "") -> None:
         super().__init__(problem, where=str(place), hint=hint)
@@ -44,7 +43,7 @@ class TreeError(StewardError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """One word or text. `quoted` is also true of block texts: a number in quotes is no number."""
+    """A scalar. `quoted` is also true of block texts: a number in quotes is text."""
 
     text: str
     quoted: bool
@@ -53,7 +52,7 @@ class Scalar:
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing was written."""
+        """Whether the scalar is null."""
         return not self.quoted and self.text in NULLS
 
 
@@ -76,7 +75,7 @@ class MappingEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappingTree:
-    """Keys with values, in order; a key may be there twice, for the reader to complain about."""
+    """Keys with values, in order; a key may be there twice, for the reader to report."""
 
     entries: tuple[MappingEntry, ...]
     place: SourceLocation
@@ -87,20 +86,20 @@ Tree = Scalar | ListTree | MappingTree
 
 
 def read_documents(text: str, *, file: str) -> Iterator[Tree]:
-    """Give every document of a text, or raise `TreeError` at the first thing that is no YAML."""
+    """Yield every document of a text, or raise `TreeError` at the first syntax error."""
     _refuse_if_large(text, file)
     try:
         yield from _documents(text, file)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = _place(mark, file) if mark else SourceLocation(file=file, line=1, column=1)
-        said = ", ".join(part for part in (error.problem, error.context) if part)
+        text = ", ".join(part for part in (error.problem, error.context) if part)
         hint = "indent with spaces, and put quotes around text that holds ': ', '#' or brackets"
-        raise TreeError(f"this is no YAML: {said}", place=place, hint=hint) from error
+        raise TreeError(f"this is no YAML: {text}", place=place, hint=hint) from error
     except yaml.YAMLError as error:  # characters that YAML does not allow: it has no mark
-        said = " ".join(str(error).split())
+        text = " ".join(str(error).split())
         raise TreeError(
-            f"this is no YAML: {said}", place=SourceLocation(file=file, line=1, column=1)
+            f"this is no YAML: {text}", place=SourceLocation(file=file, line=1, column=1)
         ) from error
 
 
@@ -118,12 +117,12 @@ def _refuse_if_large(text: str, file: str) -> None:
 
 def _documents(text: str, file: str) -> Iterator[Tree]:
     composer: _Composer | None = None
-    before = 0  # the bound is one for the whole file: documents are cheap to write
+    before = 0  # one limit for the whole file: documents are cheap to write
     for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.DocumentStartEvent):
             composer = _Composer(file=file, before=before)
         elif composer is not None:
-            composer.take(event)
+            composer.add_event(event)
             if composer.root is not None:
                 before += composer.root.size
                 yield composer.root
@@ -142,7 +141,7 @@ class _Open:
 
 @dataclass(slots=True, kw_only=True)
 class _Composer:
-    """Puts one document together. Not recursive: depth is what the text says, not our stack."""
+    """Build the tree of one document; not recursive, so that depth does not use our stack."""
 
     file: str
     before: int  # values in earlier documents
@@ -151,7 +150,7 @@ class _Composer:
     anchors: dict[str, Tree] = field(default_factory=dict)
     count: int = 0
 
-    def take(self, event: yaml.Event) -> None:
+    def add_event(self, event: yaml.Event) -> None:
         place = _place(event.start_mark, self.file)
         if isinstance(event, yaml.AliasEvent):
             self._add(self._aliased(event.anchor, place), None)
@@ -212,7 +211,7 @@ class _Composer:
 
 
 def _entries(inside: list[Tree]) -> Iterator[MappingEntry]:
-    """Pair keys with values, and put in what `<<` brings along, after the mapping's own keys."""
+    """Pair keys with values, and merge `<<` after the mapping's own keys."""
     pairs = list(zip(inside[::2], inside[1::2], strict=True))
     own: set[str] = set()
     merged: list[MappingEntry] = []

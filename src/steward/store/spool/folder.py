@@ -29,7 +29,7 @@ _PERMANENT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
 class SpoolFullError(TemporaryError):
-    """It holds as much as it may: the caller waits, or gives up the oldest."""
+    """The size limit is reached: the caller waits, or drops the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ class Spool:
             (self._damaged_places, "damaged places were stepped over"),
             (self._cut_bytes, "bytes of an unfinished record were cut off"),
         )
-        said = [f"{self.folder}: {count} {what}" for count, what in counts if count]
-        return (*self._notes, *said)
+        counted = [f"{self.folder}: {count} {what}" for count, what in counts if count]
+        return (*self._notes, *counted)
 
     def append(self, body: bytes) -> int:
         """Keep a body and return its number: durable when it returns, not kept when it raises.
@@ -136,7 +136,7 @@ class Spool:
     def release(self, up_to: int) -> None:
         """Release bodies up to a number; whole segments are removed.
 
-        What a crash makes it forget is read once more: readers know numbers they have seen.
+        After a crash, released bodies may be read again: readers compare numbers.
         """
         with self._changed:
             self._released = max(self._released, min(up_to, self._synced))
@@ -163,7 +163,7 @@ class Spool:
         return lost
 
     def close(self) -> None:
-        """Let another process have the folder, once. What was appended is safe already."""
+        """Release the folder's lock. Idempotent; what was appended is durable already."""
         with self._changed:
             for segment in self._segments:
                 segment.close()
@@ -206,7 +206,7 @@ class Spool:
         return True
 
     def _sync_or_wait(self) -> None:
-        """Sync all that is written, or wait for the thread that is at it. Gives the lock away."""
+        """Sync all that is written, or wait for the thread that does. Releases the lock."""
         if self._syncing:
             self._changed.wait()
             return

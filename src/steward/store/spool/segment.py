@@ -1,7 +1,7 @@
 """One file of a spool: a head, then records one after the other.
 
 A record is a mark, its length, its number, a checksum and the body. The checksum starts from a
-random number in the head: what a stranger sends cannot be mistaken for a record of ours, not even
+random number in the head: bytes that a client sends cannot be mistaken for a record, not even
 when the bytes around it are damaged.
 """
 
@@ -108,7 +108,7 @@ class Segment:
         os.fdatasync(self._handle)
 
     def cut(self, size: int) -> None:
-        """Forget what lies behind `size`."""
+        """Truncate the file to `size`."""
         os.ftruncate(self._handle, size)
         self.size = size
         self.safe_size = min(self.safe_size, size)
@@ -130,7 +130,7 @@ class Segment:
         self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the file, once. Nobody may read it any more."""
+        """Close the file, once. It must not be read afterwards."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1

@@ -17,7 +17,7 @@ MOST_STREAMS = 50_000
 
 
 class StreamPositions:
-    """The newest number per stream. The streams that were silent for longest are forgotten."""
+    """The newest number per stream. The least recently updated streams are dropped."""
 
     def __init__(self, file: Path, *, most: int = MOST_STREAMS) -> None:
         self._file = file
@@ -36,7 +36,7 @@ class StreamPositions:
             return self._newest.get(stream, 0)
 
     def advance(self, stream: str, number: int) -> None:
-        """Remember that a stream has got so far."""
+        """Record the newest number of a stream."""
         with self._lock:
             self._newest[stream] = max(number, self._newest.pop(stream, 0))
             while len(self._newest) > self._most:

@@ -1,4 +1,4 @@
-"""RuleRecogniser and looks for tests of rules in the loop."""
+"""Recogniser and observations for tests of rules in the loop."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def moment(t_s: float = 0.0, *, failed: str = "") -> ClusterView:
 
 
 class Turns:
-    """Goes round with the recogniser, ten seconds at a time."""
+    """Run turns of the recogniser, ten seconds apart."""
 
     def __init__(self, *rules: Rule, **options: Any) -> None:
         self.rules = RuleRecogniser(rules, **{"patience_s": 0.0, **options})

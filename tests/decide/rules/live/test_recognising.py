@@ -59,9 +59,9 @@ def test_matches_without_a_pause_are_one_finding_and_are_counted() -> None:
     assert again.id == first.id
     assert again.hits == 3
     assert turns.rules.recurrences(START_S + 599.0) == ()
-    (told,) = turns.rules.recurrences(START_S + 600.0)
-    assert (told.finding, told.rule, told.hits) == (first.id, "R-LOST-1", 2)
-    assert (told.from_s, told.t_s) == (START_S, START_S + 600.0)
+    (recurrence,) = turns.rules.recurrences(START_S + 600.0)
+    assert (recurrence.finding, recurrence.rule, recurrence.hits) == (first.id, "R-LOST-1", 2)
+    assert (recurrence.from_s, recurrence.t_s) == (START_S, START_S + 600.0)
     assert turns.rules.recurrences(START_S + 1300.0) == ()
 
 
@@ -70,8 +70,8 @@ def test_after_a_pause_it_is_another_finding() -> None:
     (first,) = turns.look(0.0, lines=(line(0.0), line(1.0)))
 
     assert turns.look(602.0) == ()
-    (told,) = turns.rules.recurrences(START_S + 602.0)
-    assert told.hits == 1
+    (recurrence,) = turns.rules.recurrences(START_S + 602.0)
+    assert recurrence.hits == 1
     (second,) = turns.look(700.0, lines=(line(700.0),))
 
     assert second.id != first.id
@@ -369,14 +369,14 @@ def event_rule(text: str) -> Rule:
 
 def test_what_is_remembered_of_jobs_and_spans_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("steward.decide.rules.live.new_events._REMEMBERED", 2)
-    heard = NewEvents()
+    events = NewEvents()
     jobs = tuple(job(f"j{i}") for i in range(3))
     spans = tuple(
         Span(id=f"s{i}", entity="n1", kind="run", name=f"r{i}", from_s=1.0) for i in range(3)
     )
 
-    first = heard.of(Observation(jobs=jobs, spans=spans), 10.0)
-    again = heard.of(Observation(jobs=jobs[:1], spans=spans[:1]), 20.0)
+    first = events.of(Observation(jobs=jobs, spans=spans), 10.0)
+    again = events.of(Observation(jobs=jobs[:1], spans=spans[:1]), 20.0)
 
     assert len(first) == 6
     assert [event.kind for event in again] == ["run.began", "job.queued"]

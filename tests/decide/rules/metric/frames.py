@@ -1,4 +1,4 @@
-"""Frames for tests of metric terms, as short as they can be said."""
+"""Short frames for tests of metric terms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def busy(
     step_s: float = 10.0,
     metric: str = BUSY,
 ) -> pl.DataFrame:
-    """One sample of each entity every `step_s`."""
+    """Return one sample of each entity every `step_s`."""
     rows = [
         (from_s + step_s * i, entity, value)
         for entity, some in values.items()
@@ -34,6 +34,6 @@ def watch(expr: str = IDLE, *, for_s: float = 0.0, interval_s: float = 0.0) -> M
     return compile_metric(MetricTerm(expr=expr, for_s=for_s, interval_s=interval_s))
 
 
-def told(items: Iterable[Item]) -> list[tuple[str, float, float]]:
-    """Whom, when, and since when."""
+def reports(items: Iterable[Item]) -> list[tuple[str, float, float]]:
+    """Return entity, time and begin of each report."""
     return [(item.entity, item.t_ns / 1e9, item.since_ns / 1e9) for item in items]

@@ -1,6 +1,7 @@
-"""SeriesSamples and expressions on which a real Prometheus was asked.
+"""Samples and expressions for comparison with a real Prometheus.
 
-`make_recording` is run by the test that asks a real one, with STEWARD_RECORD=1 in the environment.
+`make_recording` is run by the test that queries a real one, with STEWARD_RECORD=1 in the
+environment.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ EXPRESSIONS = [
 
 
 def made_up() -> pl.DataFrame:
-    """Two nodes of three GPUs; one GPU is silent for a while, counters fall, nothing is even."""
+    """Return samples of two nodes of three GPUs, with gaps, counter resets and uneven times."""
     dice = np.random.default_rng(7)
     times = FIRST_S + STEP_S * np.arange(ROWS).astype(float)
     parts = []
@@ -139,7 +140,7 @@ def ours(expr: str, frame: pl.DataFrame) -> Answer:
 
 
 def comparable(theirs: Answer, ours: Answer, frame: pl.DataFrame) -> Answer:
-    """An entity by itself is looked at when it says something; Prometheus looks also in between."""
+    """Keep the times at which both evaluate: Prometheus also evaluates between samples."""
     spoke = set(frame.select("entity", "t_s").iter_rows())
     return {key: value for key, value in theirs.items() if key in ours or key in spoke}
 

@@ -1,11 +1,11 @@
-"""That nothing is said is said, too: for those who spoke before, and for nobody else."""
+"""Absence of series: only for entities that had samples before."""
 
 from __future__ import annotations
 
 import polars as pl
 import pytest
 
-from decide.rules.metric.frames import busy, told, watch
+from decide.rules.metric.frames import busy, reports, watch
 
 NS = 10**9
 SILENT = "absent_over_time(steward_gpu_busy_share[2m])"
@@ -34,7 +34,7 @@ def test_time_that_passes_without_any_sample_is_enough() -> None:
 
     assert silent.due_ns == 1140 * NS + 1
     assert silent.tick(1140 * NS) == []
-    assert told(silent.tick(1200 * NS)) == [("n1/gpu0", 1140.000000001, 1140.000000001)]
+    assert reports(silent.tick(1200 * NS)) == [("n1/gpu0", 1140.000000001, 1140.000000001)]
     assert silent.tick(9000 * NS) == []
 
 

@@ -1,4 +1,4 @@
-"""The same expressions over the same samples, asked of a real Prometheus."""
+"""The same expressions over the same samples, compared with a real Prometheus."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from steward.clients.prometheus import PrometheusServer, QuerySeries
 from steward.clients.web import Endpoint
 from steward.decide.rules.metric import compile_metric
 from steward.errors import StewardError
-from steward.inspection.series.prometheus_terms import asked_metrics
+from steward.inspection.series.prometheus_terms import prometheus_compiler
 from steward.model.label import entity_of
 from steward.model.rules import MetricTerm
 from steward.observe.export import text_head, text_lines
@@ -132,7 +132,7 @@ def test_a_prometheus_that_is_asked_finds_the_same(
 ) -> None:
     server, frame = asked
     term = MetricTerm(expr=f"min by (node) ({B}) < 0.4", for_s=45, interval_s=15)
-    own, theirs = compile_metric(term), asked_metrics(server)(term)
+    own, theirs = compile_metric(term), prometheus_compiler(server)(term)
 
     expected = [*own.add(frame), *own.finish()]
     found = [*theirs.add(frame), *theirs.finish()]
@@ -147,7 +147,7 @@ def test_what_prometheus_refuses_is_refused_at_once(
     asked: tuple[PrometheusServer, pl.DataFrame],
 ) -> None:
     with pytest.raises(StewardError, match="parse error"):
-        asked_metrics(asked[0])(MetricTerm(expr="sum("))
+        prometheus_compiler(asked[0])(MetricTerm(expr="sum("))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Two watches on one term: what either tells is told."""
+"""A local and a remote watch of one term: reports of both."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def test_here_reads_samples_and_there_only_hears_the_time() -> None:
     here, there = watch(), watch()
     both = CombinedWatch(here, there, again=watch)
 
-    (told,) = both.add(sort_frame(samples(1000.0, {"n1/gpu0": IDLE})))
+    (item,) = both.add(sort_frame(samples(1000.0, {"n1/gpu0": IDLE})))
 
-    assert told.entity == "n1/gpu0"
+    assert item.entity == "n1/gpu0"
     assert both.holding() == {"n1/gpu0"}
     assert here.holding() == {"n1/gpu0"}
     assert there.holding() == frozenset()
@@ -31,7 +31,7 @@ def test_what_is_over_in_either_place_is_told_to_be_over() -> None:
 
     both.tick(2000 * NS)
 
-    assert {each.told.entity for each in both.ended} == {"n1/gpu0", "n9/gpu0"}
+    assert {each.item.entity for each in both.ended} == {"n1/gpu0", "n9/gpu0"}
 
 
 def test_the_end_is_for_both_and_what_went_wrong_is_counted_for_both() -> None:
@@ -59,8 +59,8 @@ def test_a_watch_knows_the_nodes_that_spoke_lately() -> None:
     here.add(sort_frame(samples(1000.0, {"n1/gpu0": IDLE, "job:7": IDLE})))
     here.add(sort_frame(samples(1100.0, {"n2/gpu0": IDLE})))
 
-    assert here.speaking(900 * NS) == {"n1", "n2"}
-    assert here.speaking(1050 * NS) == {"n2"}
+    assert here.reporting_nodes(900 * NS) == {"n1", "n2"}
+    assert here.reporting_nodes(1050 * NS) == {"n2"}
 
 
 def test_only_what_is_seen_here_shares_its_samples_with_other_terms() -> None:
@@ -74,9 +74,9 @@ def test_only_what_is_seen_here_shares_its_samples_with_other_terms() -> None:
 
 def test_a_watch_without_samples_of_its_own_shares_none() -> None:
     here = watch()
-    asked = MetricWatch(here.term, here._evaluation, metrics=(), counts=here.counts, again=watch)
+    remote = MetricWatch(here.term, here._evaluation, metrics=(), counts=here.counts, again=watch)
 
-    asked.share(keys := KeyIndex())
+    remote.share(keys := KeyIndex())
 
     assert not keys.buffers
-    assert asked.speaking(0) == frozenset()
+    assert remote.reporting_nodes(0) == frozenset()

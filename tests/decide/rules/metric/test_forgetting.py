@@ -1,4 +1,4 @@
-"""What has ended is forgotten, and nothing that is told depends on it."""
+"""Ended series are dropped, and reports do not depend on that."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_is_missed_is_never_forgotten() -> None:
 
 
 def _all(expr: str, looks: list[tuple[int, float, float]], shared: KeyIndex | None) -> object:
-    """Return all that is told and ended: looks are GPUs (as bits), busy, and minutes since."""
+    """Return all reports and ends: `looks` are GPUs (as bits), busy, and minutes since."""
     term, t_s = watch(expr, for_s=60), 1000.0
     found: list[tuple[list[Item], list[object]]] = []
     for who, share, minutes in looks:

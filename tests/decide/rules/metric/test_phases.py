@@ -1,4 +1,4 @@
-"""Phases of runs and jobs, as conditions ask for them."""
+"""Phases of runs and jobs as conditions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decide.rules.metric.frames import busy, told, watch
+from decide.rules.metric.frames import busy, reports, watch
 from steward.decide.rules.metric import Phases, phase_frame, span_events
 from steward.model.span import Span
 
@@ -114,7 +114,7 @@ def test_idle_is_no_finding_while_it_compiles() -> None:
     found = idle.add(pl.concat([frame, lasting], how="diagonal"))
     found += idle.finish()
 
-    assert told(found) == [("n2/gpu0", 1030.0, 1000.0), ("n1/gpu0", 1090.0, 1055.0)]
+    assert reports(found) == [("n2/gpu0", 1030.0, 1000.0), ("n1/gpu0", 1090.0, 1055.0)]
 
 
 def test_a_phase_can_be_asked_for_by_its_name_alone() -> None:
@@ -123,7 +123,7 @@ def test_a_phase_can_be_asked_for_by_its_name_alone() -> None:
 
     found = long.add(phase_frame(spans, from_s=0.0, to_s=9000.0))
 
-    assert told(found) == [("n1", 1120.0, 1000.0)]
+    assert reports(found) == [("n1", 1120.0, 1000.0)]
     assert found[0].extracted == {"node": "n1", "phase": "checkpoint"}
 
 
@@ -134,7 +134,7 @@ def test_a_phase_of_a_job_is_of_its_node() -> None:
     found = idle.add(pl.concat([busy({"n1/gpu0": [0.1]}), lasting], how="diagonal"))
 
     assert found == []
-    assert told(idle.finish()) == []
+    assert reports(idle.finish()) == []
 
 
 def test_what_began_and_what_ended_are_events() -> None:

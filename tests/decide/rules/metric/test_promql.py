@@ -1,4 +1,4 @@
-"""What can be written, and what is said about the rest."""
+"""Supported PromQL, and errors for the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real Prometheus said about the same samples, recorded."""
+"""Recorded answers of a real Prometheus about the same samples."""
 
 from __future__ import annotations
 

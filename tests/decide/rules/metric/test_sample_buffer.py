@@ -65,7 +65,7 @@ def test_what_is_found_with_shared_samples_is_what_each_term_finds_alone(
             assert (other.ended, other.holding()) == (one.ended, one.holding())
             assert other.tick(round(t_s * 1e9) + 10**10) == one.tick(round(t_s * 1e9) + 10**10)
             recently_ns = round((t_s - 300.0) * 1e9)
-            assert other.speaking(recently_ns) == one.speaking(recently_ns)
+            assert other.reporting_nodes(recently_ns) == one.reporting_nodes(recently_ns)
     for one, other in zip(alone, together, strict=True):
         assert (other.finish(), other.counts) == (one.finish(), one.counts)
 

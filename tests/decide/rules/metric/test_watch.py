@@ -1,4 +1,4 @@
-"""How long something held, for whom, and what became of samples that could not be used."""
+"""Hold times per entity, and counts of unusable samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decide.rules.metric.frames import BUSY, IDLE, busy, told, watch
+from decide.rules.metric.frames import BUSY, IDLE, busy, reports, watch
 from steward.decide.rules.metric import MetricWatch, compile_metric, sort_frame
 from steward.model.rules import MetricTerm
 
@@ -20,7 +20,7 @@ def test_it_is_told_once_when_the_time_is_full() -> None:
 
     found = idle.add(busy({"n1/gpu0": [0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]}))
 
-    assert told(found) == [("n1/gpu0", 1040.0, 1010.0)]
+    assert reports(found) == [("n1/gpu0", 1040.0, 1010.0)]
     assert found[0].metric == BUSY
     assert found[0].value == 0.1
     assert found[0].extracted == {"node": "n1", "gpu": "0"}
@@ -32,7 +32,7 @@ def test_it_is_told_again_only_after_it_has_not_held() -> None:
 
     found = idle.add(busy({"n1/gpu0": [0.1, 0.1, 0.1, 0.9, 0.1, 0.1, 0.1]}))
 
-    assert told(found) == [("n1/gpu0", 1010.0, 1000.0), ("n1/gpu0", 1050.0, 1040.0)]
+    assert reports(found) == [("n1/gpu0", 1010.0, 1000.0), ("n1/gpu0", 1050.0, 1040.0)]
 
 
 def test_each_entity_has_its_own_time() -> None:
@@ -42,7 +42,7 @@ def test_each_entity_has_its_own_time() -> None:
         busy({"n1/gpu0": [0.1] * 4, "n1/gpu1": [0.9, 0.1, 0.1, 0.1], "n2/gpu0": [0.9] * 4})
     )
 
-    assert told(found) == [("n1/gpu0", 1020.0, 1000.0), ("n1/gpu1", 1030.0, 1010.0)]
+    assert reports(found) == [("n1/gpu0", 1020.0, 1000.0), ("n1/gpu1", 1030.0, 1010.0)]
 
 
 def test_what_it_knows_lasts_from_frame_to_frame() -> None:
@@ -52,7 +52,7 @@ def test_what_it_knows_lasts_from_frame_to_frame() -> None:
     second = idle.add(busy({"n1/gpu0": [0.1, 0.1]}, from_s=1020.0))
 
     assert first == []
-    assert told(second) == [("n1/gpu0", 1030.0, 1000.0)]
+    assert reports(second) == [("n1/gpu0", 1030.0, 1000.0)]
 
 
 def test_a_fresh_watch_has_read_nothing() -> None:
@@ -79,7 +79,7 @@ def test_missing_values_neither_hold_nor_break_it() -> None:
 
     found = idle.add(busy({"n1/gpu0": [0.1, None, None, 0.1]}))
 
-    assert told(found) == [("n1/gpu0", 1030.0, 1000.0)]
+    assert reports(found) == [("n1/gpu0", 1030.0, 1000.0)]
 
 
 def test_no_number_is_no_value_from_then_on() -> None:
@@ -97,7 +97,7 @@ def test_it_is_looked_at_once_in_an_interval() -> None:
     found = idle.add(busy({"n1/gpu0": values}, from_s=1020.0))
 
     # At 1020, 1080 and 1140: what is between them is not seen.
-    assert told(found) == [("n1/gpu0", 1140.0, 1140.0)]
+    assert reports(found) == [("n1/gpu0", 1140.0, 1140.0)]
 
 
 def test_late_rows_are_counted_and_change_nothing() -> None:
@@ -107,7 +107,7 @@ def test_late_rows_are_counted_and_change_nothing() -> None:
     found = idle.add(busy({"n1/gpu0": [0.9, 0.9]}, from_s=990.0))
     found += idle.add(busy({"n1/gpu0": [0.1]}, from_s=1020.0))
 
-    assert told(found) == [("n1/gpu0", 1020.0, 1000.0)]
+    assert reports(found) == [("n1/gpu0", 1020.0, 1000.0)]
     assert idle.counts.late == 2
 
 
@@ -179,7 +179,7 @@ def test_results_are_forgotten_when_there_are_too_many() -> None:
         names = {"n1/gpu0": [0.1], **{f"m{turn}-{i}/gpu0": [0.9] for i in range(9)}}
         found += idle.add(busy(names, from_s=1000.0 + 10 * turn))
 
-    assert told(found) == [("n1", 1020.0, 1000.0)]
+    assert reports(found) == [("n1", 1020.0, 1000.0)]
     assert idle.counts.evicted > 20
 
 
@@ -190,7 +190,7 @@ def test_one_of_two_metrics_may_come_later() -> None:
     second = both.add(busy({"n1/gpu0": [400.0]}, metric="gpu.power_watts", from_s=1010.0))
 
     assert first == []
-    assert told(second) == [("n1/gpu0", 1010.0, 1010.0)]
+    assert reports(second) == [("n1/gpu0", 1010.0, 1010.0)]
 
 
 def test_a_series_ends_when_another_job_gets_the_gpu() -> None:
@@ -201,7 +201,7 @@ def test_a_series_ends_when_another_job_gets_the_gpu() -> None:
 
     found = idle.add(frame)
 
-    assert told(found) == [("n1/gpu0", 1060.0, 1030.0)]
+    assert reports(found) == [("n1/gpu0", 1060.0, 1030.0)]
     assert found[0].extracted["job_id"] == "830"
 
 
@@ -298,7 +298,7 @@ def test_how_telemetry_is_cut_into_frames_does_not_matter(
         schema={"t_s": pl.Float64, "entity": pl.String, BUSY: pl.Float64},
         orient="row",
     )
-    # The clock is what most entities say; one that always speaks gives the same one to both.
+    # The clock is that of most entities; one with all samples gives the same clock to both.
     clock = busy({"n9/gpu0": [0.9] * 122, "n9/gpu1": [0.9] * 122, "n9/gpu2": [0.9] * 122}, step_s=1)
     clock = pl.concat([clock, clock.with_columns(pl.col("entity") + "0")])
     frame = pl.concat([frame, clock]).sort("t_s")
@@ -311,7 +311,7 @@ def test_how_telemetry_is_cut_into_frames_does_not_matter(
         found += parts.add(frame.filter(pl.col("t_s").is_between(begin, end, closed="left")))
     found += parts.finish()
 
-    assert sorted(told(found)) == sorted(told(expected))
+    assert sorted(reports(found)) == sorted(reports(expected))
 
 
 @settings(max_examples=60, deadline=None)
@@ -331,7 +331,7 @@ def test_holding_is_what_a_slow_and_obvious_reading_says(values: list[float], fo
             full = True
             expected.append(("n1/gpu0", 1000.0 + 10 * i, 1000.0 + 10 * since))
 
-    assert told(watch(for_s=for_s).add(busy({"n1/gpu0": values}))) == expected
+    assert reports(watch(for_s=for_s).add(busy({"n1/gpu0": values}))) == expected
 
 
 def test_one_clock_that_is_far_ahead_does_not_make_the_others_silent() -> None:
@@ -344,7 +344,9 @@ def test_one_clock_that_is_far_ahead_does_not_make_the_others_silent() -> None:
 
 
 def ended(watched: MetricWatch) -> list[tuple[str, float, float]]:
-    return [(told.entity, told.since_ns / 1e9, until / 1e9) for told, until in watched.ended]
+    return [
+        (reports.entity, reports.since_ns / 1e9, until / 1e9) for reports, until in watched.ended
+    ]
 
 
 def test_the_end_of_what_was_told_is_known_and_told_once() -> None:
@@ -367,5 +369,5 @@ def test_a_condition_of_which_nobody_speaks_any_more_is_over_when_it_is_not_beli
     assert ended(idle) == [("n1/gpu0", 1000.0, 1310.0)]
     items = idle.add(busy({"n1/gpu0": [0.1]}, from_s=1500.0))
 
-    assert ended(idle) == []  # that was told already
-    assert told(items) == [("n1/gpu0", 1500.0, 1500.0)]
+    assert ended(idle) == []  # it was reported already
+    assert reports(items) == [("n1/gpu0", 1500.0, 1500.0)]

@@ -1,4 +1,4 @@
-"""An agent to be killed: python agent.py FOLDER URL RUN. Says which samples are safe on its disk.
+"""An agent to be killed: python agent.py FOLDER URL RUN. Prints which samples are safe on its disk.
 
 With `-` as its run it takes no samples, sends what is left, and ends.
 """

@@ -50,8 +50,8 @@ def test_files_bring_new_lines_with_their_path(tmp_path: Path) -> None:
 
 
 def test_a_look_brings_no_more_lines_than_memory_should_hold(tmp_path: Path) -> None:
-    words = ["".join(chr(103 + (i // 20**k) % 20) for k in range(4)) for i in range(60_000)]
-    (tmp_path / "a.log").write_text("".join(f"{word} {'x' * 100}\n" for word in words))
+    texts = ["".join(chr(103 + (i // 20**k) % 20) for k in range(4)) for i in range(60_000)]
+    (tmp_path / "a.log").write_text("".join(f"{text} {'x' * 100}\n" for text in texts))
     files = LogFiles(paths=(str(tmp_path / "*.log"),), from_start=True, node="n1")
 
     looks = [len(files.collect(T_S + i).lines) for i in range(6)]
@@ -84,7 +84,7 @@ def test_what_could_not_be_read_is_an_event(tmp_path: Path) -> None:
     assert "packed.log" in seen.events[0].text
 
 
-def test_files_say_what_is_there(tmp_path: Path) -> None:
+def test_files_report_what_is_there(tmp_path: Path) -> None:
     missing = LogFiles(paths=(str(tmp_path / "*.log"),)).available()
     (tmp_path / "a.log").touch()
     there = LogFiles(paths=(str(tmp_path / "*.log"),)).available()
@@ -93,7 +93,7 @@ def test_files_say_what_is_there(tmp_path: Path) -> None:
     assert "plugs.log-files.paths" in missing.hint
 
 
-def test_a_path_that_is_not_whole_is_refused_in_words() -> None:
+def test_a_path_that_is_not_whole_is_refused_with_a_message() -> None:
     with pytest.raises(StewardError, match="not a whole path"):
         LogFiles(paths=("logs/*.log",))
 
@@ -116,7 +116,7 @@ def test_a_pods_lines_are_the_pods(tmp_path: Path) -> None:
     assert kinds(logs.collect(T_S + 1.0)) == []
 
 
-def test_containers_say_where_they_looked(tmp_path: Path) -> None:
+def test_containers_report_where_they_looked(tmp_path: Path) -> None:
     missing = ContainerLogs(paths=(f"{tmp_path}/pods/*/*.log",)).available()
     there = ContainerLogs(paths=(f"{tmp_path}/*/*.log",)).available()
 
@@ -152,7 +152,7 @@ def test_a_kernel_message_is_a_line_and_an_event() -> None:
     assert seen.events[0].source == "kernel-log"
 
 
-def test_lost_and_odd_kernel_messages_are_told_once() -> None:
+def test_lost_and_odd_kernel_messages_are_reported_once() -> None:
     device = Device(b"6,1,1,-;a\n", b"6,5,1,-;b\n", b"odd")
     log = KernelLog(buffer=KernelBuffer(device), node="n1")
 
@@ -163,7 +163,7 @@ def test_lost_and_odd_kernel_messages_are_told_once() -> None:
     assert kinds(log.collect(T_S + 1.0)) == []
 
 
-def test_a_kernel_buffer_that_may_not_be_read_is_said_once(tmp_path: Path) -> None:
+def test_a_kernel_buffer_that_may_not_be_read_is_reported_once(tmp_path: Path) -> None:
     log = KernelLog(buffer=KernelBuffer(KernelDevice(tmp_path / "kmsg")), node="n1")
 
     assert log.available().status == "missing"
@@ -175,19 +175,19 @@ def test_a_kernel_buffer_that_only_seems_to_be_readable_is_missing(tmp_path: Pat
         closed.bind(str(tmp_path / "kmsg"))
         log = KernelLog(buffer=KernelBuffer(KernelDevice(tmp_path / "kmsg")), node="n1")
 
-        said = log.available()
+        message = log.available()
 
-    assert said.status == "missing"
-    assert "no such device or address" in said.reason
+    assert message.status == "missing"
+    assert "no such device or address" in message.reason
 
 
 # -- the journal -----------------------------------------------------------------------------------
 
 
 def journal(folder: Path, *entries: dict[str, str]) -> JournalctlFollower:
-    """Return a journal whose journalctl tells these entries, from a cursor that was kept."""
-    told = folder / "entries"
-    told.write_text(
+    """Return a journal whose journalctl prints these entries, from a cursor that was kept."""
+    result = folder / "entries"
+    result.write_text(
         "".join(
             json.dumps({"__CURSOR": f"c{i}", "__REALTIME_TIMESTAMP": "1794751710126850", **each})
             + "\n"
@@ -195,7 +195,7 @@ def journal(folder: Path, *entries: dict[str, str]) -> JournalctlFollower:
         )
     )
     program = folder / "journalctl"
-    program.write_text(f"#!/bin/sh\ncat {told}\nexec sleep 60\n")
+    program.write_text(f"#!/bin/sh\ncat {result}\nexec sleep 60\n")
     program.chmod(0o755)
     made = JournalctlFollower(program=str(program), arguments=("--quiet",))
     made.resume({"cursor": "before"})
@@ -236,7 +236,7 @@ def test_a_jobs_entry_is_the_jobs_line_by_line(tmp_path: Path) -> None:
     assert collector.positions() == {"cursor": "c1"}
 
 
-def test_the_kernels_entries_are_events_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_the_kernels_entries_are_events_where_they_are_requested(tmp_path: Path) -> None:
     made = journal(tmp_path, KERNEL_ENTRY, {"PRIORITY": "6"})
     collector = Journald(journal=made, kernel_lines=True, node="n1")
 
@@ -258,7 +258,7 @@ def test_journalctl_ends_with_the_collector(tmp_path: Path) -> None:
     assert process.poll() is not None
 
 
-def test_no_journal_is_said_once() -> None:
+def test_no_journal_is_reported_once() -> None:
     collector = Journald(journal=JournalctlFollower(program="no-such-journalctl"), node="n1")
 
     assert collector.available().status == "missing"

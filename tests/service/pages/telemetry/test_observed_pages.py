@@ -8,7 +8,7 @@ import pytest
 from observe.parcels import T0, label
 from service.house import House
 from steward.observe.intake import AgentRegistry
-from steward.observe.throttling import throttle_words
+from steward.observe.throttling import throttle_reasons
 from steward.service.pages.telemetry.figures import figure, title
 from steward.service.pages.telemetry.gpu import contrast_table, gpu_figures, rhythm_text
 from steward.service.pages.telemetry.node import gpu_table, job_table, node_figures
@@ -65,7 +65,7 @@ def test_throttling_is_marked_from_its_first_to_its_last_sample() -> None:
 
 
 def test_being_idle_is_no_throttling() -> None:
-    assert throttle_words(0x1 | 0x2) == ()
+    assert throttle_reasons(0x1 | 0x2) == ()
 
 
 def test_cells_go_from_low_to_high_and_gaps_have_their_own_mark() -> None:

@@ -1,4 +1,4 @@
-"""The schema and the reference say what the parser says."""
+"""The schema and the reference agree with the parser."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from steward.cli.observe.top.scene import QUIET_SHARE, GpuLine, HostLine, JobLine, Scene, Values
 from steward.cli.output import clean
 from steward.cli.words import moment, span
-from steward.observe.throttling import throttle_words
+from steward.observe.throttling import throttle_reasons
 
 __all__ = ["SORTS", "Looks", "draw", "sorted_jobs"]
 
@@ -117,7 +117,7 @@ def _gpus(gpus: Sequence[GpuLine], looks: Looks) -> Table:
     if middle:
         table.add_column("before", no_wrap=True)
     table.add_column("held by", no_wrap=True)
-    slowed = any(throttle_words(gpu.values.get("gpu.throttle_bits", 0.0)) for gpu in gpus)
+    slowed = any(throttle_reasons(gpu.values.get("gpu.throttle_bits", 0.0)) for gpu in gpus)
     if slowed:
         table.add_column("slowed by", no_wrap=True)
     size = 20 if wide else 8
@@ -178,7 +178,7 @@ def _spark(history: Sequence[float | None]) -> str:
 
 
 def _slowed(of: Values) -> Text:
-    return Text(", ".join(throttle_words(of.get("gpu.throttle_bits", 0.0))), style="yellow")
+    return Text(", ".join(throttle_reasons(of.get("gpu.throttle_bits", 0.0))), style="yellow")
 
 
 def _bar(share: float | None, size: int) -> Text:

@@ -1,4 +1,4 @@
-"""How the findings of a run are written: a table, JSON, SARIF, or a page."""
+"""Output formats of the findings of a run: table, JSON, SARIF, or HTML page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["FORMS", "ReportFormat", "report_format", "write"]
 
 
 class ReportFormat(Enum):
-    """What findings are written as."""
+    """Output format of findings."""
 
     TABLE = "table"
     JSON = "json"
@@ -41,22 +41,22 @@ _ENDINGS |= dict.fromkeys(("", ".txt", ".log", ".out"), ReportFormat.TABLE)
 
 
 def report_format(given: str | None, out: Path | None, *, as_json: bool) -> ReportFormat:
-    """Return the form that was asked for, or that the name of the file tells."""
-    if out is not None and not out.absolute().parent.is_dir():  # better now than after an hour
+    """Return the requested format, or that of the file name's suffix."""
+    if out is not None and not out.absolute().parent.is_dir():  # fail before the run, not after it
         raise StewardError("there is no such folder", where=str(out.parent), hint="make it first")
     if as_json and given not in (None, ReportFormat.JSON.value):
         raise StewardError(f"--json and --format {given} exclude each other", hint="give one")
     if as_json:
         return ReportFormat.JSON
     if given is None:
-        return _told_by(out) if out else ReportFormat.TABLE
+        return _format_of_suffix(out) if out else ReportFormat.TABLE
     if given not in FORMS:
         raise unknown_name("format", given, FORMS, where="--format")
     return ReportFormat(given)
 
 
-def _told_by(out: Path) -> ReportFormat:
-    """Return what the ending of a name stands for; of a pipe or a device it means nothing."""
+def _format_of_suffix(out: Path) -> ReportFormat:
+    """Return the format of a file name's suffix; pipes and devices have none."""
     if out.exists() and not out.is_file():
         return ReportFormat.TABLE
     if out.suffix.lower() not in _ENDINGS:
@@ -75,7 +75,7 @@ def write(
     telemetry: Sequence[Path] = (),
     followed: bool = False,
 ) -> None:
-    """Write what was found, to a file or to stdout, and beside it what could not be read."""
+    """Write findings to a file or to stdout, and warnings to stderr."""
     text = (
         records.as_json(report, one_line=True)
         if followed and form is ReportFormat.JSON
@@ -87,7 +87,7 @@ def write(
         _put(text, out)
         print_note(f"{len(report.findings)} findings written to {out}")
     if form is not ReportFormat.JSON:
-        print_warnings(_doubts(report))
+        print_warnings(_warnings(report))
 
 
 def _text(
@@ -109,32 +109,38 @@ def _text(
     return as_page(report, curves_of(report.findings, telemetry))
 
 
-def _doubts(report: RunReport) -> list[str]:
-    doubts = [*report.notes, *(note for each in report.streams for note in each.notes)]
+def _warnings(report: RunReport) -> list[str]:
+    warnings = [*report.notes, *(note for each in report.streams for note in each.notes)]
     cut = sum(each.cut for each in report.streams)
     if cut:
-        doubts.append(f"{cut:,} lines or entries were too long, and only their beginning was read")
+        warnings.append(
+            f"{cut:,} lines or entries were too long, and only their beginning was read"
+        )
     late = sum(each.late for each in report.streams)
     if late:
-        told = "entries are older than ones before them: --preq leaves these out, unless a rule "
-        doubts.append(f"{late:,} {told}has one condition; --strict takes them by their own time")
+        late_note = (
+            "entries are older than ones before them: --preq leaves these out, unless a rule "
+        )
+        warnings.append(
+            f"{late:,} {late_note}has one condition; --strict takes them by their own time"
+        )
     lost = {
-        "evicted": "things seen had to be forgotten before their windows were over",
-        "evicted_states": "entities had to be forgotten with what was seen of them",
-        "set_back": "times went on from an hour or more before, and what waited was decided",
-        "too_long": "lines of JSON were too long for a jq term, which was not asked about them",
-        "unjoined": "things seen lack what their rule is joined on (`correlations`)",
+        "evicted": "matched lines were evicted before their windows were over",
+        "evicted_states": "entities were evicted with their matched lines",
+        "set_back": "times a clock went back by an hour or more; pending matches were decided",
+        "too_long": "lines of JSON were too long for a jq term, and were not tested",
+        "unjoined": "matched lines lack what their rule is joined on (`correlations`)",
         "late_samples": "samples were older than ones before them, and were left out",
         "untimed_samples": "samples have no time, and were left out",
-        "evicted_series": "series had to be forgotten, since there were too many",
+        "evicted_series": "series were evicted, since there were too many",
     }
-    return doubts + [
-        f"{report.counts[name]:,} {words}" for name, words in lost.items() if report.counts[name]
+    return warnings + [
+        f"{report.counts[name]:,} {text}" for name, text in lost.items() if report.counts[name]
     ]
 
 
 def _put(text: str, out: Path) -> None:
-    """Write a file, and say what is wrong where that cannot be done."""
+    """Write a file, or raise with a hint."""
     try:
         with whole_file(out) as file:
             file.write(text.encode(errors="replace"))

@@ -1,4 +1,4 @@
-"""Draws a series with the stretch in which a rule fired, as SVG."""
+"""SVG chart of a series, with the stretch in which a rule fired."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["drawing"]
 _WIDTH, _HEIGHT = 720, 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 22, 24
 _DAY_S = 86400.0
-_GAP_STEPS = 5.0  # usual distances between samples, beyond which the line is broken
+_GAP_STEPS = 5.0  # multiples of the usual sample interval beyond which the line is broken
 
 Place = Callable[[float], float]
 
 
 def drawing(curve: EvidenceCurve) -> str:
-    """Return an SVG; a series without numbers gives a sentence."""
+    """Return an SVG, or a sentence for a series without numbers."""
     points = [
         (t, v) for t, v in zip(curve.t_s, curve.values, strict=True) if isfinite(v) and isfinite(t)
     ]
@@ -79,7 +79,7 @@ def _scales(points: Sequence[tuple[float, float]]) -> tuple[Place, Place, list[f
 
 
 def _unbroken(points: Sequence[tuple[float, float]]) -> Iterator[list[tuple[float, float]]]:
-    """Give the parts of a series between gaps: a line across a gap would be invented."""
+    """Yield the parts of a series between gaps: a line across a gap would be misleading."""
     gaps = sorted(after[0] - before[0] for before, after in pairwise(points))
     usual_s = gaps[len(gaps) // 2] if gaps else 0.0
     part: list[tuple[float, float]] = []

@@ -1,4 +1,4 @@
-"""Findings as one HTML file that needs nothing from elsewhere; whatever logs say is only text."""
+"""Findings as one self-contained HTML file; all text of logs is escaped."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from steward.cli.output import clean
 from steward.cli.rules.formats.drawing import drawing
-from steward.cli.rules.formats.text import proof_line
+from steward.cli.rules.formats.text import evidence_line
 from steward.cli.words import log_time, moment, span
-from steward.inspection.prose import as_html
+from steward.inspection.markdown import as_html
 
 if TYPE_CHECKING:
-    from steward.inspection.report import Diagnosis, Proof, RunReport, StreamReport
+    from steward.inspection.report import Diagnosis, EvidenceItem, RunReport, StreamReport
     from steward.inspection.series.curves import EvidenceCurve
 
 __all__ = ["as_page"]
 
-_SHOWN = 500  # findings; more make no page that anybody reads
+_SHOWN = 500  # findings on one page
 _STREAMS = 200
 _MIB = 2**20
 # Nothing may be loaded or run, whatever a log has put into the page.
@@ -153,14 +153,14 @@ def _article(at: int, found: Diagnosis, curves: Curves) -> str:
 
 def _meaning(found: Diagnosis) -> Iterator[str]:
     rule, treatment = found.rule, found.rule.treatment
-    told = [
+    paragraphs = [
         ("what it is", rule.description),
         ("cause", rule.cause),
         ("impact", rule.impact),
         ("what to do", rule.mitigation),
         ("advice", treatment.advice if treatment else ""),
     ]
-    filled = [(name, as_html(clean(text))) for name, text in told if text.strip()]
+    filled = [(name, as_html(clean(text))) for name, text in paragraphs if text.strip()]
     if filled:
         yield "<dl>"
         for name, text in filled:
@@ -168,16 +168,16 @@ def _meaning(found: Diagnosis) -> Iterator[str]:
         yield "</dl>"
 
 
-def _evidence(proofs: Sequence[Proof]) -> Iterator[str]:
-    if proofs:
-        yield f"<pre>{chr(10).join(_proof(each) for each in proofs)}</pre>"
+def _evidence(items: Sequence[EvidenceItem]) -> Iterator[str]:
+    if items:
+        yield f"<pre>{chr(10).join(_evidence_row(each) for each in items)}</pre>"
 
 
-def _proof(proof: Proof) -> str:
-    if proof.metric:
-        return _text(proof_line(proof))
-    where = f"{proof.stream}:{proof.line}" if proof.stream else f"{log_time(proof.t)} event"
-    return f"<span>{_text(where)}</span> {_text(proof.text)}"
+def _evidence_row(item: EvidenceItem) -> str:
+    if item.metric:
+        return _text(evidence_line(item))
+    where = f"{item.stream}:{item.line}" if item.stream else f"{log_time(item.t)} event"
+    return f"<span>{_text(where)}</span> {_text(item.text)}"
 
 
 def _references(links: Sequence[str]) -> Iterator[str]:

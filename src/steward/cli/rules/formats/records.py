@@ -33,7 +33,7 @@ def as_json(report: RunReport, *, one_line: bool = False) -> str:
 
 
 def as_record(found: Diagnosis) -> dict[str, object]:
-    """Return one finding with all that a program needs to show it."""
+    """Return one finding as a JSON record."""
     rule = found.rule
     return {
         "rule": rule.id,

@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 from steward import __version__
 from steward.cli.output import clean, plain
-from steward.inspection.prose import as_markdown, as_plain
+from steward.inspection.markdown import as_markdown, as_plain
 
 if TYPE_CHECKING:
-    from steward.inspection.report import Diagnosis, Proof, RunReport
+    from steward.inspection.report import Diagnosis, EvidenceItem, RunReport
     from steward.model.rules import Rule, RuleSeverity
 
 __all__ = ["as_sarif"]
@@ -53,8 +53,10 @@ def as_sarif(report: RunReport) -> str:
 
 def _invocation(report: RunReport) -> Record:
     notes = [*report.notes, *(note for each in report.streams for note in each.notes)]
-    said = [{"level": "warning", "message": {"text": clean(note)}} for note in notes]
-    return {"executionSuccessful": True} | ({"toolExecutionNotifications": said} if said else {})
+    message = [{"level": "warning", "message": {"text": clean(note)}} for note in notes]
+    return {"executionSuccessful": True} | (
+        {"toolExecutionNotifications": message} if message else {}
+    )
 
 
 def _level(severity: RuleSeverity) -> str:
@@ -63,10 +65,10 @@ def _level(severity: RuleSeverity) -> str:
 
 def _rule(rule: Rule) -> Record:
     parts = (("Cause", rule.cause), ("Impact", rule.impact), ("Mitigation", rule.mitigation))
-    told = [(name, clean(text.strip())) for name, text in parts if text.strip()]
-    told = told or [("Rule", clean(rule.title or rule.id))]
-    plain_text = "\n\n".join(f"{name}:\n{as_plain(text)}" for name, text in told)
-    markdown = "\n\n".join(f"**{name}**\n\n{as_markdown(text)}" for name, text in told)
+    paragraphs = [(name, clean(text.strip())) for name, text in parts if text.strip()]
+    paragraphs = paragraphs or [("Rule", clean(rule.title or rule.id))]
+    plain_text = "\n\n".join(f"{name}:\n{as_plain(text)}" for name, text in paragraphs)
+    markdown = "\n\n".join(f"**{name}**\n\n{as_markdown(text)}" for name, text in paragraphs)
     record: Record = {
         "id": rule.id,
         "shortDescription": {"text": clean(rule.title or rule.id)},
@@ -112,23 +114,23 @@ def _result(found: Diagnosis, index: int) -> Record:
     return record | ({"relatedLocations": numbered} if numbered else {})
 
 
-def _locations(found: Diagnosis, proofs: Sequence[Proof]) -> list[Record]:
-    return [_location(found, each) for each in proofs]
+def _locations(found: Diagnosis, items: Sequence[EvidenceItem]) -> list[Record]:
+    return [_location(found, each) for each in items]
 
 
-def _location(found: Diagnosis, proof: Proof) -> Record:
-    entity = proof.entity or found.entity
-    whose: Record = (
+def _location(found: Diagnosis, item: EvidenceItem) -> Record:
+    entity = item.entity or found.entity
+    logical: Record = (
         {"logicalLocations": [{"fullyQualifiedName": clean(entity), "kind": "resource"}]}
         if entity
         else {}
     )
-    said = {"message": {"text": clean(proof.text)[:1000]}}
-    if not proof.stream or not proof.line:
-        return whose | said
-    region = {"startLine": proof.line, "snippet": {"text": clean(proof.text)}}
-    place = {"artifactLocation": {"uri": _uri(proof.stream)}, "region": region}
-    return {"physicalLocation": place} | whose | said
+    message = {"message": {"text": clean(item.text)[:1000]}}
+    if not item.stream or not item.line:
+        return logical | message
+    region = {"startLine": item.line, "snippet": {"text": clean(item.text)}}
+    place = {"artifactLocation": {"uri": _uri(item.stream)}, "region": region}
+    return {"physicalLocation": place} | logical | message
 
 
 def _uri(stream: str) -> str:

@@ -1,4 +1,4 @@
-"""Findings as people read them in a terminal: a table, then what each means and its evidence."""
+"""Findings as terminal text: a table, then the meaning and evidence of each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from steward.cli.output import clean, is_terminal
 from steward.cli.words import log_time, moment, number, span
 
 if TYPE_CHECKING:
-    from steward.inspection.report import Diagnosis, Proof, RunReport
+    from steward.inspection.report import Diagnosis, EvidenceItem, RunReport
     from steward.model.rules import RuleSeverity
 
-__all__ = ["as_text", "proof_line"]
+__all__ = ["as_text", "evidence_line"]
 
 _COLUMNS = ("severity", "rule", "title", "entity", "hits", "first", "last")
 _SHOWN = 50  # findings with their evidence
@@ -24,7 +24,7 @@ _COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "c
 
 
 def as_text(report: RunReport, at_least: RuleSeverity) -> str:
-    """Return the findings at or above a severity; of those below it only how many there are."""
+    """Return the findings at or above a severity; and the number of those below it."""
     findings = report.at_least(at_least)
     rows = [_row(each) for each in findings]
     lines = [_table(rows)] if rows else []
@@ -36,15 +36,15 @@ def as_text(report: RunReport, at_least: RuleSeverity) -> str:
     return "\n".join(lines).lstrip("\n")
 
 
-def proof_line(proof: Proof) -> str:
-    """Return one piece of evidence: where it is, and what it says."""
-    if proof.metric:
-        since = f", for {span(proof.t - proof.since)}" if proof.since else ""
-        said = " ".join(proof.text.split())
-        said = said if len(said) <= _WIDTH else f"{said[:_WIDTH]} … {number(proof.value or 0.0)}"
-        return f"{moment(proof.t)} {proof.entity}: {said}{since}"
-    where = f"{proof.stream.replace(chr(10), ' ')}:{proof.line}" if proof.stream else "event"
-    first, *rest = proof.text.splitlines() or [""]
+def evidence_line(item: EvidenceItem) -> str:
+    """Return one piece of evidence as a line: its place and text."""
+    if item.metric:
+        since = f", for {span(item.t - item.since)}" if item.since else ""
+        said = " ".join(item.text.split())
+        said = said if len(said) <= _WIDTH else f"{said[:_WIDTH]} … {number(item.value or 0.0)}"
+        return f"{moment(item.t)} {item.entity}: {said}{since}"
+    where = f"{item.stream.replace(chr(10), ' ')}:{item.line}" if item.stream else "event"
+    first, *rest = item.text.splitlines() or [""]
     more = f" (and {len(rest)} more lines)" if rest else ""
     cut = first if len(first) <= _WIDTH else f"{first[:_WIDTH]} …"
     return f"{where}: {cut}{more}"
@@ -69,8 +69,8 @@ def _about(found: Diagnosis) -> Iterator[str]:
     yield clean(f"{rule.id} {rule.title}{entity}")
     for name, text in (("cause", rule.cause), ("to do", _advice(found))):
         yield from _paragraph(name, text)
-    for proof in found.evidence[:_PROOFS]:
-        yield clean(f"  > {proof_line(proof)}")
+    for item in found.evidence[:_PROOFS]:
+        yield clean(f"  > {evidence_line(item)}")
     if len(found.evidence) > _PROOFS:
         yield f"  > and {len(found.evidence) - _PROOFS} more"
 

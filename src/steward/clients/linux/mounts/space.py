@@ -1,7 +1,7 @@
 """Reads how full file systems are: on disks of this machine, and far away.
 
-Asking one on a disk takes microseconds: the kernel has its figures in memory. One whose server is
-gone does not answer at all, and so is asked by somebody who has time.
+A call for one on a disk takes microseconds: the kernel has its figures in memory. If its server is
+gone, the call never returns, so remote ones are called in a background thread.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _NAMES = ("statvfs.used", "statvfs.size", "statvfs.available", "statvfs.inodes_u
 
 
 class FileSystems:
-    """Used and available bytes of each file system, asked every 30 seconds.
+    """Used and available bytes of each file system, read every 30 seconds.
 
-    `patience` outlives this: a file system that hangs must not get another thread with every
+    `bounded` outlives this: a file system that hangs must not get another thread with every
     mount that comes or goes.
     """
 
     def __init__(
-        self, proc: Path, patience: BoundedStatvfs, *, clock: Callable[[], float] = time.monotonic
+        self, proc: Path, bounded: BoundedStatvfs, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._patience = patience
+        self._bounded = bounded
         self._clock = clock
         self._table, self._root = _machine(proc)
         self._mounts = self._mounted()
@@ -55,27 +55,27 @@ class FileSystems:
         values: list[float] = []
         for mount in self._mounts:
             if mount.far and mount not in self._gone:
-                values += self._patience.read(self._path(mount), now_s)
+                values += self._bounded.read(self._path(mount), now_s)
             else:
                 values += self._near.get(mount, UNKNOWN)
         return values
 
     def _look(self) -> None:
-        """Ask what is near; one that is gone would answer for the one below it."""
+        """Read local ones; one that is unmounted would return the figures of the one below it."""
         there = self._mounted()
         self.changed = there != self._mounts
         self._gone = {mount for mount in self._mounts if mount not in there}
         self._near = {
-            mount: self._ask(mount)
+            mount: self._values(mount)
             for mount in self._mounts
             if not mount.far and mount not in self._gone
         }
         for mount in self._gone:
-            self._patience.forget(self._path(mount))
+            self._bounded.forget(self._path(mount))
 
-    def _ask(self, mount: Mount) -> list[float]:
+    def _values(self, mount: Mount) -> list[float]:
         try:
-            return figures(self._patience.ask(self._path(mount)))
+            return figures(self._bounded.statvfs(self._path(mount)))
         except OSError:
             return UNKNOWN
 

@@ -1,4 +1,4 @@
-"""Asks file systems that may never answer, each in a thread of its own."""
+"""Calls statvfs on file systems that may hang, each in a thread of its own."""
 
 from __future__ import annotations
 
@@ -8,72 +8,72 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["EVERY_S", "UNKNOWN", "Ask", "BoundedStatvfs", "figures"]
+__all__ = ["EVERY_S", "UNKNOWN", "BoundedStatvfs", "Statvfs", "figures"]
 
-Ask = Callable[[str], os.statvfs_result]
+Statvfs = Callable[[str], os.statvfs_result]
 EVERY_S = 30.0
 UNKNOWN = [math.nan] * 4
 _HANGS_AFTER_S = 2.0
 
 
 @dataclass(slots=True)
-class _Question:
-    """What was asked of one file system, and what it said last."""
+class _PendingCall:
+    """The state of one file system's call, and its last result."""
 
-    asked_s: float = -math.inf
+    called_s: float = -math.inf
     waits: bool = False
     values: list[float] = field(default_factory=lambda: UNKNOWN)
 
 
 class BoundedStatvfs:
-    """Remembers answers. One that does not come is unknown, and nobody else waits for it.
+    """Caches results. A call that hangs gives unknown values and blocks no other.
 
     There is never more than one thread for a file system, however long it hangs.
     """
 
-    def __init__(self, ask: Ask = os.statvfs) -> None:
-        self.ask = ask
-        self._questions: dict[str, _Question] = {}
+    def __init__(self, statvfs: Statvfs = os.statvfs) -> None:
+        self.statvfs = statvfs
+        self._calls: dict[str, _PendingCall] = {}
 
     def read(self, path: str, now_s: float) -> list[float]:
-        """Return what a file system said last; ask again when it is time."""
-        question = self._questions.setdefault(path, _Question())
-        if not question.waits and now_s - question.asked_s >= EVERY_S:
-            question.asked_s, question.waits = now_s, True
-            asker = threading.Thread(
-                target=self._wait, args=(path, question), name=f"statvfs {path}", daemon=True
+        """Return the last values of a file system; call again when it is time."""
+        call = self._calls.setdefault(path, _PendingCall())
+        if not call.waits and now_s - call.called_s >= EVERY_S:
+            call.called_s, call.waits = now_s, True
+            thread = threading.Thread(
+                target=self._wait, args=(path, call), name=f"statvfs {path}", daemon=True
             )
             try:
-                asker.start()
+                thread.start()
             except RuntimeError:  # the machine has no thread left
-                question.values, question.waits = UNKNOWN, False
-        if question.waits and now_s - question.asked_s > _HANGS_AFTER_S:
+                call.values, call.waits = UNKNOWN, False
+        if call.waits and now_s - call.called_s > _HANGS_AFTER_S:
             return UNKNOWN
-        return question.values
+        return call.values
 
     def forget(self, path: str) -> None:
-        """Forget a file system that is not mounted any more, unless it still hangs."""
-        if path in self._questions and not self._questions[path].waits:
-            del self._questions[path]
+        """Drop a file system that is not mounted any more, unless its call still hangs."""
+        if path in self._calls and not self._calls[path].waits:
+            del self._calls[path]
 
-    def _wait(self, path: str, question: _Question) -> None:
+    def _wait(self, path: str, call: _PendingCall) -> None:
         try:
-            question.values = figures(self.ask(path))
+            call.values = figures(self.statvfs(path))
         except OSError:
-            question.values = UNKNOWN
-        question.waits = False
+            call.values = UNKNOWN
+        call.waits = False
 
 
-def figures(said: os.statvfs_result) -> list[float]:
+def figures(status: os.statvfs_result) -> list[float]:
     """Return bytes used, in all and available, and the share of inodes that is used.
 
     As `df` has it: what is kept for root is neither used nor available.
     """
-    block = said.f_frsize
-    inodes = (said.f_files - said.f_ffree) / said.f_files if said.f_files else math.nan
+    block = status.f_frsize
+    inodes = (status.f_files - status.f_ffree) / status.f_files if status.f_files else math.nan
     return [
-        float((said.f_blocks - said.f_bfree) * block),
-        float(said.f_blocks * block),
-        float(said.f_bavail * block),
+        float((status.f_blocks - status.f_bfree) * block),
+        float(status.f_blocks * block),
+        float(status.f_bavail * block),
         inodes,
     ]

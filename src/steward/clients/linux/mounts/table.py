@@ -9,7 +9,7 @@ from functools import lru_cache
 __all__ = ["Mount", "mounted"]
 
 _FAR = ("nfs", "nfs4", "lustre", "ceph", "fuse.ceph", "gpfs", "beegfs")
-_ON_THE_WAY = ("autofs", "fuse")  # who goes through one of these waits for a program
+_ON_THE_WAY = ("autofs", "fuse")  # a path through one of these may block on a program
 _IMAGES = ("squashfs", "iso9660", "udf", "erofs", "cramfs")  # always full, and meant to be
 _WITHOUT_DEVICE = (*_FAR, *_ON_THE_WAY, "btrfs", "zfs")
 _NO_DEVICE, _LOOP = "0", "7"  # major numbers
@@ -18,7 +18,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One file system where it is mounted. `far` says that asking it may take for ever."""
+    """One file system where it is mounted. `far`: a call may hang for ever."""
 
     point: str
     far: bool
@@ -39,7 +39,7 @@ class _Line:
 
     @property
     def is_slow(self) -> bool:
-        """Whether who goes through it to something else may wait as well."""
+        """Whether paths through it to another file system may block as well."""
         return self.is_far or self.kind.startswith(_ON_THE_WAY)
 
     @property
@@ -101,6 +101,6 @@ def _lines(text: str) -> list[_Line]:
     return list(found.values())
 
 
-def _plain(word: str) -> str:
-    r"""Undo what the kernel does to blanks: `/my\040data`."""
-    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), word) if "\\" in word else word
+def _plain(text: str) -> str:
+    r"""Return a path without the kernel's escapes: `/my\040data`."""
+    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), text) if "\\" in text else text

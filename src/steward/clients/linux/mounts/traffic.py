@@ -26,7 +26,7 @@ _NAMES = (
 _UNKNOWN = [math.nan] * len(_NAMES)
 # Where Lustre has its statistics: newer versions keep them with debugging.
 _LUSTRE = ("kernel/debug/lustre/llite", "fs/lustre/llite")
-_FROM_SERVER = 5  # of the words after `bytes:`, counted from it
+_FROM_SERVER = 5  # of the fields after `bytes:`, counted from it
 
 
 class Mounts:
@@ -69,28 +69,28 @@ class Mounts:
 
 
 def _of_nfs(text: str) -> list[float]:
-    lines = {words[0]: words for line in text.splitlines() if (words := line.split())}
-    moved, read, write = (lines.get(word, []) for word in ("bytes:", "READ:", "WRITE:"))
+    lines = {fields[0]: fields for line in text.splitlines() if (fields := line.split())}
+    moved, read, write = (lines.get(key, []) for key in ("bytes:", "READ:", "WRITE:"))
     return [
-        _word(moved, _FROM_SERVER),
-        _word(moved, _FROM_SERVER + 1),
-        _word(read, 1),
-        _word(write, 1),
-        _word(read, 8),  # from the request to its end, waiting for its turn included
-        _word(write, 8),
+        _field(moved, _FROM_SERVER),
+        _field(moved, _FROM_SERVER + 1),
+        _field(read, 1),
+        _field(write, 1),
+        _field(read, 8),  # from the request to its end, waiting for its turn included
+        _field(write, 8),
     ]
 
 
 def _of_lustre(data: bytes) -> list[float]:
     """Return bytes and requests; `read_bytes 7 samples [bytes] 4096 1048576 2100000`."""
-    lines = {words[0]: words for line in data.decode().splitlines() if (words := line.split())}
+    lines = {fields[0]: fields for line in data.decode().splitlines() if (fields := line.split())}
     read, write = lines.get("read_bytes", []), lines.get("write_bytes", [])
-    moved = [_word(read, 6), _word(write, 6), _word(read, 1), _word(write, 1)]
+    moved = [_field(read, 6), _field(write, 6), _field(read, 1), _field(write, 1)]
     return [*moved, math.nan, math.nan]
 
 
-def _word(words: list[str], at: int) -> float:
-    return float(words[at]) if len(words) > at else math.nan
+def _field(fields: list[str], at: int) -> float:
+    return float(fields[at]) if len(fields) > at else math.nan
 
 
 def _first(proc: Path) -> Path:

@@ -1,7 +1,7 @@
-"""Nodes over other nodes: several sources, series and lines together, joined on what they share.
+"""Nodes over other nodes: several sources, series and lines, joined on shared attributes.
 
-Belongs here: taking rules apart, what things can be joined on, and handing matches up. Does not:
-matching itself (`matching`).
+Belongs here: splitting rules into plans, join attributes, and passing matches to parent nodes. Does
+not: matching itself (`matching`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a thing can be joined on: where it was, whose it was, and what was read from it."""
+"""Join attributes of an item: its host, GPU and job, and the values extracted from it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from steward.model.rules import Item, Stream
 
 __all__ = ["KNOWN_ATTRIBUTES", "attributes_of", "blamed", "values_of"]
 
-KNOWN_ATTRIBUTES = ("host", "gpu", "job", "rank", "container")  # beside what rules extract
+KNOWN_ATTRIBUTES = ("host", "gpu", "job", "rank", "container")  # besides the extracts of rules
 
 _RANK = re.compile(r"\s*\[rank(\d+)\]:?")
-_LABELS = {"node": "host", "job_id": "job"}  # what series call them
-_NAMING = {"host", "gpu", *_LABELS, *_LABELS.values()}  # what others are named after
-_HOSTS = ("node", "host")  # attributes that may be lists of hosts, and that take the blame
+_LABELS = {"node": "host", "job_id": "job"}  # label names of series
+_NAMING = {"host", "gpu", *_LABELS, *_LABELS.values()}  # parts of other names
+_HOSTS = ("node", "host")  # attributes that may be host lists, and that name the blamed node
 _GPU = re.compile(r"(?:gpu|cuda:?)?\s*(\d+)", re.IGNORECASE)
 
 
 def attributes_of(item: Item, stream: Stream | None = None) -> Mapping[str, str]:
-    """Return the attributes of one thing; what was read from the line itself counts most."""
+    """Return the attributes of an item; values extracted from the line itself win."""
     shared = () if stream is None else tuple(stream.attributes.items())
     own = item.extracted
     rank = _RANK.match(item.text) if stream is not None and "[rank" in item.text else None
@@ -38,7 +38,7 @@ def attributes_of(item: Item, stream: Stream | None = None) -> Mapping[str, str]
 
 
 def values_of(name: str, value: str) -> tuple[str, ...]:
-    """Return what an attribute stands for: each host of a list of hosts, or the value itself.
+    """Return the values of an attribute: each host of a host list, or the value itself.
 
     >>> values_of("node", "gpu[17-19]"), values_of("port", "a[1-2]")
     (('gpu17', 'gpu18', 'gpu19'), ('a[1-2]',))
@@ -47,12 +47,12 @@ def values_of(name: str, value: str) -> tuple[str, ...]:
         return (value,)
     try:
         return hosts(value) or (value,)
-    except StewardError:  # more than any site has: it is a name, or a mistake
+    except StewardError:  # larger than any site: a plain name, or a mistake
         return (value,)
 
 
 def blamed(entity: str, named: Mapping[str, str]) -> str:
-    """Return what a match is about: the node that is named, where another one wrote the line.
+    """Return the entity of a match: the named node, where another node wrote the line.
 
     >>> blamed("ctl01", {"node": "gpu17"}), blamed("n01/gpu3", {"host": "n01"})
     ('gpu17', 'n01/gpu3')
@@ -77,7 +77,7 @@ def _normal(found: dict[str, str]) -> dict[str, str]:
 
 @lru_cache(maxsize=65536)
 def _of_entity(entity: str) -> tuple[tuple[str, str], ...]:
-    """Take an entity apart: `n01/gpu3@812` is host n01, gpu n01/gpu3, job 812."""
+    """Split an entity: `n01/gpu3@812` is host n01, gpu n01/gpu3, job 812."""
     path, _, job = entity.partition("@")
     if path.startswith("job:"):
         return (("job", path[4:]),)

@@ -1,4 +1,4 @@
-"""Matchers of one join: one for each value that its conditions share."""
+"""Matchers of one join: one for each value of its join attributes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Key = tuple[str, ...]
 
 
 class JoinStates:
-    """The least recently used are forgotten when there are too many, and counted."""
+    """Keep one matcher per join key; evict and count the least recently used."""
 
     def __init__(self, join: Join, *, limits: EngineLimits, counts: Counts) -> None:
         self.join = join
@@ -43,7 +43,7 @@ class JoinStates:
         self._counted: OrderedDict[tuple[Key, int, str], int] = OrderedDict()  # oldest first
 
     def keys_of(self, report: NodeMatch) -> tuple[Key, ...]:
-        """Return what a report is joined on: one key, one per host of a list, or none."""
+        """Return the join keys of a report: one, one per host of a host list, or none."""
         if self.join.per_entity:
             return ((report.entity,),)
         values = [report.attributes.get(name, "") for name in self.join.correlations]
@@ -70,7 +70,7 @@ class JoinStates:
     def add(
         self, key: Key, seen: Occurrence, mask: int, at_ns: int
     ) -> tuple[Sequence[PatternMatch], int]:
-        """Take a report in; return what matched, and when to come back if that is new."""
+        """Add a report; return the matches, and the next due time if it changed."""
         matcher = self._matchers.pop(key, None) or matcher_for(
             self.join.pattern, mode=Mode.STRICT, limits=self._limits, counts=self._counts
         )
@@ -80,7 +80,7 @@ class JoinStates:
         return matches, matcher.due_ns if matcher.due_ns != was_due_ns else NEVER
 
     def tick(self, key: Key, due_ns: int) -> tuple[Sequence[PatternMatch], int]:
-        """Let time pass for one key, if it still waits for this moment."""
+        """Advance time for one key, if it is still due at this time."""
         if not self.waits_for(key, due_ns):
             return (), NEVER
         matcher = self._matchers.pop(key)
@@ -90,7 +90,7 @@ class JoinStates:
         return matches, matcher.due_ns
 
     def waits_for(self, key: Key, due_ns: int) -> bool:
-        """Whether something still waits for this moment."""
+        """Return whether a key is still due at this time."""
         matcher = self._matchers.get(key)
         return matcher is not None and matcher.due_ns == due_ns
 

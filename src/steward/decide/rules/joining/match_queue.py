@@ -1,4 +1,4 @@
-"""Where nodes report: reports are handed to the node above in the order of their times."""
+"""Queue of reports, delivered to parent nodes in the order of their times."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["MatchQueue"]
 
-_ROOM = 1000  # times to come back at before one looks which of them still matter
+_ROOM = 1000  # due times before stale ones are removed
 
 
 class MatchQueue:
-    """Holds reports until every stream has come as far, so that streams may come in any order."""
+    """Hold reports until every stream has reached their time; streams may come in any order."""
 
     def __init__(self, joins: Sequence[Join], *, limits: EngineLimits, counts: Counts) -> None:
         self._states = {join: JoinStates(join, limits=limits, counts=counts) for join in joins}
@@ -34,11 +34,11 @@ class MatchQueue:
         self._most = limits.events
 
     def post(self, up: ParentLink, seen: Occurrence, at_ns: int) -> None:
-        """Take a report of something, which is handed on when that time has come."""
+        """Queue a report, which is delivered when that time is reached."""
         heapq.heappush(self._reports, (at_ns, seen.serial, next(self._numbers), up, seen))
 
     def advance(self, until_ns: int) -> list[Hit]:
-        """Hand on all reports up to a time, and let that time pass."""
+        """Deliver all reports up to a time, and advance time to it."""
         hits: list[Hit] = []
         while True:
             due_ns = self._dues[0][0] if self._dues else NEVER
@@ -47,9 +47,9 @@ class MatchQueue:
                 if len(self._reports) <= self._most:
                     return hits
                 self._counts.hurried += 1
-            hits += self._tick() if due_ns <= next_ns else self._take()
+            hits += self._tick() if due_ns <= next_ns else self._deliver_next()
 
-    def _take(self) -> list[Hit]:
+    def _deliver_next(self) -> list[Hit]:
         at_ns, _, _, up, seen = heapq.heappop(self._reports)
         states = self._states[up.join]
         keys = states.keys_of(cast("NodeMatch", seen.what))
@@ -68,7 +68,7 @@ class MatchQueue:
         return self._pass_on(states, key, matches, next_due_ns)
 
     def _come_back(self, due_ns: int, states: JoinStates, key: Key) -> None:
-        """Remember when to come back; what was forgotten in the meantime need not be kept."""
+        """Add a due time; remove due times of evicted states."""
         if len(self._dues) >= self._room:
             self._dues = [each for each in self._dues if each[2].waits_for(each[3], each[0])]
             heapq.heapify(self._dues)

@@ -1,4 +1,4 @@
-"""What a node says to the one above it, and what becomes of it at the top."""
+"""Report of a node to its parent, and the hit that the root makes of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class NodeMatch(NamedTuple):
-    """A match below: its items, what it can be joined on, and whether it takes the blame."""
+    """A match of a child node: its items, join attributes, and whether it is the origin."""
 
     items: tuple[Item, ...]
     entity: str
@@ -27,7 +27,7 @@ class NodeMatch(NamedTuple):
 
 
 def merged(parts: Sequence[NodeMatch], joined_on: Mapping[str, str], fired_ns: int) -> NodeMatch:
-    """Put reports of one match together: what the first that knows something says, counts."""
+    """Merge the reports of one match; the first report with a value wins."""
     hit = hit_of("", parts, joined_on, fired_ns)
     attributes: dict[str, str] = {}
     for each in reversed(parts):

@@ -1,4 +1,4 @@
-"""Rules taken apart: which leaf looks at which lines, and which node it reports to."""
+"""Plans of rules: which leaf reads which lines, and which node it reports to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Join:
     rule: str
     pattern: MatchPattern
     correlations: tuple[str, ...]
-    per_entity: bool  # nothing but conditions on series: each entity for itself
+    per_entity: bool  # only conditions on series: each entity by itself
     up: ParentLink | None
 
 
@@ -29,12 +29,12 @@ class ParentLink:
 
     join: Join
     mask: int
-    distinct: str = ""  # an attribute; what gives a value that was counted does not count again
+    distinct: str = ""  # an attribute; each of its values counts once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LogLeaf:
-    """A node that looks at lines itself."""
+    """A node that reads lines itself."""
 
     rule: str
     source: str
@@ -56,7 +56,7 @@ class MetricLeaf:
 
     @property
     def forbids(self) -> bool:
-        """Whether it is something that must not happen."""
+        """Whether the condition is negated."""
         return not self.up.mask & (1 << len(self.up.join.pattern.needed)) - 1
 
 
@@ -70,7 +70,7 @@ class Plans:
 
 
 def plan(rules: Sequence[Rule], *, mode: Mode) -> Plans:
-    """Take rules apart."""
+    """Return the plans of rules."""
     plans = Plans()
     for rule in rules:
         _Planner(rule=rule.id, mode=mode, plans=plans).add(rule.root, None)
@@ -78,7 +78,7 @@ def plan(rules: Sequence[Rule], *, mode: Mode) -> Plans:
 
 
 def slots_of(kind: Literal["set", "sequence"], clauses: Sequence[Clause]) -> list[list[Clause]]:
-    """Put equal conditions together: neighbours in a sequence, all of them in a set."""
+    """Merge equal conditions: neighbours in a sequence, all of them in a set."""
     slots: list[list[Clause]] = []
     for clause in clauses:
         near = slots[-1:] if kind == "sequence" else slots
@@ -92,7 +92,7 @@ def slots_of(kind: Literal["set", "sequence"], clauses: Sequence[Clause]) -> lis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planner:
-    """Goes down one rule."""
+    """Build the plans of one rule, depth first."""
 
     rule: str
     mode: Mode
@@ -106,7 +106,7 @@ class _Planner:
             self._add_join(node, up)
 
     def _is_plain(self, node: RuleNode) -> bool:
-        """Whether a matcher of lines can do it alone. preq knows no correlations."""
+        """Return whether a line matcher suffices. preq has no correlations."""
         parts: tuple[Clause | Negation, ...] = (*node.clauses, *node.negations)
         joined = bool(node.correlations) and self.mode is Mode.STRICT
         return not joined and all(isinstance(each.what, Term) for each in parts)
@@ -115,7 +115,7 @@ class _Planner:
         slots = slots_of(node.kind, node.clauses)
         masks: dict[Term, int] = {}
         whats = [slot[0].what for slot in slots] + [each.what for each in node.negations]
-        terms = [what for what in whats if isinstance(what, Term)]  # all of them: it is plain
+        terms = [what for what in whats if isinstance(what, Term)]  # all clauses: the node is plain
         for bit, term in enumerate(terms):
             masks[term] = masks.get(term, 0) | 1 << bit
         return LogLeaf(
@@ -194,7 +194,7 @@ def _pattern(node: RuleNode, slots: Sequence[Sequence[Clause]], *, intervals: bo
 
 
 def _lasts_ns(what: Term | MetricTerm | RuleNode) -> int:
-    """How long a thing may last; a set of one thing, which has no window, as long as that."""
+    """Return the longest duration of an occurrence; a set of one has that of its member."""
     if not isinstance(what, RuleNode):
         return 0
     return what.window_ns or max(_lasts_ns(each.what) for each in what.clauses)
@@ -202,7 +202,7 @@ def _lasts_ns(what: Term | MetricTerm | RuleNode) -> int:
 
 def _negation(negation: Negation) -> NegationWindow:
     what = negation.what
-    # A condition on series counts from its beginning, and is heard of when its time is full.
+    # A condition on series counts from its beginning, and is reported when it has held for `for_s`.
     waits_ns = round(what.for_s * 1e9) if isinstance(what, MetricTerm) else _lasts_ns(what)
     return NegationWindow(
         window_ns=negation.window_ns,
@@ -214,7 +214,7 @@ def _negation(negation: Negation) -> NegationWindow:
 
 
 def _lag_ns(what: Term | MetricTerm | RuleNode) -> int:
-    """How long after it was over a thing may be reported, since it had to wait until certain."""
+    """Return how long after its end an occurrence may be reported, until it is certain."""
     if not isinstance(what, RuleNode):
         return 0
     waits_ns = [_lag_ns(each.what) for each in what.clauses]

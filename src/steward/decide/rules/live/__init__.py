@@ -1,6 +1,6 @@
-"""Rules in the loop: observations go through the engine, and matches become findings.
+"""Rules in the loop: feed observations to the engine, and turn matches into findings.
 
-Belongs here: how observations are given to the engine, and which matches are one finding. Does
+Belongs here: conversion of observations for the engine, and grouping of matches into findings. Does
 not: matching (`decide.rules.engine`), where rules come from (`store.rules`), what is done about
 findings (`decide.treating`).
 """

@@ -1,7 +1,8 @@
-"""Which matches are one finding: those of one rule and entity without a pause in between.
+"""Episodes: matches of one rule and entity without a pause in between are one finding.
 
-A condition on series is told once, when it has held for long enough; its finding holds for as long
-as the condition does, and is the same one if the condition comes back before the pause is over.
+A condition on series is reported once, when it has held for long enough; its finding holds for as
+long as the condition does, and is the same one if the condition comes back before the pause is
+over.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from steward.model.rules import Hit
 __all__ = ["Episode", "Episodes"]
 
 PAUSE_S = 600.0  # after so long without a match, the next one is another finding
-TOLD_EVERY_S = 600.0  # how often the journal hears of more matches
-MOST_OPEN = 50  # entities of one rule; what happens to others is one finding about many
+REPORT_EVERY_S = 600.0  # interval between recurrence entries in the journal
+MOST_OPEN = 50  # entities of one rule; further ones share one finding
 
 Holding = Mapping[str, frozenset[str]]  # entities for which an expression still holds
 Key = tuple[str, str]  # a rule and an entity
@@ -25,18 +26,18 @@ Key = tuple[str, str]  # a rule and an entity
 
 @dataclass(slots=True, kw_only=True)
 class Episode:
-    """One finding and what has become of it."""
+    """A finding with its recent matches and whether it still holds."""
 
     finding: Finding
-    last_s: float  # of its last match, or when it was last seen to hold
-    conditions: frozenset[Key]  # expressions and entities that have to hold for it to go on
+    last_s: float  # time of its last match, or when it last held
+    conditions: frozenset[Key]  # expressions and entities that keep it open while they hold
     hits: int = 1
-    again: int = 0  # matches that the journal has not heard of
-    told_s: float = 0.0
-    holds: bool = True  # at this moment; lines are believed until the pause is over
+    again: int = 0  # matches that are not in the journal yet
+    reported_s: float = 0.0
+    holds: bool = True  # now; a match of lines holds until the pause is over
 
-    def look(self, holding: Holding, failed: Set[GpuId], now_s: float) -> None:
-        """Count matches, and note whether what it rests on holds: conditions, or a failed GPU."""
+    def update(self, holding: Holding, failed: Set[GpuId], now_s: float) -> None:
+        """Update whether the episode holds: by its conditions, or by a failed GPU."""
         if self.hits != self.finding.hits:
             self.finding = replace(self.finding, hits=self.hits)
         finding = self.finding
@@ -51,14 +52,14 @@ class Episode:
 
 @dataclass(slots=True)
 class Episodes:
-    """All findings that go on, in bounded number."""
+    """All open episodes, in bounded number."""
 
     open: dict[Key, Episode] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # open ones of each rule
     ended: list[Recurrence] = field(default_factory=list)
 
     def key_of(self, hit: Hit) -> Key:
-        """Return under what a match is kept: '' stands for all entities beyond the first."""
+        """Return the key of a match: '' stands for all entities beyond the limit."""
         key = (hit.rule, entity_of(hit))
         if key in self.open or self.counts.get(hit.rule, 0) < MOST_OPEN:
             return key
@@ -71,7 +72,7 @@ class Episodes:
             last_s=finding.t_s,
             hits=finding.hits,
             conditions=_conditions(key, hit),
-            told_s=finding.t_s,
+            reported_s=finding.t_s,
         )
         self.counts[key[0]] = self.counts.get(key[0], 0) + 1
 
@@ -87,40 +88,40 @@ class Episodes:
     def settle(self, holding: Holding, now_s: float, *, failed: Set[GpuId] = frozenset()) -> None:
         """End the episodes that are over; a fault goes on while a GPU that it names has failed."""
         for key, episode in list(self.open.items()):
-            episode.look(holding, failed, now_s)
+            episode.update(holding, failed, now_s)
             if now_s - episode.last_s > PAUSE_S:
-                self.ended += _told(episode, now_s)
+                self.ended += _reported(episode, now_s)
                 del self.open[key]
                 self.counts[key[0]] -= 1
 
     def recurrences(self, now_s: float) -> tuple[Recurrence, ...]:
-        """Return how often findings came again that are over, or were told of long ago."""
+        """Return recurrences of findings that ended, or were last reported long ago."""
         found, self.ended = self.ended, []
         for episode in self.open.values():
-            if now_s - episode.told_s >= TOLD_EVERY_S:
-                found += _told(episode, now_s)
+            if now_s - episode.reported_s >= REPORT_EVERY_S:
+                found += _reported(episode, now_s)
         return tuple(found)
 
 
-def _told(episode: Episode, now_s: float) -> Iterator[Recurrence]:
+def _reported(episode: Episode, now_s: float) -> Iterator[Recurrence]:
     if episode.again:
         finding = episode.finding
         yield Recurrence(
             finding=finding.id,
             rule=finding.rule,
-            from_s=episode.told_s,
+            from_s=episode.reported_s,
             t_s=now_s,
             hits=episode.again,
         )
-    episode.again, episode.told_s = 0, now_s
+    episode.again, episode.reported_s = 0, now_s
 
 
 def entity_of(hit: Hit) -> str:
-    """Return what a match is about; a stream where nobody knows whose it is."""
+    """Return the entity of a match; its stream where the entity is unknown."""
     named: Iterable[str] = (hit.entity, *(item.entity or item.stream for item in hit.items))
     return next((each for each in named if each), "")
 
 
 def _conditions(key: Key, hit: Hit) -> frozenset[Key]:
-    """Return the conditions on series that a match rests on; a finding about many has none."""
+    """Return the conditions on series of a match; a finding about many entities has none."""
     return frozenset((item.expr, item.entity) for item in hit.items if item.expr and key[1])

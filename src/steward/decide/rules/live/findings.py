@@ -1,4 +1,4 @@
-"""From a match to a finding: what it is about, and the very lines and series behind it."""
+"""Turn a match into a finding: its subject, and the lines and series behind it."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _KNOWN = frozenset(each.name for each in METRICS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Whose:
-    """Who is concerned."""
+class _Owner:
+    """The job, GPUs and tenant of an entity."""
 
     job: JobId | None = None
     gpus: tuple[GpuId, ...] = ()
@@ -58,11 +58,11 @@ class _Whose:
 def finding_of(hit: Hit, rule: Rule, entity: str, view: ClusterView, *, weight: float) -> Finding:
     """Return a match as a finding about `entity`; '' stands for more entities than are listed."""
     since_s = min(item.since_ns or item.t_ns for item in hit.items) / NS_PER_S
-    whose = _whose(entity, hit, view)
-    if not whose.gpus and entity and _loses_gpus(rule):
+    owner = _owner_of(entity, hit, view)
+    if not owner.gpus and entity and _loses_gpus(rule):
         failed = [gpu for gpu in failed_gpus(view) if steps_of(gpu)[0] == steps_of(entity)[0]]
-        whose = replace(whose, gpus=tuple(failed))
-    named = whose.gpus[0] if len(whose.gpus) == 1 else entity
+        owner = replace(owner, gpus=tuple(failed))
+    named = owner.gpus[0] if len(owner.gpus) == 1 else entity
     where = f" on {named}" if entity else " on many more at once"
     return Finding(
         id=FindingId(stable_id("f", rule.id, entity, round(hit.t_ns / NS_PER_S))),
@@ -73,9 +73,9 @@ def finding_of(hit: Hit, rule: Rule, entity: str, view: ClusterView, *, weight: 
         severity=rule.finding_severity,
         since_s=since_s,
         evidence=tuple(_evidence(hit))[:MOST_ITEMS],
-        job=whose.job,
-        tenant=whose.tenant,
-        gpus=whose.gpus,
+        job=owner.job,
+        tenant=owner.tenant,
+        gpus=owner.gpus,
         quotes=tuple(_quote(item) for item in hit.items if _is_quoted(item))[:MOST_ITEMS],
         weight=weight,
         treatment=rule.treatment,
@@ -93,7 +93,7 @@ def _loses_gpus(rule: Rule) -> bool:
     return rule.category.startswith("gpu-") and rule.severity <= RuleSeverity.HIGH
 
 
-def _whose(entity: str, hit: Hit, view: ClusterView) -> _Whose:
+def _owner_of(entity: str, hit: Hit, view: ClusterView) -> _Owner:
     path, _, job = entity.partition("@")
     gpu = GpuId(hit.joined_on.get("gpu", path))
     if path.startswith("job:"):
@@ -104,12 +104,12 @@ def _whose(entity: str, hit: Hit, view: ClusterView) -> _Whose:
     known = view.details.get(JobId(job or hit.joined_on.get("job", "")))
     gpus = (gpu,) if gpu in view.gpu_row else (known.gpus if known is not None else ())
     if known is None:
-        return _Whose(gpus=gpus)
-    return _Whose(job=known.id, gpus=gpus, tenant=known.tenant)
+        return _Owner(gpus=gpus)
+    return _Owner(job=known.id, gpus=gpus, tenant=known.tenant)
 
 
 def _is_quoted(item: Item) -> bool:
-    """Return whether it is shown as it was said: a line, or what another server answered."""
+    """Return whether an item is quoted verbatim: a line, or the answer of another server."""
     return not item.expr or bool(item.stream)
 
 
@@ -133,13 +133,13 @@ def _evidence(hit: Hit) -> Iterator[Evidence]:
                 metric=name,
                 from_s=item.since_ns / NS_PER_S,
                 to_s=item.t_ns / NS_PER_S,
-                says=_says(item, name),
+                says=_series_text(item, name),
                 threshold=thresholds_of(item.expr).get(name),
             )
 
 
-def _says(item: Item, name: str) -> str:
-    """Describe in words what a series did: `GPU busy share below 30 % for 5 min`."""
+def _series_text(item: Item, name: str) -> str:
+    """Describe a series: `GPU busy share below 30 % for 5 min`."""
     held = _lasted((item.t_ns - item.since_ns) / NS_PER_S)
     bounds = bounds_of(item.expr)
     if name not in bounds:
@@ -153,7 +153,7 @@ def _says(item: Item, name: str) -> str:
 
 
 def _title(name: str) -> str:
-    """Return a metric's name as people say it, without a unit that its figure has.
+    """Return the display name of a metric, without the unit that its figure has.
 
     >>> _title("gpu.busy_share"), _title("ib.symbol_errors_per_s"), _title("gpu.power_watts")
     ('GPU busy share', 'IB symbol errors per s', 'GPU power')
@@ -175,7 +175,7 @@ def _lasted(seconds: float) -> str:
 
 
 class Bound(NamedTuple):
-    """What a series is held against, in our units; `scale` turns values of the rule into ours."""
+    """A threshold of a series, in our units; `scale` converts values of the rule."""
 
     op: str
     number: float
@@ -183,7 +183,7 @@ class Bound(NamedTuple):
 
 
 def thresholds_of(expr: str) -> Mapping[str, float]:
-    """Return what series are held against, by metric and in our units, where that is one number.
+    """Return thresholds by metric in our units, where each is one number.
 
     >>> dict(thresholds_of("DCGM_FI_DEV_GPU_UTIL < 30 and gpu_power_watts > 100"))
     {'gpu.busy_share': 0.3, 'gpu.power_watts': 100.0}
@@ -193,7 +193,7 @@ def thresholds_of(expr: str) -> Mapping[str, float]:
 
 @lru_cache(maxsize=10_000)
 def bounds_of(expr: str) -> Mapping[str, Bound]:
-    """Return by metric what series are held against, in the order of the expression."""
+    """Return thresholds by metric, in the order of the expression."""
     found: dict[str, Bound] = {}
     for each in walk(parse(expr)):
         if isinstance(each, Binary) and each.op in _COMPARED:
@@ -208,7 +208,7 @@ def bounds_of(expr: str) -> Mapping[str, Bound]:
 
 
 def _series(side: Expression) -> Selector | None:
-    """Return the one series that a side is the value of: itself, or its mean over some time."""
+    """Return the single series of one side: itself, or its mean over a range."""
     if isinstance(side, FunctionCall) and side.name in _SAME_UNIT and len(side.args) == 1:
         side = side.args[0]
     elif isinstance(side, Aggregate) and side.op in _SAME_KIND:

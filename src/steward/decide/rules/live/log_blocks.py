@@ -13,8 +13,8 @@ from steward.model.rules import LogBlock, Stream
 
 __all__ = ["SOURCES", "SourceNames", "has_usable_time"]
 
-# What wrote a line, as collectors name it, and what rules call that. The first that fits counts.
-# Whatever fits nothing is looked at by all rules: the output of a job may be of any program.
+# Source names of collectors, and the names that rules use. The first match wins.
+# Other sources are read by all rules: the output of a job may be of any program.
 SOURCES: Mapping[str, str] = {
     "kernel": "cre.log.kernel",
     "*slurmctld*": "cre.log.slurm.slurmctld",
@@ -26,7 +26,7 @@ SOURCES: Mapping[str, str] = {
     "*/syslog": "cre.log.syslog",
     "*/messages": "cre.log.syslog",
 }
-_REMEMBERED = 10_000  # names of what writes lines
+_REMEMBERED = 10_000  # cached source names
 _AHEAD_S = 3600.0  # a clock further ahead than this is wrong
 
 
@@ -36,20 +36,20 @@ def has_usable_time(t_s: float, now_s: float) -> bool:
 
 
 class SourceNames:
-    """Says what rules call a source. What a site names comes before what everybody has."""
+    """Map source names of collectors to those of rules. The site's mapping wins."""
 
     def __init__(self, named: Mapping[str, str] | None = None) -> None:
         self._patterns = [*(named or {}).items(), *SOURCES.items()]
         self._called = lru_cache(maxsize=_REMEMBERED)(self._look_up)
 
     def called(self, source: str) -> str:
-        """Return the name that rules have for a source; '' where it may be anything."""
+        """Return the name that rules use for a source; '' where it is unknown."""
         return self._called(source)
 
     def blocks(self, lines: Sequence[LogLine], now_s: float) -> list[LogBlock]:
         """Group lines by source and entity, in the order of their times.
 
-        A line without a usable time is left out: it must not cost the others of its turn, nor move
+        A line without a usable time is left out: it must not fail the whole turn, nor move
         the clock of its stream.
         """
         written: dict[tuple[str, str], list[LogLine]] = {}

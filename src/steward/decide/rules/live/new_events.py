@@ -1,4 +1,4 @@
-"""What happened, as rules read it: events of collectors, changes of jobs, spans that began."""
+"""Events for rules: events of collectors, changes of jobs, spans that began."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from steward.model.job import Job
 
 __all__ = ["NewEvents"]
 
-_REMEMBERED = 100_000  # jobs and ends of spans; those heard of longest ago are forgotten
+_REMEMBERED = 100_000  # jobs and ends of spans; the oldest are evicted
 
 
 class NewEvents:
-    """Tells each change once, though collectors may tell of a job or a span again."""
+    """Return each change once, though collectors report jobs and spans repeatedly."""
 
     def __init__(self) -> None:
         self._states: OrderedDict[JobId, str] = OrderedDict()
-        self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._reported: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def of(self, seen: Observation, now_s: float) -> list[Event]:
         """Return what is new, by time."""
@@ -44,15 +44,15 @@ class NewEvents:
         for span in seen.spans:
             for event in span_events((span,), from_s=float("-inf"), to_s=now_s + 1e-6):
                 end = (span.id, event.kind)
-                if end not in self._told:
-                    self._told[end] = None
+                if end not in self._reported:
+                    self._reported[end] = None
                     yield event
-        while len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
+        while len(self._reported) > _REMEMBERED:
+            self._reported.popitem(last=False)
 
 
 def _change(job: Job, now_s: float) -> Event:
-    """Say what became of a job: `job.failed job:812 train-gpt out of memory`."""
+    """Return the event of a job's change: `job.failed job:812 train-gpt out of memory`."""
     last = job.history[-1] if job.history else None
     why = last.why if last is not None else ""
     return Event(

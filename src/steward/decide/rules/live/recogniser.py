@@ -1,4 +1,4 @@
-"""The recogniser that runs rules: a look goes in, findings that hold come out."""
+"""The recogniser that runs rules: takes an observation, returns the findings that hold."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from steward.model.view import ClusterView
 
 __all__ = ["RuleRecogniser"]
 
-PATIENCE_S = 15.0  # what comes later than this is late: agents send every ten seconds
-_TOGETHER = "together"  # nothing is joined before all of a look has been read
-_MOST_LINES = 2_000  # of one turn that one term is tested for; more is a storm
+PATIENCE_S = 15.0  # later lines count as late: agents send every ten seconds
+_TOGETHER = "together"  # joins wait until the whole observation has been read
+_MOST_LINES = 2_000  # lines of one turn tested per term; more is a storm
 _LEAST_LINES = 50  # of one stream
-_NOT_KNOWN = 0.5  # the weight of a rule that nobody has judged
+_NOT_KNOWN = 0.5  # the weight of a rule without judged findings
 
 
 class RuleRecogniser:
-    """Runs all rules of a site over what is seen, in one engine."""
+    """Run all rules of a site over observations, in one engine."""
 
     name = "rules"
 
@@ -43,7 +43,7 @@ class RuleRecogniser:
         self._engine = RuleEngine(rules, mode=mode, compile_metric=compile_metric)
         self._engine.expect([_TOGETHER])
         self._sources = SourceNames(sources)
-        self._samples = SampleFilter(self._engine.wants_metrics)
+        self._samples = SampleFilter(self._engine.needed_metrics)
         self._new_events = NewEvents()
         self._episodes = Episodes()
         self._weights: Mapping[str, float] = {}
@@ -51,24 +51,24 @@ class RuleRecogniser:
 
     @property
     def counts(self) -> Counts:
-        """What of the input came late or had to be forgotten."""
+        """Input that came late or was evicted."""
         return self._engine.counts
 
     def weigh(self, weights: Mapping[str, float]) -> None:
-        """Take note of how far each rule was right so far."""
+        """Set the weight of each rule, from its record so far."""
         self._weights = weights
 
     def recognise(self, seen: Observation, view: ClusterView) -> tuple[Finding, ...]:
-        """Read what is new; return what holds now, what matters most first."""
+        """Read an observation; return the findings that hold now, most important first."""
         for hit in self._hits(seen, view):
-            self._take(hit, view)
+            self._add_hit(hit, view)
         failed = frozenset(failed_gpus(view))
         self._episodes.settle(self._engine.holding(), view.t_s, failed=failed)
         held = [each.finding for each in self._episodes.open.values() if each.holds]
         return tuple(sorted(held, key=self._rank))
 
     def recurrences(self, t_s: float) -> tuple[Recurrence, ...]:
-        """Return how often findings came again since that was last told, where it is due."""
+        """Return recurrences of findings since the last report, where one is due."""
         return self._episodes.recurrences(t_s)
 
     def _hits(self, seen: Observation, view: ClusterView) -> list[Hit]:
@@ -86,7 +86,7 @@ class RuleRecogniser:
             hits += engine.sample(frame)
         return hits + engine.tick(round(view.t_s * 1e9) - self._patience_ns)
 
-    def _take(self, hit: Hit, view: ClusterView) -> None:
+    def _add_hit(self, hit: Hit, view: ClusterView) -> None:
         key: Key = self._episodes.key_of(hit)
         if key in self._episodes.open:
             self._episodes.again(key, hit, view.t_s)

@@ -14,20 +14,20 @@ from steward.model.view import ClusterView
 
 __all__ = ["SampleFilter"]
 
-_PHASE = "steward_phase"  # how metric terms call the phases of runs
+_PHASE = "steward_phase"  # column prefix of phases in metric terms
 _JOB = "job_id"
-_NOBODY: Mapping[str, str] = MappingProxyType({})
+_NO_HOLDERS: Mapping[str, str] = MappingProxyType({})
 
 
 class SampleFilter:
-    """Takes what some rule wants out of each look."""
+    """Select the samples that some rule needs from each observation."""
 
     def __init__(self, wants: frozenset[str]) -> None:
         self._wants = wants
         self._phases = Phases() if _PHASE in wants else None
 
     def of(self, seen: Observation, view: ClusterView) -> Frame:
-        """Return the wanted samples; rows of GPUs say which job holds them."""
+        """Return the needed samples; rows of GPUs name the job that holds them."""
         frame = pl.concat([empty_frame(), *self._parts(seen, view.t_s)], how="diagonal")
         holders = _holders(view)
         if not frame.height or not holders:
@@ -51,6 +51,6 @@ class SampleFilter:
 def _holders(view: ClusterView) -> Mapping[str, str]:
     rows = [row for row, owner in enumerate(view.gpus.owner.tolist()) if owner >= 0]
     if not rows:
-        return _NOBODY
+        return _NO_HOLDERS
     jobs = view.jobs.ids[view.gpus.owner[rows]]
     return {str(gpu): str(job) for gpu, job in zip(view.gpus.ids[rows], jobs, strict=True)}

@@ -1,7 +1,7 @@
-"""Matchers: what several things that were seen mean together.
+"""Matchers: combine several occurrences into matches.
 
-Belongs here: sets and sequences with windows and negations, over things whose text nobody looks at
-any more. Does not: tests of lines (`terms`), joins over several sources (`joining`).
+Belongs here: sets and sequences with windows and negations, over occurrences, without their text.
+Does not: tests of lines (`terms`), joins over several sources (`joining`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 def matcher_for(
     pattern: MatchPattern, *, mode: Mode, limits: EngineLimits, counts: Counts
 ) -> PatternMatcher:
-    """Return a matcher that has seen nothing yet."""
+    """Return an empty matcher."""
     if pattern.is_single:
         return SingleMatcher()
     most = max(limits.events_per_state, 2 * max(pattern.needed))

@@ -1,4 +1,4 @@
-"""What matchers are made from and what they hand on: shapes, things seen, matches."""
+"""Input and output of matchers: patterns, occurrences, matches, limits and counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEVER = 2**63 - 1  # later than any time in nanoseconds
 
 
 class Occurrence(NamedTuple):
-    """Something that happened, ordered by when it was over and then by when we heard of it.
+    """Something that happened, ordered by its end and then by its arrival.
 
     A line is one moment; a match of a node inside another lasts from its first line to its last.
     """
@@ -33,7 +33,7 @@ class Occurrence(NamedTuple):
 
 
 class PatternMatch(NamedTuple):
-    """What a matcher found: the things seen by slot, repetitions beside each other."""
+    """A match: the occurrences by slot, repetitions next to each other."""
 
     fired_ns: int
     seen: tuple[Occurrence, ...]
@@ -41,7 +41,7 @@ class PatternMatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NegationWindow:
-    """Where nothing may happen around a candidate, and how late one may hear of it."""
+    """The window of a negation around a candidate, and how late its occurrences may arrive."""
 
     window_ns: int = 0
     slide_ns: int = 0
@@ -58,61 +58,61 @@ class NegationWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchPattern:
-    """What a matcher looks for. Bit `i` of a mask is slot `i`; negations follow the slots."""
+    """The pattern of a matcher. Bit `i` of a mask is slot `i`; negations follow the slots."""
 
     ordered: bool
-    needed: tuple[int, ...]  # how many things each slot needs
+    needed: tuple[int, ...]  # occurrences that each slot needs
     window_ns: int = 0
     negations: tuple[NegationWindow, ...] = ()
-    intervals: bool = False  # what happens lasts, and arrives in an order that says nothing
-    lag_ns: int = 0  # how much later than it was over one may hear of something
+    intervals: bool = False  # occurrences are intervals, and arrive in any order
+    lag_ns: int = 0  # how long after its end an occurrence may arrive
 
     @property
     def is_single(self) -> bool:
-        """Whether every thing that fits is a match."""
+        """Whether every fitting occurrence is a match."""
         return self.needed == (1,) and not self.negations
 
     @property
     def look_back_ns(self) -> int:
-        """How long before a match something can deny it."""
+        """How long before a match an occurrence can deny it."""
         return max(0, *(-each.slide_ns for each in self.negations)) if self.negations else 0
 
     @property
     def keep_ns(self) -> int:
-        """How long `compat` keeps what could still be part of a match."""
+        """How long preq keeps what could still be part of a match."""
         reach = (self.window_ns + each.window_ns + each.slide_ns for each in self.negations)
         return max(self.window_ns, *reach) if self.negations else self.window_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLimits:
-    """How much may be remembered. What does not fit is forgotten oldest first, and counted."""
+    """Memory limits of the engine. Beyond them the oldest is evicted, and counted."""
 
     events_per_state: int = 10_000  # per slot of one rule for one entity
     events: int = 500_000  # over all rules and entities
     entities: int = 100_000  # streams or entities with lines, over all rules
-    states_per_rule: int = 10_000  # different values that the conditions of one rule are joined on
-    text_bytes: int = 4096  # what is kept of a line
+    states_per_rule: int = 10_000  # distinct join keys of one rule
+    text_bytes: int = 4096  # kept bytes of a line
 
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """What did not go the plain way; nothing is dropped in silence."""
+    """Counters of dropped, late and cut input; nothing is dropped in silence."""
 
-    late: int = 0  # entries older than one before: `compat` leaves them out of windows
-    evicted: int = 0  # things seen that had to be forgotten before their window was over
-    evicted_states: int = 0  # entities, or values joined on, that had to be forgotten with theirs
-    unjoined: int = 0  # things seen that lack what they should be joined on
-    hurried: int = 0  # things that were not held until the slowest stream had come as far
-    set_back: int = 0  # streams that went on from an hour or more before: what waited was decided
+    late: int = 0  # entries older than one before: preq leaves them out of windows
+    evicted: int = 0  # occurrences evicted before their window was over
+    evicted_states: int = 0  # entities or join keys evicted with their occurrences
+    unjoined: int = 0  # occurrences without the join attribute
+    hurried: int = 0  # reports delivered before the slowest stream had reached their time
+    set_back: int = 0  # streams whose clock went back by an hour or more
     cut: int = 0  # lines of which only the beginning is kept
     untimed: int = 0  # lines whose time is missing or far ahead
-    suppressed: int = 0  # lines of a storm that were not matched: enough of them were
-    too_long: int = 0  # times that a jq program was not asked: it could take too long on the line
+    suppressed: int = 0  # lines of a storm beyond the limit per term
+    too_long: int = 0  # lines too long for a jq program
 
 
 class PatternMatcher(Protocol):
-    """Looks for one pattern among things seen. It is told only what fits, and the time."""
+    """Matcher of one pattern. Its input is the fitting occurrences, and the time."""
 
     @property
     def due_ns(self) -> int:
@@ -121,13 +121,13 @@ class PatternMatcher(Protocol):
 
     @property
     def held(self) -> int:
-        """How many things it remembers."""
+        """Number of occurrences in memory."""
         ...
 
     def add(self, seen: Occurrence, mask: int, clock_ns: int) -> Sequence[PatternMatch]:
-        """Take something in that fits the slots and negations of the mask."""
+        """Add an occurrence that fits the slots and negations of the mask."""
         ...
 
     def tick(self, clock_ns: int) -> Sequence[PatternMatch]:
-        """Let time pass."""
+        """Advance time."""
         ...

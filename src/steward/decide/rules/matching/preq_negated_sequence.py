@@ -20,7 +20,7 @@ __all__ = ["PreqNegatedSequence"]
 
 
 class PreqNegatedSequence(PreqNegation):
-    """Slots fill from the left; a full row waits until nothing can deny it any more.
+    """Fill slots from the left; a full row is pending until it can no longer be denied.
 
     A quirk that is kept: what is forbidden counts only once the first slot holds something, unless
     some negation looks back.
@@ -33,7 +33,7 @@ class PreqNegatedSequence(PreqNegation):
         self._active = 0
 
     def add(self, seen: Occurrence, mask: int, clock_ns: int) -> Sequence[PatternMatch]:
-        """Take something in; it is not older than anything before."""
+        """Add an occurrence; it is not older than anything before."""
         self.clock_ns = clock_ns
         self._forget()
         if not (self._queues[0] or self._pattern.look_back_ns or mask & 1):
@@ -47,14 +47,14 @@ class PreqNegatedSequence(PreqNegation):
         return self._settle()
 
     def tick(self, clock_ns: int) -> Sequence[PatternMatch]:
-        """Let time pass; a time before the last one changes nothing."""
+        """Advance time; a time before the last one changes nothing."""
         if clock_ns <= self.clock_ns:
             return ()
         self.clock_ns = clock_ns
         return self._settle()
 
     def _grow(self, seen: Occurrence, mask: int) -> bool:
-        """Give it to the next slot, if it fits there, and say whether the row is full now."""
+        """Add an occurrence to the next slot, if it fits; return whether the row is full now."""
         slot = self._active
         if not mask >> slot & 1:
             return False
@@ -63,7 +63,7 @@ class PreqNegatedSequence(PreqNegation):
         return self._active == len(self._queues)
 
     def _settle(self) -> list[PatternMatch]:
-        """Decide about full rows, oldest first, until one has to wait or none is left."""
+        """Decide full rows, oldest first, until one is pending or none is left."""
         matches: list[PatternMatch] = []
         self.due_ns = NEVER
         while self._active == len(self._queues):
@@ -109,7 +109,7 @@ class PreqNegatedSequence(PreqNegation):
             self._active += whole
 
     def _forget(self) -> None:
-        """Let go of what is too old to be part of anything, unless a row waits."""
+        """Drop what is too old to be part of anything, unless a row is pending."""
         if self._active == len(self._queues):
             return
         oldest_ns = self.clock_ns - self._pattern.keep_ns

@@ -14,7 +14,7 @@ __all__ = ["PreqNegatedSet"]
 
 
 class PreqNegatedSet(PreqNegation):
-    """The oldest things of each slot wait until nothing can deny them any more.
+    """Hold the oldest occurrences of each slot until they can no longer be denied.
 
     A quirk that is kept: what is forbidden counts only once some slot has all that it needs,
     unless some negation looks back. Where preq reads past the end of a slot that lost something by
@@ -24,7 +24,7 @@ class PreqNegatedSet(PreqNegation):
     __slots__ = ()
 
     def add(self, seen: Occurrence, mask: int, clock_ns: int) -> Sequence[PatternMatch]:
-        """Take something in; it is not older than anything before."""
+        """Add an occurrence; it is not older than anything before."""
         self.clock_ns = clock_ns
         self._forget()
         whole = False
@@ -37,7 +37,7 @@ class PreqNegatedSet(PreqNegation):
         return self._settle()
 
     def tick(self, clock_ns: int) -> Sequence[PatternMatch]:
-        """Let time pass; a time before the last one changes nothing."""
+        """Advance time; a time before the last one changes nothing."""
         if clock_ns <= self.clock_ns:
             return ()
         self.clock_ns = clock_ns
@@ -47,7 +47,7 @@ class PreqNegatedSet(PreqNegation):
         return all(map(_holds, self._queues, self._pattern.needed))
 
     def _settle(self) -> list[PatternMatch]:
-        """Decide about candidates, oldest first, until one has to wait or none is left."""
+        """Decide candidates, oldest first, until one is pending or none is left."""
         matches: list[PatternMatch] = []
         self.due_ns = NEVER
         while self._is_full():
@@ -71,7 +71,7 @@ class PreqNegatedSet(PreqNegation):
         return matches
 
     def _forget(self) -> None:
-        """Let go of what is too old to be part of anything, unless a candidate waits."""
+        """Drop what is too old to be part of anything, unless a candidate is pending."""
         if self._is_full():
             return
         oldest_ns = self.clock_ns - self._pattern.keep_ns

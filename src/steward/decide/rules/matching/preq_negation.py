@@ -1,4 +1,4 @@
-"""What both negated matchers of preq share: what was forbidden when, and what that means."""
+"""State shared by both negated matchers of preq: occurrences, denials, and the verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class PreqNegation:
-    """Queues of what was seen, times at which something forbidden was seen, and the verdict."""
+    """Queues of occurrences, times of forbidden ones, and the verdict on a candidate."""
 
     __slots__ = ("_counts", "_denials_ns", "_most", "_pattern", "_queues", "clock_ns", "due_ns")
 
@@ -37,14 +37,14 @@ class PreqNegation:
 
     @property
     def held(self) -> int:
-        """How many things it remembers."""
+        """Number of occurrences in memory."""
         return sum(map(len, self._queues)) + sum(map(len, self._denials_ns))
 
     def _add(self, slot: int, seen: Occurrence) -> None:
         self._put(self._queues[slot], seen)
 
     def _forbid(self, mask: int, t_ns: int) -> None:
-        """Remember that something forbidden was seen."""
+        """Record forbidden occurrences."""
         mask >>= len(self._queues)
         for negation, times_ns in enumerate(self._denials_ns):
             if mask >> negation & 1:
@@ -61,7 +61,7 @@ class PreqNegation:
             del times_ns[: bisect_left(times_ns, oldest_ns)]
 
     def _denied_by(self, candidate: Sequence[Occurrence]) -> int | None:
-        """Return the anchor of the denying negation, if any; set `due_ns` if it must wait."""
+        """Return the anchor of the denying negation, if any; set `due_ns` if it is still open."""
         self.due_ns = NEVER
         lasted_ns = candidate[-1].last_ns - candidate[0].last_ns
         for negation, times_ns in zip(self._pattern.negations, self._denials_ns, strict=True):

@@ -19,7 +19,7 @@ __all__ = ["PreqSequence"]
 
 
 class PreqSequence:
-    """Slots fill from the left: a line goes to slots that are full already and to the next one.
+    """Fill slots from the left: a line goes to slots that are full already and to the next one.
 
     `_active` is how many slots from the left have what they need. Quirks that are kept: a sequence
     of one repeated term never expires, and with four slots and more, what is left over after a
@@ -38,11 +38,11 @@ class PreqSequence:
 
     @property
     def held(self) -> int:
-        """How many things it remembers."""
+        """Number of occurrences in memory."""
         return sum(map(len, self._queues))
 
     def add(self, seen: Occurrence, mask: int, clock_ns: int) -> Sequence[PatternMatch]:
-        """Take something in; it is not older than anything before."""
+        """Add an occurrence; it is not older than anything before."""
         self._expire(clock_ns)
         for slot in range(self._active):
             if mask >> slot & 1:
@@ -56,7 +56,7 @@ class PreqSequence:
         return (self._fire(clock_ns),) if self._active == len(self._queues) else ()
 
     def tick(self, clock_ns: int) -> Sequence[PatternMatch]:
-        """Let time pass, which completes nothing."""
+        """Advance time, which completes no match."""
         del clock_ns
         return ()
 

@@ -1,4 +1,4 @@
-"""What was seen that may forbid a candidate, and whether it does."""
+"""Occurrences that may deny a candidate, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Denials"]
 
 
 class Denials:
-    """One list per negation, ordered by when things were over; what still goes on comes last."""
+    """One list of occurrences per negation, ordered by end; open ones come last."""
 
     __slots__ = ("_counts", "_lists", "_most", "_negations")
 
@@ -28,11 +28,11 @@ class Denials:
 
     @property
     def held(self) -> int:
-        """How many things it remembers."""
+        """Number of occurrences in memory."""
         return sum(map(len, self._lists))
 
     def add(self, seen: Occurrence, mask: int) -> None:
-        """Remember something for the negations of the mask."""
+        """Add an occurrence for the negations of the mask."""
         for place, held in enumerate(self._lists):
             if mask >> place & 1:
                 self._close(held, seen)
@@ -42,15 +42,15 @@ class Denials:
                     self._counts.evicted += 1
 
     def _close(self, held: list[Occurrence], seen: Occurrence) -> None:
-        """Forget that something still goes on, now that its end is known."""
+        """Replace an open occurrence, now that its end is known."""
         place = bisect_left(held, (NEVER, seen.serial))
         if place < len(held) and held[place].serial == seen.serial:
             del held[place]
 
     def verdict(self, candidate: Sequence[Occurrence], clock_ns: int) -> tuple[int | None, int]:
-        """Return the anchor of the first negation that denies, or until when one has to wait.
+        """Return the anchor of the first negation that denies, or the time at which it is certain.
 
-        Neither: nothing was, or can still be, in the way; the time is then 0.
+        Without either, nothing denies the candidate or still can; the time is then 0.
         """
         first_ns = min([each.first_ns for each in candidate])
         last_ns = max([each.last_ns for each in candidate])
@@ -63,12 +63,12 @@ class Denials:
         return None, 0
 
     def forget(self, before_ns: int) -> None:
-        """Let go of what cannot deny a candidate that begins at that time or later."""
+        """Drop what cannot deny a candidate that begins at that time or later."""
         for negation, held in zip(self._negations, self._lists, strict=True):
             if held and held[0].last_ns < before_ns + negation.slide_ns:
                 del held[: bisect_left(held, (before_ns + negation.slide_ns,))]
 
 
 def _any_within(held: list[Occurrence], start_ns: int, stop_ns: int) -> bool:
-    """Whether any part of something lies between two moments."""
+    """Return whether any occurrence overlaps an interval."""
     return any(each.first_ns <= stop_ns for each in held[bisect_left(held, (start_ns,)) :])

@@ -1,4 +1,4 @@
-"""Sets and sequences as the language means them, with whatever is forbidden around them."""
+"""Sets and sequences as the language defines them, with negations around them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["StrictMatcher"]
 
 
 class StrictMatcher:
-    """Looks for the oldest candidate, decides about it when that is certain, and looks again.
+    """Find the oldest candidate, decide it when that is certain, and repeat.
 
-    What comes late is put where its time belongs: it can complete something, but does not undo
-    what was decided.
+    A late occurrence is inserted by its time: it can complete a candidate, but does not undo a
+    decision.
     """
 
     __slots__ = (
@@ -45,7 +45,7 @@ class StrictMatcher:
         self._most = most
         self._counts = counts
         self._search = oldest_row if pattern.ordered else oldest_set
-        # In order, only what fits the last slot can complete a row.
+        # Only an occurrence of the last slot can complete a sequence.
         slots = len(pattern.needed)
         self._last = (
             1 << slots - 1 if pattern.ordered and not pattern.intervals else (1 << slots) - 1
@@ -57,11 +57,11 @@ class StrictMatcher:
 
     @property
     def held(self) -> int:
-        """How many things it remembers."""
+        """Number of occurrences in memory."""
         return sum(map(len, self._queues)) + self._denials.held
 
     def add(self, seen: Occurrence, mask: int, clock_ns: int) -> Sequence[PatternMatch]:
-        """Take something in that fits the slots and negations of the mask."""
+        """Add an occurrence that fits the slots and negations of the mask."""
         self._clock_ns = clock_ns = max(self._clock_ns, clock_ns)
         waits = self.due_ns != NEVER
         if not waits:
@@ -76,14 +76,14 @@ class StrictMatcher:
         return ()
 
     def tick(self, clock_ns: int) -> Sequence[PatternMatch]:
-        """Let time pass; a time before the last one changes nothing."""
+        """Advance time; a time before the last one changes nothing."""
         if clock_ns <= self._clock_ns:
             return ()
         self._clock_ns = clock_ns
         return self._settle() if clock_ns >= self.due_ns else ()
 
     def _add(self, seen: Occurrence, mask: int) -> None:
-        """Put it where its time belongs, unless nothing has begun that it could follow."""
+        """Insert an occurrence by its time, unless no sequence has begun that it could follow."""
         pattern = self._pattern
         if seen.last_ns < self._clock_ns - pattern.window_ns - pattern.lag_ns:
             return
@@ -101,11 +101,11 @@ class StrictMatcher:
 
     @property
     def _begins(self) -> bool:
-        """Whether things come in their order, so that nothing counts before the first slot."""
+        """Whether input is ordered, so that a sequence begins with the first slot."""
         return self._pattern.ordered and not self._pattern.intervals
 
     def _settle(self) -> list[PatternMatch]:
-        """Decide about candidates, oldest first, until one has to wait or none is left."""
+        """Decide candidates, oldest first, until one is pending or none is left."""
         matches: list[PatternMatch] = []
         self.due_ns = NEVER
         while all(self._queues):
@@ -137,7 +137,7 @@ class StrictMatcher:
         return PatternMatch(self._clock_ns, parts)
 
     def _forget(self) -> None:
-        """Let go of what is too old for anything to come, and of what came before a beginning."""
+        """Drop occurrences that are too old to match, and those before the first slot."""
         pattern, queues = self._pattern, self._queues
         oldest_ns = self._clock_ns - pattern.window_ns - pattern.lag_ns
         for queue in queues:

@@ -1,4 +1,4 @@
-"""The oldest candidate among what was seen: of a set, and of a sequence."""
+"""Search for the oldest candidate of a set, and of a sequence."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Places = list[tuple[int, int]]  # slot and place in its queue, by slot
 
 
 def oldest_set(pattern: MatchPattern, queues: Sequence[list[Occurrence]]) -> Places | None:
-    """Return the oldest things of each slot that lie within the window.
+    """Return the oldest occurrences of each slot that lie within the window.
 
-    Queues are ordered by when things were over. Where the first ones do not fit into the window,
-    the one that began first can be part of nothing: every other choice ends later still.
+    Queues are ordered by end. Where the first ones do not fit into the window, the one that began
+    first cannot be part of a match: every other choice ends later still.
     """
     if pattern.needed == (1,) and not pattern.intervals:
-        return [(0, 0)]  # any thing will do, and the caller knows that there is one
+        return [(0, 0)]  # any occurrence matches, and the caller knows that there is one
     skipped: set[tuple[int, int]] = set()
     while True:
         places = _firsts(pattern, queues, skipped)
@@ -52,9 +52,10 @@ def _firsts(
 
 
 def oldest_row(pattern: MatchPattern, queues: Sequence[list[Occurrence]]) -> Places | None:
-    """Return the oldest things in the order of slots that lie within the window.
+    """Return the oldest occurrences in the order of slots that lie within the window.
 
-    From a beginning, the earliest end is found by always taking the next thing that is over first.
+    From a beginning, the earliest end is found greedily: always the next occurrence that ends
+    first.
     """
     first = 0
     while first < len(queues[0]):
@@ -69,7 +70,7 @@ def oldest_row(pattern: MatchPattern, queues: Sequence[list[Occurrence]]) -> Pla
         oldest_ns = queues[slot][place].last_ns - pattern.window_ns
         if begun_ns >= oldest_ns:
             return places
-        # Whatever begins before this ends too late as well.
+        # An earlier beginning ends too late as well.
         first = first + 1 if pattern.intervals else bisect_left(queues[0], (oldest_ns,), first)
     return None
 

@@ -20,25 +20,25 @@ __all__ = ["SingleMatcher", "UnorderedMatcher"]
 
 
 class SingleMatcher:
-    """Every line that fits is a match, in both modes and whatever its time."""
+    """Match every fitting line, in both modes and at any time."""
 
     __slots__ = ()
     due_ns = NEVER
     held = 0
 
     def add(self, seen: Occurrence, mask: int, clock_ns: int) -> Sequence[PatternMatch]:
-        """Return it."""
+        """Return the occurrence as a match."""
         del mask
         return (PatternMatch(clock_ns, (seen,)),)
 
     def tick(self, clock_ns: int) -> Sequence[PatternMatch]:
-        """Let time pass, which completes nothing."""
+        """Advance time, which completes no match."""
         del clock_ns
         return ()
 
 
 class UnorderedMatcher:
-    """Fires with the oldest things of each slot as soon as every slot has what it needs.
+    """Fire with the oldest occurrences of each slot as soon as every slot is full.
 
     One line can fill several slots. What is not part of a match may be part of the next.
     """
@@ -55,11 +55,11 @@ class UnorderedMatcher:
 
     @property
     def held(self) -> int:
-        """How many things it remembers."""
+        """Number of occurrences in memory."""
         return sum(map(len, self._queues))
 
     def add(self, seen: Occurrence, mask: int, clock_ns: int) -> Sequence[PatternMatch]:
-        """Take something in that fits the slots of the mask."""
+        """Add an occurrence that fits the slots of the mask."""
         self._clock_ns = clock_ns = max(self._clock_ns, clock_ns)
         oldest_ns = clock_ns - self._pattern.window_ns
         full = True
@@ -73,7 +73,7 @@ class UnorderedMatcher:
         return (self._fire(),) if full else ()
 
     def tick(self, clock_ns: int) -> Sequence[PatternMatch]:
-        """Let time pass, which completes nothing."""
+        """Advance time, which completes no match."""
         self._clock_ns = max(self._clock_ns, clock_ns)
         return ()
 

@@ -1,7 +1,7 @@
 """Metric terms of rules: PromQL over frames, with state for each entity.
 
-Belongs here: what a condition on series is worth and since when it holds. Does not: where samples
-come from, asking a Prometheus (`inspection`), or what a rule makes of it (`decide.rules.engine`).
+Belongs here: evaluation of conditions on series, and since when each holds. Does not: sources of
+samples, queries to a Prometheus (`inspection`), or matching (`decide.rules.engine`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All entities at the same times: whole steps in which there was a sample of any."""
+"""Evaluation of all entities at the same times: whole steps with a sample of any entity."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from steward.errors import StewardError
 
 __all__ = ["AcrossEntities"]
 
-STEP_NS = 10**9  # how often what compares entities is looked at, unless the rule says
+STEP_NS = 10**9  # default interval of conditions that compare entities
 _MOST_CELLS = 2_000_000
 
 
 class AcrossEntities:
-    """For conditions that compare entities, or that ask for phases."""
+    """Evaluate conditions that compare entities, or that depend on phases."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class AcrossEntities:
         interval_ns: int,
         for_ns: int,
     ) -> None:
-        # What is silent is looked at when it must be, and not in between.
+        # Absence is evaluated when it is due, and not in between.
         self.gap_ns = NEVER_NS if silences else max(LOOKBACK_NS, interval_ns)
         self._expression = expression
         self._buffer = buffer
@@ -62,8 +62,8 @@ class AcrossEntities:
     def state(self) -> HoldState:
         return self._results.state
 
-    def whose(self, series: int) -> tuple[str, Labels]:
-        return self._results.whose(series, self._buffer.known.entities)
+    def identity(self, series: int) -> tuple[str, Labels]:
+        return self._results.identity(series, self._buffer.known.entities)
 
     def add(
         self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
@@ -72,7 +72,7 @@ class AcrossEntities:
         if rows is not None:
             times.append(self._buffer.add(rows).t)
         if not self._buffer.known:
-            return  # nobody has what it asks for
+            return  # no series has these columns
         begin = np.full(len(self._buffer.known), self._done_ns)
         times += [each.t for each in self._silences.until(clock_ns, begin)]
         steps = np.unique(-(-np.concatenate(times) // self._step_ns) * self._step_ns)
@@ -98,7 +98,7 @@ class AcrossEntities:
             )
             try:
                 found = evaluate(self._expression, look)
-            except StewardError as wrong:  # it depends on the series, and others may come
+            except StewardError as wrong:  # depends on the series, and new ones may come
                 self._buffer.counts.failed += 1
                 self._buffer.counts.problem = f"{wrong.problem}; {wrong.hint}"
                 continue

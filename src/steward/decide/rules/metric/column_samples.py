@@ -1,4 +1,4 @@
-"""The samples that a term needs again: the last of each series, or all of its longest range."""
+"""Samples kept for a term: the last of each series, or all of its longest range."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class ColumnSamples:
     """Samples of one column, for all series that a term knows."""
 
     def __init__(self) -> None:
-        self.reach_ns = 0  # so much before the last evaluation is kept
+        self.reach_ns = 0  # age before the last evaluation that is kept
         self.samples = SeriesSamples(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
     def add(self, new: SeriesSamples, looked_ns: Longs) -> int:
-        """Take new samples, laid out by series; returns how many were too late."""
+        """Add new samples, laid out by series; return how many were too late."""
         off, t, v, late = merge(self.samples, new, looked_ns - self.reach_ns)
         self.samples = SeriesSamples(off, t, v)
         return int(late)

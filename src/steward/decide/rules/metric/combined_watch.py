@@ -1,4 +1,4 @@
-"""One term looked at in two places: over the samples that are seen here, and where others are."""
+"""Watch of one term in two places: over local samples, and over those of a remote server."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ __all__ = ["CombinedWatch"]
 
 
 class CombinedWatch:
-    """Tells what is seen `here`, if that can be, and what is known `there` of others.
+    """Combine the matches of a `local` watch, if there is one, and of a `remote` one.
 
-    There, only the passing of time counts: samples may come from machines whose clock is ahead.
+    The remote watch gets ticks only: samples may come from machines whose clock is ahead.
     """
 
     def __init__(
-        self, here: TermWatch | None, there: TermWatch, *, again: Callable[[], TermWatch]
+        self, local: TermWatch | None, remote: TermWatch, *, again: Callable[[], TermWatch]
     ) -> None:
-        self._here = () if here is None else (here,)
-        self._there = there
+        self._local = () if local is None else (local,)
+        self._remote = remote
         self._again = again
-        self.metrics = frozenset[str]() if here is None else here.metrics
+        self.metrics = frozenset[str]() if local is None else local.metrics
         self.ended: list[Ended] = []
 
     @property
     def counts(self) -> WatchCounts:
-        """What of the telemetry could not be used, here and there."""
-        found = [each.counts for each in (*self._here, self._there)]
+        """Samples that could not be used, local and remote."""
+        found = [each.counts for each in (*self._local, self._remote)]
         return WatchCounts(
             late=sum(each.late for each in found),
             untimed=sum(each.untimed for each in found),
@@ -41,32 +41,32 @@ class CombinedWatch:
 
     def share(self, keys: KeyIndex) -> None:
         """Store samples together with all other terms that share these keys."""
-        for each in self._here:
+        for each in self._local:
             each.share(keys)
 
     def add(self, frame: SortedFrame) -> list[Item]:
         """Read new samples."""
-        items = [item for each in self._here for item in each.add(frame)]
-        return self._told(items, self._here)
+        items = [item for each in self._local for item in each.add(frame)]
+        return self._reported(items, self._local)
 
     def tick(self, t_ns: int) -> list[Item]:
-        """Let time pass without samples."""
-        both = (*self._here, self._there)
-        return self._told([item for each in both for item in each.tick(t_ns)], both)
+        """Advance time without samples."""
+        both = (*self._local, self._remote)
+        return self._reported([item for each in both for item in each.tick(t_ns)], both)
 
     def finish(self) -> list[Item]:
-        """Look at what still waits."""
-        both = (*self._here, self._there)
-        return self._told([item for each in both for item in each.finish()], both)
+        """Evaluate what is pending."""
+        both = (*self._local, self._remote)
+        return self._reported([item for each in both for item in each.finish()], both)
 
     def holding(self) -> frozenset[str]:
-        """Return the entities for which it was told and still holds."""
-        return frozenset().union(*(each.holding() for each in (*self._here, self._there)))
+        """Return the entities for which it was reported and still holds."""
+        return frozenset().union(*(each.holding() for each in (*self._local, self._remote)))
 
     def fresh(self) -> TermWatch:
         """Return the same term with nothing read yet."""
         return self._again()
 
-    def _told(self, items: list[Item], by: Sequence[TermWatch]) -> list[Item]:
+    def _reported(self, items: list[Item], by: Sequence[TermWatch]) -> list[Item]:
         self.ended = [ended for each in by for ended in each.ended]
         return items

@@ -18,14 +18,14 @@ __all__ = ["EvaluatedPoints", "TermEvaluation", "no_series", "only", "widened"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EvaluatedPoints:
-    """What a condition was worth: the points of each series, and the values at them."""
+    """Values of a condition: the points of each series, and the values at them."""
 
     points: Points
     values: Floats
 
 
 class TermEvaluation(Protocol):
-    """How one term looks at telemetry."""
+    """Evaluation of one term over telemetry."""
 
     @property
     def state(self) -> HoldState:
@@ -34,27 +34,27 @@ class TermEvaluation(Protocol):
 
     @property
     def gap_ns(self) -> int:
-        """After how long without a look something has to begin anew."""
+        """The gap between evaluations after which a condition starts anew."""
         ...
 
     @property
     def due_ns(self) -> int:
-        """The earliest time at which something can be looked at without new samples."""
+        """The earliest time at which an evaluation is due without new samples."""
         ...
 
     def add(
         self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
     ) -> Iterator[EvaluatedPoints]:
-        """Look at all that can be looked at until now; `last` says that nothing more will come."""
+        """Evaluate all that is due until now; `last`: no more samples will come."""
         ...
 
-    def whose(self, series: int) -> tuple[str, Labels]:
+    def identity(self, series: int) -> tuple[str, Labels]:
         """Return the entity and the labels of a series."""
         ...
 
 
 def no_series() -> HoldState:
-    """Return the state of no series."""
+    """Return the empty state."""
     none = np.zeros(0, np.int64)
     return HoldState(none, np.zeros(0, bool), none, none)
 
@@ -66,7 +66,7 @@ def widened(state: HoldState, size: int) -> HoldState:
         return state
     return HoldState(
         np.append(state.since, np.full(more, -1)),
-        np.append(state.told, np.zeros(more, bool)),
+        np.append(state.reported, np.zeros(more, bool)),
         np.append(state.last, np.full(more, -NEVER_NS)),
         np.append(state.step, np.zeros(more, np.int64)),
     )
@@ -74,4 +74,4 @@ def widened(state: HoldState, size: int) -> HoldState:
 
 def only(state: HoldState, kept: NDArray[np.bool_] | Longs) -> HoldState:
     """Return the state of some of the series."""
-    return HoldState(state.since[kept], state.told[kept], state.last[kept], state.step[kept])
+    return HoldState(state.since[kept], state.reported[kept], state.last[kept], state.step[kept])

@@ -1,4 +1,4 @@
-"""Compiled loops over samples: looking back, and how long something held."""
+"""Compiled loops over samples: lookback, range functions, and hold times."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 ABSENT = 19  # numbers of functions are those of `promql/functions.py`
 NEVER_NS = 2**62
-ONGOING = 2**62  # the end of what has none yet
-SHORT_NS = 10 * 10**9  # a gap that is shorter than this is none
+ONGOING = 2**62  # end of a condition that still holds
+SHORT_NS = 10 * 10**9  # shorter gaps are ignored
 _NEVER = np.iinfo(np.int64).min
 
 
 class SeriesSamples(NamedTuple):
     """Samples of many series, one series after the other, oldest first.
 
-    Those of series `i` are `[off[i]:off[i + 1]]` of `t` (ns) and `v`. A value that is no number
-    says that there is none from then on.
+    Those of series `i` are `[off[i]:off[i + 1]]` of `t` (ns) and `v`. NaN marks the series as
+    absent from then on.
     """
 
     off: Longs
@@ -45,22 +45,22 @@ class SeriesSamples(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Times at which series are looked at, laid out as their samples are."""
+    """Evaluation times of series, laid out as their samples are."""
 
     off: Longs
     t: Longs
 
 
 class HoldState(NamedTuple):
-    """For each series: since when something holds, whether that was told, when it was looked at.
+    """For each series: since when it holds, whether that was reported, when it was evaluated.
 
     -1 where it does not hold.
     """
 
     since: Longs
-    told: NDArray[np.bool_]
+    reported: NDArray[np.bool_]
     last: Longs
-    step: Longs  # from the look before that to the last one; 0 where there was none
+    step: Longs  # between the last two evaluations; 0 where there was none
 
 
 @njit
@@ -170,12 +170,12 @@ def _moment(y: Floats, op: int) -> float:
 
 @njit
 def _extrapolated(x: Longs, y: Floats, at: int, range_ns: int, op: int) -> float:
-    """Growth of the whole range from that of its samples, as Prometheus reckons it."""
+    """Growth of the whole range from that of its samples, as Prometheus computes it."""
     n = len(x)
     if n < 2:
         return np.nan
     growth = y[n - 1] - y[0]
-    if op < 2:  # a counter that falls began anew
+    if op < 2:  # a falling counter was reset
         for i in range(1, n):
             if y[i] < y[i - 1]:
                 growth += y[i - 1]
@@ -274,24 +274,28 @@ def expire(
     for i in range(n):
         last = _NEVER
         for j in range(samples.off[i], samples.off[i + 1] + 1):
-            here = end + 1
+            next_ns = end + 1
             if j < samples.off[i + 1]:
                 if samples.v[j] != samples.v[j]:
                     continue
-                here = samples.t[j]
+                next_ns = samples.t[j]
             if last != _NEVER:
                 for due in (last + after_ns + 1, last + after_ns + 1 + for_ns):
-                    if begin[i] < due < here and due <= end and (k == off[i] or out[k - 1] < due):
+                    if (
+                        begin[i] < due < next_ns
+                        and due <= end
+                        and (k == off[i] or out[k - 1] < due)
+                    ):
                         out[k] = due
                         k += 1
-            last = here
+            last = next_ns
         off[i + 1] = k
     return off, out[:k].copy()
 
 
 @njit
 def _too_long(step_ns: int, gap_ns: int) -> int:
-    """Return the longest time without a look after which what held is thought to hold still."""
+    """Return the longest gap between evaluations over which a condition counts as held."""
     if step_ns > 0 and gap_ns < NEVER_NS:
         return min(gap_ns, max(10 * step_ns, SHORT_NS))
     return gap_ns
@@ -301,11 +305,11 @@ def _too_long(step_ns: int, gap_ns: int) -> int:
 def held(
     values: Floats, points: Points, state: HoldState, for_ns: int, gap_ns: int
 ) -> tuple[Longs, Longs, Longs]:
-    """Return at which points something had held for long enough, since when, and until when.
+    """Return the points at which a condition had held for `for_ns`, since when, and until when.
 
-    That it holds is said once a stretch, with ONGOING as its end, and once more when it is over.
-    Something begins anew that was not looked at for more than `gap_ns`, or for ten times as long
-    as before: what happened in such a gap nobody knows. Changes `state`.
+    It is reported once per stretch, with ONGOING as its end, and once more when it is over. A
+    condition starts anew that was not evaluated for more than `gap_ns`, or for ten times as long as
+    before: its value in such a gap is unknown. Changes `state`.
     """
     out = np.empty(2 * len(points.t), np.int64)
     since = np.empty(2 * len(points.t), np.int64)
@@ -317,19 +321,19 @@ def held(
             gap = _too_long(state.step[i], gap_ns)
             broken = state.since[i] >= 0 and at - state.last[i] > gap
             holds = values[k] == values[k]
-            if state.told[i] and (broken or not holds):
+            if state.reported[i] and (broken or not holds):
                 out[count] = k
                 since[count] = state.since[i]
                 until[count] = min(at, state.last[i] + gap)
                 count += 1
             if broken or not holds:
                 state.since[i] = -1
-                state.told[i] = False
+                state.reported[i] = False
             if holds:
                 if state.since[i] < 0:
                     state.since[i] = at
-                if not state.told[i] and at - state.since[i] >= for_ns:
-                    state.told[i] = True
+                if not state.reported[i] and at - state.since[i] >= for_ns:
+                    state.reported[i] = True
                     out[count] = k
                     since[count] = state.since[i]
                     until[count] = ONGOING

@@ -1,4 +1,4 @@
-"""Compiled loops that lay samples out by series, and say which times are new."""
+"""Compiled loops that lay samples out by series, and select new times."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _NEVER = np.iinfo(np.int64).min
 
 @njit
 def lay_out(  # noqa: C901 - compiled
-    rows: SeriesSamples, there: NDArray[np.bool_], own: Longs, series: int
+    rows: SeriesSamples, present: NDArray[np.bool_], own: Longs, series: int
 ) -> tuple[Longs, Longs, Floats]:
-    """Return the rows that are there by series: those of key `i` are of series `own[i]`.
+    """Return the present rows by series: those of key `i` are of series `own[i]`.
 
     Rows without values give times only.
     """
     off = np.zeros(series + 1, np.int64)
     for i in range(len(own)):
         for j in range(rows.off[i], rows.off[i + 1]):
-            if there[j]:
+            if present[j]:
                 off[own[i] + 1] += 1
     for i in range(series):
         off[i + 1] += off[i]
@@ -33,7 +33,7 @@ def lay_out(  # noqa: C901 - compiled
     v = np.empty(off[series] if len(rows.v) else 0, np.float64)
     for i in range(len(own)):
         for j in range(rows.off[i], rows.off[i + 1]):
-            if there[j]:
+            if present[j]:
                 k = free[own[i]]
                 free[own[i]] += 1
                 t[k] = rows.t[j]
@@ -44,9 +44,9 @@ def lay_out(  # noqa: C901 - compiled
 
 @njit
 def merge(old: SeriesSamples, new: SeriesSamples, keep: Longs) -> tuple[Longs, Longs, Floats, int]:
-    """Put new samples behind those of each series; drop what is older than `keep[i]`.
+    """Append new samples to those of each series; drop what is older than `keep[i]`.
 
-    The last sample before `keep[i]` stays, so that there is always a value to look back at. New
+    The last sample before `keep[i]` stays, so that there is always a lookback value. New
     samples that are not newer than what is there are left out and counted.
     """
     n = len(new.off) - 1
@@ -74,7 +74,7 @@ def merge(old: SeriesSamples, new: SeriesSamples, keep: Longs) -> tuple[Longs, L
             else:
                 late += 1
         off[i + 1] = k
-    if 10 * k < 9 * len(t):  # else there is little room to win
+    if 10 * k < 9 * len(t):  # else little memory is saved
         return off, t[:k].copy(), v[:k].copy(), late
     return off, t[:k], v[:k], late
 

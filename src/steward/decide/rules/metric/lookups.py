@@ -1,8 +1,8 @@
-"""Two ways to look at samples: each entity at its own times, or all at the same ones.
+"""Two sample lookups: each entity at its own times, or all at the same times.
 
-What one entity is like depends on nothing else in most rules: then all its times, and those of
-all others, are laid behind each other as one long row, and everything is arithmetic on that row.
-Only what compares entities needs them at the same times.
+In most rules the value of one entity depends on nothing else: then the times of all entities are
+concatenated into one long row, and everything is arithmetic on that row. Only conditions that
+compare entities need them at the same times.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from steward.decide.rules.promql.vectors import LabelledRows
 
 __all__ = ["PHASE_COLUMN", "AcrossEntitiesLookup", "FoundRows", "PerEntityLookup", "SelectorColumn"]
 
-PHASE_COLUMN = "phase:"  # what a column of frames begins with that says how long a phase lasts
+PHASE_COLUMN = "phase:"  # prefix of phase columns in frames
 How = tuple[str, float]  # a function of a range and its parameter; "": the newest value
 FoundRows = dict[tuple[Selector, How], LabelledRows]
-_NOBODY = np.zeros(0, np.int64)
+_EMPTY = np.zeros(0, np.int64)
 # Of a counter only its rate is kept.
 _OF_RATES = {"rate": "avg_over_time", "increase": "avg_over_time", "irate": "last_over_time"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SelectorColumn:
-    """A selector with its column, and which series it means."""
+    """A selector with its column, and the series that it selects."""
 
     column: MetricColumn
     selected: SelectedSeries
@@ -51,7 +51,7 @@ class SelectorColumn:
 def _computed(
     samples: SeriesSamples, points: Points, selector: Selector, how: How, column: MetricColumn
 ) -> Floats:
-    """Return a function of samples at points, in the unit that was asked for."""
+    """Return a function of samples at points, in the unit of the expression."""
     function, parameter = how
     at = Points(points.off, points.t - selector.offset_ns)
     if not function:
@@ -77,7 +77,7 @@ def _power(function: str, scale: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PerEntityLookup:
-    """Each series at its own times, all in one row."""
+    """Look up each series at its own times, all in one row."""
 
     known: SeriesIndex
     wanted: Mapping[Selector, SelectorColumn]
@@ -98,7 +98,7 @@ class PerEntityLookup:
 
     def past(self, selector: Selector, function: str, parameter: float) -> LabelledRows:
         what = selector, (function, parameter)
-        if what not in self.found:  # conditions, and rules, say the same more than once
+        if what not in self.found:  # conditions and rules repeat selectors
             self.found[what] = self._rows(*what)
         return self.found[what]
 
@@ -106,7 +106,7 @@ class PerEntityLookup:
         wanted = self.wanted[selector]
         samples = self.columns_kept[wanted.column.name].samples
         values = _computed(samples, self.points, selector, how, wanted.column)
-        meant = wanted.selected.among(self.known)
+        meant = wanted.selected.mask(self.known)
         if not meant.all():
             values = np.where(np.repeat(meant, np.diff(self.points.off)), values, np.nan)
         return LabelledRows(labels=self.nameless, values=values[np.newaxis])
@@ -114,7 +114,7 @@ class PerEntityLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AcrossEntitiesLookup:
-    """All series at the same times, one row for each."""
+    """Look up all series at the same times, one row for each."""
 
     known: SeriesIndex
     wanted: Mapping[Selector, SelectorColumn]
@@ -148,7 +148,7 @@ class AcrossEntitiesLookup:
         empty = np.zeros((0, len(self.times)))
         return LabelledRows(
             labels=reduce(
-                LabelColumn.then, (part.labels for part in parts), self.known.names(_NOBODY)
+                LabelColumn.then, (part.labels for part in parts), self.known.names(_EMPTY)
             ),
             values=np.concatenate([empty, *(part.values for part in parts)]),
         )
@@ -164,7 +164,7 @@ class AcrossEntitiesLookup:
     def _of(self, column: str, selector: Selector, how: How) -> LabelledRows:
         wanted = self.wanted[selector]
         samples = self.columns_kept[column].samples
-        meant = wanted.selected.among(self.known) & (np.diff(samples.off) > 0)
+        meant = wanted.selected.mask(self.known) & (np.diff(samples.off) > 0)
         rows = np.flatnonzero(meant)
         off = np.append(0, np.cumsum(meant * len(self.times)))
         points = Points(off, np.tile(self.times, len(rows)))

@@ -1,4 +1,4 @@
-"""Each entity by itself, at each of its samples, or at the first in each interval."""
+"""Evaluation of each entity by itself, at each sample, or at the first in each interval."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["PerEntity"]
 
 
 class PerEntity:
-    """For conditions of which the value of one entity depends on nothing else."""
+    """Evaluate conditions whose value for one entity depends on no other."""
 
     def __init__(
         self,
@@ -33,12 +33,12 @@ class PerEntity:
         interval_ns: int,
         for_ns: int,
     ) -> None:
-        # What is silent is looked at when it must be, and not in between.
+        # Absence is evaluated when it is due, and not in between.
         self.gap_ns = NEVER_NS if silences else max(LOOKBACK_NS, interval_ns)
         self._expression = expression
         self._buffer = buffer
         self._silences = Silences(buffer, silences, for_ns)
-        self._interval_ns = 0 if silences else interval_ns  # a silence has no samples to wait for
+        self._interval_ns = 0 if silences else interval_ns  # absence has no samples to wait for
         self.state = no_series()
         self.due_ns = NEVER_NS
         buffer.reader = self
@@ -50,19 +50,19 @@ class PerEntity:
     def forget(self, kept: NDArray[np.bool_]) -> None:
         self.state = only(widened(self.state, len(kept)), kept)
 
-    def whose(self, series: int) -> tuple[str, Labels]:
+    def identity(self, series: int) -> tuple[str, Labels]:
         known = self._buffer.known
         return known.keys[series][0], known.labels[series]
 
     def add(
         self, rows: SortedFrame | None, clock_ns: int, *, last: bool = False
     ) -> Iterator[EvaluatedPoints]:
-        del last  # there is never anything that waits
+        del last  # nothing is ever pending
         points = Points(np.zeros(len(self._buffer.known) + 1, np.int64), np.zeros(0, np.int64))
         if rows is not None:
             points = self._buffer.add(rows)
         if not self._buffer.known:
-            return  # nobody has what it asks for
+            return  # no series has these columns
         self.state = widened(self.state, len(self._buffer.known))
         if self._silences:
             points = _united([points, *self._silences.until(clock_ns, self.state.last)])

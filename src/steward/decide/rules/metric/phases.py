@@ -1,6 +1,6 @@
 """Phases of runs and jobs as a series: `steward_phase{phase="compile"}` is 1 while it lasts.
 
-A mark says when a phase begins and ends; conditions need to know whether it lasts *now*. So a span
+A mark gives the begin and end of a phase; conditions need to know whether it lasts *now*. So a span
 becomes samples: one when it begins, one every minute while it lasts, and "none" when it ends.
 """
 
@@ -17,22 +17,22 @@ from steward.model.span import Span
 
 __all__ = ["Phases", "phase_frame", "span_events"]
 
-EVERY_S = 60.0  # well below the time for which a value is believed
-_MOST_NAMES = 200  # each is a column; those that are more are one phase, `other`
+EVERY_S = 60.0  # well below the lookback time
+_MOST_NAMES = 200  # each is a column; further ones are one phase, `other`
 _NONE = float("nan")
 
 PhaseRows = dict[tuple[float, str], dict[str, float]]  # time and entity: phase: value
 
 
 class Phases:
-    """Phases of a site that goes on: which last, and which have ended since the last look."""
+    """Live phases of a site: which last, and which have ended since the last call."""
 
     def __init__(self) -> None:
         self._open: dict[str, Span] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def add(self, spans: Iterable[Span], now_s: float) -> Frame:
-        """Take spans that are new or different; returns the samples of this moment."""
+        """Add spans that are new or changed; return the samples of this moment."""
         for span in _of_phases(spans):
             self._open[span.id] = span
         lasting = {
@@ -42,14 +42,14 @@ class Phases:
             (span.entity, name) for span, name in _named(lasting.values()) if span.from_s <= now_s
         }
         rows: PhaseRows = {}
-        for entity, name in now | self._told:
+        for entity, name in now | self._reported:
             rows.setdefault((now_s, entity), {})[name] = 1.0 if (entity, name) in now else _NONE
-        self._open, self._told = lasting, now
+        self._open, self._reported = lasting, now
         return _frame(rows)
 
 
 def phase_frame(spans: Iterable[Span], *, from_s: float, to_s: float) -> Frame:
-    """Return the samples of all phases in `[from_s, to_s)`; frames that follow each other fit."""
+    """Return the samples of all phases in `[from_s, to_s)`; consecutive frames do not overlap."""
     by_entity: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for span, name in _named(_of_phases(spans)):
         end_s = float("inf") if span.to_s is None else span.to_s
@@ -63,7 +63,7 @@ def phase_frame(spans: Iterable[Span], *, from_s: float, to_s: float) -> Frame:
 
 
 def span_events(spans: Iterable[Span], *, from_s: float, to_s: float) -> tuple[Event, ...]:
-    """Return what began or ended in `[from_s, to_s)`, as rules read it: `phase.began n01 compile`.
+    """Return span events in `[from_s, to_s)`, as rules read them: `phase.began n01 compile`.
 
     The first word is the kind of the span (`job`, `run`, `workload`, `phase`), then what happened.
     """
@@ -83,7 +83,7 @@ def span_events(spans: Iterable[Span], *, from_s: float, to_s: float) -> tuple[E
 
 
 def _of_phases(spans: Iterable[Span]) -> Iterator[Span]:
-    """Leave out `n01/*`: it says no more than the span of the node."""
+    """Leave out `n01/*`, which repeats the span of the node."""
     return (span for span in spans if span.kind == "phase" and not span.entity.endswith("/*"))
 
 
@@ -96,7 +96,7 @@ def _named(spans: Iterable[Span]) -> Iterator[tuple[Span, str]]:
 
 
 def _united(stretches: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Join what overlaps: a phase lasts until the last rank has left it."""
+    """Merge overlapping stretches: a phase lasts until the last rank has left it."""
     found: list[tuple[float, float]] = []
     for began_s, end_s in sorted(stretches):
         if found and began_s <= found[-1][1]:

@@ -1,4 +1,4 @@
-"""The series that an expression gave, each with a number and its state."""
+"""Result series of an expression, each with a number and its hold state."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Results:
         self._labels: list[Labels] = []
         self._lexicon = LabelIndex()
         self._row_of = _NONE  # by the number that labels have in the index; -1: none
-        self._last = _NONE  # rows of the last look
+        self._last = _NONE  # rows of the last evaluation
         self.state = no_series()
 
-    def whose(self, series: int, entities: Mapping[Labels, str]) -> tuple[str, Labels]:
+    def identity(self, series: int, entities: Mapping[Labels, str]) -> tuple[str, Labels]:
         """Return the entity and the labels of a result."""
         labels = self._labels[series]
         return entities.get(labels) or entity_named(labels), labels
 
     def laid_out(self, found: LabelledRows, times: Longs) -> EvaluatedPoints:
-        """Give each result that was ever seen its row: those not found now do not hold."""
+        """Return values by result row: results that are absent now do not hold."""
         rows = self._rows(found.labels)
         if len(self._labels) > len(self.state.since):
             self.state = widened(self.state, len(self._labels))
@@ -65,7 +65,7 @@ class Results:
         self._row_of[ids] = np.arange(len(ids))
 
     def forget(self, most: int) -> int:
-        """Let go of what does not hold if there are too many; returns how many went."""
+        """Drop results that do not hold if there are too many; return how many."""
         if len(self._labels) <= most:
             return 0
         kept = np.flatnonzero(self.state.since >= 0)[-most:]
@@ -74,7 +74,7 @@ class Results:
         return gone
 
     def forget_others(self) -> None:
-        """Let go of what does not hold and was not found by the last look: it has ended."""
+        """Drop results that do not hold and were absent in the last evaluation."""
         kept = self.state.since >= 0
         kept[self._last] = True
         self._only(np.flatnonzero(kept))

@@ -22,31 +22,31 @@ from steward.decide.rules.promql.metric_columns import PHASE
 __all__ = ["SampleBuffer", "TermSamples", "WatchCounts"]
 
 Bools = NDArray[np.bool_]
-_KEPT_SHARE = 0.9  # of the most series, after some had to be forgotten
-_AWAY_NS = 3600 * 10**9  # agents that were cut off send what they kept: it goes on from there
-_SWEEP_NS = 120 * 10**9  # how often series that ended are looked for
+_KEPT_SHARE = 0.9  # of the series limit, kept after an eviction
+_AWAY_NS = 3600 * 10**9  # disconnected agents send buffered samples later
+_SWEEP_NS = 120 * 10**9  # interval between removals of ended series
 _NEVER = np.iinfo(np.int64).min
-_MOST_POINTS = 100_000  # at which what was looked up is kept for other terms
+_MOST_POINTS = 100_000  # evaluation times cached for other terms
 _NO_VALUES = np.zeros(0)
 
 
 @dataclass(slots=True, kw_only=True)
 class WatchCounts:
-    """What of the telemetry a term could not use."""
+    """Samples that a term could not use."""
 
     late: int = 0  # samples not newer than the last of their series
     untimed: int = 0  # rows without a usable time or entity
-    evicted: int = 0  # series forgotten since there were too many
-    failed: int = 0  # evaluations that came to nothing, as `problem` says
+    evicted: int = 0  # series evicted beyond the limit
+    failed: int = 0  # failed evaluations; `problem` is the last error
     problem: str = ""
 
 
 class _Reader(Protocol):
-    """What evaluates a term over the samples."""
+    """A reader of the buffer: the evaluation of one term."""
 
     @property
     def gap_ns(self) -> int:
-        """After how long without a sample a series begins anew."""
+        """The gap between samples after which a series starts anew."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class SampleBuffer:
 
     def __init__(self, *, most_series: int, by_job: bool) -> None:
         self._most_series = most_series
-        self._by_job = by_job  # whether who held an entity tells series apart
+        self._by_job = by_job  # whether series differ by the job that held the entity
         self.known = SeriesIndex()
         self.columns_kept: dict[str, ColumnSamples] = {}
         self.present: frozenset[str] = frozenset()  # columns of the last frame that are kept
@@ -108,13 +108,13 @@ class SampleBuffer:
         self.present = frozenset(name for name in rows.metrics if self._users(name))
         if not self.present:
             return
-        self._numbers = self._own_numbers(rows, _any_there(rows, self.present))
+        self._numbers = self._own_numbers(rows, _any_present(rows, self.present))
         for name in self.present:
             self._column(name)
         for name, kept in self.columns_kept.items():
             if name in self.present:
-                values, there = rows.column(name)
-                new = self._laid_out(rows, there, values)
+                values, present = rows.column(name)
+                new = self._laid_out(rows, present, values)
                 self.late[name] = kept.add(new, self._read_ns(name))
             kept.widen(len(self.known))
 
@@ -122,12 +122,12 @@ class SampleBuffer:
         """Return the times of the rows of the last frame that have some of these columns."""
         found = self._points.get(names)
         if found is None:
-            laid = self._laid_out(rows, _any_there(rows, names), _NO_VALUES)
+            laid = self._laid_out(rows, _any_present(rows, names), _NO_VALUES)
             found = self._points[names] = Points(laid.off, laid.t)
         return found
 
     def found_at(self, offsets: bytes, times: Longs) -> FoundRows:
-        """Return what terms have looked up at these times since the last frame, to add to it."""
+        """Return the cache of lookups at these times since the last frame."""
         if len(times) > _MOST_POINTS:
             return {}
         return self._found.setdefault((offsets, times.tobytes()), {})
@@ -148,8 +148,8 @@ class SampleBuffer:
             found[len(read) :] = _NEVER // 2
         return found
 
-    def _own_numbers(self, rows: SortedFrame, there: Bools) -> Longs:
-        """Return our numbers of the keys; those that have something may be new."""
+    def _own_numbers(self, rows: SortedFrame, present: Bools) -> Longs:
+        """Return our numbers of the keys; keys with values may be new."""
         if rows.key_index is not self._key_index:
             self._key_index, self._own = rows.key_index, np.zeros(0, np.int64)
             self.known.use(rows.key_index.label_index)
@@ -157,21 +157,21 @@ class SampleBuffer:
         if more:
             self._own = np.append(self._own, np.full(more, -1))
         strange = np.flatnonzero(self._own[rows.numbers] < 0)
-        some = np.append(0, np.cumsum(there))[rows.off]
+        some = np.append(0, np.cumsum(present))[rows.off]
         for at in strange[some[strange + 1] > some[strange]].tolist():
             key = rows.keys[at]
             mine = self.known.number(key if self._by_job else (key[0], ""))
             self._own[rows.numbers[at]] = mine
         return self._own[rows.numbers]
 
-    def _laid_out(self, rows: SortedFrame, there: Bools, values: Floats) -> SeriesSamples:
+    def _laid_out(self, rows: SortedFrame, present: Bools, values: Floats) -> SeriesSamples:
         taken = SeriesSamples(rows.off, rows.t_ns, values)
-        return SeriesSamples(*lay_out(taken, there, self._numbers, len(self.known)))
+        return SeriesSamples(*lay_out(taken, present, self._numbers, len(self.known)))
 
     def _forget(self) -> None:
-        """Drop series that no term can reach any more, and some if there are too many.
+        """Drop series out of reach of all terms, and evict beyond the limit.
 
-        Too many: then those silent for longest are dropped, and counted.
+        Eviction takes those without samples for longest, and counts them.
         """
         gap_ns = max(each.reader.gap_ns for each in self._terms)
         if len(self.known) > self._most_series:
@@ -194,7 +194,7 @@ class SampleBuffer:
         return newest
 
     def _reach_ns(self) -> int:
-        """Return how long ago a sample can be that an evaluation still finds."""
+        """Return the age of the oldest sample that an evaluation can use."""
         reaches = [each.reach_ns for each in self.columns_kept.values()]
         return LOOKBACK_NS + max(reaches, default=0)
 
@@ -211,7 +211,7 @@ class SampleBuffer:
 
 
 class TermSamples:
-    """What one term uses of a buffer: its own, or the one that all terms of an engine share."""
+    """View of one term on a buffer: its own, or the one shared by all terms of an engine."""
 
     def __init__(
         self, wanted: Mapping[Selector, SelectorColumn], *, most_series: int, by_job: bool
@@ -248,11 +248,11 @@ class TermSamples:
         return self._buffer.columns_kept
 
     def found_at(self, offsets: bytes, times: Longs) -> FoundRows:
-        """Return what terms have looked up at these times since the last frame, to add to it."""
+        """Return the cache of lookups at these times since the last frame."""
         return self._buffer.found_at(offsets, times)
 
     def add(self, rows: SortedFrame) -> Points:
-        """Store a frame; return the times of rows that have something for this term."""
+        """Store a frame; return the times of rows with columns of this term."""
         buffer = self._buffer
         buffer.add(rows)
         self.counts.untimed += rows.untimed
@@ -265,7 +265,7 @@ class TermSamples:
         return buffer.points(rows, names)
 
     def uses(self, name: str) -> bool:
-        """Return whether some selector is about a column."""
+        """Return whether some selector uses a column."""
         return name in self.columns or self._uses_phase(name)
 
     def _uses_phase(self, name: str) -> bool:
@@ -275,7 +275,7 @@ class TermSamples:
         )
 
     def reach_ns(self, column: str) -> int:
-        """Return how far back selectors of a column look."""
+        """Return the longest lookback of the selectors of a column."""
         name = PHASE if column.startswith(PHASE_COLUMN) else column
         return max(
             selector.range_ns + selector.offset_ns
@@ -288,17 +288,17 @@ class TermSamples:
         return self._buffer.nodes(self.columns, since_ns)
 
     def forget(self, kept: Bools, *, evicted: int) -> None:
-        """Drop what is known about all other series."""
+        """Drop the state of all other series."""
         self.counts.evicted += evicted
         for each in self.wanted.values():
             each.selected.only(kept)
         self.reader.forget(kept)
 
 
-def _any_there(rows: SortedFrame, names: Iterable[str]) -> Bools:
+def _any_present(rows: SortedFrame, names: Iterable[str]) -> Bools:
     """Return which rows have a value in some of these columns."""
     first, *others = names
-    there = rows.column(first)[1]
+    present = rows.column(first)[1]
     for name in others:
-        there = there | rows.column(name)[1]
-    return there
+        present = present | rows.column(name)[1]
+    return present

@@ -1,4 +1,4 @@
-"""The series that a term knows: whose they are, and which of them a selector means."""
+"""Index of known series: their entities and labels, and which of them a selector selects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SelectedSeries", "SeriesIndex", "entity_named", "labels_of_key"]
 
 Bools = NDArray[np.bool_]
 Longs = NDArray[np.int64]
-Key = tuple[str, str]  # an entity, and who held it
+Key = tuple[str, str]  # an entity, and the job that held it
 _REST = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _MOST_PATTERN_BYTES = 8 * 2**20
 
@@ -45,7 +45,7 @@ def _plain(text: str) -> str:
 
 
 def entity_named(labels: Labels) -> str:
-    """Return the entity that labels mean; a GPU that a job holds is still the GPU."""
+    """Return the entity of labels; a GPU that a job holds is still the GPU."""
     known = dict(labels)
     return entity_of(known, of_job="gpu" not in known)
 
@@ -77,7 +77,7 @@ class SeriesIndex:
         return found
 
     def use(self, label_index: LabelIndex) -> None:
-        """Take the numbers of labels from another label_index, as all other terms do."""
+        """Use the label index that the other terms share."""
         self.label_index = label_index
         self._ids = [label_index.number(labels) for labels in self.labels]
         self._all = label_index.names(())
@@ -103,7 +103,7 @@ class SeriesIndex:
 
 
 class SelectedSeries:
-    """Which series a selector means; each is looked at once."""
+    """Series that a selector selects; each is tested once."""
 
     def __init__(self, selector: Selector, column: MetricColumn, expr: str) -> None:
         self._tests = [
@@ -116,24 +116,24 @@ class SelectedSeries:
             self._tests.remove(test)
         self._found = np.zeros(0, bool)
 
-    def among(self, known: SeriesIndex) -> Bools:
-        """Say for each series whether it is meant."""
+    def mask(self, known: SeriesIndex) -> Bools:
+        """Return for each series whether it is selected."""
         if not self._tests:
             return np.ones(len(known), bool)
         seen = len(self._found)
-        fresh = [self._means(known, row) for row in range(seen, len(known))]
+        fresh = [self._selects(known, row) for row in range(seen, len(known))]
         self._found = np.append(self._found, np.array(fresh, bool))
         return self._found
 
     def phase(self, name: str) -> bool:
-        """Say whether a phase of this name is meant."""
+        """Return whether a phase of this name is selected."""
         return all(_holds(matcher, pattern, name) for _, matcher, pattern in self._phase)
 
     def only(self, kept: Bools) -> None:
-        """Forget all other series; those that were not looked at yet have no answer."""
+        """Drop all other series; untested ones have no entry."""
         self._found = self._found[kept[: len(self._found)]]
 
-    def _means(self, known: SeriesIndex, row: int) -> bool:
+    def _selects(self, known: SeriesIndex, row: int) -> bool:
         labels = dict(known.labels[row])
         labels["entity"] = known.keys[row][0]
         return all(

@@ -1,4 +1,4 @@
-"""When series that should speak have been silent for too long."""
+"""Absence of series: when an expected series had no sample for too long."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Silence", "Silences"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """A column that is missed when it says nothing for this long."""
+    """A column that counts as absent after this long without a sample."""
 
     column: str
     after_ns: int
 
 
 class Silences:
-    """All of a term; with none of them, nothing is ever missed."""
+    """All absence conditions of a term; may be empty."""
 
     def __init__(self, buffer: TermSamples, silences: Sequence[Silence], for_ns: int) -> None:
         self._buffer = buffer

@@ -1,4 +1,4 @@
-"""A frame as many series side by side, so that all terms can share the work of sorting it."""
+"""A frame sorted into series, once for all terms."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["JOB", "KeyIndex", "SortedFrame", "nanoseconds", "sort_frame"]
 
-JOB = "job_id"  # a column of a frame that says who held the entity
+JOB = "job_id"  # the column of the job that held the entity
 Bools = NDArray[np.bool_]
-Key = tuple[str, str]  # an entity, and who held it
-_MOST_GONE = 20_000  # jobs come and go, and each has its keys: so many more than there are now
+Key = tuple[str, str]  # an entity, and the job that held it
+_MOST_GONE = 20_000  # stale keys of ended jobs beyond which the index is rebuilt
 _SECONDS = (-9.2e9, 9.2e9)  # what fits into 64 bits of nanoseconds
 
 
 class KeyIndex:
-    """A number for each key that was ever seen, so that terms need not look at texts again.
+    """A number for each known key, so that terms need not compare texts again.
 
     The terms of one engine share it, and with it the buffers of their samples.
     """
@@ -55,7 +55,7 @@ class SortedFrame:
     key_index: KeyIndex
     off: Longs  # rows of key `i` are `[off[i]:off[i + 1]]`
     t_ns: Longs
-    clock_ns: int  # what time it is for most: one clock that is far ahead does not count
+    clock_ns: int  # the time of most entities: one clock far ahead does not count
     metrics: tuple[str, ...]  # columns that have values
     untimed: int  # rows without a usable time or entity, which are left out
     _frame: Frame
@@ -67,10 +67,10 @@ class SortedFrame:
         found = self._columns.get(name)
         if found is None:
             series = self._frame[name]
-            values, there = series.to_numpy(), series.is_not_null().to_numpy()
+            values, present = series.to_numpy(), series.is_not_null().to_numpy()
             if self._order is not None:
-                values, there = values[self._order], there[self._order]
-            found = self._columns[name] = (values, there)
+                values, present = values[self._order], present[self._order]
+            found = self._columns[name] = (values, present)
         return found
 
 
@@ -82,7 +82,7 @@ def nanoseconds(t_s: Floats) -> Longs:
 def sort_frame(frame: Frame, before: KeyIndex | None = None) -> SortedFrame:
     """Sort a frame by entity and time; rows that have neither are counted.
 
-    `before` is the key_index of the frame before; one that has grown too long is left behind.
+    `before` is the key_index of the frame before; an index that has grown too long is replaced.
     """
     good = _usable(frame)
     code = _codes(good)
@@ -120,7 +120,7 @@ def sort_frame(frame: Frame, before: KeyIndex | None = None) -> SortedFrame:
 def _usable(frame: Frame) -> Frame:
     """Return the rows that have a time and an entity: most often all of them, as they are."""
     t_s, entities = frame[T_S].to_numpy(), frame[ENTITY]
-    timed = (t_s >= _SECONDS[0]) & (t_s <= _SECONDS[1])  # what is no number is neither
+    timed = (t_s >= _SECONDS[0]) & (t_s <= _SECONDS[1])  # NaN is not usable
     if timed.all() and not entities.null_count():
         return frame
     return frame.filter(pl.Series(timed) & entities.is_not_null())

@@ -1,4 +1,4 @@
-"""A metric term at work: tells when its condition has held for long enough, for each entity."""
+"""Watch of a metric term: reports when its condition has held for long enough, per entity."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ from steward.model.rules import Item, MetricTerm
 
 __all__ = ["MOST_SERIES", "Ended", "MetricWatch", "TermWatch", "compile_metric"]
 
-MOST_SERIES = 100_000  # of one term; then those silent for longest are forgotten
+MOST_SERIES = 100_000  # of one term; beyond it those without samples for longest are evicted
 _NS = 10**9
 
 
 class Ended(NamedTuple):
-    """A condition that was told holds no more, or nobody can say any longer."""
+    """A reported condition that no longer holds, or is no longer known."""
 
-    told: Item
-    until_ns: int  # when it was first seen not to hold
+    item: Item
+    until_ns: int  # first time at which it did not hold
 
 
 class TermWatch(Protocol):
-    """What looks at telemetry for one metric term, wherever the telemetry is."""
+    """Watch of one metric term, over local or remote telemetry."""
 
     @property
     def metrics(self) -> frozenset[str]:
-        """The columns that it wants."""
+        """The columns that the term needs."""
         ...
 
     @property
     def counts(self) -> WatchCounts:
-        """What of the telemetry could not be used."""
+        """Samples that could not be used."""
         ...
 
     @property
     def ended(self) -> list[Ended]:
-        """What was told before, or just now, and is over as of the last look."""
+        """Reported conditions that ended as of the last call."""
         ...
 
     def share(self, keys: KeyIndex) -> None:
@@ -65,19 +65,19 @@ class TermWatch(Protocol):
         ...
 
     def add(self, frame: SortedFrame) -> list[Item]:
-        """Read new samples; returns what has held for long enough by now."""
+        """Read new samples; return conditions that have held for long enough."""
         ...
 
     def tick(self, t_ns: int) -> list[Item]:
-        """Let time pass without samples."""
+        """Advance time without samples."""
         ...
 
     def finish(self) -> list[Item]:
-        """Look at what still waits."""
+        """Evaluate what is pending."""
         ...
 
     def holding(self) -> frozenset[str]:
-        """Return the entities for which it was told and still holds."""
+        """Return the entities for which it was reported and still holds."""
         ...
 
     def fresh(self) -> TermWatch:
@@ -86,15 +86,15 @@ class TermWatch(Protocol):
 
 
 class MetricWatch:
-    """Reads telemetry for one metric term; state is kept for each series.
+    """Evaluate one metric term over telemetry; state is kept for each series.
 
-    `metrics` are the columns that it wants. A condition that came true is told once, and again
-    only after it has not held, or was not looked at for too long, in between. `ended` are those
-    told before, or just now, of which the last look said that they are over. `origin`
-    says who was asked, if not our own samples.
+    `metrics` are the columns that it needs. A condition that came true is reported once, and again
+    only after it has not held, or was not evaluated for too long, in between. `ended` are the
+    reported ones that were over at the last call. `origin` names the server that answered, if not
+    our own samples.
     """
 
-    def __init__(  # noqa: PLR0913 - what a term is made of
+    def __init__(  # noqa: PLR0913 - the parts of a term
         self,
         term: MetricTerm,
         evaluation: TermEvaluation,
@@ -115,7 +115,7 @@ class MetricWatch:
         self._again = again
         self._for_ns = round(term.for_s * _NS)
         self._clock_ns = -NEVER_NS
-        self._lasting: dict[tuple[str, Labels], Item] = {}
+        self._holding: dict[tuple[str, Labels], Item] = {}
         self._evicted = 0
         self.ended: list[Ended] = []
 
@@ -129,54 +129,54 @@ class MetricWatch:
         if self._samples is not None:
             self._samples.share(keys)
 
-    def speaking(self, since_ns: int) -> frozenset[str]:
+    def reporting_nodes(self, since_ns: int) -> frozenset[str]:
         """Return the nodes of which there was a sample since then."""
         return self._samples.nodes(since_ns) if self._samples is not None else frozenset()
 
     def add(self, frame: Frame | SortedFrame) -> list[Item]:
-        """Read new samples, in any order; returns what has held for long enough by now."""
+        """Read new samples, in any order; return conditions that have held for long enough."""
         rows = frame if isinstance(frame, SortedFrame) else sort_frame(frame)
         self._clock_ns = max(self._clock_ns, rows.clock_ns)
-        return self._told(self._evaluation.add(rows, self._clock_ns))
+        return self._reported(self._evaluation.add(rows, self._clock_ns))
 
     def tick(self, t_ns: int) -> list[Item]:
-        """Let time pass without samples: what is silent may be missed now."""
+        """Advance time without samples: absence may be due now."""
         if t_ns < self.due_ns:
             self.ended = []
             self._end_silent(t_ns)
             return []
         self._clock_ns = max(self._clock_ns, t_ns)
-        return self._told(self._evaluation.add(None, self._clock_ns))
+        return self._reported(self._evaluation.add(None, self._clock_ns))
 
     def finish(self) -> list[Item]:
-        """Look at what still waits. That the telemetry ends is nobody's silence."""
-        return self._told(self._evaluation.add(None, self._clock_ns, last=True))
+        """Evaluate what is pending. The end of the telemetry is not absence."""
+        return self._reported(self._evaluation.add(None, self._clock_ns, last=True))
 
     def values(self, frame: Frame) -> Frame:
-        """Return what the expression is worth at all its times: `t_s`, `entity`, `value`."""
+        """Return the values of the expression at all its times: `t_s`, `entity`, `value`."""
         rows = sort_frame(frame)
         parts = [pl.DataFrame(schema={T_S: pl.Float64, ENTITY: pl.String, "value": pl.Float64})]
         with np.errstate(all="ignore"):
             for seen in self._evaluation.add(rows, rows.clock_ns, last=True):
                 counts = np.diff(seen.points.off)
-                whose = [self._evaluation.whose(series)[0] for series in range(len(counts))]
+                identity = [self._evaluation.identity(series)[0] for series in range(len(counts))]
                 columns = {
                     T_S: seen.points.t / _NS,
-                    ENTITY: np.repeat(np.array(whose, object), counts),
+                    ENTITY: np.repeat(np.array(identity, object), counts),
                     "value": seen.values,
                 }
                 parts.append(pl.DataFrame(columns, schema=parts[0].schema))
         return pl.concat(parts).filter(pl.col("value").is_not_nan())
 
     def holding(self) -> frozenset[str]:
-        """Return the entities for which it was told and still holds."""
-        return frozenset(entity for entity, _ in self._lasting)
+        """Return the entities for which it was reported and still holds."""
+        return frozenset(entity for entity, _ in self._holding)
 
     def fresh(self) -> MetricWatch:
         """Return the same term with nothing read yet."""
         return self._again()
 
-    def _told(self, looks: Iterator[EvaluatedPoints]) -> list[Item]:
+    def _reported(self, looks: Iterator[EvaluatedPoints]) -> list[Item]:
         found: list[Item] = []
         self.ended = []
         with np.errstate(all="ignore"):
@@ -191,38 +191,39 @@ class MetricWatch:
                 for number, t_ns, since_ns, until_ns, value in zip(
                     *(each.tolist() for each in columns), strict=True
                 ):
-                    whose = self._evaluation.whose(number)
+                    identity = self._evaluation.identity(number)
                     if until_ns != ONGOING:
-                        self._end(whose, until_ns)
+                        self._end(identity, until_ns)
                         continue
-                    self._lasting[whose] = item = self._item(whose, t_ns, since_ns, value)
+                    self._holding[identity] = item = self._item(identity, t_ns, since_ns, value)
                     found.append(item)
         self._end_silent(self._clock_ns)
         return sorted(found, key=lambda item: (item.t_ns, item.entity))
 
-    def _end(self, whose: tuple[str, Labels], until_ns: int) -> None:
-        told = self._lasting.pop(whose, None)
-        if told is not None:
-            self.ended.append(Ended(told, max(until_ns, told.t_ns + 1)))
+    def _end(self, identity: tuple[str, Labels], until_ns: int) -> None:
+        item = self._holding.pop(identity, None)
+        if item is not None:
+            self.ended.append(Ended(item, max(until_ns, item.t_ns + 1)))
 
     def _end_silent(self, clock_ns: int) -> None:
-        """End what nobody has spoken of for too long, and what had to be forgotten."""
-        if not self._lasting:
+        """End conditions without samples for too long, and evicted ones."""
+        if not self._holding:
             return
         state, gap_ns = self._evaluation.state, self._evaluation.gap_ns
-        silent = np.flatnonzero(state.told & (clock_ns - state.last > gap_ns)).tolist()
+        silent = np.flatnonzero(state.reported & (clock_ns - state.last > gap_ns)).tolist()
         for series in silent:
-            self._end(self._evaluation.whose(series), int(state.last[series]) + gap_ns)
+            self._end(self._evaluation.identity(series), int(state.last[series]) + gap_ns)
         if self.counts.evicted != self._evicted:
             self._evicted = self.counts.evicted
             known = {
-                self._evaluation.whose(series) for series in np.flatnonzero(state.told).tolist()
+                self._evaluation.identity(series)
+                for series in np.flatnonzero(state.reported).tolist()
             }
-            for whose in [each for each in self._lasting if each not in known]:
-                self._end(whose, clock_ns)
+            for identity in [each for each in self._holding if each not in known]:
+                self._end(identity, clock_ns)
 
-    def _item(self, whose: tuple[str, Labels], t_ns: int, since_ns: int, value: float) -> Item:
-        entity, labels = whose
+    def _item(self, identity: tuple[str, Labels], t_ns: int, since_ns: int, value: float) -> Item:
+        entity, labels = identity
         return Item(
             t_ns=t_ns,
             text=f"{self.term.expr}: {value:.6g}",
@@ -236,7 +237,7 @@ class MetricWatch:
         )
 
 
-@lru_cache(maxsize=1024)  # the same rules are made ready for every example they are tested on
+@lru_cache(maxsize=1024)  # the same rules are compiled for every example they are tested on
 def _read(expr: str) -> tuple[Expression, Mapping[Selector, MetricColumn]]:
     expression = parse(expr)
     return expression, MappingProxyType(check(expression, expr))
@@ -259,7 +260,7 @@ def _silences(
 
 
 def compile_metric(term: MetricTerm, *, most_series: int = MOST_SERIES) -> MetricWatch:
-    """Make a metric term ready; raises with the place in the expression if it cannot be."""
+    """Compile a metric term; raise with the place in the expression if that fails."""
     expression, columns = _read(term.expr)
     metrics = [column.name for column in columns.values()]
     silences = _silences(expression, columns)

@@ -1,5 +1,5 @@
-"""The part of PromQL that can be evaluated over our frames: reading, checking, evaluating.
+"""The subset of PromQL that is evaluated over our frames: parser, type check, evaluator.
 
-Belongs here: the language, and arithmetic on series at many times at once. Does not: which samples
-are kept, when they are looked at, or what it means that a condition holds.
+Belongs here: the language, and arithmetic on series at many times at once. Does not: storage of
+samples, evaluation times, or hold state of conditions.
 """

@@ -1,4 +1,4 @@
-"""Says what an expression is worth at many times at once."""
+"""Evaluate an expression at many times at once."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from steward.decide.rules.promql.vectors import LabelledRows, aggregated, combin
 
 __all__ = ["LOOKBACK_NS", "SeriesSource", "evaluate"]
 
-LOOKBACK_NS = 300 * 10**9  # a value is believed for so long, as Prometheus does
+LOOKBACK_NS = 300 * 10**9  # lookback time, as in Prometheus
 
 Value = LabelledRows | Floats  # numbers are of each time, or the same at all
 
 
 class SeriesSource(Protocol):
-    """Where samples come from."""
+    """Source of samples for the evaluator."""
 
     @property
     def t_s(self) -> Floats:
-        """The times at which everything is looked at."""
+        """The evaluation times."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class SeriesSource(Protocol):
         ...
 
     def past(self, selector: Selector, function: str, parameter: float) -> LabelledRows:
-        """Return a function of what series were in the range before each time."""
+        """Return a function over the range before each time."""
         ...
 
 
@@ -102,7 +102,7 @@ def _combined(how: Binary, series: SeriesSource) -> Value:
     return compared(how, left, right, kept=left)
 
 
-# That these are what they are taken for was checked when the expression was compiled.
+# The types were checked when the expression was compiled.
 
 
 def _rows(value: Value) -> LabelledRows:

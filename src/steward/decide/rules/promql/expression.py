@@ -1,4 +1,4 @@
-"""What a PromQL expression says, as a tree. What is written twice is the same."""
+"""Syntax tree of a PromQL expression. Equal subexpressions are equal values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LabelMatcher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number that is written down."""
+    """A number literal."""
 
     value: float
     at: int = field(default=0, compare=False)
@@ -49,7 +49,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCall:
-    """A function and what it is given."""
+    """A function and its arguments."""
 
     name: str
     args: tuple[Expression, ...]
@@ -70,10 +70,10 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binary:
-    """Two sides and what is between them.
+    """A binary operator and its operands.
 
-    `on` and `ignoring` say which labels tell which series belong together; both None: all of
-    them. `many` is the side that may have several for one of the other (`group_left`: left).
+    `on` and `ignoring` are the matching labels; both None: all labels. `many` is the side that may
+    have several for one of the other (`group_left`: left).
     """
 
     op: str
@@ -91,7 +91,7 @@ Expression = Number | Selector | FunctionCall | Aggregate | Binary
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Return an expression and all that is inside it."""
+    """Yield an expression and all its subexpressions."""
     yield expression
     match expression:
         case FunctionCall(args=args):

@@ -1,4 +1,4 @@
-"""Which functions there are, and what they take: `v` is a series, `r` a range, `n` a number."""
+"""Table of functions and their parameters: `v` is a series, `r` a range, `n` a number."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "time": ("",),
 }
 
-# What PromQL has and this has not.
+# Functions of PromQL that are not supported.
 ELSEWHERE = frozenset(
     [
         "acos",

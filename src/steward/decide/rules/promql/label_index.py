@@ -1,8 +1,8 @@
-"""The labels of the series of some rows, as numbers.
+"""Interned label sets: the labels of rows as numbers.
 
-Jobs come and go, and with them some series of every look; most are those of the look before. So
-each set of labels has a number, what is made of a set (its node, its group) is worked out once for
-each, and what belongs to what is arithmetic on numbers.
+Most series of an evaluation are those of the one before. So each set of labels has a number, values
+derived from a set (its node, its group) are computed once for each, and joins are arithmetic on
+numbers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _MOST_DERIVATIONS = 1000  # kinds of derived labels; phases have names of their 
 
 
 class LabelIndex:
-    """A number for each set of labels that was ever seen, and what is made of it.
+    """A number for each known set of labels, and the sets derived from it.
 
-    It belongs to one engine: two threads must not ask it at the same time.
+    It belongs to one engine and is not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class LabelIndex:
         return LabelColumn(self, np.array([self.number(each) for each in labels], np.int64))
 
     def made(self, ids: Longs, what: Hashable, make: Callable[[Labels], Labels]) -> Longs:
-        """Return the numbers of what `make` makes of labels; `what` identifies `make`."""
+        """Return the numbers of `make(labels)`, cached; `what` identifies `make`."""
         if len(self._made) > _MOST_DERIVATIONS:
             self._made.clear()
         known = self._made[what] = self._grown(self._made.get(what, self._places[:0]))
@@ -56,19 +56,19 @@ class LabelIndex:
         return known[ids]
 
     def places(self) -> Longs:
-        """Return room for something about each set of labels: -1, and left so by who uses it."""
+        """Return a scratch array for all sets of labels: -1, to be restored by the caller."""
         self._places = self._grown(self._places)
         return self._places
 
     def _grown(self, known: Longs) -> Longs:
-        """Make room for all numbers, and for as many more, so that it happens seldom."""
+        """Grow an array to twice the count of numbers, so that it grows seldom."""
         if len(known) >= len(self.labels):
             return known
         return np.append(known, np.full(2 * len(self.labels) - len(known), -1))
 
 
 class DistinctLabels(NamedTuple):
-    """Each of some names once, in their order; and which of them each row has."""
+    """Distinct names in their order, and the index of each row's name."""
 
     names: LabelColumn
     rows: Longs
@@ -92,7 +92,7 @@ class LabelColumn:
         return map(self.label_index.labels.__getitem__, self.ids.tolist())
 
     def made(self, what: Hashable, make: Callable[[Labels], Labels]) -> LabelColumn:
-        """Return what `make` makes of the labels of each row."""
+        """Return `make(labels)` of each row."""
         return LabelColumn(self.label_index, self.label_index.made(self.ids, what, make))
 
     def only(self, rows: Longs) -> LabelColumn:
@@ -100,12 +100,12 @@ class LabelColumn:
         return LabelColumn(self.label_index, self.ids[rows])
 
     def then(self, other: LabelColumn) -> LabelColumn:
-        """Return these names, and then the others."""
+        """Return these names followed by the others."""
         return LabelColumn(self.label_index, np.concatenate([self.ids, other.ids]))
 
     @property
     def distinct(self) -> DistinctLabels:
-        """Each of these names once."""
+        """The distinct names."""
         if self._distinct_labels is None:
             rows, first = _numbered(self.ids, self.label_index.places())
             names = self if len(first) == len(rows) else self.only(first)
@@ -113,7 +113,7 @@ class LabelColumn:
         return self._distinct_labels
 
     def rows_of(self, wanted: LabelColumn) -> Longs:
-        """Return the row that each of the wanted has here, or -1; of these, each must be once."""
+        """Return the row of each wanted name, or -1; names of this column must be distinct."""
         return _rows_of(self.ids, wanted.ids, self.label_index.places())
 
 

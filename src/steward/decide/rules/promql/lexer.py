@@ -1,4 +1,4 @@
-"""Cuts an expression into words, each with its place; says what cannot be read."""
+"""Tokenizer of PromQL: tokens with their places; raises on unknown characters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from steward.errors import StewardError
 
-__all__ = ["Word", "duration_ns", "fault", "scan"]
+__all__ = ["PromqlToken", "duration_ns", "fault", "tokenize"]
 
 _NS = {
     "ms": 10**6,
@@ -19,7 +19,7 @@ _NS = {
     "y": 365 * 86400 * 10**9,
 }
 _DURATION = r"(?:\d+(?:ms|[smhdwy]))+"
-_WORD = re.compile(
+_TOKEN = re.compile(
     rf"""(?P<space>\s+|\#[^\n]*)
     |(?P<duration>{_DURATION})(?![A-Za-z0-9_])
     |(?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![A-Za-z0-9_.])
@@ -31,13 +31,13 @@ _WORD = re.compile(
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[0-7]{3}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 MOST_CHARACTERS = 20_000
-MOST_WORDS = 300  # no rule of ours has a tenth of it, and nesting has to end somewhere
+MAX_TOKENS = 300  # ten times what our rules need; bounds the nesting
 MOST_OPEN = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """A piece of an expression; `kind` is what it is, `at` where it begins."""
+class PromqlToken:
+    """A token of an expression; `at` is the index of its first character."""
 
     kind: str
     text: str
@@ -50,36 +50,36 @@ def fault(problem: str, expr: str, at: int, *, hint: str = "") -> StewardError:
     return StewardError(f"{problem}, at character {at + 1} ({near})", where="promql", hint=hint)
 
 
-def scan(expr: str) -> list[Word]:
-    """Return the words, and one for the end."""
+def tokenize(expr: str) -> list[PromqlToken]:
+    """Return the tokens, and one for the end."""
     if len(expr) > MOST_CHARACTERS:
         problem = f"the expression has {len(expr)} characters, more than {MOST_CHARACTERS}"
         raise StewardError(problem, where="promql", hint="cut it into several terms")
-    words: list[Word] = []
+    tokens: list[PromqlToken] = []
     at = 0
     while at < len(expr):
-        found = _WORD.match(expr, at)
+        found = _TOKEN.match(expr, at)
         if found is None:
             raise fault("cannot be read as PromQL", expr, at, hint=_hint(expr[at]))
         kind = str(found.lastgroup)
         if kind == "string":
-            words.append(Word(kind, _unquoted(found[0]), at))
+            tokens.append(PromqlToken(kind, _unquoted(found[0]), at))
         elif kind != "space":
-            words.append(Word(kind, found[0], at))
-        if len(words) > MOST_WORDS:
-            raise fault(f"the expression has more than {MOST_WORDS} words", expr, at)
+            tokens.append(PromqlToken(kind, found[0], at))
+        if len(tokens) > MAX_TOKENS:
+            raise fault(f"the expression has more than {MAX_TOKENS} words", expr, at)
         at = found.end()
-    _check_depth(words, expr)
-    return [*words, Word("end", "", len(expr))]
+    _check_depth(tokens, expr)
+    return [*tokens, PromqlToken("end", "", len(expr))]
 
 
-def _check_depth(words: list[Word], expr: str) -> None:
+def _check_depth(tokens: list[PromqlToken], expr: str) -> None:
     depth = 0
-    for word in words:
-        if word.kind == "sign":
-            depth += (word.text == "(") - (word.text == ")")
+    for token in tokens:
+        if token.kind == "sign":
+            depth += (token.text == "(") - (token.text == ")")
         if depth > MOST_OPEN:
-            raise fault(f"more than {MOST_OPEN} brackets are open", expr, word.at)
+            raise fault(f"more than {MOST_OPEN} brackets are open", expr, token.at)
 
 
 def _hint(character: str) -> str:
@@ -106,7 +106,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def duration_ns(text: str) -> int:
-    """Read a duration that was found to be one.
+    """Return the nanoseconds of a duration token.
 
     >>> duration_ns("1h30m") // 10**9
     5400

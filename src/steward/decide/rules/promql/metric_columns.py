@@ -1,4 +1,4 @@
-"""Which column of our frames a PromQL name means, and in which unit it is asked for.
+"""Map PromQL metric names to columns of our frames, with their units.
 
 Names that steward exports, ours with underscores, DCGM's and node_exporter's. Any other name is a
 metric without a translation, which is kept under its own name. Frames have the rates of
@@ -23,7 +23,7 @@ __all__ = ["LABELS", "PHASE", "SAME", "MetricColumn", "column_of"]
 PHASE = "steward_phase"  # 1 while a phase lasts; its labels are those of its entity, and `phase`
 SAME = {"entity": "entity", "instance": "node", "Hostname": "node", "hostname": "node"}
 LABELS = frozenset({"node", *PARTS, "part", "job_id", "phase", *SAME})
-_TOLD_APART = {"node_cpu_seconds_total": "mode"}
+_DISTINGUISHING_LABELS = {"node_cpu_seconds_total": "mode"}
 _OF_DCGM = {"device", "UUID", "modelName", "job", "namespace", "pod", "container", "GPU_I_ID"}
 
 
@@ -34,18 +34,18 @@ class MetricColumn:
     name: str
     scale: float = 1.0
     rises: bool = False
-    ignores: frozenset[str] = frozenset()  # labels that the name has already taken into account
-    foreign: bool = False  # nobody has translated it, so it may have any labels
+    ignores: frozenset[str] = frozenset()  # labels that the column name implies
+    foreign: bool = False  # no translation is known, so it may have any labels
 
 
 def column_of(selector: Selector, expr: str) -> MetricColumn:
-    """Return what a selector is about; raises for a name that is nearly one of ours."""
+    """Return the column of a selector; raise for a name that is nearly one of ours."""
     name = selector.name
     found = _known(selector, expr)
     if found is not None:
         return found
     ours = name.startswith((PREFIX, "DCGM_FI_"))
-    near = did_you_mean(name, _all_names()) if ours else _very_near(name)
+    near = did_you_mean(name, _all_names()) if ours else _close_match(name)
     if ours or near:
         hint = near or "`steward rules explain` and docs/reference/metrics.md list the names"
         raise fault(f"there is no metric '{name}'", expr, selector.at, hint=hint)
@@ -62,7 +62,7 @@ def _known(selector: Selector, expr: str) -> MetricColumn | None:
             hint = f"write {exposed_name(own.rate)}, which is its rate"
             raise fault(f"'{name}' is a counter, kept as a rate", expr, selector.at, hint=hint)
         return MetricColumn(name=own.name)
-    word, ignores = _told_apart(selector, expr)
+    word, ignores = _distinguishing_label(selector, expr)
     for vocabulary in ("dcgm", "node_exporter"):
         if word in aliases_from(vocabulary):
             theirs, alias = aliases_from(vocabulary)[word]
@@ -72,8 +72,8 @@ def _known(selector: Selector, expr: str) -> MetricColumn | None:
     return None
 
 
-def _told_apart(selector: Selector, expr: str) -> tuple[str, frozenset[str]]:
-    label = _TOLD_APART.get(selector.name)
+def _distinguishing_label(selector: Selector, expr: str) -> tuple[str, frozenset[str]]:
+    label = _DISTINGUISHING_LABELS.get(selector.name)
     if label is None:
         return selector.name, frozenset()
     said = [each.text for each in selector.matchers if each.label == label and each.op == "="]
@@ -92,9 +92,9 @@ def _all_names() -> Mapping[str, Metric]:
     return {**own, **plain, **dcgm}
 
 
-@lru_cache(maxsize=1024)  # hundreds of names are looked through, each time that a rule begins anew
-def _very_near(name: str) -> str:
-    """Return a hint only for what must be a slip of the pen: other names are somebody else's."""
+@lru_cache(maxsize=1024)  # compares hundreds of names each time that a rule is compiled
+def _close_match(name: str) -> str:
+    """Return a hint only for an obvious typo: other names may be foreign metrics."""
     near = did_you_mean(name, _all_names())
     meant = near.removeprefix("did you mean '").removesuffix("'?")
     alike = len(name) > 8 and abs(len(name) - len(meant)) <= 2

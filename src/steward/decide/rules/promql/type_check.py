@@ -1,4 +1,4 @@
-"""Checks that an expression makes sense before it is ever evaluated."""
+"""Type check of an expression, before it is evaluated."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _WORDS = {"n": "a number", "v": "series", "r": "a range such as x[5m]"}
 
 
 def check(expression: Expression, expr: str) -> dict[Selector, MetricColumn]:
-    """Return the column of each selector; raises the first thing that cannot be meant."""
+    """Return the column of each selector; raise the first type error."""
     kind = kind_of(expression, expr)
     if kind == "r":
-        raise _wrong("a range is no condition", expr, expression.at, "put a function around it")
+        raise _error("a range is no condition", expr, expression.at, "put a function around it")
     columns = {each: _column(each, expr) for each in walk(expression) if isinstance(each, Selector)}
     if kind == "n" or not columns:
-        raise _wrong("no series is looked at", expr, expression.at, "name a metric")
+        raise _error("no series is looked at", expr, expression.at, "name a metric")
     if isinstance(expression, Binary) and expression.as_bool:
         hint = "leave out 'bool': what does not hold has to vanish"
-        raise _wrong("with 'bool' this always holds", expr, expression.at, hint)
+        raise _error("with 'bool' this always holds", expr, expression.at, hint)
     _check_counters(expression, columns, expr)
     _check_absences(expression, expr)
     _check_labels(expression, columns, expr)
@@ -43,7 +43,7 @@ def check(expression: Expression, expr: str) -> dict[Selector, MetricColumn]:
 
 
 def kind_of(expression: Expression, expr: str) -> Kind:
-    """Say whether an expression gives numbers, series or ranges; raises where types disagree."""
+    """Return the kind of an expression: number, vector or range; raise on a type error."""
     match expression:
         case Number():
             return "n"
@@ -51,7 +51,7 @@ def kind_of(expression: Expression, expr: str) -> Kind:
             return "r" if range_ns else "v"
         case Aggregate(of=of, op=op, at=at):
             if kind_of(of, expr) != "v":
-                raise _wrong(f"'{op}' takes series", expr, at, "give it x, not x[5m] or a number")
+                raise _error(f"'{op}' takes series", expr, at, "give it x, not x[5m] or a number")
             return "v"
         case FunctionCall():
             return _called(expression, expr)
@@ -59,7 +59,7 @@ def kind_of(expression: Expression, expr: str) -> Kind:
 
 
 def across(expression: Expression) -> bool:
-    """Say whether the value of one entity can depend on others."""
+    """Return whether the value of one entity can depend on others."""
     return any(
         isinstance(each, Aggregate)
         or (isinstance(each, Binary) and (each.on is not None or each.ignoring is not None))
@@ -72,13 +72,13 @@ def _called(call: FunctionCall, expr: str) -> Kind:
     given = "".join(kind_of(each, expr) for each in call.args)
     changing = any(isinstance(each, FunctionCall) and each is not call for each in walk(call))
     if call.name in OVER_RANGE and changing:
-        raise _wrong(f"'{call.name}' takes numbers that do not change", expr, call.at, "")
+        raise _error(f"'{call.name}' takes numbers that do not change", expr, call.at, "")
     if given not in ARGUMENTS[call.name]:
         takes = " or ".join(
             ", ".join(_WORDS[each] for each in kinds) or "nothing" for kinds in ARGUMENTS[call.name]
         )
         has = ", ".join(_WORDS[each] for each in given) or "nothing"
-        raise _wrong(f"'{call.name}' takes {takes}, and has {has}", expr, call.at, "")
+        raise _error(f"'{call.name}' takes {takes}, and has {has}", expr, call.at, "")
     return "n" if call.name == "time" else "v"
 
 
@@ -86,15 +86,15 @@ def _combined(binary: Binary, expr: str) -> Kind:
     kinds = kind_of(binary.left, expr) + kind_of(binary.right, expr)
     if "r" in kinds:
         hint = "put a function around it, such as avg_over_time(x[5m])"
-        raise _wrong(f"'{binary.op}' takes no range", expr, binary.at, hint)
+        raise _error(f"'{binary.op}' takes no range", expr, binary.at, hint)
     if binary.op in _SETS and "n" in kinds:
-        raise _wrong(f"'{binary.op}' stands between series, not numbers", expr, binary.at, "")
+        raise _error(f"'{binary.op}' stands between series, not numbers", expr, binary.at, "")
     if kinds == "nn" and binary.op in _COMPARE and not binary.as_bool:
         hint = f"write '{binary.op} bool', or compare a metric"
-        raise _wrong("two numbers are compared", expr, binary.at, hint)
+        raise _error("two numbers are compared", expr, binary.at, hint)
     matched = binary.on is not None or binary.ignoring is not None
     if matched and "n" in kinds:
-        raise _wrong("'on' and 'ignoring' stand between series", expr, binary.at, "")
+        raise _error("'on' and 'ignoring' stand between series", expr, binary.at, "")
     return "n" if kinds == "nn" else "v"
 
 
@@ -104,7 +104,7 @@ def _column(selector: Selector, expr: str) -> MetricColumn:
         known = found.foreign or each.label in LABELS or each.label in found.ignores
         if not known:
             hint = did_you_mean(each.label, LABELS) or f"there are: {', '.join(sorted(LABELS))}"
-            raise _wrong(f"no metric of ours has a label '{each.label}'", expr, each.at, hint)
+            raise _error(f"no metric of ours has a label '{each.label}'", expr, each.at, hint)
     return found
 
 
@@ -120,7 +120,7 @@ def _check_counters(
         if isinstance(each, Selector) and columns[each].rises and id(each) not in fine:
             hint = f"write rate({each.name}[5m])"
             problem = f"'{each.name}' is a counter, kept as a rate"
-            raise _wrong(problem, expr, each.at, hint)
+            raise _error(problem, expr, each.at, hint)
 
 
 def _check_absences(expression: Expression, expr: str) -> None:
@@ -130,7 +130,7 @@ def _check_absences(expression: Expression, expr: str) -> None:
                 pass
             case FunctionCall(name="absent" | "absent_over_time"):
                 hint = f"write {each.name}(METRIC)"
-                raise _wrong(f"'{each.name}' takes one metric", expr, each.at, hint)
+                raise _error(f"'{each.name}' takes one metric", expr, each.at, hint)
 
 
 def _check_labels(expression: Expression, columns: dict[Selector, MetricColumn], expr: str) -> None:
@@ -147,8 +147,8 @@ def _check_labels(expression: Expression, columns: dict[Selector, MetricColumn],
             if label not in LABELS or label in SAME:
                 known = LABELS - SAME.keys()
                 hint = did_you_mean(label, known) or f"there are: {', '.join(sorted(known))}"
-                raise _wrong(f"no metric of ours has a label '{label}'", expr, each.at, hint)
+                raise _error(f"no metric of ours has a label '{label}'", expr, each.at, hint)
 
 
-def _wrong(problem: str, expr: str, at: int, hint: str) -> StewardError:
+def _error(problem: str, expr: str, at: int, hint: str) -> StewardError:
     return fault(problem, expr, at, hint=hint)

@@ -1,6 +1,6 @@
-"""Many series at many times at once, and what can be done with two sets of them.
+"""Vectors of series at many times: binary operators and aggregations.
 
-A value that is no number is none: Prometheus tells the two apart, this does not.
+NaN means absent: Prometheus distinguishes the two, this does not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LabelledRows:
         return LabelledRows(labels=self.labels, values=values)
 
 
-# -- between two sides ---------------------------------------------------------------------------
+# -- binary operators ----------------------------------------------------------------------------
 
 
 def compared(how: Binary, left: Floats, right: Floats, *, kept: Floats) -> Floats:
@@ -59,19 +59,19 @@ def compared(how: Binary, left: Floats, right: Floats, *, kept: Floats) -> Float
         return ARITHMETIC[how.op](left, right)
     holds = COMPARE[how.op](left, right)
     if how.as_bool:
-        there = ~(np.isnan(left) | np.isnan(right))
-        return np.where(there, holds.astype(np.float64), np.nan)
+        present = ~(np.isnan(left) | np.isnan(right))
+        return np.where(present, holds.astype(np.float64), np.nan)
     return np.where(holds & ~np.isnan(right) & ~np.isnan(left), kept, np.nan)
 
 
 def combined(how: Binary, left: LabelledRows, right: LabelledRows) -> LabelledRows:
-    """Apply an operator to the series of both sides that belong together."""
+    """Apply an operator to matching series of both sides."""
     keys = _keys(how, left.labels), _keys(how, right.labels)
     if how.op == "or":
         return _either(left, right, *keys)
     if how.op in ("and", "unless"):
-        there = _any_of(right.values, keys[1], keys[0])
-        wanted = there if how.op == "and" else ~there
+        present = _any_of(right.values, keys[1], keys[0])
+        wanted = present if how.op == "and" else ~present
         return left.with_values(np.where(wanted, left.values, np.nan))
     if how.many == "right":
         return _matched(how, right, left, keys[::-1])
@@ -79,7 +79,7 @@ def combined(how: Binary, left: LabelledRows, right: LabelledRows) -> LabelledRo
 
 
 def _keys(how: Binary, labels: LabelColumn) -> LabelColumn:
-    """Return what tells series apart for an operator."""
+    """Return the matching keys of both sides for an operator."""
     on, ignoring = how.on, how.ignoring
     if on is not None:
         return labels.made(("on", on), lambda one: tuple(x for x in one if x[0] in on))
@@ -91,17 +91,17 @@ def _keys(how: Binary, labels: LabelColumn) -> LabelColumn:
 
 
 def _any_of(values: Floats, keys: LabelColumn, wanted: LabelColumn) -> Bools:
-    """Say for each wanted key at which times any series with that key is there."""
-    there = ~np.isnan(values)
+    """Return for each wanted key the times at which any series of that key is present."""
+    present = ~np.isnan(values)
     each = keys.distinct
     if len(each.names) < len(keys):
         some = np.zeros((len(each.names), values.shape[1]), bool)
-        np.logical_or.at(some, each.rows, there)
-        there = some
-    elif keys is wanted:  # as most often: parts of one condition
-        return there
+        np.logical_or.at(some, each.rows, present)
+        present = some
+    elif keys is wanted:  # the usual case: parts of one condition
+        return present
     never = np.zeros((1, values.shape[1]), bool)
-    return np.concatenate([there, never])[each.names.rows_of(wanted)]  # -1: the last row
+    return np.concatenate([present, never])[each.names.rows_of(wanted)]  # -1: the last row
 
 
 def _either(
@@ -113,7 +113,7 @@ def _either(
 
 
 class _Pairs(NamedTuple):
-    """Which rows of the many belong to which of the one, and what both together are called."""
+    """Matching rows of the "many" and the "one" side, and the labels of the results."""
 
     own: Longs
     own_keys: LabelColumn
@@ -155,7 +155,7 @@ def _with(labels: Labels, other: Labels, taken: Sequence[str]) -> Labels:
 
 
 def _distinct(labels: LabelColumn, values: Floats) -> LabelledRows:
-    """Put series of the same labels together: at each time the first that is there."""
+    """Merge series of equal labels: at each time the first that is present."""
     names, rows, _ = labels.distinct
     if len(names) == len(labels):
         return LabelledRows(labels=labels, values=values)
@@ -187,7 +187,7 @@ def _only_one(values: Floats, keys: LabelColumn, how: Binary) -> None:
         )
 
 
-# -- over groups ---------------------------------------------------------------------------------
+# -- aggregations --------------------------------------------------------------------------------
 
 
 def aggregated(how: Aggregate, rows: LabelledRows) -> LabelledRows:
@@ -215,28 +215,28 @@ def _group(how: Aggregate, labels: Labels) -> Labels:
 
 
 def _reduced(op: str, values: Floats, starts: Longs) -> Floats:
-    there = ~np.isnan(values)
-    count = np.add.reduceat(there, starts, axis=0, dtype=np.float64)
+    present = ~np.isnan(values)
+    count = np.add.reduceat(present, starts, axis=0, dtype=np.float64)
     if op in ("min", "max"):
         fill, reduce = (np.inf, np.minimum) if op == "min" else (-np.inf, np.maximum)
-        found = reduce.reduceat(np.where(there, values, fill), starts, axis=0)
+        found = reduce.reduceat(np.where(present, values, fill), starts, axis=0)
     elif op in ("count", "group"):
         found = count if op == "count" else np.minimum(count, 1.0)
     else:
-        found = _summed(op, np.where(there, values, 0.0), there, starts)
+        found = _summed(op, np.where(present, values, 0.0), present, starts)
     return np.where(count > 0, found, np.nan)
 
 
-def _summed(op: str, values: Floats, there: Bools, starts: Longs) -> Floats:
+def _summed(op: str, values: Floats, present: Bools, starts: Longs) -> Floats:
     total = np.add.reduceat(values, starts, axis=0)
     if op == "sum":
         return total
-    count = np.add.reduceat(there, starts, axis=0, dtype=np.float64)
+    count = np.add.reduceat(present, starts, axis=0, dtype=np.float64)
     mean = total / count
     if op == "avg":
         return mean
     sizes = np.diff([*starts.tolist(), len(values)])
-    away = np.where(there, values - np.repeat(mean, sizes, axis=0), 0.0)
+    away = np.where(present, values - np.repeat(mean, sizes, axis=0), 0.0)
     variance = np.add.reduceat(away * away, starts, axis=0) / count
     return np.sqrt(variance) if op == "stddev" else variance
 

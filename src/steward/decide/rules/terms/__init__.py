@@ -1,4 +1,4 @@
-"""Terms: what one entry of a log must be like, tested one by one or over a whole block.
+"""Terms: tests of one log entry, run one by one or over a whole block.
 
 Belongs here: substrings, RE2 and jq as tests, what their matches must contain, and the search for
 that. Does not: what several matching entries mean together (`matching`), or conditions on series

@@ -1,6 +1,6 @@
-"""All literals as one compiled automaton (Aho and Corasick): one step per byte, whatever is found.
+"""All literals as one compiled Aho-Corasick automaton: one step per byte, whatever is found.
 
-It needs no special processor, and text that is full of literals costs it no more than any other.
+It runs on any processor, and dense matches cost no more than sparse ones.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Places = NDArray[np.uint32]
 Bytes = NDArray[np.uint8]
 
 _LONGEST_KEY = 10  # of a literal this much is in the automaton; the rest is compared
-_ROOM = 4096  # pairs that are noted before Python takes them over
+_ROOM = 4096  # size of the pair buffer
 _ENDING = np.uint32(1 << 31)
 
 
 class AutomatonSearch:
-    """Finds literals in blocks, each at most once in an entry.
+    """Find literals in blocks, each at most once in an entry.
 
     The automaton reads letters without case; where case matters the bytes are compared.
     """
@@ -68,7 +68,7 @@ class AutomatonSearch:
 
 
 def _kinds(keys: Sequence[bytes]) -> Places:
-    """Give a number from 1 on to each byte that occurs in keys, in either case; 0 to others."""
+    """Return a number from 1 on for each byte that occurs in keys, in either case; 0 for others."""
     kinds = np.zeros(256, dtype=np.uint32)
     used = sorted(set(b"".join(keys)))
     kinds[used] = np.arange(1, len(used) + 1)
@@ -130,7 +130,7 @@ def _is_at(
     buffer: Bytes,
     literals: tuple[Bytes, Longs, NDArray[np.bool_], Longs, Bytes],
 ) -> bool:
-    """Tell whether a literal stands at `begin`, before `end`."""
+    """Return whether a literal stands at `begin`, before `end`."""
     text, first, caseless, _, fold = literals
     length = first[literal + 1] - first[literal]
     if begin + length > end:

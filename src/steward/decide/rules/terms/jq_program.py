@@ -20,7 +20,7 @@ __all__ = ["LONGEST_BYTES", "Program", "needed_by_program"]
 
 LONGEST_BYTES = 32_768  # of an entry
 _MOST_TOKENS = 200
-_DEEPEST = 32  # values inside one another
+_DEEPEST = 32  # nesting of values
 _FUNCTIONS = ("ascii_downcase", "contains", "endswith", "has", "length", "not", "select",
               "startswith", "type")  # fmt: skip
 _WORDS = frozenset({*_FUNCTIONS, "and", "or", "true", "false", "null"})
@@ -49,11 +49,11 @@ class Program:
     def __init__(self, text: str) -> None:
         _check_simple(text)
         self._outputs = _compiled(text)
-        # Whole values need not come over for a yes or no.
+        # A boolean result need not transfer whole values.
         self._truths = jq.compile(f"({text}\n) | . != null and . != false")
 
     def passes(self, entry: bytes) -> bool:
-        """Return whether an output is neither null nor false; an error in between is a no."""
+        """Return whether an output is neither null nor false; an error counts as False."""
         try:
             return any(list(self._run(self._truths, entry)))
         except ValueError:
@@ -103,7 +103,7 @@ def _check_simple(program: str) -> None:
 def needed_by_program(program: str) -> Need | None:
     r"""Return what an entry must contain for `.a.b == "text"`, alone or as the first of an `and`.
 
-    Letters may be written as `\u` escapes, so an entry with one of these is looked at as well.
+    Letters may be written as `\u` escapes, so an entry with one of these is tested as well.
     """
     found = _EQUALS.match(program)
     if found is None or not _ends_or_narrows(program[found.end() :]):
@@ -124,7 +124,7 @@ def _ends_or_narrows(rest: str) -> bool:
 
 
 def _without_groups(text: str) -> str:
-    """Leave out what stands in brackets or quotes."""
+    """Return the text without brackets and quotes."""
     text = re.sub(_STRING, "", text)
     before = None
     while before != text:
@@ -143,7 +143,7 @@ def _compiled(program: str) -> jq._Program:
 
 
 def _check_json(entry: str) -> None:
-    """Raise ValueError unless the entry is one JSON value, not too deep; jq takes several."""
+    """Raise ValueError unless the entry is one JSON value, not too deep; jq accepts several."""
     try:
         value = json.loads(entry, parse_constant=_no_number)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""From literals that are in entries to terms that may hold for them."""
+"""Index from literals found in entries to the terms that may match them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LiteralIndex:
     def terms(self, block: LogBlock, entries: Longs, literals: Longs) -> Longs:
         """Return each pair of an entry and a term that may hold for it as `entry * terms + term`.
 
-        Pairs of entries and literals may come in any order and several times.
+        Pairs of entries and literals may be unordered and repeated.
         """
         if np.any(entries[1:] < entries[:-1]):
             order = np.argsort(entries, kind="stable")
@@ -102,7 +102,7 @@ def _texts(literals: Sequence[Literal]) -> _Texts:
 
 @njit
 def _has(entry: Bytes, literal: int, texts: _Texts, fold: Bytes) -> bool:
-    """Tell whether a literal is in an entry."""
+    """Return whether a literal is in an entry."""
     text = texts.bytes[texts.first[literal] : texts.first[literal + 1]]
     caseless = texts.caseless[literal]
     for at in range(max(entry.size - text.size + 1, 0)):
@@ -121,7 +121,7 @@ def _has(entry: Bytes, literal: int, texts: _Texts, fold: Bytes) -> bool:
 def _has_all(
     entry: Bytes, literals: Longs, texts: _Texts, fold: Bytes, known: NDArray[np.int8]
 ) -> bool:
-    """Tell whether all these literals are in an entry; `known` is what was asked before: 1 or 0."""
+    """Return whether all these literals are in an entry; `known` caches answers: 1 or 0."""
     for literal in literals:
         if known[literal] < 0:
             known[literal] = _has(entry, literal, texts, fold)
@@ -154,7 +154,7 @@ def _join(
     buffer, start, end = block
     (sets_of, others_of, terms_of), texts, fold, terms = tables
     count, last = 0, -1
-    # For which entry each was seen last: nothing has to be cleared between entries.
+    # The entry at which each was last found: nothing has to be cleared between entries.
     literal_seen = np.full(sets_of.first.size, -1, dtype=np.int64)
     term_seen = np.full(terms, -1, dtype=np.int64)
     known = np.full(texts.caseless.size, -1, dtype=np.int8)

@@ -1,8 +1,8 @@
-"""What a text must contain so that a part of a regular expression can match in it at all.
+"""Literals that a text must contain for a part of a regular expression to match.
 
 Sets of strings are worked out bottom up: `exact` is everything that a part can match where that is
 a short list; `need` lists alternatives: every match contains all strings of at least one of them.
-Whatever is not understood counts as anything, so that a gap here costs time and never a match.
+Unknown syntax counts as "matches anything", so that a gap here costs time and never a match.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = [
     "sequence",
 ]
 
-_MOST_EXACT = 16  # strings in a product: more of them say little more
+_MOST_EXACT = 16  # strings in a product: more add little
 _MOST_ALTERNATIVES = 200
 _MOST_TOGETHER = 3  # strings of one alternative
 _SHORTEST = 2  # one letter is in nearly every line
-_WORTH_ADDING = 3  # letters of a string that is looked for besides a better one
-_LONG_ENOUGH = 8  # from here on fewer strings are better than rarer ones
-_COMMON = re.compile(  # what logs of any program are full of
+_WORTH_ADDING = 3  # letters of a string that is searched for besides a better one
+_LONG_ENOUGH = 8  # beyond this length fewer strings are better than rarer ones
+_COMMON = re.compile(  # common in logs of any program
     rb"(?i)access|address|already|application|args|async|attempt|auth|cache|cannot|certificate|"
     rb"check|client|cluster|code|command|complete|config(?:uration)?|connect(?:ion|ed)?|"
     rb"container|controller|could|create|cre|data(?:base)?|debug|default|delete|detected|device|"
@@ -51,7 +51,7 @@ _ODD_FOLDS = {"k": "\u212a", "s": "\u017f"}
 
 
 class Literal(NamedTuple):
-    """Bytes to look for; `caseless` ones are in lower case, and fold ASCII only."""
+    """Bytes to search for; `caseless` ones are in lower case, and fold ASCII only."""
 
     text: bytes
     caseless: bool = False
@@ -79,7 +79,7 @@ _LiteralSets = frozenset[_Texts]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known about the matches of a part of an expression."""
+    """Facts about the matches of a part of an expression."""
 
     exact: _Texts | None = None
     need: _LiteralSets | None = None
@@ -98,7 +98,7 @@ class Facts:
         return Facts(need=self.alternatives) if least else ANYTHING
 
     def needed(self, *, plain: bool) -> Need | None:
-        """Return what to look for, or None where nothing is certain.
+        """Return the needed literals, or None where nothing is certain.
 
         `plain`: nothing but these strings decides, no anchors.
         """

@@ -30,7 +30,7 @@ def search_of(pattern: str) -> Callable[[bytes], bool]:
 
 
 def capture_of(pattern: str, name: str) -> Callable[[bytes], str | None]:
-    """Return what takes from a text the group called `name`, else group 1, else the whole match."""
+    """Return an extractor of the group called `name`, else group 1, else the whole match."""
     compiled = _compiled(pattern)
     group = compiled.groupindex.get(name, min(compiled.groups, 1))
 
@@ -46,7 +46,7 @@ def _compiled(pattern: str, *, capture: bool = True) -> re2._Regexp:
     options = re2.Options()
     options.dot_nl = True
     options.log_errors = False
-    options.never_capture = not capture  # knowing where groups are takes ten times as long
+    options.never_capture = not capture  # group positions take ten times as long
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
@@ -72,7 +72,7 @@ def _hint(pattern: str) -> str:
 
 
 def _without_edges(pattern: str) -> str:
-    """Leave out `.*` at both ends: a search finds the same without it, and faster."""
+    """Strip `.*` at both ends: a search finds the same without it, and faster."""
     if "\\Q" in pattern:
         return pattern
     while pattern.startswith(".*") and pattern[2:3] not in ("", "|", "?", "*", "+", "{"):

@@ -1,4 +1,4 @@
-"""All terms of all rules over a whole block at once: which term holds for which entry."""
+"""Prefilter: match all terms of all rules against a whole block at once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Tested(NamedTuple):
 
 
 class Prefilter:
-    """Finds exactly the entries for which terms hold, in one pass over a block.
+    """Find exactly the entries that match terms, in one pass over a block.
 
     For most terms there are literals of which a matching entry has at least one. These are looked
     for in the whole buffer; only entries that have one are tested. Threads may share it.
@@ -67,7 +67,7 @@ class Prefilter:
 
     @property
     def unfiltered(self) -> tuple[Term, ...]:
-        """The terms that nothing is known about: each entry is tested for them (jq: each JSON)."""
+        """The terms without literals: each entry is tested for them (jq: each JSON)."""
         return tuple(self.terms[number] for number in self._everywhere.tolist())
 
     def find(self, block: LogBlock, *, shared: bool = False, most: Longs | None = None) -> TermHits:
@@ -77,7 +77,7 @@ class Prefilter:
         `most`: stop at so many entries of each term, the first ones, and count the others.
         """
         suspected = self._literal_index.terms(block, *self._search.find(block, shared=shared))
-        pairs = np.sort(np.concatenate([suspected, self._untold(block)]))
+        pairs = np.sort(np.concatenate([suspected, self._unfiltered_pairs(block)]))
         entry, term = np.divmod(pairs, max(len(self.terms), 1))
         entry, term, too_long = self._leave_out_no_json(block, entry, term)
         holds = self._sure[term]
@@ -108,8 +108,8 @@ class Prefilter:
             room[which] -= holds[at]
         return _Tested(holds, suppressed)
 
-    def _untold(self, block: LogBlock) -> Longs:
-        """Return each entry with each term that nothing is known about."""
+    def _unfiltered_pairs(self, block: LogBlock) -> Longs:
+        """Return each entry paired with each unfiltered term."""
         entries = np.arange(len(block), dtype=np.int64)
         pairs: Longs = entries[:, None] * len(self.terms) + self._everywhere[None, :]
         return pairs.ravel()
@@ -117,7 +117,7 @@ class Prefilter:
     def _leave_out_no_json(
         self, block: LogBlock, entry: Longs, term: Longs
     ) -> tuple[Longs, Longs, int]:
-        """Leave out what a jq program cannot be asked about; say how many are too long for it."""
+        """Drop entries that are no JSON for jq terms; return how many are too long for them."""
         json = self._json[term]
         if not json.any():
             return entry, term, 0
@@ -129,7 +129,7 @@ class Prefilter:
 
 
 def _first_of_each(term: Longs, most: Longs) -> NDArray[np.bool_]:
-    """Say which are among the first `most[term]` of their term."""
+    """Return which are among the first `most[term]` of their term."""
     order = np.argsort(term, kind="stable")
     ordered = term[order]
     first = np.searchsorted(ordered, ordered)

@@ -1,7 +1,7 @@
-"""Looking for many literals in one buffer at once.
+"""Search for many literals in one buffer at once.
 
 Hyperscan is fastest where little is found: each place costs a call of Python. Where much is
-found, and on processors that Hyperscan does not know, the automaton looks.
+found, and on processors that Hyperscan does not support, the automaton is used.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _FREE_REPORTS = 64
 # A report takes as long as the automaton takes longer than Hyperscan for so many bytes; in several
 # threads, where it has to wait until it may call Python, for more.
 _BYTES_PER_REPORT, _BYTES_PER_SHARED_REPORT = 256, 1500
-_BUSY_BLOCKS = 15  # that the automaton looks through before Hyperscan is tried again
+_BUSY_BLOCKS = 15  # searched by the automaton before Hyperscan is tried again
 
 
 class Search(Protocol):
-    """Finds literals in entries, and leaves out what lies between entries or across their ends."""
+    """Search for literals in entries, ignoring text between entries or across their ends."""
 
     def find(self, block: LogBlock, *, shared: bool = False) -> tuple[Longs, Longs]:
         """Return entries and literals, perhaps the same pair several times, in any order.
@@ -44,7 +44,7 @@ class Search(Protocol):
 
 
 class HyperscanSearch:
-    """Looks for all literals with Hyperscan while little is found. Threads may share it."""
+    """Search with Hyperscan while matches are sparse. Threads may share it."""
 
     def __init__(self, literals: Sequence[Literal], *, piece_bytes: int = _PIECE_BYTES) -> None:
         self._lengths = np.array([len(each.text) for each in literals], dtype=np.int64)
@@ -56,7 +56,7 @@ class HyperscanSearch:
         self._scratches: deque[Any] = deque()  # working memory of scans; each is for one at a time
 
     def find(self, block: LogBlock, *, shared: bool = False) -> tuple[Longs, Longs]:
-        """Return what is found; both searches find the same."""
+        """Return entries and literals; both searches find the same."""
         if not len(block) or not len(self._lengths):
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         if not self._busy_blocks:
@@ -129,5 +129,5 @@ def _compiled(literals: Sequence[Literal]) -> tuple[Any, type[Exception]]:
 
 
 def _escaped(text: bytes) -> bytes:
-    """Write bytes so that they mean themselves: a pattern ends at the first zero byte."""
+    """Escape bytes for Hyperscan: a pattern ends at the first zero byte."""
     return b"".join(b"\\x%02x" % byte for byte in text)

@@ -1,4 +1,4 @@
-"""Reading the syntax of RE2, as far as it takes to know what a match must contain."""
+"""Reader of RE2 syntax, as far as needed for the literals of a match."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from steward.decide.rules.terms.literals import (
 
 __all__ = ["needed_by"]
 
-_DEEPEST = 40  # groups inside one another
+_DEEPEST = 40  # nesting of groups
 _CONTROL = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _GROUP = re.compile(r"\((?:(?!\?)|\?P?<\w+>|\?([imsU]*(?:-[imsU]*)?)([:)]))")
 _REPEAT = re.compile(r"(?:([*+?])|\{(\d+)(,?)(\d*)\})\??")
@@ -28,7 +28,7 @@ _PLAIN_CLASS = re.compile(r"[^\\\[\-]*")
 
 
 class _Unknown(Exception):  # noqa: N818 - not an error: the search goes on without
-    """Something that this reader does not know, although RE2 does."""
+    """Syntax that this reader does not support, although RE2 does."""
 
 
 def needed_by(pattern: str) -> Need | None:
@@ -51,7 +51,7 @@ class _Reader:
     pattern: str
     at: int = 0
     caseless: bool = False
-    anchored: bool = False  # whether something was seen that looks at where it stands
+    anchored: bool = False  # whether an anchor was read
 
     def alternatives(self, depth: int) -> Facts:
         """Read up to the end of the group."""

@@ -1,4 +1,4 @@
-"""From what a rule says about one line to a function that tests it."""
+"""Compilation of terms and extracts into functions of an entry."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def compile_term(term: Term) -> Test:
 
 
 def longest_bytes(term: Term) -> int:
-    """Return how long an entry may be to be tested; only jq cannot take any length."""
+    """Return the longest entry that is tested; only jq has a limit."""
     return LONGEST_BYTES if term.kind == "jq" else sys.maxsize
 
 
 def compile_extract(extract: Extract) -> Callable[[bytes], str | None]:
-    """Return what takes the value of an extract from an entry; None where there is none."""
+    """Return an extractor of a value from an entry; it returns None where there is none."""
     if extract.kind == "regex":
         return capture_of(extract.text, extract.name)
     return Program(extract.text).first

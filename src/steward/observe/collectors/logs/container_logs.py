@@ -73,7 +73,7 @@ class ContainerLogs:
                 )
             if self._filter.full:
                 break
-        self._tell_losses(t_s)
+        self._report_losses(t_s)
         return self._filter.drain()
 
     def positions(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class ContainerLogs:
         """Close all files; positions stay as they are."""
         self._files.close()
 
-    def _tell_losses(self, t_s: float) -> None:
+    def _report_losses(self, t_s: float) -> None:
         for note in self._files.taken_notes():
             self._filter.report_problem(note, t_s)
         unreadable = self._files.unreadable - self._unreadable

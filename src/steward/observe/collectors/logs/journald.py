@@ -16,7 +16,7 @@ __all__ = ["Journald"]
 class Journald:
     """Entries of the journal from now on, each with its unit; those of a job are the job's.
 
-    The kernel's own lines are left to `kernel-log` unless `kernel_lines` asks for them.
+    The kernel's own lines are left to `kernel-log` unless `kernel_lines` is set.
     """
 
     name = "journald"
@@ -34,7 +34,7 @@ class Journald:
         self._journal = journal or JournalctlFollower()
         self._filter = LineFilter(entities or EntityResolver(node or hostname()), name=self.name)
         self._unreadable = 0
-        self._told = False
+        self._reported = False
 
     def available(self) -> Availability:
         missing = self._journal.missing()
@@ -47,9 +47,9 @@ class Journald:
     def collect(self, t_s: float) -> Observation:
         self._filter.begin(t_s)
         missing = self._journal.missing()
-        if missing and not self._told:
+        if missing and not self._reported:
             self._filter.report("collector.missing", missing, t_s)
-        self._told = bool(missing)
+        self._reported = bool(missing)
         if missing:
             return self._filter.drain()
         for each in self._journal.look():

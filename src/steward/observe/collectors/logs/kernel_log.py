@@ -1,4 +1,4 @@
-"""Reads what the kernel says: GPU faults, memory that ran out, disks and links that failed."""
+"""Reads the kernel log: GPU faults, memory that ran out, disks and links that failed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KernelLog:
         self._buffer = buffer or KernelBuffer(from_boot=from_boot)
         self._filter = LineFilter(entities or EntityResolver(node or hostname()), name=self.name)
         self._lost = self._unreadable = 0
-        self._told = False
+        self._reported = False
 
     def available(self) -> Availability:
         fault = self._buffer.fault()
@@ -48,14 +48,14 @@ class KernelLog:
             records = self._buffer.look(t_s)
         except OSError as fault:
             return self._missing(f"{self._buffer.device.path}: {fault.strerror}", t_s)
-        self._told = False
+        self._reported = False
         node = self._filter.entities.node
         for each in records:
             for text in filter(None, each.text.split("\n")):
                 self._filter.add(
                     LogLine(t_s=each.t_s, entity=node, source=KERNEL, text=text, level=each.level)
                 )
-        self._tell_losses(t_s)
+        self._report_losses(t_s)
         return self._filter.drain()
 
     def positions(self) -> dict[str, Any]:
@@ -69,13 +69,13 @@ class KernelLog:
         self._buffer.close()
 
     def _missing(self, why: str, t_s: float) -> Observation:
-        """Say once that there is nothing to read; try again at each look."""
-        if not self._told:
+        """Report once that there is nothing to read; retry at each turn."""
+        if not self._reported:
             self._filter.report("collector.missing", why, t_s)
-        self._told = True
+        self._reported = True
         return self._filter.drain()
 
-    def _tell_losses(self, t_s: float) -> None:
+    def _report_losses(self, t_s: float) -> None:
         lost, self._lost = self._buffer.lost - self._lost, self._buffer.lost
         if lost:
             text = f"{lost} kernel messages were overwritten before they were read"

@@ -1,4 +1,4 @@
-"""How lines say when they were written: formats, reading them, and finding out which one it is.
+"""Times of log lines: formats, parsing, and detection.
 
 Belongs here: from bytes of lines to nanoseconds since 1970. Does not: where the bytes come from,
 and what happens to lines without a time (`observe.logs`).

@@ -35,11 +35,11 @@ class Detected:
     formats: tuple[Format, ...]
     lines: int  # that were looked at
     read: int  # of these, how many have a time
-    loose: bool = False  # the others do not go on with what was said before: they are prints
+    loose: bool = False  # the others are no continuation lines: they are prints
 
     @property
     def name(self) -> str:
-        """What people are told."""
+        """The format's display name."""
         return "+".join(each.name for each in self.formats) or "none"
 
     @property
@@ -49,7 +49,7 @@ class Detected:
 
     @property
     def packing(self) -> str:
-        """Whether lines are parcels, and of which kind."""
+        """The container format around lines, if any."""
         return self.formats[0].packing if self.formats else ""
 
 
@@ -106,7 +106,7 @@ def _detect_strict(sample: bytes, years: Years) -> Detected:
 
 
 def _are_loose(raw: Sequence[bytes], unread: NDArray[np.bool_]) -> bool:
-    """Say whether lines without a time stand for themselves.
+    """Return whether lines without a time are entries of their own.
 
     They do where most are such lines, except in a few lines that all begin differently: those are
     rather a traceback, or the fields of something.
@@ -114,17 +114,17 @@ def _are_loose(raw: Sequence[bytes], unread: NDArray[np.bool_]) -> bool:
     if 2 * int(unread.sum()) <= len(raw):
         return False
     prints = [line for line, alone in zip(raw, unread, strict=True) if alone]
-    words = [line.split(None, 1)[0] for line in prints if line[:1] not in _CONTINUED]
-    return len(raw) >= _MANY or len(set(words)) < len(words)
+    first_tokens = [line.split(None, 1)[0] for line in prints if line[:1] not in _CONTINUED]
+    return len(raw) >= _MANY or len(set(first_tokens)) < len(first_tokens)
 
 
 def _is_chance(each: Format, fit: NDArray[np.bool_]) -> bool:
-    """Say whether what looks like a time is rather a number or a duration: most lines lack it."""
+    """Return whether what looks like a time is a number or a duration: most lines lack it."""
     return each.name.startswith(_BARE) and 2 * int(fit.sum()) < len(fit)
 
 
 def _can_follow(each: Format) -> bool:
-    """Say whether lines of another format may be among those of a first one.
+    """Return whether lines of another format may be among those of a first one.
 
     A number somewhere in a line, or seconds since the start of the machine, would only mislead.
     """
@@ -149,12 +149,12 @@ def _read(raw: Sequence[bytes], each: Format, years: Years) -> NDArray[np.bool_]
 
 
 def _is_docker(line: bytes, each: Format, years: Years) -> bool:
-    said = _object(line)
-    time = said.get("time")
+    record = _object(line)
+    time = record.get("time")
     return (
-        bool(said.get("log"))
-        and isinstance(said["log"], str)
-        and said.get("stream") in ("stdout", "stderr")
+        bool(record.get("log"))
+        and isinstance(record["log"], str)
+        and record.get("stream") in ("stdout", "stderr")
         and isinstance(time, str)
         and bool(_read([time.encode("utf-8", "replace")], each, years).all())
     )
@@ -175,10 +175,10 @@ def _object(line: bytes) -> Mapping[str, object]:
     if not line.startswith(b"{"):
         return {}
     try:
-        said = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 _PARCELS: dict[str, Callable[[bytes, Format, Years], bool]] = {

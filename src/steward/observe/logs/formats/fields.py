@@ -53,13 +53,13 @@ def days_in(year: int, month: int) -> int:
 
 @njit
 def is_digit(octet: int) -> bool:
-    """Tell whether it is one of 0 to 9."""
+    """Return whether it is one of 0 to 9."""
     return 48 <= octet <= 57
 
 
 @njit
 def is_blank(octet: int) -> bool:
-    """Tell whether it is a space or a tab."""
+    """Return whether it is a space or a tab."""
     return octet == 32 or octet == 9  # noqa: PLR1714 - compiled
 
 
@@ -106,7 +106,7 @@ def zone(  # noqa: C901, PLR0911 - compiled: one look
 
 @njit
 def _offset(buffer: Octets, start: int, minutes: int, fields: Ints) -> int:
-    # `int` says what the compiler does anyway, so that it is the same where nothing is compiled.
+    # `int` is what the compiler does anyway, so that it is the same where nothing is compiled.
     hours = (int(buffer[start + 1]) - 48) * 10 + int(buffer[start + 2]) - 48
     offset_s = hours * 3600
     after = start + 3

@@ -31,7 +31,7 @@ _SECOND_NS = 1_000_000_000
 
 @njit
 def _skipped(buffer: Octets, at: int, end: int, op: int, a: int) -> int:  # noqa: C901 - compiled
-    """Go over what is left out; return where it ends, or -1."""
+    """Skip what is left out; return where it ends, or -1."""
     start = at
     if op == codes.BLANKS:
         while at < end and is_blank(buffer[at]):
@@ -69,7 +69,7 @@ def _one_of(buffer: Octets, at: int, end: int, pool: Octets, place: int, count: 
 def _steps(  # noqa: C901, PLR0912, PLR0913, PLR0917 - compiled: one loop over the steps
     buffer: Octets, at: int, end: int, steps: Ints, step: int, pool: Octets, fields: Ints
 ) -> int:
-    """Go through the steps of one template; return where they end, or -1. Changes `fields`."""
+    """Run the steps of one template; return where they end, or -1. Changes `fields`."""
     while True:
         op, a, b = steps[step, 0], steps[step, 1], steps[step, 2]
         step += 1
@@ -164,7 +164,7 @@ def _moment(  # noqa: C901, PLR0911 - compiled
 
 @njit
 def _after_colours(buffer: Octets, at: int, end: int) -> int:
-    """Go over what only tells a terminal how to write: ESC [ digits and semicolons, m."""
+    """Skip terminal escapes: ESC [ digits and semicolons, m."""
     while at + 1 < end and buffer[at] == 27 and buffer[at + 1] == 91:
         last = at + 2
         while last < end and (is_digit(buffer[last]) or buffer[last] == 59):
@@ -177,7 +177,7 @@ def _after_colours(buffer: Octets, at: int, end: int) -> int:
 
 @njit
 def _after_prefix(buffer: Octets, at: int, end: int) -> int:  # noqa: C901, PLR0911 - compiled
-    """Go over `[rank3]: `, `[default0]:`, `3: ` (srun -l), `[1,0]<stdout>:` (mpirun), colours."""
+    """Skip `[rank3]: `, `[default0]:`, `3: ` (srun -l), `[1,0]<stdout>:` (mpirun), colours."""
     at = _after_colours(buffer, at, end)
     start = at
     while at < end and at - start < 3 and buffer[at] == 32:  # srun -l pads the number

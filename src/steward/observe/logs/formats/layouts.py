@@ -50,8 +50,8 @@ def stamp(pattern: str, layout: str, *, where: str = "") -> Stamp:
     try:
         found = re2.compile(pattern.strip().encode())
     except re2.error as fault:
-        words = fault.args[0].decode() if isinstance(fault.args[0], bytes) else str(fault)
-        problem = f"the pattern of times '{pattern.strip()}' cannot be read: {words}"
+        reason = fault.args[0].decode() if isinstance(fault.args[0], bytes) else str(fault)
+        problem = f"the pattern of times '{pattern.strip()}' cannot be read: {reason}"
         raise StewardError(problem, where=where, hint="RE2 has no lookaround") from fault
     if found.groups == 0:
         problem = f"the pattern of times '{pattern.strip()}' has no group"
@@ -91,9 +91,9 @@ def _from_go(layout: str) -> str:
             text += f"{layout[at]}%{min(digits, 9)}" if fraction[1][0] == "0" else "%F"
             at = fraction.end()
             continue
-        word, code = next(
-            ((word, code) for word, code in _GO if layout.startswith(word, at)), (layout[at], "")
+        token, code = next(
+            ((token, code) for token, code in _GO if layout.startswith(token, at)), (layout[at], "")
         )
-        text += code or word.replace("%", "%%")
-        at += len(word)
+        text += code or token.replace("%", "%%")
+        at += len(token)
     return text

@@ -38,7 +38,7 @@ class Years:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LineTimes:
-    """When lines were written, and where their text begins. NO_TIME where a line does not say."""
+    """When lines were written, and where their text begins. NO_TIME where a line has none."""
 
     t_ns: Ints
     text: Ints
@@ -67,5 +67,5 @@ class LineTimes:
 
 @lru_cache(maxsize=256)
 def program_of(templates: tuple[Template, ...]) -> TemplateProgram:
-    """Return the program of templates; the same ones are asked for block after block."""
+    """Return the program of templates; cached, since every block needs the same."""
     return compiled(templates)

@@ -78,7 +78,7 @@ _SHARED = (
     _both("json-ts", _JSON_RFC, _JSON_LOOSE, find='"ts"'),
     _both("nats", f"[%n]%W%Y/%m/%d {_CLOCK}.%6", f"[%n]%W%Y/%m/%d {_CLOCK}%F"),
     _both("json-creation", _JSON_RFC, _JSON_LOOSE, find='"creationTimestamp"'),
-    # Patterns are trimmed, but `\t` at the end of one is not a blank to whoever trims it.
+    # Patterns are trimmed, but `\t` at the end of one is not trimmed.
     _both("zap-console", f"%Y-%m-%dT{_CLOCK}.%3%o\t", _LOOSE_RFC),
     _both("zap-json", "%w:%w%s", "%w:%w%s", find='"ts"'),
     _both("logfmt-ts", f"%Y-%m-%dT{_CLOCK}.%9Z", _LOOSE_RFC, find="ts="),

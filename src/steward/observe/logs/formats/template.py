@@ -51,7 +51,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TemplateProgram:
-    """Templates as the compiled reader wants them: tried in this order on every line."""
+    """Templates in the form of the compiled reader: tried in this order on every line."""
 
     heads: Ints  # per template: where `find` is in the pool, its length, flags, first step
     steps: Ints

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from steward.inspection.explanation import condition_words
+from steward.inspection.explanation import describe_conditions
 from steward.learn.rules import KEPT_SHARE
 from steward.model.rules import RuleState
 from steward.service.pages.drawings import moment, tile
@@ -184,7 +184,7 @@ def _is_web(text: str) -> bool:
 
 def _waits(row: RuleRow) -> list[Markup]:
     rule = row.standing.rule
-    lines = condition_words(rule) if rule is not None else ()
+    lines = describe_conditions(rule) if rule is not None else ()
     return [
         tag(
             "li", line.lstrip(), style=f"margin-left:{0.6 * (len(line) - len(line.lstrip())):.1f}em"

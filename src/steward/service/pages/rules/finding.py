@@ -22,11 +22,11 @@ from steward.service.pages.rules.drawings import address_of
 from steward.service.pages.rules.evidence import Drawn, evidence_charts, quote_table
 from steward.service.pages.wording import about, gpus_text, plural
 from steward.store.explain import FindingStory
-from steward.store.opinions import OpinionWord
+from steward.store.opinions import OpinionName
 
 __all__ = ["finding_page", "headline", "said_of"]
 
-WORDS: dict[OpinionWord, str] = {"confirm": "Confirm", "dismiss": "Dismiss"}
+WORDS: dict[OpinionName, str] = {"confirm": "Confirm", "dismiss": "Dismiss"}
 THANKS = {
     "confirm": "Noted: its rule is trusted more.",
     "dismiss": "Noted: its rule is trusted less.",
@@ -118,12 +118,12 @@ class _Page:
                     Html(join(tag("h2", heading), tag("p", said, class_="st-quiet")))
                     Chart(chart)
 
-    def _button(self, word: OpinionWord) -> None:
+    def _button(self, word: OpinionName) -> None:
         button = ui.button(WORDS[word], color=None, on_click=lambda: self._say(word))
         kind = "approve" if word == "confirm" else "reject"
         button.props("no-caps unelevated dense").classes(f"st-say st-say-{kind}")
 
-    async def _say(self, word: OpinionWord) -> None:
+    async def _say(self, word: OpinionName) -> None:
         user = self._visit.current_user()
         if user is None:
             ui.navigate.to("/login")

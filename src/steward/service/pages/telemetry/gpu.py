@@ -10,7 +10,7 @@ from nicegui import ui
 
 from steward.errors import StewardError
 from steward.model.finding import Finding, Severity
-from steward.observe.throttling import throttle_words
+from steward.observe.throttling import throttle_reasons
 from steward.service.cluster_snapshot import GpuRow
 from steward.service.live_state import LiveState, StateSnapshot
 from steward.service.pages.drawings import empty, found_list, tile
@@ -247,7 +247,7 @@ def gpu_figures(row: GpuRow | None, values: Values) -> Markup:
     limit_watts = values.get("gpu.power.limit_watts")
     size = values.get("gpu.memory.limit_bytes") or (row.memory_bytes if row else None)
     bits = values.get("gpu.throttle_bits")
-    words = ", ".join(throttle_words(bits)) if bits is not None else ""
+    words = ", ".join(throttle_reasons(bits)) if bits is not None else ""
     busy = values.get("gpu.busy_share")
     holder = row.owner if row else None
     tiles = [

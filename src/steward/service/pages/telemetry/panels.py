@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steward.observe.throttling import throttle_words
+from steward.observe.throttling import throttle_reasons
 from steward.service.pages.charts import GREY, HUES, line_chart
 from steward.service.pages.telemetry.figures import title, unit_for
 from steward.service.telemetry import Series
@@ -98,7 +98,7 @@ def throttled(series: Sequence[Series]) -> list[tuple[float, float, str]]:
     found: list[tuple[float, float, str]] = []
     for each in series:
         for t_s, bits, after_s in zip(each.t_s, each.most, [*each.t_s[1:], np.nan], strict=True):
-            words = ", ".join(throttle_words(bits)) if np.isfinite(bits) else ""
+            words = ", ".join(throttle_reasons(bits)) if np.isfinite(bits) else ""
             if not words or not np.isfinite(after_s):
                 continue
             if found and found[-1][1] == t_s and found[-1][2] == words:

@@ -24,13 +24,13 @@ __all__ = [
 ACTION_TYPES = tuple(sorted(ACTIONS))
 DIRECTIONS = ("up", "down")
 ATTRIBUTES = ("container", "gpu", "host", "job", "rank")
-ALIASES = {"hostname": "host", "container_id": "container"}  # what others call them
+ALIASES = {"hostname": "host", "container_id": "container"}  # aliases
 TERM_KINDS = ("value", "regex", "jq", "set", "sequence", "promql")
 NEGATE_ONLY = ("window", "slide", "anchor", "absolute")
 
 
 class FieldKind(Enum):
-    """What may be written for a field."""
+    """Kind of value of a field."""
 
     TEXT = "text"
     TEXTS = "list of text"
@@ -48,17 +48,17 @@ class FieldKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSpec:
-    """One key: what may be written there, and what it means."""
+    """One key: its kind of value and its meaning."""
 
     name: str
     kind: FieldKind
     doc: str
     required: bool = False
     default: str = ""
-    shape: str = ""  # of mappings: which table says what is inside
+    shape: str = ""  # of mappings: the table of their fields
     choices: tuple[str, ...] = ()
-    instead: tuple[str, ...] = ()  # what people write when they mean it
-    only_lenient: bool = False  # strays of the public corpus, which mean nothing
+    instead: tuple[str, ...] = ()  # common misspellings
+    only_lenient: bool = False  # keys of the public corpus without meaning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class MappingSpec:
     """One kind of mapping with its fields."""
 
     name: str
-    path: str  # where it stands in a file
+    path: str  # its place in a file
     doc: str
     fields: Mapping[str, FieldSpec]
 
@@ -95,7 +95,7 @@ def _flag(name: str, doc: str) -> FieldSpec:
     return FieldSpec(name=name, kind=FieldKind.FLAG, doc=doc, default="false")
 
 
-def _stray(name: str, kind: FieldKind) -> FieldSpec:
+def _ignored(name: str, kind: FieldKind) -> FieldSpec:
     doc = "Means nothing; some public rules have it. Accepted with `--lenient`."
     return FieldSpec(name=name, kind=kind, doc=doc, only_lenient=True)
 
@@ -128,7 +128,7 @@ _RULE = _shape(
     "rules[]",
     "One rule: who it is, what it means, what to look for, and what to do about it.",
     _one("metadata", "metadata", "What programs call the rule."),
-    _one("cre", "cre", "What people are told.", required=True),
+    _one("cre", "cre", "Texts of the finding.", required=True),
     _one("rule", "root", "What to look for.", required=True),
     _one("steward", "steward", "What to do about it. Other tools ignore this block."),
 )
@@ -147,7 +147,7 @@ _METADATA = _shape(
 _CRE = _shape(
     "cre",
     "rules[].cre",
-    "What people are told when the rule fires.",
+    "Texts of the finding when the rule fires.",
     _text("id", "4 or more letters, digits and dashes; unique. `CRE-2025-0001`.", required=True),
     _whole(
         "severity",
@@ -171,8 +171,8 @@ _CRE = _shape(
     _whole("impactScore", "How bad it is, 1 to 10."),
     _whole("mitigationScore", "How hard it is to mend, 1 to 10."),
     _whole("reports", "How many people reported it."),
-    _stray("version", FieldKind.TEXT),
-    _stray("generation", FieldKind.WHOLE),
+    _ignored("version", FieldKind.TEXT),
+    _ignored("generation", FieldKind.WHOLE),
 )
 _APPLICATION = _shape(
     "application",

@@ -1,4 +1,4 @@
-"""Words that mean something: numbers, true and false, and durations as Go writes them."""
+"""Scalars: numbers, booleans, and durations as Go writes them."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def _hint(text: str) -> str:
 
 
 def whole(text: str) -> int | None:
-    """Return a whole number, or nothing when it is none."""
+    """Return a whole number, or None."""
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def finite(text: str) -> float | None:
-    """Return a number that one can count with, or nothing when it is none."""
+    """Return a finite number, or None."""
     try:
         number = float(text)
     except ValueError:
@@ -78,7 +78,7 @@ def finite(text: str) -> float | None:
 
 
 def flag(text: str) -> bool | None:
-    """Return what a word means, or nothing when it is neither yes nor no."""
+    """Return a boolean, or None."""
     word = text.lower()
     return True if word in YES else False if word in NO else None
 

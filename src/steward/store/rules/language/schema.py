@@ -30,7 +30,7 @@ _PLAIN: dict[FieldKind, dict[str, object]] = {
 
 
 def rule_schema() -> dict[str, object]:
-    """Return the schema. It knows the fields; `steward rules check` knows what must fit together.
+    """Return the schema. It covers the fields; `steward rules check` also checks consistency.
 
     >>> rule_schema()["title"]
     'Rule file'

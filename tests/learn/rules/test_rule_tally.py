@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factories import decision, finding, outcome
-from steward.learn.rules import RuleBook, rule_stats
-from steward.learn.rules.book import HALF_LIFE_S, MOST_BUCKETS, MOST_JUDGED
+from steward.learn.rules import RuleTally, rule_stats
+from steward.learn.rules.tally import HALF_LIFE_S, MOST_BUCKETS, MOST_JUDGED
 from steward.model.actions import Drain, Tell
 from steward.model.decision import Choice
 from steward.model.finding import Finding, Opinion, Recurrence
@@ -124,16 +124,16 @@ def test_what_was_said_long_ago_counts_less() -> None:
 
 
 def test_values_that_are_not_about_rules_are_left_alone() -> None:
-    book = RuleBook()
+    book = RuleTally()
 
-    assert not book.take("something else")
-    assert book.take(chosen("undo"))  # of a decision that nobody has heard of
+    assert not book.add("something else")
+    assert book.add(chosen("undo"))  # of an unknown decision
     assert book.stats() == ()
     assert book.weights(0.0) == {}
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steward.learn.rules.book.REMEMBERED", 100)
+    monkeypatch.setattr("steward.learn.rules.tally.REMEMBERED", 100)
     many = [found(f"f-{i}", t_s=600.0 * i) for i in range(2 * MOST_BUCKETS)]
     judged = [said("confirm", f"f-{i}") for i in range(2 * MOST_JUDGED)]
 

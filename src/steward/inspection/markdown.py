@@ -1,7 +1,7 @@
-"""What rules say about themselves: a little Markdown, as HTML, as plain text, or made safe.
+"""Markdown of rule texts, rendered as HTML, as plain text, or sanitised.
 
-Rules come from others. HTML in them is text, links go to the web only, and pictures are not shown:
-they would tell somebody who looks.
+Rules are untrusted. HTML in them is text, links go to the web only, and images are not loaded: they
+would reveal the reader.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def as_html(text: str) -> str:
 
 
 def as_plain(text: str) -> str:
-    """Return the words without marks, as they would be read aloud; lists keep theirs."""
+    """Return the text without markup; lists keep their marks."""
     text = _CODE.sub(lambda code: code[2].strip(), text)
     return _STRONG.sub(r"\2", _LINK.sub(_with_address, text))
 
 
 def as_markdown(text: str) -> str:
-    """Return Markdown in which nothing is HTML or a heading, wherever it is put."""
+    """Return Markdown without HTML and headings, safe in any position."""
     parts, at = [], 0
     for code in _CODE.finditer(text):
         parts += [_escaped(text[at : code.start()]), code[0]]
@@ -50,7 +50,7 @@ def _escaped(text: str) -> str:
 
 
 class _Reader(MarkdownIt):
-    """Links lead to the web; any other is a link to where one is."""
+    """Markdown parser that accepts http(s) links only."""
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 - theirs
         return url.lower().startswith(("https://", "http://"))

@@ -1,4 +1,4 @@
-"""What rules say, as HTML and text: a little Markdown, and nothing that could do harm."""
+"""Markdown of rules as HTML and text, sanitised."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.inspection.prose import as_html, as_markdown, as_plain
+from steward.inspection.markdown import as_html, as_markdown, as_plain
 
 ALLOWED = re.compile(
     r"</?(?:p|ul|ol|li|em|strong|blockquote|pre)>|</?code(?: class=\"language-[^\"<>]*\")?>"

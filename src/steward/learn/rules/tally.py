@@ -1,4 +1,4 @@
-"""Keeps the accounts of rules: reads each value of the journal once, in bounded memory."""
+"""Tally of rules: reads each value of the journal once, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from steward.model.outcome import Outcome
 from steward.model.rules import RuleStats
 from steward.model.yardstick import PUT_TO_WORK, RUN
 
-__all__ = ["KEPT_SHARE", "KINDS", "RuleBook", "rule_stats"]
+__all__ = ["KEPT_SHARE", "KINDS", "RuleTally", "rule_stats"]
 
 KINDS = ("finding", "recurrence", "opinion", "decision", "choice", "outcome")  # of the journal
-HALF_LIFE_S = 90 * 86400.0  # what was said so long ago counts half
+HALF_LIFE_S = 90 * 86400.0  # half-life of judgements
 BUCKET_S = 600.0
 MOST_BUCKETS = 1008  # a week of ten minutes
-MOST_JUDGED = 500  # per rule; older ones have faded
+MOST_JUDGED = 500  # per rule; older ones have decayed
 REMEMBERED = 100_000  # findings and decisions whose rule is known
-RETIRE_AFTER = 8  # judged findings, before a rule is said to be wrong
-KEPT_SHARE = 0.25  # of what was promised: from here on a promise is kept, as for the breaker
-STEWARD = "steward"  # who undoes what an effect check found to be worse
+RETIRE_AFTER = 8  # judged findings before a rule can be retired
+KEPT_SHARE = 0.25  # share of a promise that counts as met, as for the breaker
+STEWARD = "steward"  # author of undos by effect checks
 
 V = TypeVar("V")
 
 
 def rule_stats(values: Iterable[object], *, now_s: float | None = None) -> tuple[RuleStats, ...]:
-    """Return what values of the journal, oldest first, say of each rule, by its id."""
-    book = RuleBook()
+    """Return the statistics of each rule from journal values, oldest first, by id."""
+    book = RuleTally()
     for value in values:
-        book.take(value)
+        book.add(value)
     return book.stats(now_s)
 
 
-class RuleBook:
-    """What is known of all rules so far."""
+class RuleTally:
+    """Running statistics of all rules."""
 
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
@@ -48,8 +48,8 @@ class RuleBook:
         self._decided: _Remembered[_Decided] = _Remembered()
         self._newest_s = 0.0
 
-    def take(self, value: object) -> bool:
-        """Take one value; say whether it was about a rule."""
+    def add(self, value: object) -> bool:
+        """Add one value; return whether it concerns a rule."""
         match value:
             case Finding():
                 known = self._rule_of.add(value.id, value.rule)
@@ -64,19 +64,19 @@ class RuleBook:
             case Choice() | Outcome():
                 decided = self._decided.get(value.decision) or _Decided()
                 for rule in decided.rules:
-                    self._account(rule).hear(value, decided)
+                    self._account(rule).add_outcome(value, decided)
             case _:
                 return False
         self._newest_s = max(self._newest_s, value.t_s)
         return True
 
     def stats(self, now_s: float | None = None) -> tuple[RuleStats, ...]:
-        """Return the accounts of all rules by id; what is old counts less, as of `now_s`."""
+        """Return the statistics of all rules by id, decayed to `now_s`."""
         at_s = self._newest_s if now_s is None else now_s
         return tuple(self._accounts[rule].stats(at_s) for rule in sorted(self._accounts))
 
     def weights(self, now_s: float) -> dict[str, float]:
-        """Return how far each rule is trusted."""
+        """Return the weight of each rule."""
         return {each.rule: each.weight for each in self.stats(now_s)}
 
     def _account(self, rule: str) -> _Account:
@@ -97,21 +97,21 @@ class RuleBook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decided:
-    """What has to be known of a decision when its outcome comes."""
+    """The part of a decision that its outcome needs."""
 
     rules: tuple[str, ...] = ()
-    advises: bool = False  # it only says something
-    in_gpu_time: bool = False  # it is judged by GPU time, whatever else its rule promised
+    advises: bool = False  # advice without effect
+    in_gpu_time: bool = False  # judged by GPU time, whatever its rule promised
 
 
 class _Remembered(Generic[V]):
-    """The newest entries of a table."""
+    """Table of the newest entries."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, V] = OrderedDict()
 
     def add(self, key: str, value: V) -> bool:
-        """Add an entry; say whether it was there."""
+        """Add an entry; return whether it existed."""
         known = key in self._known
         self._known[key] = value
         while len(self._known) > REMEMBERED:
@@ -124,13 +124,13 @@ class _Remembered(Generic[V]):
 
 @dataclass(slots=True, kw_only=True)
 class _Account:
-    """One rule. What was judged is kept by what it is about: a person may think again."""
+    """Counts of one rule. Judgements are kept by subject: a person may change an opinion."""
 
     rule: str
     fired: int = 0
     findings: int = 0
     decisions: int = 0
-    unheeded: int = 0  # advice after which nothing changed: nobody knows whether it was followed
+    unheeded: int = 0  # advice without a change: whether it was followed is unknown
     last_s: float | None = None
     buckets: deque[list[float]] = field(default_factory=lambda: deque(maxlen=MOST_BUCKETS))
     judged: OrderedDict[str, tuple[float, bool]] = field(default_factory=OrderedDict)
@@ -145,8 +145,8 @@ class _Account:
         else:
             self.buckets.append([begin_s, hits])
 
-    def hear(self, value: Choice | Outcome, decided: _Decided) -> None:
-        """Add what came of a decision that this rule led to."""
+    def add_outcome(self, value: Choice | Outcome, decided: _Decided) -> None:
+        """Add the outcome of a decision of this rule."""
         if isinstance(value, Outcome):
             share = value.kept_share
             if share is None or (decided.in_gpu_time and value.effect is not None):
@@ -165,7 +165,7 @@ class _Account:
             self.judged.popitem(last=False)
 
     def stats(self, now_s: float) -> RuleStats:
-        good, bad = 1.0, 1.0  # before anything is known, all weights are alike likely
+        good, bad = 1.0, 1.0  # uniform prior over weights
         for t_s, was_good in self.judged.values():
             part = 0.5 ** (max(0.0, now_s - t_s) / HALF_LIFE_S)
             good, bad = (good + part, bad) if was_good else (good, bad + part)

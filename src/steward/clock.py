@@ -39,18 +39,33 @@ class WallClock:
 
 
 class ScaledClock:
-    """A clock that starts at `start_s` and runs `speed` times faster than life."""
+    """A clock that starts at `start_s` and runs `speed` times faster than life.
 
-    def __init__(self, *, start_s: float, speed: float = 1.0) -> None:
+    One that is `paused` stands still until `start`: compiling on first use takes minutes, in which
+    a simulated day would pass.
+    """
+
+    def __init__(self, *, start_s: float, speed: float = 1.0, paused: bool = False) -> None:
         self.speed = speed
         self._start_s = start_s
+        self._passed_s = 0.0
+        self._began_s = None if paused else time.monotonic()
+
+    def start(self) -> None:
+        """Let time pass from now on."""
         self._began_s = time.monotonic()
+
+    def skip(self, seconds: float) -> None:
+        """Move a paused clock on."""
+        self._passed_s += seconds
 
     def now_s(self) -> float:
         return self._start_s + self.elapsed_s()
 
     def elapsed_s(self) -> float:
-        return (time.monotonic() - self._began_s) * self.speed
+        if self._began_s is None:
+            return self._passed_s
+        return self._passed_s + (time.monotonic() - self._began_s) * self.speed
 
     def wait(self, seconds: float, stop: threading.Event) -> None:
         stop.wait(max(0.0, seconds / self.speed))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["up"]
 
 DEMO_SPEED = 60.0
+FIRST_TURNS = 3
 SCHEDULER_BUDGET = 1000  # GPUs that a scheduling policy may free in an hour
 HOUR_S = 3600.0
 ASKS_FIRST = "chem"  # the demo's tenant whose GPUs are lent only when a person approves
@@ -134,6 +135,8 @@ def up(  # noqa: PLR0913 - a command's options are its parameters
 
 
 def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json: bool) -> None:
+    if plan.demo:
+        print_note("starting; the first time on a machine, this compiles for a minute or more")
     with waiting("starting"):
         from steward.service import serve
 
@@ -294,6 +297,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
     try:
         make_folder(folder)
+        _close_to_others(folder)
         handle = os.open(folder / "steward.lock", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         lock = os.fdopen(handle, "a+", encoding="utf-8")
     except OSError as fault:
@@ -320,6 +324,14 @@ def _alone(folder: Path) -> Iterator[None]:
             yield
         finally:
             os.umask(before)
+
+
+def _close_to_others(folder: Path) -> None:
+    """Take write access to the store folder from others: they could plant tokens in it."""
+    mode = folder.stat().st_mode
+    if mode & 0o022 and not mode & 0o1000:  # a sticky folder, such as /tmp, is nobody's store
+        folder.chmod(mode & 0o755 & ~0o022)
+        print_note(f"{folder} could be written to by others; now only by its owner")
 
 
 def _keep_apart(plan: _Plan) -> None:
@@ -358,8 +370,13 @@ def _assembled(plan: _Plan) -> tuple[World | None, Loop[ClusterView]]:
     start_s = _demo_start_s(plan)
     scenario = replace(demo(), starts_jobs=plan.policy is None)
     world = World(scenario, seed=plan.seed, start_s=start_s)
-    clock = ScaledClock(start_s=start_s, speed=plan.speed)  # last: making a world takes a while
-    return world, assemble(plan.settings, clock=clock, collectors=(world,), actuator=world)
+    clock = ScaledClock(start_s=start_s, speed=plan.speed, paused=True)
+    loop = assemble(plan.settings, clock=clock, collectors=(world,), actuator=world)
+    for _ in range(FIRST_TURNS):  # they compile what is used for the first time on this machine
+        loop.turn()
+        clock.skip(plan.settings.loop.every_s)
+    clock.start()
+    return world, loop
 
 
 def _demo_start_s(plan: _Plan) -> float:

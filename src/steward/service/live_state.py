@@ -16,6 +16,7 @@ from steward.config.settings import Settings
 from steward.errors import StewardError
 from steward.learn.rules import RuleTally
 from steward.loop import Loop, LoopStatus
+from steward.model.actions import ACTIONS
 from steward.model.decision import Choice, DecisionState, StandingApproval
 from steward.model.finding import Finding, Opinion, Pattern
 from steward.model.frame import Frame
@@ -192,12 +193,18 @@ class LiveState:
         self, *, tenant: str, action: str, hours: float, gpus: int, user: User, note: str = ""
     ) -> StandingApproval:
         """Approve one tenant's actions of one type in advance. Refuses viewers."""
-        _check_may_decide(user, "approve decisions in advance", where="standing approval")
+        where = "standing approval"
+        _check_may_decide(user, "approve decisions in advance", where=where)
+        tenants = [str(each) for each in self.loop.view.tenants.ids]
+        if action not in ACTIONS or tenant not in tenants:
+            what, known = ("tenant", tenants) if action in ACTIONS else ("action", [*ACTIONS])
+            hint = f"known: {', '.join(known)}"
+            raise RefusedError(422, f"unknown {what}", where=where, hint=hint)
         return approve_in_advance(
             self.loop.journal,
             tenant=tenant,
             action=action,
-            for_s=hours * HOUR_S,
+            for_s=hours * HOUR_S * self.speed,  # people mean real hours
             gpus=gpus,
             user=user.name,
             t_s=self.loop.view.t_s,

@@ -90,7 +90,7 @@ def approve_in_advance(  # noqa: PLR0913 - an approval is all of these
             hint="name a tenant, a time above 0 and a budget of at least one GPU",
         )
     value = StandingApproval(
-        id=stable_id("a", tenant, action, user, t_s),
+        id=stable_id("a", tenant, action, user, t_s, for_s, gpus, journal.newest()),
         t_s=t_s,
         tenant=TenantId(tenant),
         action=action,

@@ -219,7 +219,7 @@ def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
 def _losses(kept: set[int], newest: int) -> str:
     lost = list(_ranges(number for number in range(1, newest + 1) if number not in kept))
     if not lost:
-        return "nothing is known to be lost"
+        return f"nothing is known to be lost up to seq {newest}"
     names = [str(a) if a == b else f"{a}-{b}" for a, b in lost]
     shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more ranges" * (len(names) > 20))
     return f"{newest - len(kept)} entries are lost: seq {shown}"

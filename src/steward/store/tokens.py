@@ -137,6 +137,12 @@ class Tokens:
         """Return the file's lines, cached until it changes: every request calls this."""
         try:
             state = self._file.stat()
+            if state.st_uid not in (os.geteuid(), 0):
+                raise StewardError(
+                    f"it belongs to user {state.st_uid}, not to the one that runs steward",
+                    where=str(self._file),
+                    hint="somebody else put it there: remove it, and close the folder to others",
+                )
             stamp = (state.st_ino, state.st_size, state.st_mtime_ns)
             if stamp != self._stamp:
                 self._lines = _LINES.validate_json(self._file.read_bytes())

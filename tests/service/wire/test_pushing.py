@@ -216,7 +216,7 @@ def test_a_client_that_hangs_up_is_no_traceback(make_room: Callable[..., Room]) 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    user = SimpleNamespace(name="p", role=Role.OPERATOR, node="*", may_decide=True)
+    user = SimpleNamespace(name="p", role=Role.AGENT, node="*", may_decide=False)
     scope = {
         "type": "http",
         "method": "POST",

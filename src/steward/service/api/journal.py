@@ -31,6 +31,7 @@ Kind = Literal[
     "decision",
     "verdict",
     "choice",
+    "approval",
     "receipt",
     "outcome",
 ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from steward.batch import Batch, Workers, map_parts, run_batch
+from steward.errors import StewardError
 
 
 def partition(text: str) -> list[str]:
@@ -36,3 +39,13 @@ def test_two_processes_give_the_answer_of_one() -> None:
 
 def test_results_come_with_the_places_of_their_parts() -> None:
     assert dict(map_parts(count, "", ["x", "y"])) == {0: {"x": 1}, 1: {"y": 1}}
+
+
+def test_a_dask_scheduler_that_does_not_answer_is_named() -> None:
+    pytest.importorskip("distributed", reason="dask is an extra")
+    nobody = Workers(scheduler="tcp://127.0.0.1:9", answers_within_s=0.2)
+
+    with pytest.raises(StewardError, match="no Dask scheduler answers at 'tcp://127") as caught:
+        run_batch(WORDS, "a b", nobody)
+
+    assert caught.value.where == "--scheduler"

@@ -24,7 +24,6 @@ P = TypeVar("P")  # a part of it
 R = TypeVar("R")  # a partial result
 A = TypeVar("A")  # the answer
 
-ANSWERS_WITHIN_S = 20.0  # a Dask scheduler that is there; one may be starting at this moment
 _context: list[Any] = []  # in a worker process: work and input, sent once and not with every part
 
 
@@ -37,6 +36,7 @@ class Workers:
 
     processes: int = 1
     scheduler: str = ""
+    answers_within_s: float = 20.0  # a scheduler that is there; one may be starting at this moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def _next(part: object) -> Any:  # noqa: ANN401 - whatever the work returns
 def _on_dask(
     work: Callable[[I, P], R], given: I, parts: Sequence[P], workers: Workers
 ) -> Iterator[tuple[int, R]]:
-    with _client(workers.scheduler, workers.processes) as (client, as_they_come):
+    with _client(workers) as (client, as_they_come):
         shared = client.scatter(given, broadcast=True)
         waiting = {client.submit(work, shared, part, pure=False): i for i, part in enumerate(parts)}
         for future in as_they_come(waiting):
@@ -118,20 +118,20 @@ def _on_dask(
 
 
 @contextmanager
-def _client(scheduler: str, workers: int) -> Iterator[tuple[Any, Any]]:
+def _client(workers: Workers) -> Iterator[tuple[Any, Any]]:
     try:
         from dask import distributed  # noqa: PLC0415
     except ImportError as fault:
         raise _not_installed("dask") from fault
-    if scheduler == "slurm":
-        with _slurm(workers) as cluster, distributed.Client(cluster) as client:
+    if workers.scheduler == "slurm":
+        with _slurm(workers.processes) as cluster, distributed.Client(cluster) as client:
             yield client, distributed.as_completed
         return
     try:
-        client = distributed.Client(scheduler, timeout=ANSWERS_WITHIN_S)
+        client = distributed.Client(workers.scheduler, timeout=workers.answers_within_s)
     except (OSError, TimeoutError, ValueError) as fault:
         raise StewardError(
-            f"no Dask scheduler answers at '{scheduler}'",
+            f"no Dask scheduler answers at '{workers.scheduler}'",
             where="--scheduler",
             hint="start one with `dask scheduler`, or use --scheduler slurm",
         ) from fault

@@ -70,8 +70,9 @@ def test_compare_prints_a_table_and_what_was_left_out(trace: Path) -> None:
 
     lines = answer.out.splitlines()
     assert lines[0].startswith("jobs: 4 jobs, ")
-    assert lines[1].split()[:3] == ["policy", "JCT", "95"]
-    assert [line.split()[0] for line in lines[2:4]] == ["srtf", "fifo"]
+    assert lines[1].startswith("one stop costs ")
+    assert lines[2].split()[:3] == ["policy", "JCT", "95"]
+    assert [line.split()[0] for line in lines[3:5]] == ["srtf", "fifo"]
     assert "larger than the cluster (8 GPUs)" in answer.out
     assert "job huge asks for 64 GPUs" in answer.out
 

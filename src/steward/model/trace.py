@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RowFault", "Trace", "trace_of"]
+__all__ = ["UNKNOWN_UNLESS_GIVEN", "RowFault", "Trace", "trace_of"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -88,7 +88,7 @@ class Trace:
 
 
 _NAMED = ("tenant", "user", "gpu_type", "model")
-_UNKNOWN_UNLESS_GIVEN = (
+UNKNOWN_UNLESS_GIVEN = (
     *("cpus", "memory_bytes", "batch", "deadline_s", "checkpoint_s", "time_limit_s", "start_s"),
 )
 _COLUMNS = (
@@ -98,7 +98,7 @@ _COLUMNS = (
     "gpus",
     "priority",
     *_NAMED,
-    *_UNKNOWN_UNLESS_GIVEN,
+    *UNKNOWN_UNLESS_GIVEN,
 )
 
 
@@ -132,7 +132,7 @@ def trace_of(  # noqa: PLR0913 - the three columns that every trace has, and wha
     names: dict[str, Any] = {}
     for column in _NAMED:
         given[column], names[f"{column}s"] = _coded(columns.get(column), n)
-    for column in _UNKNOWN_UNLESS_GIVEN:
+    for column in UNKNOWN_UNLESS_GIVEN:
         given[column] = np.asarray(columns.get(column, np.full(n, np.nan)), np.float64)
     order = np.argsort(submit, kind="stable")
     place = np.empty(n, np.int64)

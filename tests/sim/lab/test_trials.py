@@ -25,7 +25,6 @@ from steward.sim.lab.trials import (
     Trial,
     run_trials,
     runnable,
-    workers,
 )
 from steward.sim.lab.trials.cache import base_digest, default_folder, digest_of
 from steward.sim.lab.trials.codec import DamagedError, pack, unpack
@@ -280,16 +279,6 @@ def test_without_dask_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch
         run_trials(BASE, [FIFO], scheduler="tcp://nowhere:1")
 
     assert "steward[scale]" in caught.value.hint
-
-
-def test_a_dask_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed", reason="dask is an extra")
-    monkeypatch.setattr(workers, "ANSWERS_WITHIN_S", 0.2)
-
-    with pytest.raises(StewardError, match="no Dask scheduler answers at 'tcp://127") as caught:
-        run_trials(BASE, [FIFO], scheduler="tcp://127.0.0.1:9")
-
-    assert caught.value.where == "--scheduler"
 
 
 def test_the_day_that_is_drawn_is_the_one_with_most_work_left_over() -> None:

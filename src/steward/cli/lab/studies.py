@@ -18,7 +18,7 @@ import numpy as np
 from steward.batch import cores
 from steward.cli.lab.options import LabOptions
 from steward.cli.output import plain, print_note, waiting
-from steward.compiled import is_compiled
+from steward.compiled import is_compiled, is_plain
 from steward.errors import StewardError
 from steward.model.machines import Machines
 from steward.model.replay import Replay
@@ -56,7 +56,7 @@ def base_of(asked: LabOptions, settings: LabSettings) -> StudyInput:
         print_note(said)
     if trace.synthetic:
         print_note("part of this trace is synthetic")
-    if not is_compiled("engine"):
+    if sys.stderr.isatty() and not is_plain() and not is_compiled("engine"):
         print_note("compiling the lab's kernels: this takes minutes, once for each version")
     return StudyInput(trace=trace, machines=machines)
 

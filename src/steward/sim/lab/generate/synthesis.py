@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from steward.errors import StewardError
-from steward.model.trace import Trace
+from steward.model.trace import UNKNOWN_UNLESS_GIVEN, Trace
 from steward.sim.lab.generate.fit import HOURS_PER_WEEK, LEVELS, Bursts, TraceModel, size_class
 from steward.sim.lab.generate.job_families import OUTCOMES, Families, Outcomes, draw_families
 
@@ -232,8 +232,8 @@ def _trace(
     families: Families,
 ) -> Trace:
     n = len(columns["submit_s"])
-    unknown = {c: np.full(n, np.nan) for c in ("cpus", "memory_bytes", "batch", "deadline_s")}
-    whole: dict[str, Any] = {**columns, **unknown, "checkpoint_s": np.full(n, np.nan)}
+    unknown = {column: np.full(n, np.nan) for column in UNKNOWN_UNLESS_GIVEN}
+    whole: dict[str, Any] = {**unknown, **columns}
     whole["submit_s"] = whole["submit_s"].round(3)
     return Trace(
         name=name,

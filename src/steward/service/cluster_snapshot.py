@@ -25,7 +25,7 @@ __all__ = [
     "GpuState",
     "NodeRow",
     "QueuedJob",
-    "RunningJob",
+    "RunningJobRow",
     "TenantRow",
     "cluster_snapshot",
     "fair_shares",
@@ -90,7 +90,7 @@ class QueuedJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningJob:
+class RunningJobRow:
     """One job that runs, with the nodes where it does, also where it holds no GPU."""
 
     id: str
@@ -121,7 +121,7 @@ class ClusterSnapshot:
     t_s: float
     nodes: tuple[NodeRow, ...]
     queue: tuple[QueuedJob, ...]
-    running: tuple[RunningJob, ...]
+    running: tuple[RunningJobRow, ...]
     tenants: tuple[TenantRow, ...]
     states: Mapping[GpuState, int]
 
@@ -247,7 +247,7 @@ def _queue(view: ClusterView) -> tuple[QueuedJob, ...]:
     return tuple(rows)
 
 
-def _running(view: ClusterView) -> tuple[RunningJob, ...]:
+def _running(view: ClusterView) -> tuple[RunningJobRow, ...]:
     tenants = [str(id_) for id_ in view.tenants.ids]
     rows = []
     for row in np.flatnonzero(view.jobs.state == RUNNING).tolist():
@@ -256,7 +256,7 @@ def _running(view: ClusterView) -> tuple[RunningJob, ...]:
         gpus = detail.gpus if detail else ()
         nodes = (*(detail.nodes if detail else ()), *(steps_of(gpu)[0] for gpu in gpus))
         rows.append(
-            RunningJob(
+            RunningJobRow(
                 id=id_,
                 name=detail.name if detail else "",
                 user=detail.user if detail else "",

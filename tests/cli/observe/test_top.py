@@ -20,7 +20,7 @@ from steward.cli.app import app
 from steward.cli.observe.top.command import _after
 from steward.cli.observe.top.drawing import SORTS, Looks, draw, sorted_jobs
 from steward.cli.observe.top.narrow import Narrow
-from steward.cli.observe.top.scene import JobLine, Past, Scene, Seen
+from steward.cli.observe.top.scene import JobHistory, JobLine, Scene, Seen
 from steward.cli.observe.top.sources import Server
 from steward.model.event import Availability, Observation
 from steward.model.identity import NodeId
@@ -64,7 +64,7 @@ def seen(gpus: int = 2, busy: float = 0.9, t_s: float = NOW_S) -> Seen:
 
 
 def scene_after(minutes: float, busy: float) -> Scene:
-    past = Past()
+    past = JobHistory()
     for at in range(int(60 * minutes) + 1):
         for gpu in ("n1/gpu0", "n1/gpu1"):
             past.remember(NOW_S + at, gpu, busy)
@@ -102,7 +102,7 @@ def test_who_holds_gpus_and_rests_is_marked(busy: float, *, idle: bool) -> None:
 
 
 def test_a_gpu_that_says_nothing_is_unknown_and_not_idle() -> None:
-    past = Past()
+    past = JobHistory()
     for at in range(200):
         past.remember(NOW_S + at, "n1/gpu0", None)
     silent = replace(seen(), values={"n1/gpu0": {}}, holders={"n1/gpu0": ("812",)})
@@ -115,7 +115,7 @@ def test_a_gpu_that_says_nothing_is_unknown_and_not_idle() -> None:
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 60)])
 def test_it_fits_the_terminal_with_many_gpus_and_jobs(width: int, height: int) -> None:
     jobs = tuple(JobLine(id=f"job-{at}", gpus=("n1/gpu0",)) for at in range(300))
-    scene = replace(Past().scene(seen(gpus=64), source="a test"), jobs=jobs)
+    scene = replace(JobHistory().scene(seen(gpus=64), source="a test"), jobs=jobs)
 
     lines = drawn(scene, width=width, height=height).splitlines()
 
@@ -291,7 +291,7 @@ def test_the_same_jobs_are_shown_of_this_machine_and_of_a_server() -> None:
     )
 
     there = {each.id: each.user for each in server.look().jobs}
-    here = {each.id: each.user for each in Past().scene(local, source="here").jobs}
+    here = {each.id: each.user for each in JobHistory().scene(local, source="here").jobs}
 
     assert there == here == {"j1": "ada", "j2": "bob", "812": ""}
 

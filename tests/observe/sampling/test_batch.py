@@ -9,14 +9,14 @@ from polars.testing import assert_frame_equal
 from steward.model.frame import ENTITY, T_S
 from steward.model.layout import Block, Layout
 from steward.observe.normalise import Normaliser
-from steward.observe.sampling.batch import Batch, BatchTranslator
+from steward.observe.sampling.batch import BatchTranslator, TickBatch
 
 NAMES = ("utilization.gpu", "memory.used", "pcie.replays", "temperature.gpu")
 REPLAYS = Layout(blocks=(Block(entity="n1/gpu0", names=("pcie.replays",)),))
 
 
-def batch(layout: Layout, rows: dict[float, list[float]]) -> Batch:
-    made = Batch(layout, ticks=max(1, len(rows)))
+def batch(layout: Layout, rows: dict[float, list[float]]) -> TickBatch:
+    made = TickBatch(layout, ticks=max(1, len(rows)))
     for t_s, values in rows.items():
         made.keep(t_s, np.array(values))
     return made

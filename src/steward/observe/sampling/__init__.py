@@ -6,7 +6,7 @@ Does not: what is read (`collectors`), or tables of any other shape (`observe/no
 
 from __future__ import annotations
 
-from steward.observe.sampling.batch import Batch, BatchTranslator
+from steward.observe.sampling.batch import BatchTranslator, TickBatch
 from steward.observe.sampling.pace import Pace, PaceStats, Track
 
-__all__ = ["Batch", "BatchTranslator", "Pace", "PaceStats", "Track"]
+__all__ = ["BatchTranslator", "Pace", "PaceStats", "TickBatch", "Track"]

@@ -18,13 +18,13 @@ from steward.model.layout import Layout
 from steward.model.metric import Alias, Metric, MetricKind
 from steward.model.metrics import aliases_from
 
-__all__ = ["Batch", "BatchTranslator"]
+__all__ = ["BatchTranslator", "TickBatch"]
 
 Floats = NDArray[np.float64]
 Known = Mapping[str, tuple[Metric, Alias]]
 
 
-class Batch:
+class TickBatch:
     """Some ticks of one layout: a matrix that is filled row by row."""
 
     def __init__(self, layout: Layout, *, ticks: int) -> None:
@@ -79,7 +79,7 @@ class BatchTranslator:
         self._before: tuple[float, Floats] = (float("nan"), np.empty(0))
         self.unknown: frozenset[str] = frozenset()  # unknown names of the layout
 
-    def frames(self, batch: Batch) -> list[Frame]:
+    def frames(self, batch: TickBatch) -> list[Frame]:
         """Return a table per set of columns, with canonical names, base units and rates."""
         if not batch.count:
             return []

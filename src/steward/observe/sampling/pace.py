@@ -20,7 +20,7 @@ from steward.errors import StewardError
 from steward.model.event import Event
 from steward.model.frame import Frame
 from steward.model.layout import Layout
-from steward.observe.sampling.batch import Batch, BatchTranslator
+from steward.observe.sampling.batch import BatchTranslator, TickBatch
 from steward.ports import Sampler
 
 __all__ = ["Pace", "PaceStats", "Track"]
@@ -63,7 +63,7 @@ class Track:
         self._stats = PaceStats()
         self._sampler = sampler
         self._lock = threading.Lock()  # of what waits to be fetched
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[TickBatch] = deque()
         self._turn = threading.Lock()  # held while reading
         self._translator = BatchTranslator(sampler.vocabulary, gap_after_s=self.gap_after_s)
         self._fetched_s: float | None = None  # the time of the last tick that was fetched
@@ -149,7 +149,7 @@ class Track:
         if self.is_reading and not self._broken and _hangs(since_s, self.every_s):
             self._report("a reading does not end; its samples are missing until it does", t_s)
 
-    def _gaps(self, batch: Batch) -> list[Event]:
+    def _gaps(self, batch: TickBatch) -> list[Event]:
         """Return a gap event for each entity but jobs without values for too long."""
         before_s = self._fetched_s if self._fetched_s is not None else batch.t_s[0]
         self._fetched_s = float(batch.t_s[-1])
@@ -164,7 +164,7 @@ class Track:
             if "@" not in block.entity and not block.entity.startswith("job:")
         ]
 
-    def _unknown_metrics(self, batch: Batch) -> list[Event]:
+    def _unknown_metrics(self, batch: TickBatch) -> list[Event]:
         """Report metrics that are not in the table, once each."""
         new = self._translator.unknown - self._unknown
         self._unknown |= new
@@ -186,7 +186,7 @@ class Track:
     def _keep(self, t_s: float) -> None:
         newest = self._batches[-1] if self._batches else None
         if newest is None or newest.layout is not self._layout or newest.is_full:
-            newest = Batch(self._layout, ticks=self._batch_ticks())
+            newest = TickBatch(self._layout, ticks=self._batch_ticks())
             self._batches.append(newest)
             self._make_room()
         newest.keep(t_s, self._row)

@@ -21,7 +21,7 @@ class AssumptionsReply(Reply):
     co2_kg_per_kwh: float
 
 
-class PointReply(Reply):
+class SavingsPointReply(Reply):
     """GPU-hours saved up to a time."""
 
     t_s: Number
@@ -43,7 +43,7 @@ class SavingsReply(Reply):
     simulated_truth_gpu_hours: Number = Field(
         description="the simulator's own account, in a demo; null elsewhere"
     )
-    series: list[PointReply] = Field(description="GPU-hours over time, at most 512 points")
+    series: list[SavingsPointReply] = Field(description="GPU-hours over time, at most 512 points")
 
 
 def savings_routes(live_state: LiveState) -> APIRouter:
@@ -64,7 +64,7 @@ def savings_routes(live_state: LiveState) -> APIRouter:
             decisions=sums.decisions,
             assumptions=AssumptionsReply.model_validate(sums.assumptions),
             simulated_truth_gpu_hours=snapshot.truth,
-            series=[PointReply.model_validate(point) for point in snapshot.curve],
+            series=[SavingsPointReply.model_validate(point) for point in snapshot.curve],
         )
 
     return routes

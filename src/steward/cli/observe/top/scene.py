@@ -6,7 +6,16 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-__all__ = ["IDLE_AFTER_S", "QUIET_SHARE", "GpuLine", "HostLine", "JobLine", "Past", "Scene", "Seen"]
+__all__ = [
+    "IDLE_AFTER_S",
+    "QUIET_SHARE",
+    "GpuLine",
+    "HostLine",
+    "JobHistory",
+    "JobLine",
+    "Scene",
+    "Seen",
+]
 
 Values = Mapping[str, float]
 QUIET_SHARE = 0.05  # below this, a driver's noise is all there is
@@ -75,7 +84,7 @@ class Seen:
     running: tuple[str, ...] = ()  # jobs that run, also without a GPU or a sample of them
 
 
-class Past:
+class JobHistory:
     """Remembers how busy GPUs were, for curves and for who has been idle how long."""
 
     def __init__(self) -> None:

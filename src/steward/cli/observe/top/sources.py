@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from steward.cli.observe.top.scene import HostLine, JobLine, Past, Scene, Seen, is_gpu
+from steward.cli.observe.top.scene import HostLine, JobHistory, JobLine, Scene, Seen, is_gpu
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Local:
         self.every_s = every_s
         self.notes: list[str] = []
         self._latest = Latest()
-        self._past = Past()
+        self._past = JobHistory()
         self._jobs: dict[str, Job] = {}
         self._holders: dict[str, dict[str, str]] = {}  # GPU: span: job
         made: dict[str, list[Collector]] = {"fast": [], "slow": []}
@@ -172,7 +172,7 @@ class Folder:
         rows = self._telemetry.read(from_s=newest_s - FRESH_S, to_s=newest_s)
         latest = Latest()
         latest.take([rows])
-        past = Past()
+        past = JobHistory()
         steps = self._telemetry.read(
             metrics=[BUSY], from_s=newest_s - LOOKED_BACK_S, to_s=newest_s, step_s=STEP_S
         )
@@ -215,7 +215,7 @@ class Server:
         headers = {"Authorization": f"Bearer {read_token(token_file)}"} if token_file else {}
         self._url = url.rstrip("/")
         self._client = httpx.Client(headers=headers, timeout=10.0, trust_env=False)
-        self._past = Past()
+        self._past = JobHistory()
 
     def look(self) -> Scene:
         cluster = self._get(f"/api/v1/cluster?queue_limit=0&running_limit={MOST_JOBS}")

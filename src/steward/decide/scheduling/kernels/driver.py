@@ -33,9 +33,9 @@ from steward.decide.scheduling.kernels.tenants import (
 from steward.decide.scheduling.ranking import Law, Ranking, Sharing
 
 __all__ = [
-    "Change",
     "ChangeLog",
     "DriverParameters",
+    "PlanChange",
     "driver_parameters",
     "empty_log",
     "plan_changes",
@@ -47,7 +47,7 @@ Array = NDArray[Any]
 _TRIES = 16  # a job that finds no place keeps no other from starting
 
 
-class Change(IntEnum):
+class PlanChange(IntEnum):
     """What happens to a job."""
 
     START = 0
@@ -208,7 +208,7 @@ def _start(
         queue.key[job] = 0.0
     else:
         queue.key[job] /= policy.lead
-    _log(log, Change.START, job, -1)
+    _log(log, PlanChange.START, job, -1)
 
 
 @njit
@@ -216,7 +216,7 @@ def _stop(queue: QueueState, job: int, log: ChangeLog) -> None:
     """Let a running job whose GPUs were freed stop. It does not start again in this call."""
     queue.runs[job] = 0
     queue.held[queue.tenant[job]] -= queue.need[job]
-    _log(log, Change.STOP, job, -1)
+    _log(log, PlanChange.STOP, job, -1)
 
 
 @njit
@@ -225,7 +225,7 @@ def _move(queue: QueueState, alloc: Allocation, job: int, log: ChangeLog) -> Non
     old_type = queue.held_type[job]
     if choose_place(queue, alloc, job):
         queue.runs[job] = 1
-        _log(log, Change.MOVE, job, old_type)
+        _log(log, PlanChange.MOVE, job, old_type)
     else:  # its new node has too few CPUs, or too little memory
         _stop(queue, job, log)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from steward.decide.scheduling.kernels.driver import (
-    Change,
     ChangeLog,
+    PlanChange,
     driver_parameters,
     empty_log,
     plan_starts_and_stops,
@@ -51,7 +51,7 @@ def _stops(live: LiveQueueState, log: ChangeLog) -> Iterator[tuple[int, int]]:
     stopped: list[int] = []
     for i in range(int(log.n[0])):
         row = int(live.jobs[log.job[i]])
-        if log.kind[i] == Change.STOP:
+        if log.kind[i] == PlanChange.STOP:
             stopped.append(row)
         else:
             yield from ((each, row) for each in stopped)
@@ -76,7 +76,7 @@ def _starts(live: LiveQueueState, log: ChangeLog, view: ClusterView) -> Iterator
     for i in range(int(log.n[0])):
         job = int(log.job[i])
         row = int(live.jobs[job])
-        if log.kind[i] == Change.STOP:
+        if log.kind[i] == PlanChange.STOP:
             for gpu in np.flatnonzero(owner == row).tolist():
                 pools.setdefault(int(live.place[gpu]), []).append(gpu)
             continue

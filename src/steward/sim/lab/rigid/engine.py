@@ -8,7 +8,7 @@ import numpy as np
 
 from steward.compiled import njit
 from steward.decide.scheduling.kernels.commons import entitlements
-from steward.decide.scheduling.kernels.driver import Change, plan_changes
+from steward.decide.scheduling.kernels.driver import PlanChange, plan_changes
 from steward.decide.scheduling.kernels.ordered import Walk
 from steward.decide.scheduling.kernels.queue_state import QueueState, sort_running
 from steward.decide.scheduling.ranking import Law, Sharing
@@ -266,9 +266,9 @@ def _carry_out(state: ReplayState, policy: PolicyParameters) -> bool:
     n = 0
     for i in range(log.n[0]):
         job = log.job[i]
-        if log.kind[i] == Change.START:
+        if log.kind[i] == PlanChange.START:
             start(state, policy, job)
-        elif log.kind[i] == Change.MOVE:
+        elif log.kind[i] == PlanChange.MOVE:
             move(state, policy, job, log.old_type[i])
         else:
             at = n

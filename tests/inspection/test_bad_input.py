@@ -199,4 +199,5 @@ def test_any_number_of_series_is_bounded_and_counted() -> None:
         told += len(engine.sample(frame))
 
     assert told == 50
-    assert engine.metric_counts[0][1].evicted >= 4000
+    # those of a frame are dropped with the next one
+    assert engine.metric_counts[0][1].evicted >= 3500

@@ -17,7 +17,7 @@ from steward.model.decision import Decision
 from steward.model.identity import DecisionId
 from steward.model.moment import Moment
 from steward.model.view import ClusterView
-from steward.model.view import SimulatedLoan as SeenLoan
+from steward.model.view import Loan as SeenLoan
 from steward.sim.cluster import BORROWER, NOBODY, OWNER
 from steward.sim.scenario import Scenario, demo
 from steward.sim.world import World

@@ -44,7 +44,9 @@ def block_of(
     texts, times = [], []
     for line in lines:
         if isinstance(line, MatchedLine):
-            texts.append("".join(f"<{letter}>" for letter in sorted(line.says)).encode() or b"x")
+            texts.append(
+                "".join(f"<{letter}>" for letter in sorted(line.contains)).encode() or b"x"
+            )
             times.append(line.t)
         else:
             times.append(line[0])

@@ -24,7 +24,7 @@ class Post(QueryWorker):
         self.open: list[RangeQuery] = []
         self.said: dict[RangeQuery, list[QuerySeries] | StewardError] = {}
 
-    def ask(self, question: RangeQuery) -> None:
+    def submit(self, question: RangeQuery) -> None:
         self.open.append(question)
 
     def answer(self, question: RangeQuery) -> list[QuerySeries] | StewardError | None:

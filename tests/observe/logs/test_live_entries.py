@@ -82,7 +82,7 @@ def test_live_and_over_a_file_entries_and_findings_are_the_same(
         blocks = list(
             read_blocks(file, stream=Stream(name=str(file)), reading=Reading(now_s=NOW_S))
         )
-        live = SourceNames().blocks(live_lines(file))
+        live = SourceNames().blocks(live_lines(file), NOW_S)
 
     assert [row for block in live for row in entries_of(block)] == [
         row for block in blocks for row in entries_of(block)

@@ -340,6 +340,9 @@ def _look(state: ReplayState, policy: PolicyParameters) -> None:
         plan_changes(state.queue, state.alloc, policy, state.log, _may_backfill(state, policy))
         if not _carry_out(state, policy):
             break
+        if policy.law == Law.LEVEL:  # who runs now stands before who does not
+            for i in range(state.queue.running_n[0]):
+                state.queue.late[state.queue.running[i]] = 0
 
 
 @njit

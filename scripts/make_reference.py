@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -150,7 +150,7 @@ def _section(name: str, field: FieldInfo) -> Iterator[str]:
         (
             f"`{key}`",
             _kind(each),
-            _toml(each.default),
+            _toml({} if each.default_factory is dict else each.default),
             f"`{_variable(table, key)}`",
             each.description,
         )
@@ -171,6 +171,12 @@ def _kind(field: FieldInfo) -> str:
         return "one of " + ", ".join(f"`{each.value}`" for each in enum)
     if get_origin(kind) is tuple:
         return "list of text"
+    if get_origin(kind) is dict:
+        return "table of text"
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(f"`{each}`" for each in get_args(kind))
+    if kind == int | None:
+        kind = int
     bounds = [
         form.format(f"{getattr(each, name):g}")
         for each in field.metadata

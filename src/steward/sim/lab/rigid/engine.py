@@ -259,9 +259,10 @@ def _rank_running(state: ReplayState, policy: PolicyParameters) -> None:
 def _carry_out(state: ReplayState, policy: PolicyParameters) -> bool:
     """Let happen what was planned; return True if jobs stopped, which may start elsewhere.
 
-    Jobs that stop at once go by when they began to run.
+    Jobs that stop at once go by when they began to run, those of levels last first.
     """
     log = state.log
+    by_start = policy.every_level != 0 or policy.law != Law.LEVEL
     stopped = np.empty(log.n[0], np.int64)
     n = 0
     for i in range(log.n[0]):
@@ -272,11 +273,13 @@ def _carry_out(state: ReplayState, policy: PolicyParameters) -> bool:
             move(state, policy, job, log.old_type[i])
         else:
             at = n
-            while at > 0 and _began_first(state.queue, job, stopped[at - 1]):
+            while by_start and at > 0 and _began_first(state.queue, job, stopped[at - 1]):
                 stopped[at] = stopped[at - 1]
                 at -= 1
             stopped[at] = job
             n += 1
+    if not by_start:  # the job that was freed last is worth most
+        stopped[:n] = stopped[:n][::-1].copy()
     state.counters[Counter.FRONT] -= n
     for i in range(n):
         stop(state, policy, stopped[i], i)
@@ -338,7 +341,9 @@ def _look(state: ReplayState, policy: PolicyParameters) -> None:
         if policy.sharing == Sharing.COMMONS:
             _shield(state, policy)
         plan_changes(state.queue, state.alloc, policy, state.log, _may_backfill(state, policy))
-        if not _carry_out(state, policy):
+        stopped = _carry_out(state, policy)
+        # Published simulators call a policy once at an instant; a loop of turns calls it again.
+        if not stopped or not (policy.every_level or state.alloc.placed):
             break
         if policy.law == Law.LEVEL:  # who runs now stands before who does not
             for i in range(state.queue.running_n[0]):

@@ -213,11 +213,11 @@ def test_a_decision_is_approved_carried_out_and_undone_without_a_reload(
         expect(row).to_contain_text("in effect")
 
         row.get_by_role("button", name=re.compile("^in effect")).click()
-        expect(row).to_contain_text("local approved it")
+        expect(row).to_contain_text(f"{account_name(os.getuid())} approved it")
 
         row.get_by_role("button", name=re.compile("^Undo")).click()
         confirm(page, "Undo")
-        expect(row).to_contain_text("local undid it")
+        expect(row).to_contain_text(f"{account_name(os.getuid())} undid it")
         expect(row.locator(".st-chip").first).to_have_text("undone")
         expect(row.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
         assert page.evaluate("window.sameDocument") is True
@@ -236,7 +236,7 @@ def test_what_somebody_reads_stays_when_it_no_longer_fits_the_filter(
         confirm(page, "Approve")
 
         expect(row).to_contain_text("in effect")
-        expect(row).to_contain_text("local approved it")
+        expect(row).to_contain_text(f"{account_name(os.getuid())} approved it")
 
 
 def test_a_decision_is_rejected(browser: Browser, asking: Running) -> None:

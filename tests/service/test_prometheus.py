@@ -18,14 +18,15 @@ pytestmark = pytest.mark.real
 
 
 @contextmanager
-def prometheus(folder: Path, target: str) -> Iterator[str]:
+def prometheus(folder: Path, target: str, token: str) -> Iterator[str]:
     """Run a Prometheus that scrapes `target` every second."""
     program = shutil.which("prometheus")
     assert program, "prometheus is not installed: run scripts/install-real-parts"
     (folder / "prometheus.yml").write_text(
         "global: {scrape_interval: 1s}\n"
         "scrape_configs:\n"
-        f"  - {{job_name: steward, static_configs: [{{targets: ['{target}']}}]}}\n"
+        f"  - {{job_name: steward, static_configs: [{{targets: ['{target}']}}],"
+        f" authorization: {{credentials: '{token}'}}}}\n"
     )
     port = free_port()
     started = subprocess.Popen(
@@ -63,7 +64,9 @@ def test_prometheus_scrapes_the_loop_and_every_gpu(tmp_path: Path) -> None:
     (tmp_path / "steward").mkdir()
     with (
         running(tmp_path / "steward") as steward,
-        prometheus(tmp_path / "prometheus", steward.address.removeprefix("http://")) as address,
+        prometheus(
+            tmp_path / "prometheus", steward.address.removeprefix("http://"), steward.token
+        ) as address,
     ):
         up = ask(address, "up{job='steward'} == 1")
         turns = ask(address, "steward_turns_total > 0")
@@ -81,7 +84,8 @@ def test_promtool_finds_no_fault_in_the_metrics(tmp_path: Path) -> None:
     program = shutil.which("promtool")
     assert program, "promtool is not installed: run scripts/install-real-parts"
     with running(tmp_path) as steward:
-        metrics = httpx.get(f"{steward.address}/metrics", timeout=60).text
+        headers = {"authorization": f"Bearer {steward.token}"}
+        metrics = httpx.get(f"{steward.address}/metrics", headers=headers, timeout=60).text
 
     checked = subprocess.run(
         [program, "check", "metrics"], input=metrics, capture_output=True, text=True, check=False

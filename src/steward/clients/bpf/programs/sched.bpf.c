@@ -84,7 +84,7 @@ static __always_inline __u32 cause_of(struct task_struct *task, unsigned int sta
 	struct call *call;
 	__u32 number;
 
-	if (task->in_iowait)
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait)) /* its bit is not the same on all kernels */
 		return CAUSE_DISK;
 	if (state & TASK_UNINTERRUPTIBLE)
 		return CAUSE_UNINTERRUPTIBLE;

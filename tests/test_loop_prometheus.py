@@ -109,6 +109,8 @@ DCGM_FI_DEV_GPU_TEMP{Hostname="far",gpu="3"} 50
 
 @pytest.mark.real
 def test_a_real_steward_asks_a_real_prometheus(tmp_path: Path) -> None:
+    from service.browsing import chromium, expect
+
     rules = hot(tmp_path / "rules")
     with (
         exporter(SHOWN) as shown,
@@ -126,7 +128,12 @@ def test_a_real_steward_asks_a_real_prometheus(tmp_path: Path) -> None:
             return list(answer.json()["items"])
 
         (first,) = until(found, why="the finding")
-        page = httpx.get(f"http://{up.steward}/rules", headers=up.headers, timeout=60).text
+        with chromium() as browser:
+            context = browser.new_context()
+            form = {"token": up.viewer.read_text()}
+            context.request.post(f"http://{up.steward}/login", form=form)
+            page = context.new_page()
+            page.goto(f"http://{up.steward}/rules")
+            expect(page.locator(".st-main")).to_contain_text(f"Metric terms also ask {bed.address}")
 
     assert "far/gpu2" in str(first)
-    assert bed.address in page

@@ -11,6 +11,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from patience import LONG_S
 from service.running import Running
 
+__all__ = ["chromium", "expect", "opened"]
+
 expect.set_options(timeout=1000 * LONG_S)  # it ends as soon as it is so
 
 CHROMIUM = "/usr/bin/chromium"

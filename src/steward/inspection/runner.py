@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.metric import MetricWatch, compile_metric
-from steward.inspection.feeds import EngineInput, Feed, LogFeed, TelemetryFeed, feed
+from steward.inspection.feeds import EngineInput, Feed, LogFeed, LogReader, TelemetryFeed, feed
 from steward.inspection.report import HitCollector, RunReport, StreamReport
 from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
 from steward.observe.logs import Following, ReadCounts
@@ -36,6 +36,7 @@ def run_rules(
     mode: Mode,
     listeners: Listeners | None = None,
     metrics: Metrics = compile_metric,
+    reader: LogReader | None = None,
 ) -> RunReport:
     """Read all feeds once, with all rules."""
     listeners = listeners or Listeners()
@@ -43,7 +44,7 @@ def run_rules(
     engine = RuleEngine(rules, mode=mode, compile_metric=metrics)
     collector = HitCollector(rules)
     with _few_collections():
-        for hit in feed(engine, feeds, mode=mode, progress=listeners.piece):
+        for hit in feed(engine, feeds, mode=mode, progress=listeners.piece, reader=reader):
             collector.add((hit,))
             listeners.hit(hit)
     logs = [(each.stream, each.tally) for each in feeds if isinstance(each, LogFeed)]

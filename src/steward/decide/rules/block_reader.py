@@ -208,7 +208,7 @@ class BlockReader:
                     _, before, known = mine.pop()
                     own = (entry, mask | before, known)
                 if leaf in self._values:
-                    values = self._values[leaf].get(route.prefilter.terms[term], ())
+                    values = self._values[leaf].get(route.terms[term], ())
                     own = _with_values(own, values, prefiltered.texts[place])
                 mine.append(own)
         return by_leaf

@@ -17,7 +17,7 @@ from steward.model.identity import DecisionId
 from steward.model.outcome import Outcome
 from steward.ports import Learner
 from steward.store.journal import Journal, JournalEntry, Record
-from steward.store.learned import LearnedStates
+from steward.store.learned import LearnedStates, name_of
 from steward.store.records import to_row
 
 __all__ = ["Bookkeeping", "as_fault"]
@@ -163,20 +163,9 @@ class Bookkeeping:
             return
         for plug in plugs:
             if isinstance(plug, Learner):
-                self._restore(self.learned, plug)
-
-    def _restore(self, learned: LearnedStates, plug: Learner) -> None:
-        name = _name(plug)
-        if name not in learned.names():
-            return
-        state, why = learned.load(name, plug.state_version)
-        if state is not None:
-            try:
-                plug.restore_state(state.payload)
-            except Exception as fault:  # noqa: BLE001 - whatever a file holds, steward starts
-                why = f"it does not fit ({type(fault).__name__}: {fault})"
-        if why:
-            self._discarded(name, why)
+                why = self.learned.restore(plug)
+                if why:
+                    self._discarded(name_of(plug), why)
 
     def _discarded(self, name: str, why: str) -> None:
         problem = f"the learned state of {name} was discarded: {why}"
@@ -216,9 +205,5 @@ def as_fault(fault: Exception, where: str, t_s: float) -> Fault:
     return Fault(t_s=t_s, where=where, problem=f"{type(fault).__name__}: {fault}")
 
 
-def _name(plug: Learner) -> str:
-    return str(getattr(plug, "name", type(plug).__name__))
-
-
 def _save(learned: LearnedStates, plug: Learner, t_s: float) -> None:
-    learned.save(_name(plug), plug.state_version, plug.save_state(), learnt_from={"until_s": t_s})
+    learned.save(name_of(plug), plug.state_version, plug.save_state(), learnt_from={"until_s": t_s})

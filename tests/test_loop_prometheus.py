@@ -134,6 +134,7 @@ def test_a_real_steward_asks_a_real_prometheus(tmp_path: Path) -> None:
             context.request.post(f"http://{up.steward}/login", form=form)
             page = context.new_page()
             page.goto(f"http://{up.steward}/rules")
-            expect(page.locator(".st-main")).to_contain_text(f"Metric terms also ask {bed.address}")
+            queried = f"Metric terms also query {bed.address}"
+            expect(page.locator(".st-main")).to_contain_text(queried)
 
     assert "far/gpu2" in str(first)

@@ -42,7 +42,7 @@ def test_the_queue_names_who_waits_and_counts_those_behind() -> None:
 
 
 def test_an_empty_queue_says_what_would_stand_there() -> None:
-    assert "Nobody waits" in queue_table(cluster_snapshot(view()))
+    assert "No jobs wait" in queue_table(cluster_snapshot(view()))
 
 
 def test_a_job_cannot_write_on_the_page_by_its_name() -> None:

@@ -90,7 +90,7 @@ def test_what_steward_does_is_said_with_its_promise() -> None:
 
 def test_tiles_tell_a_rule_to_retire_apart() -> None:
     assert "st-is-bad" in rule_tiles(row(judged=9, weight=0.1, retire=True))
-    assert "nobody judged it yet" in rule_tiles(row())
+    assert "not judged yet" in rule_tiles(row())
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from steward.store.journal import Journal
 
 __all__ = [
     "ApprovalRequest",
+    "ChoiceName",
     "approve_in_advance",
     "known_tenants",
     "possible_choices",

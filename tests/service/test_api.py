@@ -373,14 +373,14 @@ def test_the_openapi_document_describes_every_way_to_fail(approval_bed: ServiceB
 
 
 def test_an_approval_in_advance_lasts_for_real_hours_and_needs_a_known_tenant(
-    make_house: MakeHouse,
+    make_bed: MakeBed,
 ) -> None:
-    house = make_house(run_s=100)
-    house.live_state.speed = 60.0
+    bed = make_bed(run_s=100)
+    bed.live_state.speed = 60.0
     body = {"tenant": "a", "action": "lend", "hours": 2.0, "gpus": 4}
 
-    made = house.client.post("/api/v1/approvals", json=body)
-    refused = house.client.post("/api/v1/approvals", json={**body, "tenant": "x"})
+    made = bed.client.post("/api/v1/approvals", json=body)
+    refused = bed.client.post("/api/v1/approvals", json={**body, "tenant": "x"})
 
     assert made.json()["until_s"] == made.json()["t_s"] + 60 * 7200.0
     assert refused.status_code == 422

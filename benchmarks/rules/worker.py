@@ -65,7 +65,7 @@ def whole(log: Path, count: int) -> dict[str, float]:
     }
 
 
-def parallel(log: Path, count: int) -> dict[str, float]:
+def parallel(log: Path, count: int) -> dict[str, float | str]:
     """Read a log several times over, as files of their own, on the cores that this process has.
 
     As in `steward rules run`, other processes start before rules are read.

@@ -106,18 +106,17 @@ class RuleEngine:
         return self._routes.of(source)
 
     def prefilter(
-        self, source: str, *, shared: bool = False, most_per_term: int | None = None
+        self, source: str, *, shared: bool = False
     ) -> Callable[[LogBlock], PrefilteredBlock]:
         """Return a prefilter for blocks of a source; `shared`: several threads use it."""
         route = self.route(source)
         if route is not None:
             _ = route.prefilter  # compiled here, not in several threads
-        return partial(prefilter_block, route=route, shared=shared, most_per_term=most_per_term)
+        return partial(prefilter_block, route=route, shared=shared)
 
-    def read(self, block: LogBlock, *, most_per_term: int | None = None) -> list[Hit]:
-        """Read entries of one stream, at most `most_per_term` matches of each term."""
-        find = self.prefilter(block.stream.source, most_per_term=most_per_term)
-        return self.read_prefiltered(find(block))
+    def read(self, block: LogBlock) -> list[Hit]:
+        """Read entries of one stream."""
+        return self.read_prefiltered(self.prefilter(block.stream.source)(block))
 
     def read_prefiltered(self, prefiltered: PrefilteredBlock) -> list[Hit]:
         """Read a prefiltered block of one stream, in the order of that stream."""

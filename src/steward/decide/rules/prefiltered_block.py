@@ -70,25 +70,17 @@ class PrefilteredBlock(ScannedBlock):
             yield replace(self, stream=stream, found=found, place=self.place[mine])
 
 
-def prefilter_block(
-    block: LogBlock, route: Route | None, *, shared: bool, most_per_term: int | None = None
-) -> PrefilteredBlock:
+def prefilter_block(block: LogBlock, route: Route | None, *, shared: bool) -> PrefilteredBlock:
     """Search a block for all terms of a route; `shared`: other threads do so too."""
-    most = None
-    if route is not None and most_per_term is not None:
-        most = np.maximum(route.needed, most_per_term)
-    prefilter = None if route is None else route.prefilter
-    scanned = scan_block(block, prefilter, shared=shared, most=most)
+    scanned = scan_block(block, None if route is None else route.prefilter, shared=shared)
     return attribute(scanned, block.stream, route)
 
 
-def scan_block(
-    block: LogBlock, prefilter: Prefilter | None, *, shared: bool, most: Longs | None = None
-) -> ScannedBlock:
+def scan_block(block: LogBlock, prefilter: Prefilter | None, *, shared: bool) -> ScannedBlock:
     """Search a block; without a prefilter only its times are kept."""
     found = _NOTHING
     if prefilter is not None and len(block):
-        found = prefilter.find(block, shared=shared, most=most)
+        found = prefilter.find(block, shared=shared)
     new = np.diff(found.entry, prepend=-1) > 0
     kept = found.entry[new]
     start, end = block.start[kept], block.end[kept]

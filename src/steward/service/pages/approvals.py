@@ -18,6 +18,7 @@ from steward.service.pages.frame import Visit, card
 from steward.service.pages.markup import Markup, tag
 from steward.service.pages.rows import Html, Rows
 from steward.service.pages.wording import duration, plural
+from steward.store.choices import ApprovalRequest
 
 __all__ = ["StandingApprovals", "approval_text"]
 
@@ -59,7 +60,7 @@ class StandingApprovals:
             self._hours = ui.number("Hours", value=HOURS, min=0.1, step=1).props("dense")
             self._gpus = ui.number("GPUs", value=GPUS, min=1, step=1, precision=0).props("dense")
             button = ui.button("Approve in advance", color=None, on_click=self._approve)
-            button.props("no-caps unelevated dense").classes("st-say st-say-approve")
+            button.props("no-caps unelevated dense").classes("st-choice st-choice-approve")
 
     def _make(self, held: Held) -> tuple[Element, Callable[[Held], None]]:
         id_ = held[0].id
@@ -67,7 +68,7 @@ class StandingApprovals:
             text = Html(tag="span")
             if self._visit.user.may_decide:
                 button = ui.button("Revoke", color=None, on_click=lambda: self._revoke(id_))
-                button.props("no-caps unelevated dense").classes("st-say st-say-reject")
+                button.props("no-caps unelevated dense").classes("st-choice st-choice-reject")
                 button.props["aria-label"] = f"Revoke {id_}"
 
         def show(held: Held) -> None:
@@ -85,10 +86,9 @@ class StandingApprovals:
             ui.navigate.to("/login")
             return
         live_state = self._visit.live_state
+        asked = ApprovalRequest(tenant=tenant, action=action, hours=hours, gpus=gpus)
         await _report(
-            lambda: live_state.approve_in_advance(
-                tenant=tenant, action=action, hours=hours, gpus=gpus, user=user
-            ),
+            lambda: live_state.approve_in_advance(asked, user=user),
             done=f"'{action}' of {tenant} is approved for {hours:g} h, from the next turn on.",
         )
 

@@ -8,8 +8,10 @@ again and the restore after a call-back are taken off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +148,37 @@ class LoanOutcomes:
                 case.first = False  # a part cut short by us is not held against its promise
                 settled.append(self._outcome(case, view, "steward stopped meanwhile", final=False))
         return settled
+
+    # -- over a crash --------------------------------------------------------------------------
+
+    def save_state(self) -> dict[str, Any]:
+        """Return what was measured since each loan's last check."""
+        return {
+            id_: {
+                "from_s": case.from_s,
+                "seen_s": case.seen_s,
+                "check_s": case.check_s,
+                "had_room": case.had_room,
+                "idle_watts": case.idle_watts,
+                "sums": asdict(case.sums),
+            }
+            for id_, case in self._cases.items()
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what was measured of the loans that are followed.
+
+        A part that began elsewhere than where the journal ends was written there since.
+        """
+        restored: list[tuple[DecisionId, _Case]] = []
+        for id_, case in self._cases.items():
+            saved = state.get(id_)
+            if saved is None or saved["from_s"] != case.from_s:
+                continue
+            times = {name: float(saved[name]) for name in ("seen_s", "check_s", "idle_watts")}
+            sums, had_room = _Sums(**saved["sums"]), bool(saved["had_room"])
+            restored.append((id_, replace(case, **times, had_room=had_room, sums=sums)))
+        self._cases.update(restored)
 
     # -- one look ------------------------------------------------------------------------------
 

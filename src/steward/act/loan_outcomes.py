@@ -175,9 +175,15 @@ class LoanOutcomes:
             saved = state.get(id_)
             if saved is None or saved["from_s"] != case.from_s:
                 continue
-            times = {name: float(saved[name]) for name in ("seen_s", "check_s", "idle_watts")}
-            sums, had_room = _Sums(**saved["sums"]), bool(saved["had_room"])
-            restored.append((id_, replace(case, **times, had_room=had_room, sums=sums)))
+            measured = replace(
+                case,
+                seen_s=float(saved["seen_s"]),
+                check_s=float(saved["check_s"]),
+                had_room=bool(saved["had_room"]),
+                idle_watts=float(saved["idle_watts"]),
+                sums=_Sums(**saved["sums"]),
+            )
+            restored.append((id_, measured))
         self._cases.update(restored)
 
     # -- one look ------------------------------------------------------------------------------

@@ -203,8 +203,22 @@ def ruled(ruling: Ruling) -> Verdict:
                 receipts=(receipt(decision()),),
                 choices=(said("undo"),),
                 outcomes=(outcome(final=True),),
+                undo_state=DecisionState.DONE,
             ),
             DecisionState.UNDONE,
+        ),
+        *(
+            (
+                Story(
+                    decision=decision(),
+                    receipts=(receipt(decision()),),
+                    choices=(said("undo"),),
+                    outcomes=(outcome(final=True),),
+                    undo_state=undo_state,
+                ),
+                DecisionState.DONE,
+            )
+            for undo_state in (None, DecisionState.EXPIRED, DecisionState.REJECTED)
         ),
     ],
 )

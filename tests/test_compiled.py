@@ -34,14 +34,14 @@ def cache_of(code: Path, home: Path) -> Path:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """Return a house with nothing in it but the compiler's room and one compiled function."""
-    house = tmp_path / "code" / "steward"
-    house.mkdir(parents=True)
-    (house / "__init__.py").write_text("")
-    shutil.copy(CODE, house / "compiled.py")
-    (house / "loop.py").write_text("# njit\nA = 1\n")
-    (house / "plain.py").write_text("A = 1\n")
-    return house
+    """Return a package with only the compiler module and one compiled function."""
+    package = tmp_path / "code" / "steward"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    shutil.copy(CODE, package / "compiled.py")
+    (package / "loop.py").write_text("# njit\nA = 1\n")
+    (package / "plain.py").write_text("A = 1\n")
+    return package
 
 
 def test_the_cache_changes_with_compiled_code_and_with_nothing_else(

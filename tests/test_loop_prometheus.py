@@ -17,7 +17,7 @@ from steward.clock import ManualClock
 from steward.config.assemble import assemble
 from steward.config.settings import Settings
 from steward.loop import Loop
-from steward.service.pages.rules.listing import asked_note
+from steward.service.pages.rules.listing import prometheus_note
 
 HOT = "set:\n  match: [{promql: {expr: %s, for: 30s}}]\n"
 START_S = 1_700_000_000.0
@@ -74,7 +74,7 @@ def test_one_that_hangs_holds_up_no_turn_and_is_told_when_it_is_away(tmp_path: P
     loop = assemble(settings(tmp_path, f"http://127.0.0.1:{port}"), clock=clock)
     assert loop.questions is not None
     until(turning(loop, clock, lambda: events(loop, "rules.prometheus-failed")))
-    down = asked_note(loop.questions)
+    down = prometheus_note(loop.questions)
     with prometheus_double(port) as double:
         until(turning(loop, clock, lambda: events(loop, "rules.prometheus-works-again")))
         double.go_on.clear()
@@ -88,7 +88,7 @@ def test_one_that_hangs_holds_up_no_turn_and_is_told_when_it_is_away(tmp_path: P
     assert len(events(loop, "rules.prometheus-failed")) <= 2
     assert "cannot be reached" in down
     assert "judged as ever" in down
-    assert asked_note(None) == ""
+    assert prometheus_note(None) == ""
 
 
 def test_made_up_worlds_ask_nobody(tmp_path: Path) -> None:
@@ -134,6 +134,7 @@ def test_a_real_steward_asks_a_real_prometheus(tmp_path: Path) -> None:
             context.request.post(f"http://{up.steward}/login", form=form)
             page = context.new_page()
             page.goto(f"http://{up.steward}/rules")
-            expect(page.locator(".st-main")).to_contain_text(f"Metric terms also ask {bed.address}")
+            queried = f"Metric terms also query {bed.address}"
+            expect(page.locator(".st-main")).to_contain_text(queried)
 
     assert "far/gpu2" in str(first)

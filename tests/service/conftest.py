@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from service.house import LONG_ENOUGH_S, House, MakeHouse, build_house
+from service.bed import LONG_ENOUGH_S, MakeBed, ServiceBed, build_bed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -22,25 +22,25 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def make_house(tmp_path: Path) -> Iterator[MakeHouse]:
-    """Return what builds a house; all are closed at the end."""
-    houses: list[House] = []
+def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
+    """Return what builds a bed; all are closed at the end."""
+    beds: list[ServiceBed] = []
 
-    def make(**rest: Any) -> House:
-        folder = tmp_path / str(len(houses))
+    def make(**rest: Any) -> ServiceBed:
+        folder = tmp_path / str(len(beds))
         folder.mkdir()
-        houses.append(build_house(folder, **rest))
-        return houses[-1]
+        beds.append(build_bed(folder, **rest))
+        return beds[-1]
 
     yield make
-    for house in houses:
-        house.lab.close()
-        house.loop.close()
+    for bed in beds:
+        bed.lab.close()
+        bed.loop.close()
 
 
 @pytest.fixture(scope="module")
-def asking_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Return a house with a decision that waits, for tests that change nothing."""
-    house = build_house(tmp_path_factory.mktemp("house"), run_s=LONG_ENOUGH_S)
-    yield house
-    house.loop.close()
+def approval_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceBed]:
+    """Return a bed with a decision that waits, for tests that change nothing."""
+    bed = build_bed(tmp_path_factory.mktemp("bed"), run_s=LONG_ENOUGH_S)
+    yield bed
+    bed.loop.close()

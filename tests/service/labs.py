@@ -11,7 +11,7 @@ from steward.service.lab.messages import Finished, Message, Task
 from steward.service.lab.worker import carry_out
 from tiny_replays import tiny_run
 
-Tell = Callable[[Message], None]
+Send = Callable[[Message], None]
 WITHIN_S = 120.0  # compiling what judges a replay takes a while on a machine that never did
 
 ROWS = "\n".join(f"j{i},{40 * i},{50 + 7 * i},{1 + i % 4},team{i % 2}" for i in range(20))
@@ -23,19 +23,19 @@ RECORD = {
 }
 
 
-def with_tiny_run(task: Task, tell: Tell, stop: threading.Event) -> None:
+def with_tiny_run(task: Task, send: Send, stop: threading.Event) -> None:
     """Do all the real work here, but for the engines: `fifo` runs, others say that they cannot."""
-    carry_out(task, tell, run=tiny_run)
+    carry_out(task, send, run=tiny_run)
 
 
-def at_once(task: Task, tell: Tell, stop: threading.Event) -> None:
+def at_once(task: Task, send: Send, stop: threading.Event) -> None:
     """Be done with any task, without looking at it."""
     (task.folder / "report.html").write_text("<!doctype html><title>report</title>")
     (task.folder / "results.json").write_text("{}")
-    tell(Finished(record=dict(RECORD)))
+    send(Finished(record=dict(RECORD)))
 
 
-def until_stopped(task: Task, tell: Tell, stop: threading.Event) -> None:
+def until_stopped(task: Task, send: Send, stop: threading.Event) -> None:
     """Never be done."""
     stop.wait(WITHIN_S)
 

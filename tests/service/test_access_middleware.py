@@ -14,7 +14,7 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from service.house import LONG_ENOUGH_S, House, MakeHouse
+from service.bed import LONG_ENOUGH_S, MakeBed, ServiceBed
 from steward.clients.transport_rule import is_loopback
 from steward.clock import ManualClock
 from steward.config.settings import AccessSettings
@@ -30,8 +30,8 @@ OUTSIDE = {"host": "192.0.2.7"}
 READING = ["/api/v1/cluster", "/api/v1/journal", "/metrics"]
 
 
-def log_in(house: House, token: str, *, wanted: str = "") -> int:
-    answer = house.anonymous.post("/login", params={"next": wanted}, data={"token": token})
+def log_in(bed: ServiceBed, token: str, *, wanted: str = "") -> int:
+    answer = bed.anonymous.post("/login", params={"next": wanted}, data={"token": token})
     return answer.status_code
 
 
@@ -39,9 +39,9 @@ def log_in(house: House, token: str, *, wanted: str = "") -> int:
 
 
 def test_every_path_of_the_api_answers_401_without_a_token_also_on_loopback(
-    asking_house: House,
+    approval_bed: ServiceBed,
 ) -> None:
-    app: Any = asking_house.anonymous.app
+    app: Any = approval_bed.anonymous.app
     paths = [
         (method.upper(), re.sub("{.*?}", "x", path))
         for path, operations in app.openapi()["paths"].items()
@@ -49,30 +49,30 @@ def test_every_path_of_the_api_answers_401_without_a_token_also_on_loopback(
         if path.startswith("/api/")
     ]
 
-    answers = {each: asking_house.anonymous.request(*each).status_code for each in paths}
+    answers = {each: approval_bed.anonymous.request(*each).status_code for each in paths}
 
     assert len(answers) > 20
     assert set(answers.values()) == {401}
-    assert asking_house.anonymous.get("/api/v1/no-such-thing").status_code == 401
+    assert approval_bed.anonymous.get("/api/v1/no-such-thing").status_code == 401
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.7"])
 @pytest.mark.parametrize("path", READING)
-def test_programs_need_a_bearer_token(make_house: MakeHouse, host: str, path: str) -> None:
-    house = make_house(host=host)
-    shown = house.bearer("ci", Role.VIEWER)
+def test_programs_need_a_bearer_token(make_bed: MakeBed, host: str, path: str) -> None:
+    bed = make_bed(host=host)
+    shown = bed.bearer("ci", Role.VIEWER)
 
-    without = house.anonymous.get(path)
-    wrong = house.anonymous.get(path, headers={"Authorization": "Bearer stw_wrong"})
-    right = house.anonymous.get(path, headers=shown)
+    without = bed.anonymous.get(path)
+    wrong = bed.anonymous.get(path, headers={"Authorization": "Bearer stw_wrong"})
+    right = bed.anonymous.get(path, headers=shown)
 
     assert [without.status_code, wrong.status_code, right.status_code] == [401, 401, 200]
     assert without.headers["www-authenticate"] == "Bearer"
     assert "steward token new" in without.json()["error"]["hint"]
 
 
-def test_metrics_are_for_viewers_and_agents_unless_they_are_opened(make_house: MakeHouse) -> None:
-    closed, opened = make_house(), make_house(open_metrics=True)
+def test_metrics_are_for_viewers_and_agents_unless_they_are_opened(make_bed: MakeBed) -> None:
+    closed, opened = make_bed(), make_bed(open_metrics=True)
 
     by_agent = closed.anonymous.get("/metrics", headers=closed.bearer("scraper", Role.AGENT))
 
@@ -83,11 +83,11 @@ def test_metrics_are_for_viewers_and_agents_unless_they_are_opened(make_house: M
 
 
 @pytest.mark.parametrize("path", TELEMETRY)
-def test_only_agents_send_telemetry(make_house: MakeHouse, path: str) -> None:
-    house = make_house()
+def test_only_agents_send_telemetry(make_bed: MakeBed, path: str) -> None:
+    bed = make_bed()
 
     answers = [
-        house.anonymous.post(path, headers=house.bearer(role.value, role))
+        bed.anonymous.post(path, headers=bed.bearer(role.value, role))
         for role in (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
     ]
 
@@ -112,55 +112,55 @@ def test_a_token_ends_when_it_has_expired(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", ["Bearer", "Basic dXNlcjpwYXNz", "stw_x", "Bearer \u00e9"])
 def test_a_wrong_credential_is_refused_even_beside_a_valid_session(
-    make_house: MakeHouse, given: str
+    make_bed: MakeBed, given: str
 ) -> None:
-    house = make_house()
-    log_in(house, house.tokens.make("ada", Role.OPERATOR))
+    bed = make_bed()
+    log_in(bed, bed.tokens.make("ada", Role.OPERATOR))
 
-    answer = house.anonymous.get(
+    answer = bed.anonymous.get(
         "/api/v1/cluster", headers={"Authorization": given.encode("latin-1")}
     )
 
     assert answer.status_code == 401
 
 
-def test_supervisors_need_no_token(make_house: MakeHouse) -> None:
-    house = make_house(run_s=10, **OUTSIDE)
+def test_supervisors_need_no_token(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=10, **OUTSIDE)
 
-    assert [house.anonymous.get(path).status_code for path in ("/healthz", "/readyz")] == [200, 200]
+    assert [bed.anonymous.get(path).status_code for path in ("/healthz", "/readyz")] == [200, 200]
 
 
-def test_a_viewer_reads_and_an_operator_decides(make_house: MakeHouse) -> None:
-    house = make_house(run_s=LONG_ENOUGH_S, **OUTSIDE)
-    viewer, operator = house.bearer("vic", Role.VIEWER), house.bearer("olga", Role.OPERATOR)
-    path = f"/api/v1/decisions/{house.only_decision()}/approve"
+def test_a_viewer_reads_and_an_operator_decides(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=LONG_ENOUGH_S, **OUTSIDE)
+    viewer, operator = bed.bearer("vic", Role.VIEWER), bed.bearer("olga", Role.OPERATOR)
+    path = f"/api/v1/decisions/{bed.only_decision()}/approve"
 
-    refused = house.anonymous.post(path, headers=viewer)
-    done = house.anonymous.post(path, headers=operator)
+    refused = bed.anonymous.post(path, headers=viewer)
+    done = bed.anonymous.post(path, headers=operator)
 
     assert refused.status_code == 403
     assert "vic is a viewer" in refused.json()["error"]["problem"]
     assert (done.status_code, done.json()["user"]) == (202, "olga")
-    assert len(house.loop.journal.read(kinds=("choice",))) == 1
+    assert len(bed.loop.journal.read(kinds=("choice",))) == 1
 
 
-def test_a_revoked_token_is_worthless_at_once(make_house: MakeHouse) -> None:
-    house = make_house(**OUTSIDE)
-    shown = house.bearer("ada", Role.VIEWER)
-    before = house.anonymous.get("/api/v1/cluster", headers=shown)
+def test_a_revoked_token_is_worthless_at_once(make_bed: MakeBed) -> None:
+    bed = make_bed(**OUTSIDE)
+    shown = bed.bearer("ada", Role.VIEWER)
+    before = bed.anonymous.get("/api/v1/cluster", headers=shown)
 
-    house.tokens.revoke("ada")
-    after = house.anonymous.get("/api/v1/cluster", headers=shown)
+    bed.tokens.revoke("ada")
+    after = bed.anonymous.get("/api/v1/cluster", headers=shown)
 
     assert (before.status_code, after.status_code) == (200, 401)
 
 
-def test_a_token_file_that_cannot_be_read_is_503_and_lets_nobody_in(make_house: MakeHouse) -> None:
-    house = make_house(**OUTSIDE)
-    shown = house.bearer("ada", Role.VIEWER)
-    Path(house.live_state.settings.store.tokens_file).write_text("not tokens")
+def test_a_token_file_that_cannot_be_read_is_503_and_lets_nobody_in(make_bed: MakeBed) -> None:
+    bed = make_bed(**OUTSIDE)
+    shown = bed.bearer("ada", Role.VIEWER)
+    Path(bed.live_state.settings.store.tokens_file).write_text("not tokens")
 
-    answer = house.anonymous.get("/api/v1/cluster", headers=shown)
+    answer = bed.anonymous.get("/api/v1/cluster", headers=shown)
 
     assert answer.status_code == 503
     assert "tokens" in answer.json()["error"]["hint"]
@@ -169,36 +169,36 @@ def test_a_token_file_that_cannot_be_read_is_503_and_lets_nobody_in(make_house: 
 # -- pages -------------------------------------------------------------------------------------
 
 
-def test_a_page_asks_to_log_in_and_comes_back(make_house: MakeHouse) -> None:
-    house = make_house(**OUTSIDE)
-    token = house.tokens.make("ada", Role.VIEWER)
+def test_a_page_asks_to_log_in_and_comes_back(make_bed: MakeBed) -> None:
+    bed = make_bed(**OUTSIDE)
+    token = bed.tokens.make("ada", Role.VIEWER)
 
-    sent_away = house.anonymous.get("/decisions?show=Waiting")
-    answer = house.anonymous.post(sent_away.headers["location"], data={"token": token})
+    sent_away = bed.anonymous.get("/decisions?show=Waiting")
+    answer = bed.anonymous.post(sent_away.headers["location"], data={"token": token})
 
     assert sent_away.status_code == 303
     assert sent_away.headers["location"] == "/login?next=%2Fdecisions%3Fshow%3DWaiting"
     assert (answer.status_code, answer.headers["location"]) == (303, "/decisions?show=Waiting")
-    assert house.anonymous.get("/api/v1/cluster").status_code == 200
+    assert bed.anonymous.get("/api/v1/cluster").status_code == 200
 
 
 def test_the_session_cookie_is_for_browsers_alone_and_never_holds_the_token(
-    make_house: MakeHouse,
+    make_bed: MakeBed,
 ) -> None:
-    house = make_house(**OUTSIDE)
-    token = house.tokens.make("ada", Role.VIEWER)
+    bed = make_bed(**OUTSIDE)
+    token = bed.tokens.make("ada", Role.VIEWER)
 
-    cookie = house.anonymous.post("/login", data={"token": token}).headers["set-cookie"]
+    cookie = bed.anonymous.post("/login", data={"token": token}).headers["set-cookie"]
 
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert token not in cookie
 
 
-def test_a_wrong_token_is_told_so_on_the_page(make_house: MakeHouse) -> None:
-    house = make_house(**OUTSIDE)
+def test_a_wrong_token_is_told_so_on_the_page(make_bed: MakeBed) -> None:
+    bed = make_bed(**OUTSIDE)
 
-    answer = house.anonymous.post("/login", data={"token": "stw_wrong"})
+    answer = bed.anonymous.post("/login", data={"token": "stw_wrong"})
 
     assert answer.status_code == 401
     assert "not a valid token" in answer.text
@@ -206,24 +206,24 @@ def test_a_wrong_token_is_told_so_on_the_page(make_house: MakeHouse) -> None:
 
 
 def test_guessing_tokens_is_slowed_down_and_the_right_one_still_opens(
-    make_house: MakeHouse,
+    make_bed: MakeBed,
 ) -> None:
-    house = make_house(**OUTSIDE)
+    bed = make_bed(**OUTSIDE)
 
-    tries = [log_in(house, f"stw_{n}") for n in range(TRIES_PER_MINUTE + 1)]
-    right = log_in(house, house.tokens.make("ada", Role.VIEWER))
+    tries = [log_in(bed, f"stw_{n}") for n in range(TRIES_PER_MINUTE + 1)]
+    right = log_in(bed, bed.tokens.make("ada", Role.VIEWER))
 
     assert tries == [401] * TRIES_PER_MINUTE + [429]
     assert right == 303
 
 
-def test_a_login_link_opens_a_session_once_and_for_ten_minutes(make_house: MakeHouse) -> None:
-    house = make_house()
-    code = house.access.issue_login_code("ada", Role.ADMIN)
+def test_a_login_link_opens_a_session_once_and_for_ten_minutes(make_bed: MakeBed) -> None:
+    bed = make_bed()
+    code = bed.access.issue_login_code("ada", Role.ADMIN)
 
-    first = house.anonymous.get("/login", params={"code": code})
-    inside = house.anonymous.get("/api/v1/cluster")
-    second = house.anonymous.get("/login", params={"code": code})
+    first = bed.anonymous.get("/login", params={"code": code})
+    inside = bed.anonymous.get("/api/v1/cluster")
+    second = bed.anonymous.get("/login", params={"code": code})
 
     assert (first.status_code, first.headers["location"]) == (303, "/")
     assert code not in first.headers["set-cookie"]
@@ -245,23 +245,23 @@ def test_a_login_link_expires(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wanted", ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:x", "/\n/"]
 )
-def test_the_login_never_leads_to_another_site(make_house: MakeHouse, wanted: str) -> None:
-    house = make_house(**OUTSIDE)
-    token = house.tokens.make("ada", Role.VIEWER)
+def test_the_login_never_leads_to_another_site(make_bed: MakeBed, wanted: str) -> None:
+    bed = make_bed(**OUTSIDE)
+    token = bed.tokens.make("ada", Role.VIEWER)
 
-    answer = house.anonymous.post("/login", params={"next": wanted}, data={"token": token})
+    answer = bed.anonymous.post("/login", params={"next": wanted}, data={"token": token})
 
     assert answer.headers["location"] == "/"
 
 
-def test_logging_out_ends_the_session(make_house: MakeHouse) -> None:
-    house = make_house(**OUTSIDE)
-    log_in(house, house.tokens.make("ada", Role.VIEWER))
-    kept = {"Cookie": "; ".join(f"{key}={value}" for key, value in house.anonymous.cookies.items())}
-    before = house.anonymous.get("/api/v1/cluster", headers=kept)
+def test_logging_out_ends_the_session(make_bed: MakeBed) -> None:
+    bed = make_bed(**OUTSIDE)
+    log_in(bed, bed.tokens.make("ada", Role.VIEWER))
+    kept = {"Cookie": "; ".join(f"{key}={value}" for key, value in bed.anonymous.cookies.items())}
+    before = bed.anonymous.get("/api/v1/cluster", headers=kept)
 
-    house.anonymous.post("/logout")
-    after = house.anonymous.get("/api/v1/cluster", headers=kept)
+    bed.anonymous.post("/logout")
+    after = bed.anonymous.get("/api/v1/cluster", headers=kept)
 
     assert (before.status_code, after.status_code) == (200, 401)
 
@@ -290,41 +290,41 @@ def test_a_session_ends_after_its_time_and_with_its_token(tmp_path: Path) -> Non
     "host", ["evil.example", "evil.example:8787", "127.0.0.1.evil.example", ""]
 )
 def test_a_foreign_name_that_leads_to_this_machine_is_refused(
-    asking_house: House, host: str
+    approval_bed: ServiceBed, host: str
 ) -> None:
-    answer = asking_house.client.get("/api/v1/cluster", headers={"Host": host})
+    answer = approval_bed.client.get("/api/v1/cluster", headers={"Host": host})
 
     assert answer.status_code == 400
     assert answer.json()["error"]["where"] == "Host header"
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:9", "127.0.0.1:8787", "[::1]:8787"])
-def test_every_name_of_this_machine_will_do(asking_house: House, host: str) -> None:
-    assert asking_house.client.get("/api/v1/cluster", headers={"Host": host}).status_code == 200
+def test_every_name_of_this_machine_will_do(approval_bed: ServiceBed, host: str) -> None:
+    assert approval_bed.client.get("/api/v1/cluster", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", "http://127.0.0.1:9999", "http://[", "file://"]
 )
-def test_another_sites_page_cannot_decide(asking_house: House, origin: str) -> None:
-    path = f"/api/v1/decisions/{asking_house.only_decision()}/approve"
+def test_another_sites_page_cannot_decide(approval_bed: ServiceBed, origin: str) -> None:
+    path = f"/api/v1/decisions/{approval_bed.only_decision()}/approve"
 
-    answer = asking_house.client.post(path, headers={"Origin": origin})
+    answer = approval_bed.client.post(path, headers={"Origin": origin})
 
     assert answer.status_code == 403
-    assert asking_house.loop.journal.read(kinds=("choice",)) == []
+    assert approval_bed.loop.journal.read(kinds=("choice",)) == []
 
 
-def test_our_own_page_can_decide(make_house: MakeHouse) -> None:
-    house = make_house(run_s=LONG_ENOUGH_S)
-    path = f"/api/v1/decisions/{house.only_decision()}/approve"
+def test_our_own_page_can_decide(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=LONG_ENOUGH_S)
+    path = f"/api/v1/decisions/{bed.only_decision()}/approve"
 
-    answer = house.client.post(path, headers={"Origin": "http://127.0.0.1:8787"})
+    answer = bed.client.post(path, headers={"Origin": "http://127.0.0.1:8787"})
 
     assert answer.status_code == 202
 
 
-def socket_answer(house: House, headers: dict[str, str]) -> list[str]:
+def socket_answer(bed: ServiceBed, headers: dict[str, str]) -> list[str]:
     """Ask for the socket that live pages use, and return the kinds of messages that come back."""
     sent: list[str] = []
     scope = {
@@ -345,25 +345,23 @@ def socket_answer(house: House, headers: dict[str, str]) -> list[str]:
 
     middleware = AccessMiddleware(
         behind,
-        access=house.access,
+        access=bed.access,
         rate=RateLimit(10),
         body=BodyLimit(10),
-        check_host=is_loopback(house.live_state.settings.service.host),
+        check_host=is_loopback(bed.live_state.settings.service.host),
     )
     asyncio.run(middleware(scope, receive, send))
     return sent
 
 
-def test_a_live_socket_opens_for_our_own_pages_alone(make_house: MakeHouse) -> None:
-    house = make_house()
-    secret = house.access.log_in(house.tokens.make("ada", Role.VIEWER))
+def test_a_live_socket_opens_for_our_own_pages_alone(make_bed: MakeBed) -> None:
+    bed = make_bed()
+    secret = bed.access.log_in(bed.tokens.make("ada", Role.VIEWER))
     here = {"Host": "localhost:8787", "Cookie": f"steward_test={secret}"}
 
-    ours = socket_answer(house, {**here, "Origin": "http://localhost:8787"})
-    theirs = socket_answer(house, {**here, "Origin": "https://evil.example"})
-    rebound = socket_answer(
-        house, {**here, "Host": "evil.example", "Origin": "http://evil.example"}
-    )
+    ours = socket_answer(bed, {**here, "Origin": "http://localhost:8787"})
+    theirs = socket_answer(bed, {**here, "Origin": "https://evil.example"})
+    rebound = socket_answer(bed, {**here, "Host": "evil.example", "Origin": "http://evil.example"})
 
     assert [ours, theirs, rebound] == [
         ["websocket.accept"],
@@ -372,12 +370,12 @@ def test_a_live_socket_opens_for_our_own_pages_alone(make_house: MakeHouse) -> N
     ]
 
 
-def test_a_live_socket_needs_a_session_where_pages_do(make_house: MakeHouse) -> None:
-    house = make_house(**OUTSIDE)
-    secret = house.access.log_in(house.tokens.make("ada", Role.VIEWER))
+def test_a_live_socket_needs_a_session_where_pages_do(make_bed: MakeBed) -> None:
+    bed = make_bed(**OUTSIDE)
+    secret = bed.access.log_in(bed.tokens.make("ada", Role.VIEWER))
 
-    without = socket_answer(house, {"Host": "gpu.example"})
-    within = socket_answer(house, {"Host": "gpu.example", "Cookie": f"steward_test={secret}"})
+    without = socket_answer(bed, {"Host": "gpu.example"})
+    within = socket_answer(bed, {"Host": "gpu.example", "Cookie": f"steward_test={secret}"})
 
     assert (without, within) == (["websocket.close"], ["websocket.accept"])
 
@@ -385,11 +383,11 @@ def test_a_live_socket_needs_a_session_where_pages_do(make_house: MakeHouse) -> 
 # -- how much ----------------------------------------------------------------------------------
 
 
-def test_too_many_requests_are_told_when_to_come_back(make_house: MakeHouse) -> None:
-    house = make_house(requests_per_minute=3)
+def test_too_many_requests_are_told_when_to_come_back(make_bed: MakeBed) -> None:
+    bed = make_bed(requests_per_minute=3)
 
-    answers = [house.client.get("/api/v1/patterns") for _ in range(4)]
-    health = house.client.get("/healthz")
+    answers = [bed.client.get("/api/v1/patterns") for _ in range(4)]
+    health = bed.client.get("/healthz")
 
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
     assert int(answers[-1].headers["retry-after"]) == 20
@@ -397,64 +395,66 @@ def test_too_many_requests_are_told_when_to_come_back(make_house: MakeHouse) -> 
     assert health.status_code == 200
 
 
-def test_wrong_tokens_count_together_so_that_guessing_is_slow(make_house: MakeHouse) -> None:
-    house = make_house(requests_per_minute=3, **OUTSIDE)
+def test_wrong_tokens_count_together_so_that_guessing_is_slow(make_bed: MakeBed) -> None:
+    bed = make_bed(requests_per_minute=3, **OUTSIDE)
 
     answers = [
-        house.anonymous.get("/api/v1/patterns", headers={"Authorization": f"Bearer stw_{n}"})
+        bed.anonymous.get("/api/v1/patterns", headers={"Authorization": f"Bearer stw_{n}"})
         for n in range(4)
     ]
-    known = house.anonymous.get("/api/v1/patterns", headers=house.bearer("ada", Role.VIEWER))
+    known = bed.anonymous.get("/api/v1/patterns", headers=bed.bearer("ada", Role.VIEWER))
 
     assert [answer.status_code for answer in answers] == [401, 401, 401, 429]
     assert known.status_code == 200
 
 
 def test_a_busy_program_takes_no_request_away_from_a_person_at_the_same_address(
-    make_house: MakeHouse,
+    make_bed: MakeBed,
 ) -> None:
-    house = make_house(run_s=LONG_ENOUGH_S, requests_per_minute=3)
-    poller, person = house.bearer("poller", Role.VIEWER), house.bearer("olga", Role.OPERATOR)
-    approve = f"/api/v1/decisions/{house.only_decision()}/approve"
+    bed = make_bed(run_s=LONG_ENOUGH_S, requests_per_minute=3)
+    poller, person = bed.bearer("poller", Role.VIEWER), bed.bearer("olga", Role.OPERATOR)
+    approve = f"/api/v1/decisions/{bed.only_decision()}/approve"
 
-    polls = [house.anonymous.get("/api/v1/patterns", headers=poller) for _ in range(5)]
-    reads = [house.anonymous.get("/api/v1/patterns", headers=person) for _ in range(4)]
-    choice = house.anonymous.post(approve, headers=person)
+    polls = [bed.anonymous.get("/api/v1/patterns", headers=poller) for _ in range(5)]
+    reads = [bed.anonymous.get("/api/v1/patterns", headers=person) for _ in range(4)]
+    choice = bed.anonymous.post(approve, headers=person)
 
     assert [each.status_code for each in polls] == [200, 200, 200, 429, 429]
     assert [each.status_code for each in reads] == [200, 200, 200, 429]
     assert choice.status_code == 202  # what a person reads does not count against what they choose
 
 
-def test_a_large_request_is_refused_whether_or_not_it_says_so(make_house: MakeHouse) -> None:
-    house = make_house(body_limit_bytes=100)
+def test_a_large_request_is_refused_whether_or_not_it_says_so(make_bed: MakeBed) -> None:
+    bed = make_bed(body_limit_bytes=100)
     path = "/api/v1/decisions/d-1/approve"
 
     async def pieces() -> object:
         for _ in range(20):
             yield b"x" * 10
 
-    answers = [house.client.post(path, content=b"x" * 101)]
-    answers.append(house.client.post(path, content=pieces()))
+    answers = [bed.client.post(path, content=b"x" * 101)]
+    answers.append(bed.client.post(path, content=pieces()))
 
     assert [answer.status_code for answer in answers] == [413, 413]
     assert "body_limit_bytes" in answers[0].json()["error"]["hint"]
 
 
-def test_every_answer_tells_browsers_to_take_nothing_from_elsewhere(asking_house: House) -> None:
+def test_every_answer_tells_browsers_to_take_nothing_from_elsewhere(
+    approval_bed: ServiceBed,
+) -> None:
     for path in ("/api/v1/cluster", "/api/v1/nothing", "/login", "/static/steward.css"):
-        headers = asking_house.client.get(path).headers
+        headers = approval_bed.client.get(path).headers
         assert "default-src 'self'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
 
 
-def test_a_parameter_that_is_given_twice_is_refused_not_overlooked(make_house: MakeHouse) -> None:
-    house = make_house()
+def test_a_parameter_that_is_given_twice_is_refused_not_overlooked(make_bed: MakeBed) -> None:
+    bed = make_bed()
 
-    twice = house.client.get("/api/v1/cluster?queue_limit=1&queue_limit=2")
-    states = house.client.get("/api/v1/decisions?state=done&state=active")
-    severities = house.client.get("/api/v1/rules?severity=high&severity=low")
+    twice = bed.client.get("/api/v1/cluster?queue_limit=1&queue_limit=2")
+    states = bed.client.get("/api/v1/decisions?state=done&state=active")
+    severities = bed.client.get("/api/v1/rules?severity=high&severity=low")
 
     assert twice.status_code == 422
     assert twice.json()["error"]["problem"] == "queue_limit is given more than once"
@@ -467,10 +467,10 @@ def test_a_parameter_that_is_given_twice_is_refused_not_overlooked(make_house: M
 FORWARDED = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https", "Host": "gpu.example"}
 
 
-def test_what_a_proxy_says_is_believed_only_where_it_is_trusted(make_house: MakeHouse) -> None:
-    trusting = make_house(trusted_proxies=["127.0.0.1"])
+def test_what_a_proxy_says_is_believed_only_where_it_is_trusted(make_bed: MakeBed) -> None:
+    trusting = make_bed(trusted_proxies=["127.0.0.1"])
     token = trusting.tokens.make("ada", Role.VIEWER)
-    doubting = make_house(host="192.0.2.7")
+    doubting = make_bed(host="192.0.2.7")
     other = doubting.tokens.make("ada", Role.VIEWER)
 
     secure = trusting.anonymous.post("/login", data={"token": token}, headers=FORWARDED)
@@ -481,13 +481,13 @@ def test_what_a_proxy_says_is_believed_only_where_it_is_trusted(make_house: Make
 
 
 def test_wrong_logins_behind_a_proxy_are_counted_by_the_clients_address(
-    make_house: MakeHouse,
+    make_bed: MakeBed,
 ) -> None:
-    house = make_house(trusted_proxies=["127.0.0.1"])
+    bed = make_bed(trusted_proxies=["127.0.0.1"])
 
     def wrong(address: str) -> int:
         headers = FORWARDED | {"X-Forwarded-For": address}
-        return house.anonymous.post("/login", data={"token": "x"}, headers=headers).status_code
+        return bed.anonymous.post("/login", data={"token": "x"}, headers=headers).status_code
 
     attacker = [wrong("203.0.113.9") for _ in range(TRIES_PER_MINUTE + 1)]
 
@@ -495,7 +495,7 @@ def test_wrong_logins_behind_a_proxy_are_counted_by_the_clients_address(
     assert wrong("203.0.113.10") == 401
 
 
-def local_answer(house: House, uid: int, gid: int, *, token: str = "") -> int:
+def local_answer(bed: ServiceBed, uid: int, gid: int, *, token: str = "") -> int:
     """Ask as an account of this machine, through the socket, and return the status."""
     statuses: list[int] = []
     headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
@@ -520,7 +520,7 @@ def local_answer(house: House, uid: int, gid: int, *, token: str = "") -> int:
     async def send(message: Message) -> None:
         statuses.extend([message["status"]] if "status" in message else [])
 
-    asyncio.run(house.client.app(scope, receive, send))
+    asyncio.run(bed.client.app(scope, receive, send))
     return statuses[0]
 
 
@@ -528,12 +528,12 @@ NOBODY = 65534
 
 
 def test_the_owner_and_root_need_no_token_on_the_socket_and_others_a_role(
-    make_house: MakeHouse,
+    make_bed: MakeBed,
 ) -> None:
-    house = make_house()
+    bed = make_bed()
 
-    answers = [local_answer(house, uid, NOBODY) for uid in (os.getuid(), 0, 54321)]
-    with_token = local_answer(house, 54321, NOBODY, token=house.tokens.make("ci", Role.VIEWER))
+    answers = [local_answer(bed, uid, NOBODY) for uid in (os.getuid(), 0, 54321)]
+    with_token = local_answer(bed, 54321, NOBODY, token=bed.tokens.make("ci", Role.VIEWER))
 
     assert answers == [200, 200, 403]
     assert with_token == 200
@@ -555,19 +555,19 @@ def test_accounts_have_the_role_that_the_configuration_gives_them() -> None:
 # -- tokens over the API -----------------------------------------------------------------------
 
 
-def test_an_administrator_makes_and_revokes_tokens_and_nobody_else(make_house: MakeHouse) -> None:
-    house = make_house()
-    operator = house.bearer("olga", Role.OPERATOR)
+def test_an_administrator_makes_and_revokes_tokens_and_nobody_else(make_bed: MakeBed) -> None:
+    bed = make_bed()
+    operator = bed.bearer("olga", Role.OPERATOR)
     wanted = {"name": "ci", "role": "viewer", "days": 1}
 
-    refused = house.anonymous.post("/api/v1/tokens", json=wanted, headers=operator)
-    made = house.client.post("/api/v1/tokens", json=wanted).json()
-    twice = house.client.post("/api/v1/tokens", json=wanted)
+    refused = bed.anonymous.post("/api/v1/tokens", json=wanted, headers=operator)
+    made = bed.client.post("/api/v1/tokens", json=wanted).json()
+    twice = bed.client.post("/api/v1/tokens", json=wanted)
     shown = {"Authorization": f"Bearer {made['token']}"}
-    before = house.anonymous.get("/api/v1/patterns", headers=shown)
-    listed = house.client.get("/api/v1/tokens")
-    house.client.request("DELETE", "/api/v1/tokens/ci")
-    after = house.anonymous.get("/api/v1/patterns", headers=shown)
+    before = bed.anonymous.get("/api/v1/patterns", headers=shown)
+    listed = bed.client.get("/api/v1/tokens")
+    bed.client.request("DELETE", "/api/v1/tokens/ci")
+    after = bed.anonymous.get("/api/v1/patterns", headers=shown)
 
     assert (refused.status_code, twice.status_code) == (403, 409)
     assert made["expires_s"] == pytest.approx(made["made_s"] + 86400)
@@ -576,9 +576,9 @@ def test_an_administrator_makes_and_revokes_tokens_and_nobody_else(make_house: M
     assert (before.status_code, after.status_code) == (200, 401)
 
 
-def test_a_viewer_changes_nothing_whatever_the_path(asking_house: House) -> None:
-    viewer = asking_house.bearer("vic", Role.VIEWER)
-    app: Any = asking_house.anonymous.app
+def test_a_viewer_changes_nothing_whatever_the_path(approval_bed: ServiceBed) -> None:
+    viewer = approval_bed.bearer("vic", Role.VIEWER)
+    app: Any = approval_bed.anonymous.app
     changing = [
         (method.upper(), re.sub("{.*?}", "x", path))
         for path, operations in app.openapi()["paths"].items()
@@ -587,7 +587,7 @@ def test_a_viewer_changes_nothing_whatever_the_path(asking_house: House) -> None
     ]
 
     answers = {
-        each: asking_house.anonymous.request(*each, headers=viewer).status_code for each in changing
+        each: approval_bed.anonymous.request(*each, headers=viewer).status_code for each in changing
     }
 
     assert len(answers) >= 8

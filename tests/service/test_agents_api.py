@@ -14,7 +14,7 @@ import pytest
 from fastapi import FastAPI
 
 from observe.parcels import T0, full, label, parcel, small
-from service.house import Client, build_house
+from service.bed import Client, build_bed
 from steward.model.event import Observation
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
@@ -267,22 +267,22 @@ def test_a_parcel_that_is_too_large_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_whole_service_has_these_routes_where_there_is_an_intake(tmp_path: Path) -> None:
-    house = build_house(tmp_path)
-    with closing(house.loop), closing(Intake(tmp_path / "intake")) as intake:
-        app = create_api(house.live_state, house.access, house.lab, intake=intake)
+    bed = build_bed(tmp_path)
+    with closing(bed.loop), closing(Intake(tmp_path / "intake")) as intake:
+        app = create_api(bed.live_state, bed.access, bed.lab, intake=intake)
         client = Client(app, "http://localhost:8787")
-        agent, viewer = house.bearer("n1", Role.AGENT), house.bearer("ada", Role.VIEWER)
+        agent, viewer = bed.bearer("n1", Role.AGENT), bed.bearer("ada", Role.VIEWER)
 
         assert client.post(PARCELS, content=parcel(1), headers=agent).status_code == 200
         assert len(client.get(AGENTS, headers=viewer).json()["items"]) == 1
-        assert house.client.get(AGENTS).status_code == 404
+        assert bed.client.get(AGENTS).status_code == 404
 
 
 def test_prometheus_sees_how_agents_are(tmp_path: Path) -> None:
-    house = build_house(tmp_path)
-    with closing(house.loop), closing(Intake(tmp_path / "intake")) as intake:
-        app = create_api(house.live_state, house.access, house.lab, intake=intake)
-        agents = house.tokens.make("agents", Role.AGENT)
+    bed = build_bed(tmp_path)
+    with closing(bed.loop), closing(Intake(tmp_path / "intake")) as intake:
+        app = create_api(bed.live_state, bed.access, bed.lab, intake=intake)
+        agents = bed.tokens.make("agents", Role.AGENT)
         client = Client(app, "http://localhost:8787", token=agents)
         before = client.get("/metrics").text
         for sequence, told in enumerate(({"offset_s": 0.25, "gaps": 2}, {"node": "n2"}), start=1):

@@ -7,17 +7,17 @@ from itertools import pairwise
 import pytest
 
 from factories import decision, finding, outcome, receipt
-from service.house import AND_CHECKED_S, LONG_ENOUGH_S, House, MakeHouse
+from service.bed import AND_CHECKED_S, LONG_ENOUGH_S, MakeBed, ServiceBed
 from steward.model.decision import Autonomy, Ruling, Verdict
 from steward.model.identity import DecisionId
 
 
 def test_the_cluster_shows_each_gpu_its_owner_and_how_long_it_has_been_idle(
-    make_house: MakeHouse,
+    make_bed: MakeBed,
 ) -> None:
-    house = make_house(run_s=100)
+    bed = make_bed(run_s=100)
 
-    cluster = house.client.get("/api/v1/cluster").json()
+    cluster = bed.client.get("/api/v1/cluster").json()
 
     idle, busy = cluster["nodes"][0]["gpus"]
     assert (idle["id"], idle["state"], idle["owner"], idle["tenant"]) == (
@@ -30,10 +30,10 @@ def test_the_cluster_shows_each_gpu_its_owner_and_how_long_it_has_been_idle(
     assert (busy["state"], busy["busy_share"], busy["idle_s"]) == ("busy", 0.9, None)
 
 
-def test_the_cluster_shows_the_queue_the_tenants_and_the_loop(make_house: MakeHouse) -> None:
-    house = make_house(run_s=100)
+def test_the_cluster_shows_the_queue_the_tenants_and_the_loop(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=100)
 
-    cluster = house.client.get("/api/v1/cluster").json()
+    cluster = bed.client.get("/api/v1/cluster").json()
 
     assert [(job["id"], job["gpus"]) for job in cluster["queue"]] == [("j2", 1)]
     assert cluster["queue_length"] == 1
@@ -45,33 +45,33 @@ def test_the_cluster_shows_the_queue_the_tenants_and_the_loop(make_house: MakeHo
     assert cluster["status"]["autonomy"] == "approve"
 
 
-def test_a_silent_gpu_is_unknown_and_its_busy_share_is_null(make_house: MakeHouse) -> None:
-    house = make_house(run_s=100)
-    house.world.collect_fault = OSError("the driver is gone")
-    house.turn(200)
+def test_a_silent_gpu_is_unknown_and_its_busy_share_is_null(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=100)
+    bed.world.collect_fault = OSError("the driver is gone")
+    bed.turn(200)
 
-    cluster = house.client.get("/api/v1/cluster").json()
+    cluster = bed.client.get("/api/v1/cluster").json()
 
     gpus = cluster["nodes"][0]["gpus"]
     assert [(gpu["state"], gpu["busy_share"]) for gpu in gpus] == [("unknown", None)] * 2
     assert "driver is gone" in cluster["status"]["faults"][-1]["problem"]
 
 
-def test_findings_say_whether_they_hold_now(make_house: MakeHouse) -> None:
-    house = make_house(run_s=LONG_ENOUGH_S)
-    (now,) = house.client.get("/api/v1/findings").json()["items"]
+def test_findings_say_whether_they_hold_now(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=LONG_ENOUGH_S)
+    (now,) = bed.client.get("/api/v1/findings").json()["items"]
 
-    house.world.owner_busy = 0.9
-    house.turn(100)
-    (later,) = house.client.get("/api/v1/findings").json()["items"]
+    bed.world.owner_busy = 0.9
+    bed.turn(100)
+    (later,) = bed.client.get("/api/v1/findings").json()["items"]
 
     assert (now["open"], later["open"]) == (True, False)
     assert now["id"] == later["id"]
     assert now["evidence"][0]["metric"] == "gpu.busy_share"
 
 
-def test_a_decision_is_explained_back_to_its_samples(asking_house: House) -> None:
-    told = asking_house.client.get(f"/api/v1/decisions/{asking_house.only_decision()}").json()
+def test_a_decision_is_explained_back_to_its_samples(approval_bed: ServiceBed) -> None:
+    told = approval_bed.client.get(f"/api/v1/decisions/{approval_bed.only_decision()}").json()
 
     assert told["story"]["state"] == "waiting"
     assert told["findings"][0]["id"] == told["story"]["decision"]["findings"][0]
@@ -82,73 +82,73 @@ def test_a_decision_is_explained_back_to_its_samples(asking_house: House) -> Non
 
 
 def test_an_approved_decision_is_carried_out_and_the_journal_knows_by_whom(
-    make_house: MakeHouse,
+    make_bed: MakeBed,
 ) -> None:
-    house = make_house(run_s=LONG_ENOUGH_S)
-    id_ = house.only_decision()
+    bed = make_bed(run_s=LONG_ENOUGH_S)
+    id_ = bed.only_decision()
 
-    answer = house.client.post(f"/api/v1/decisions/{id_}/approve", json={"note": "go on"})
-    house.turn(20)
+    answer = bed.client.post(f"/api/v1/decisions/{id_}/approve", json={"note": "go on"})
+    bed.turn(20)
 
     assert answer.status_code == 202
     assert (answer.json()["choice"], answer.json()["user"]) == ("approve", "local")
-    assert house.world.carried_out == [id_]
-    (entry,) = house.client.get("/api/v1/journal?kind=choice").json()["items"]
+    assert bed.world.carried_out == [id_]
+    (entry,) = bed.client.get("/api/v1/journal?kind=choice").json()["items"]
     assert (entry["value"]["user"], entry["value"]["note"]) == ("local", "go on")
 
 
-def test_a_rejected_decision_is_not_carried_out(make_house: MakeHouse) -> None:
-    house = make_house(run_s=LONG_ENOUGH_S)
-    id_ = house.only_decision()
+def test_a_rejected_decision_is_not_carried_out(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=LONG_ENOUGH_S)
+    id_ = bed.only_decision()
 
-    answer = house.client.post(f"/api/v1/decisions/{id_}/reject")
-    house.turn(50)
-
-    assert answer.status_code == 202
-    assert house.world.carried_out == []
-    assert house.client.get(f"/api/v1/decisions/{id_}").json()["story"]["state"] == "rejected"
-
-
-def test_an_active_decision_can_be_undone(make_house: MakeHouse) -> None:
-    house = make_house(run_s=LONG_ENOUGH_S, autonomy=Autonomy.AUTO)
-    id_ = house.only_decision()
-
-    answer = house.client.post(f"/api/v1/decisions/{id_}/undo")
-    house.turn(30)
+    answer = bed.client.post(f"/api/v1/decisions/{id_}/reject")
+    bed.turn(50)
 
     assert answer.status_code == 202
-    assert house.client.get(f"/api/v1/decisions/{id_}").json()["story"]["state"] == "undone"
-    assert house.world.jobs["j2"].gpus == ()
+    assert bed.world.carried_out == []
+    assert bed.client.get(f"/api/v1/decisions/{id_}").json()["story"]["state"] == "rejected"
 
 
-def test_what_makes_no_sense_now_is_409_with_what_is_possible(asking_house: House) -> None:
-    answer = asking_house.client.post(f"/api/v1/decisions/{asking_house.only_decision()}/undo")
+def test_an_active_decision_can_be_undone(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=LONG_ENOUGH_S, autonomy=Autonomy.AUTO)
+    id_ = bed.only_decision()
+
+    answer = bed.client.post(f"/api/v1/decisions/{id_}/undo")
+    bed.turn(30)
+
+    assert answer.status_code == 202
+    assert bed.client.get(f"/api/v1/decisions/{id_}").json()["story"]["state"] == "undone"
+    assert bed.world.jobs["j2"].gpus == ()
+
+
+def test_what_makes_no_sense_now_is_409_with_what_is_possible(approval_bed: ServiceBed) -> None:
+    answer = approval_bed.client.post(f"/api/v1/decisions/{approval_bed.only_decision()}/undo")
 
     assert answer.status_code == 409
     assert "waiting" in answer.json()["error"]["problem"]
     assert answer.json()["error"]["hint"] == "possible now: approve, reject"
 
 
-def test_an_unknown_decision_is_404_and_names_the_nearest(asking_house: House) -> None:
-    nearly = asking_house.only_decision()[:-1] + "x"
+def test_an_unknown_decision_is_404_and_names_the_nearest(approval_bed: ServiceBed) -> None:
+    nearly = approval_bed.only_decision()[:-1] + "x"
 
     for answer in (
-        asking_house.client.get(f"/api/v1/decisions/{nearly}"),
-        asking_house.client.post(f"/api/v1/decisions/{nearly}/approve"),
+        approval_bed.client.get(f"/api/v1/decisions/{nearly}"),
+        approval_bed.client.post(f"/api/v1/decisions/{nearly}/approve"),
     ):
         assert answer.status_code == 404
-        assert asking_house.only_decision() in answer.json()["error"]["hint"]
+        assert approval_bed.only_decision() in answer.json()["error"]["hint"]
 
 
-def test_decisions_come_newest_first_page_by_page(make_house: MakeHouse) -> None:
-    house = make_house()
-    house.loop.journal.append([decision(f"d-{n}") for n in range(7)])
+def test_decisions_come_newest_first_page_by_page(make_bed: MakeBed) -> None:
+    bed = make_bed()
+    bed.loop.journal.append([decision(f"d-{n}") for n in range(7)])
 
     seen: list[str] = []
     cursor: str | None = None
     while True:
         query = {"limit": 3, **({"cursor": cursor} if cursor else {})}
-        page = house.client.get("/api/v1/decisions", params=query).json()
+        page = bed.client.get("/api/v1/decisions", params=query).json()
         seen += [item["decision"]["id"] for item in page["items"]]
         cursor = page["next_cursor"]
         if cursor is None:
@@ -157,17 +157,17 @@ def test_decisions_come_newest_first_page_by_page(make_house: MakeHouse) -> None
     assert seen == [f"d-{n}" for n in reversed(range(7))]
 
 
-def test_decisions_can_be_filtered_by_state(make_house: MakeHouse) -> None:
-    house = make_house()
+def test_decisions_can_be_filtered_by_state(make_bed: MakeBed) -> None:
+    bed = make_bed()
     for n in range(6):
         ruling = Ruling.ASK if n % 2 else Ruling.ADVISE
         id_ = DecisionId(f"d-{n}")
         verdict = Verdict(decision=id_, t_s=1.0, ruling=ruling, why="")
-        house.loop.journal.append([decision(id_), verdict])
+        bed.loop.journal.append([decision(id_), verdict])
 
     query = {"state": "waiting", "limit": 2}
-    first = house.client.get("/api/v1/decisions", params=query).json()
-    rest = house.client.get(
+    first = bed.client.get("/api/v1/decisions", params=query).json()
+    rest = bed.client.get(
         "/api/v1/decisions", params={**query, "cursor": first["next_cursor"]}
     ).json()
 
@@ -179,32 +179,32 @@ def test_decisions_can_be_filtered_by_state(make_house: MakeHouse) -> None:
 @pytest.mark.parametrize("cursor", ["x", "czEy!", "", "c" * 60, "cy0x", "c8K9", "🐟"])
 @pytest.mark.parametrize("path", ["decisions", "findings", "journal"])
 def test_a_cursor_that_is_not_ours_is_refused_with_a_hint(
-    asking_house: House, path: str, cursor: str
+    approval_bed: ServiceBed, path: str, cursor: str
 ) -> None:
-    answer = asking_house.client.get(f"/api/v1/{path}", params={"cursor": cursor})
+    answer = approval_bed.client.get(f"/api/v1/{path}", params={"cursor": cursor})
 
     assert answer.status_code == 400
     assert "next_cursor" in answer.json()["error"]["hint"]
 
 
-def test_the_journal_is_read_on_from_where_it_was_left(make_house: MakeHouse) -> None:
-    house = make_house()
-    house.loop.journal.append([decision("d-1"), decision("d-2"), decision("d-3")])
+def test_the_journal_is_read_on_from_where_it_was_left(make_bed: MakeBed) -> None:
+    bed = make_bed()
+    bed.loop.journal.append([decision("d-1"), decision("d-2"), decision("d-3")])
 
-    first = house.client.get("/api/v1/journal?limit=2").json()
-    second = house.client.get(f"/api/v1/journal?cursor={first['next_cursor']}").json()
-    third = house.client.get(f"/api/v1/journal?cursor={second['next_cursor']}").json()
+    first = bed.client.get("/api/v1/journal?limit=2").json()
+    second = bed.client.get(f"/api/v1/journal?cursor={first['next_cursor']}").json()
+    third = bed.client.get(f"/api/v1/journal?cursor={second['next_cursor']}").json()
 
     assert [item["id"] for item in first["items"] + second["items"]] == ["d-1", "d-2", "d-3"]
     assert third == {"items": [], "next_cursor": second["next_cursor"]}
 
 
 def test_savings_are_intervals_with_their_assumptions_and_the_simulators_truth(
-    make_house: MakeHouse,
+    make_bed: MakeBed,
 ) -> None:
-    house = make_house(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO, truth=lambda: 0.125)
+    bed = make_bed(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO, truth=lambda: 0.125)
 
-    savings = house.client.get("/api/v1/savings").json()
+    savings = bed.client.get("/api/v1/savings").json()
 
     for figure in ("gpu_hours", "cost", "energy_kwh", "co2_kg"):
         assert savings[figure]["low"] < savings[figure]["mid"] < savings[figure]["high"]
@@ -215,24 +215,24 @@ def test_savings_are_intervals_with_their_assumptions_and_the_simulators_truth(
     assert all(one["t_s"] < other["t_s"] for one, other in pairwise(savings["series"]))
 
 
-def test_without_outcomes_savings_are_zero_and_there_is_no_truth(make_house: MakeHouse) -> None:
-    house = make_house()
+def test_without_outcomes_savings_are_zero_and_there_is_no_truth(make_bed: MakeBed) -> None:
+    bed = make_bed()
 
-    savings = house.client.get("/api/v1/savings").json()
+    savings = bed.client.get("/api/v1/savings").json()
 
     assert savings["gpu_hours"] == {"low": 0.0, "mid": 0.0, "high": 0.0}
     assert savings["simulated_truth_gpu_hours"] is None
     assert savings["series"] == []
 
 
-def test_a_figure_that_nobody_knows_is_null_and_never_nan(make_house: MakeHouse) -> None:
-    house = make_house()
+def test_a_figure_that_nobody_knows_is_null_and_never_nan(make_bed: MakeBed) -> None:
+    bed = make_bed()
     made = decision("d-1")
     dark = outcome("d-1", idle_watts=float("nan"), counterfactual=float("inf"))
-    house.loop.journal.append([finding(), made, receipt(made), dark])
+    bed.loop.journal.append([finding(), made, receipt(made), dark])
 
     answers = [
-        house.client.get(f"/api/v1/{path}")
+        bed.client.get(f"/api/v1/{path}")
         for path in ("savings", "decisions", "decisions/d-1", "journal", "findings")
     ]
 
@@ -243,24 +243,24 @@ def test_a_figure_that_nobody_knows_is_null_and_never_nan(make_house: MakeHouse)
     assert answers[1].json()["items"][0]["outcomes"][0]["idle_watts"] is None
 
 
-def test_patterns_are_listed(make_house: MakeHouse) -> None:
-    house = make_house(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO)
+def test_patterns_are_listed(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO)
 
-    items = house.client.get("/api/v1/patterns").json()["items"]
+    items = bed.client.get("/api/v1/patterns").json()["items"]
 
-    assert {item["id"] for item in items} == {pattern.id for pattern in house.loop.patterns}
+    assert {item["id"] for item in items} == {pattern.id for pattern in bed.loop.patterns}
     assert items
 
 
 def test_metrics_are_prometheus_text_without_series_for_unknown_gpus(
-    make_house: MakeHouse,
+    make_bed: MakeBed,
 ) -> None:
-    house = make_house(run_s=LONG_ENOUGH_S)
-    text = house.client.get("/metrics").text
+    bed = make_bed(run_s=LONG_ENOUGH_S)
+    text = bed.client.get("/metrics").text
 
-    house.world.collect_fault = OSError("gone")
-    house.turn(200)
-    later = house.client.get("/metrics").text
+    bed.world.collect_fault = OSError("gone")
+    bed.turn(200)
+    later = bed.client.get("/metrics").text
 
     assert 'steward_gpu_busy_share{node="n1",gpu="1",job_id="j3",tenant="a"} 0.9' in text
     assert 'steward_gpus{state="idle"} 1.0' in text
@@ -272,39 +272,39 @@ def test_metrics_are_prometheus_text_without_series_for_unknown_gpus(
     assert "steward_faults_total 20.0" in later
 
 
-def test_it_is_ready_once_the_loop_has_turned(make_house: MakeHouse) -> None:
-    house = make_house()
-    before = house.client.get("/readyz")
+def test_it_is_ready_once_the_loop_has_turned(make_bed: MakeBed) -> None:
+    bed = make_bed()
+    before = bed.client.get("/readyz")
 
-    house.turn(10)
-    after = house.client.get("/readyz")
+    bed.turn(10)
+    after = bed.client.get("/readyz")
 
     assert before.status_code == 503
     assert "first turn" in before.json()["error"]["problem"]
     assert (after.status_code, after.json()) == (200, {"status": "ready", "turns": 1})
 
 
-def test_it_is_not_ready_while_the_journal_cannot_be_written(make_house: MakeHouse) -> None:
-    house = make_house(run_s=300)
+def test_it_is_not_ready_while_the_journal_cannot_be_written(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=300)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))  # that is how a full disk looks
     try:
-        house.turn(20)
-        full = house.client.get("/readyz")
+        bed.turn(20)
+        full = bed.client.get("/readyz")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    house.turn(10)
-    roomy = house.client.get("/readyz")
+    bed.turn(10)
+    roomy = bed.client.get("/readyz")
 
     assert full.status_code == 503
     assert "the journal cannot be written" in full.json()["error"]["problem"]
     assert roomy.status_code == 200
 
 
-def test_a_dead_loop_is_not_alive(make_house: MakeHouse) -> None:
-    alive = make_house().client.get("/healthz")
-    dead = make_house(alive=lambda: False).client.get("/healthz")
+def test_a_dead_loop_is_not_alive(make_bed: MakeBed) -> None:
+    alive = make_bed().client.get("/healthz")
+    dead = make_bed(alive=lambda: False).client.get("/healthz")
 
     assert (alive.status_code, alive.json()) == (200, {"status": "alive"})
     assert dead.status_code == 503
@@ -329,9 +329,9 @@ def test_a_dead_loop_is_not_alive(make_house: MakeHouse) -> None:
     ],
 )
 def test_every_error_says_what_is_wrong_in_the_same_three_fields(
-    asking_house: House, method: str, path: str, status: int
+    approval_bed: ServiceBed, method: str, path: str, status: int
 ) -> None:
-    answer = asking_house.client.request(method, path)
+    answer = approval_bed.client.request(method, path)
 
     assert answer.status_code == status
     assert set(answer.json()) == {"error"}
@@ -339,10 +339,10 @@ def test_every_error_says_what_is_wrong_in_the_same_three_fields(
     assert answer.json()["error"]["problem"]
 
 
-def test_a_wrong_method_is_told_the_right_ones(asking_house: House) -> None:
+def test_a_wrong_method_is_told_the_right_ones(approval_bed: ServiceBed) -> None:
     answers = [
-        asking_house.client.request("PUT", "/api/v1/cluster"),
-        asking_house.client.get("/api/v1/decisions/d-1/undo"),
+        approval_bed.client.request("PUT", "/api/v1/cluster"),
+        approval_bed.client.get("/api/v1/decisions/d-1/undo"),
     ]
 
     assert [answer.headers["allow"] for answer in answers] == ["GET", "POST"]
@@ -351,19 +351,19 @@ def test_a_wrong_method_is_told_the_right_ones(asking_house: House) -> None:
 @pytest.mark.parametrize(
     "body", [b"{", b"[]", b'{"note": 7}', b'{"note": "x", "user": "root"}', b'{"note": "\\ud800"}']
 )
-def test_a_body_that_is_not_a_note_is_refused(asking_house: House, body: bytes) -> None:
-    answer = asking_house.client.post(
-        f"/api/v1/decisions/{asking_house.only_decision()}/approve",
+def test_a_body_that_is_not_a_note_is_refused(approval_bed: ServiceBed, body: bytes) -> None:
+    answer = approval_bed.client.post(
+        f"/api/v1/decisions/{approval_bed.only_decision()}/approve",
         content=body,
         headers={"content-type": "application/json"},
     )
 
     assert answer.status_code == 422
-    assert asking_house.loop.journal.read(kinds=("choice",)) == []
+    assert approval_bed.loop.journal.read(kinds=("choice",)) == []
 
 
-def test_the_openapi_document_describes_every_way_to_fail(asking_house: House) -> None:
-    document = asking_house.client.get("/api/v1/openapi.json").json()
+def test_the_openapi_document_describes_every_way_to_fail(approval_bed: ServiceBed) -> None:
+    document = approval_bed.client.get("/api/v1/openapi.json").json()
 
     for path, operations in document["paths"].items():
         for operation in operations.values():

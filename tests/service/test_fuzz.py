@@ -26,7 +26,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from factories import decision, outcome, receipt
-from service.house import LONG_ENOUGH_S, House, build_house
+from service.bed import LONG_ENOUGH_S, ServiceBed, build_bed
 from service.labs import at_once, compared
 from steward.service.lab import LabRuns
 
@@ -76,22 +76,22 @@ OPERATIONS = [
     ("GET", "/metrics"),
     ("GET", "/readyz"),
 ]
-Api = tuple[schemathesis.BaseSchema, House]
+Api = tuple[schemathesis.BaseSchema, ServiceBed]
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     folder = tmp_path_factory.mktemp("fuzz")
     lab = LabRuns(carry_out=at_once)
-    house = build_house(folder, run_s=LONG_ENOUGH_S, requests_per_minute=10**9, lab=lab)
+    bed = build_bed(folder, run_s=LONG_ENOUGH_S, requests_per_minute=10**9, lab=lab)
     done = decision("d-done")
     dark = outcome(done.id, idle_watts=float("nan"))
-    house.loop.journal.append([done, receipt(done), dark])
-    made = schemathesis.openapi.from_dict(_without_security(house.client.app.openapi()))
-    made.app = house.client.app
-    yield made, house
-    house.lab.close()
-    house.loop.close()
+    bed.loop.journal.append([done, receipt(done), dark])
+    made = schemathesis.openapi.from_dict(_without_security(bed.client.app.openapi()))
+    made.app = bed.client.app
+    yield made, bed
+    bed.lab.close()
+    bed.loop.close()
 
 
 def _without_security(document: dict[str, Any]) -> dict[str, Any]:
@@ -104,11 +104,11 @@ def _without_security(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def fuzz(api: Api, method: str, path: str, *, examples: int) -> None:
-    schema, house = api
-    house.turn(10)  # a loop that stands still is not ready
+    schema, bed = api
+    bed.turn(10)  # a loop that stands still is not ready
     known = {
-        "{decision}": {"decision": house.loop.journal.stories(limit=1)[0][1].decision.id},
-        "{comparison}": {"comparison": compared(house.lab)},
+        "{decision}": {"decision": bed.loop.journal.stories(limit=1)[0][1].decision.id},
+        "{comparison}": {"comparison": compared(bed.lab)},
         "{gpu}": {"gpu": "n1/gpu0"},
         "{node}": {"node": "n1"},
     }
@@ -129,7 +129,7 @@ def fuzz(api: Api, method: str, path: str, *, examples: int) -> None:
             # On the wire, a form has no types and no empty lists: wrong ones arrive as right ones.
             form = case.media_type == "multipart/form-data"
             checks = [each for each in CHECKS if not (form and each is negative_data_rejection)]
-            headers = {"Authorization": f"Bearer {house.token}"}
+            headers = {"Authorization": f"Bearer {bed.token}"}
             case.call_and_validate(checks=checks, base_url="http://localhost", headers=headers)
 
         with suppress(Unsatisfiable):  # nothing about an operation without parameters can be wrong

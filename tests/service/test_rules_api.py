@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from factories import finding
-from service.house import House, MakeHouse
+from service.bed import MakeBed, ServiceBed
 from steward.model.finding import Opinion, Quote, Recurrence
 from steward.model.identity import FindingId
 from steward.model.rules import (
@@ -31,7 +31,7 @@ RULE = Rule(
     severity=RuleSeverity.HIGH,
     cause="a cause",
     mitigation="do this",
-    treatment=Treatment(action="tell", advice="say so"),
+    treatment=Treatment(action="send", advice="say so"),
     place=SourceLocation(file="rules/mine/r/rule.yaml", line=2),
 )
 STANDINGS = (
@@ -48,16 +48,16 @@ FOUND = replace(
 
 
 @pytest.fixture
-def house(make_house: MakeHouse) -> House:
-    made = make_house()
+def bed(make_bed: MakeBed) -> ServiceBed:
+    made = make_bed()
     made.loop.rules = STANDINGS
     again = Recurrence(finding=FOUND.id, rule="R-0001", from_s=1000.0, t_s=1500.0, hits=4)
     made.loop.journal.append([FOUND, again])
     return made
 
 
-def test_rules_are_listed_with_their_state_and_statistics(house: House) -> None:
-    broken, first, off = house.client.get("/api/v1/rules").json()["items"]
+def test_rules_are_listed_with_their_state_and_statistics(bed: ServiceBed) -> None:
+    broken, first, off = bed.client.get("/api/v1/rules").json()["items"]
 
     assert (broken["id"], broken["state"], broken["why"]) == ("broken", "faulty", "line 3: no")
     assert broken["severity"] is None
@@ -76,14 +76,14 @@ def test_rules_are_listed_with_their_state_and_statistics(house: House) -> None:
         ("severity=low", []),
     ],
 )
-def test_the_list_can_be_narrowed(house: House, asked: str, ids: list[str]) -> None:
-    items = house.client.get(f"/api/v1/rules?{asked}").json()["items"]
+def test_the_list_can_be_narrowed(bed: ServiceBed, asked: str, ids: list[str]) -> None:
+    items = bed.client.get(f"/api/v1/rules?{asked}").json()["items"]
 
     assert [each["id"] for each in items] == ids
 
 
-def test_one_rule_says_what_it_waits_for_and_what_it_found(house: House) -> None:
-    told = house.client.get("/api/v1/rules/R-0001").json()
+def test_one_rule_says_what_it_waits_for_and_what_it_found(bed: ServiceBed) -> None:
+    told = bed.client.get("/api/v1/rules/R-0001").json()
 
     assert told["waits_for"] == [
         "It waits for this in logs of source a.b:",
@@ -91,42 +91,42 @@ def test_one_rule_says_what_it_waits_for_and_what_it_found(house: House) -> None
     ]
     assert (told["cause"], told["treatment"]["advice"]) == ("a cause", "say so")
     assert [each["id"] for each in told["newest"]] == ["f-1"]
-    assert house.client.get("/api/v1/rules/broken").json()["waits_for"] == []
-    missing = house.client.get("/api/v1/rules/R-00010")
+    assert bed.client.get("/api/v1/rules/broken").json()["waits_for"] == []
+    missing = bed.client.get("/api/v1/rules/R-00010")
     fault = missing.json()["error"]
     assert (missing.status_code, fault["where"]) == (404, "path.rule")
     assert fault["hint"].startswith("did you mean 'R-000")
 
 
-def test_a_finding_has_its_lines_its_matches_and_what_people_said(house: House) -> None:
-    said = house.client.post("/api/v1/findings/f-1/confirm", json={"note": "yes"})
-    told = house.client.get("/api/v1/findings/f-1").json()
+def test_a_finding_has_its_lines_its_matches_and_what_people_said(bed: ServiceBed) -> None:
+    said = bed.client.post("/api/v1/findings/f-1/confirm", json={"note": "yes"})
+    told = bed.client.get("/api/v1/findings/f-1").json()
 
     assert said.status_code == 202
     assert told["hits"] == 5
     assert told["finding"]["quotes"][0]["line"] == 7
     assert [(each["opinion"], each["note"]) for each in told["opinions"]] == [("confirm", "yes")]
-    assert house.client.get("/api/v1/rules/R-0001").json()["confirmed"] == 1
-    assert house.client.get("/api/v1/findings/f-9").status_code == 404
+    assert bed.client.get("/api/v1/rules/R-0001").json()["confirmed"] == 1
+    assert bed.client.get("/api/v1/findings/f-9").status_code == 404
 
 
-def test_who_only_looks_may_not_judge(make_house: MakeHouse) -> None:
-    house = make_house(host="0.0.0.0")  # noqa: S104 - nothing listens
-    house.loop.journal.append([FOUND])
-    viewer = house.bearer("bob", Role.VIEWER)
+def test_who_only_looks_may_not_judge(make_bed: MakeBed) -> None:
+    bed = make_bed(host="0.0.0.0")  # noqa: S104 - nothing listens
+    bed.loop.journal.append([FOUND])
+    viewer = bed.bearer("bob", Role.VIEWER)
 
-    answer = house.client.post("/api/v1/findings/f-1/dismiss", headers=viewer)
+    answer = bed.client.post("/api/v1/findings/f-1/dismiss", headers=viewer)
 
     assert answer.status_code == 403
     assert "bob is a viewer" in answer.json()["error"]["problem"]
 
 
-def test_the_journal_tells_of_opinions_and_recurrences(house: House) -> None:
-    house.loop.journal.append(
+def test_the_journal_tells_of_opinions_and_recurrences(bed: ServiceBed) -> None:
+    bed.loop.journal.append(
         [Opinion(finding=FOUND.id, rule="R-0001", t_s=1.0, opinion="dismiss", user="ann")]
     )
 
-    items = house.client.get("/api/v1/journal?kind=opinion&kind=recurrence").json()["items"]
+    items = bed.client.get("/api/v1/journal?kind=opinion&kind=recurrence").json()["items"]
 
     assert [(each["kind"], each["cause"]) for each in items] == [
         ("recurrence", "f-1"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.house import START_S
+from service.bed import START_S
 from service.running import running
 from steward.clock import ManualClock
 from steward.config.settings import Settings

@@ -1,7 +1,7 @@
 """HTTP API and live dashboard. They read the journal and the view; they decide nothing.
 
 Belongs here: who may come in, what is shown and in which shape. Does not: any judgement about the
-cluster. What a person says is written to the journal, where the loop finds it.
+cluster. A person's choice is written to the journal, where the loop reads it.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ HEADERS = {
 
 
 class AccessMiddleware:
-    """ASGI middleware. `check_host`: only names of this machine may be asked for.
+    """ASGI middleware. `check_host`: only names of this machine are accepted as Host.
 
     `uploads` are the paths to which more may be posted than elsewhere; `open_metrics` lets
     everybody read `/metrics`; `local_user` returns the user at the other end of a local socket.
@@ -167,7 +167,7 @@ class AccessMiddleware:
     def _count(self, scope: Scope, user: User | None) -> None:
         """Count a request against its sender: a person's choices apart from what they read.
 
-        People and programs that authenticate are told apart by name and session, never by address:
+        Authenticated people and programs are counted by name and session, never by address:
         neither strangers nor a busy program of the same machine take their requests away.
         """
         address = scope["client"][0] if scope.get("client") else ""
@@ -254,7 +254,7 @@ def _only_reads(user: User) -> RefusedError:
         403,
         f"{user.name} is a viewer and may not change anything",
         where="Authorization header",
-        hint="ask somebody with an operator token",
+        hint="an operator token is needed",
     )
 
 
@@ -311,7 +311,7 @@ def _with_headers(send: Send, path: str) -> Send:
             if path.startswith(FOR_PROGRAMS[:2]):
                 headers.setdefault("Cache-Control", "no-store")
             elif path.startswith("/static/"):
-                headers.setdefault("Cache-Control", "no-cache")  # asked for anew, sent if changed
+                headers.setdefault("Cache-Control", "no-cache")  # revalidated, sent if changed
         await send(message)
 
     return send_more

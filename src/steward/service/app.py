@@ -1,4 +1,4 @@
-"""Puts the service together: the API, the pages, and the door in front of both."""
+"""Builds the service: the API, the pages, and the access middleware in front of both."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class _Service(FastAPI):
 
 
 class _Nothing:
-    """Answers API addresses and methods that do not exist, before the pages get to see them."""
+    """Answers API addresses and methods that do not exist, before they reach the pages."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
@@ -190,5 +190,5 @@ async def _pulse(live_state: LiveState) -> None:
             snapshot = await asyncio.to_thread(live_state.refresh)
             await asyncio.to_thread(live_state.sparklines.catch_up, snapshot.findings[:SPARKS])
         except Exception:
-            log.exception("the pages keep their last snapshot")  # and /readyz says what is wrong
+            log.exception("the pages keep their last snapshot")  # and /readyz reports the fault
         await asyncio.sleep(PULSE_S)

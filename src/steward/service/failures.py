@@ -1,4 +1,4 @@
-"""How the service says no: always the same three fields, whatever went wrong."""
+"""Error replies of the service: always the same three fields."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def _invalid(_request: Request, fault: Exception) -> Response:
     wrong = [(".".join(str(part) for part in each["loc"]), each["msg"]) for each in fault.errors()]
     problem = "; ".join(f"{where}: {what}" for where, what in wrong)
     where = ", ".join(dict.fromkeys(where for where, _ in wrong))
-    hint = "GET /api/v1/openapi.json says what each address takes"
+    hint = "GET /api/v1/openapi.json lists what each address takes"
     return error_response(RefusedError(422, problem, where=where, hint=hint))
 
 

@@ -2,7 +2,7 @@
 
 A connection that has not sent its headers yet is pending. Pending connections are few and short:
 the oldest of the address that holds most of them is closed when there are too many, so that slow
-clients crowd out themselves and nobody else. All connections together leave descriptors for the
+clients crowd out only themselves. All connections together leave descriptors for the
 journal and telemetry.
 """
 

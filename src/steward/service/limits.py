@@ -1,4 +1,4 @@
-"""How much one client may ask for: requests per minute, and bytes in a request."""
+"""Limits per client: requests per minute, and bytes in a request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RateLimit:
         return len(self._buckets)
 
     def wait_s(self, client: Hashable) -> float:
-        """Take one request out of a client's bucket: 0 if it was there, else how long to wait."""
+        """Take one request from a client's bucket; return 0, or the seconds to wait."""
         with self._lock:
             now_s = self._now_s()
             left, then_s = self._buckets.pop(client, (self._size, now_s))
@@ -54,7 +54,7 @@ class BodyTooSlowError(Exception):
 
 
 class BodyLimit:
-    """Reads a whole body before anybody works on it, so that its size is known for certain."""
+    """Reads a whole body before it is processed, so that its size is known."""
 
     def __init__(self, most_bytes: int, *, within_s: float = BODY_WITHIN_S) -> None:
         self.most_bytes = most_bytes
@@ -85,7 +85,7 @@ class BodyLimit:
 
 
 class StreamLimit:
-    """Lets a large body through piece by piece, and stops one that grows too large or too slow."""
+    """Streams a large body, and stops one that grows too large or too slow."""
 
     def __init__(self, most_bytes: int, *, within_s: float = STREAM_WITHIN_S) -> None:
         self.most_bytes = most_bytes

@@ -1,6 +1,6 @@
-"""What every request and every page reads: one snapshot per turn, made once, shared by all.
+"""State that every request and page reads: one snapshot per turn, made once, shared by all.
 
-Reading is all that happens here. What people say goes into the journal, and the loop picks it up.
+It only reads. Choices of people are written to the journal, where the loop reads them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
 from steward.config.settings import Settings
 from steward.errors import StewardError
@@ -31,6 +30,7 @@ from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
 from steward.service.sparklines import Sparklines, samples_around
 from steward.service.telemetry import LatestValues
 from steward.store.choices import (
+    ChoiceName,
     approve_in_advance,
     possible_choices,
     record_choice,
@@ -41,9 +41,9 @@ from steward.store.explain import DecisionExplanation, FindingStory, explain, st
 from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary, TrackedStory
 from steward.store.opinions import OpinionName, record_opinion
 
-__all__ = ["GpuUsage", "LiveState", "Say", "StateSnapshot"]
+__all__ = ["GpuUsage", "LiveState", "StateSnapshot"]
 
-Say = Literal["approve", "reject", "undo"]
+
 SILENT_AFTER_S = 30.0
 MOST_SERIES, SAMPLES = 8, 300
 
@@ -83,7 +83,7 @@ class StateSnapshot:
 
 
 class LiveState:
-    """Looks at the loop and the journal, and remembers the newest snapshot."""
+    """Reads the loop and the journal, and keeps the newest snapshot."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class LiveState:
         for _, story in journal.stories(ids=(decision,), limit=1):
             return story
         try:
-            return journal.story(decision)  # says which ids are near
+            return journal.story(decision)  # its error names similar ids
         except StewardError as fault:
             raise RefusedError(404, fault.problem, where="journal", hint=fault.hint) from fault
 
@@ -157,22 +157,24 @@ class LiveState:
                 )
         return series
 
-    def choose(self, decision: DecisionId, say: Say, *, user: User, note: str = "") -> Choice:
-        """Write down what a person said. Refuses who may not, and what makes no sense now."""
-        _check_may_decide(user, f"{say} decisions", where=f"decision {decision}")
+    def choose(
+        self, decision: DecisionId, choice: ChoiceName, *, user: User, note: str = ""
+    ) -> Choice:
+        """Record a choice. Raise for viewers, and for a choice that is not possible now."""
+        _check_may_decide(user, f"{choice} decisions", where=f"decision {decision}")
         self.story(decision)
         t_s = self.loop.view.t_s
         try:
             return record_choice(
-                self.loop.journal, decision, say, user=user.name, t_s=t_s, note=note
+                self.loop.journal, decision, choice, user=user.name, t_s=t_s, note=note
             )
         except StewardError as fault:
-            if say in possible_choices(self.story(decision)):
-                raise  # it could be said, so it could not be written
+            if choice in possible_choices(self.story(decision)):
+                raise  # it is possible, so the journal could not be written
             raise RefusedError(409, fault.problem, where=fault.where, hint=fault.hint) from fault
 
     def answer_before_s(self, story: Story) -> float | None:
-        """Return when a request for approval expires; None if it waits for nobody."""
+        """Return when a request for approval expires; None if it does not wait for approval."""
         if story.state is not DecisionState.WAITING:
             return None
         desk = self.loop.stages.desk
@@ -229,8 +231,10 @@ class LiveState:
         except StewardError as fault:
             raise RefusedError(404, fault.problem, where="journal", hint=fault.hint) from fault
 
-    def say(self, finding: FindingId, word: OpinionName, *, user: User, note: str = "") -> Opinion:
-        """Write down what a person thinks of a finding. Refuses who may not."""
+    def record_opinion(
+        self, finding: FindingId, word: OpinionName, *, user: User, note: str = ""
+    ) -> Opinion:
+        """Record an opinion on a finding. Raise for viewers."""
         _check_may_decide(user, f"{word} findings", where=f"finding {finding}")
         self.finding(finding)
         t_s = self.loop.view.t_s
@@ -247,7 +251,7 @@ class LiveState:
         return self.silent_s > max(SILENT_AFTER_S, 3 * self.settings.loop.every_s)
 
     def unready(self) -> list[str]:
-        """Say why the service should not be relied on now; nothing when it can be."""
+        """Return why the service is not ready; empty if it is."""
         status = self.refresh().status
         reasons = []
         if not self.alive():
@@ -304,7 +308,7 @@ def _check_may_decide(user: User, what: str, *, where: str) -> None:
             403,
             f"{user.name} is a viewer and may not {what}",
             where=where,
-            hint="ask somebody with an operator token",
+            hint="an operator token is needed",
         )
 
 

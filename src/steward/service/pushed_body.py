@@ -1,4 +1,4 @@
-"""Reads bodies that are pushed, within the memory that all such requests share."""
+"""Reads pushed bodies within the memory that all such requests share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["announced_bytes", "read_body"]
 
 
 def announced_bytes(request: Request) -> int:
-    """Return how long a body says it is; 0 where it does not."""
+    """Return the declared length of a body; 0 if there is none."""
     length = request.headers.get("content-length", "")
     return int(length) if length.isdecimal() and len(length) < 16 else 0
 

@@ -1,4 +1,4 @@
-"""The rules of a site beside what the journal says of them: what pages and programs are shown."""
+"""The rules of a site with their statistics from the journal, for pages and API."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class RuleRow:
 
     @property
     def id(self) -> str:
-        """What people call it."""
+        """Its id."""
         return self.standing.id
 
     @property
     def title(self) -> str:
-        """What it is about, in a few words."""
+        """Its title."""
         rule = self.standing.rule
         return rule.title if rule is not None else ""
 
@@ -50,7 +50,7 @@ class RuleFiles:
         self._looked_s = time.monotonic()
 
     def changed(self) -> tuple[str, ...]:
-        """Return the files that came, went or changed; the disk is asked now and then."""
+        """Return the files that came, went or changed; the disk is read now and then."""
         if time.monotonic() - self._looked_s >= LOOKED_EVERY_S:
             now = self._now()
             every = sorted(self._then.keys() | now.keys())

@@ -1,4 +1,4 @@
-"""Small curves beside findings: the samples that a finding rests on, read once each."""
+"""Sparklines beside findings: the samples of their evidence, read once each."""
 
 from __future__ import annotations
 

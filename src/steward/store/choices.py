@@ -12,6 +12,7 @@ from steward.model.outcome import Story
 from steward.store.journal import Journal
 
 __all__ = [
+    "ChoiceName",
     "approve_in_advance",
     "possible_choices",
     "record_choice",

@@ -12,7 +12,7 @@ from pathlib import Path
 from observe.agent.test_agent import Scene
 from observe.forwarding.receivers import in_order, look, receiver, target
 from patience import LONG_S, until
-from service.house import START_S, build_house
+from service.bed import START_S, build_bed
 from steward.clock import ManualClock
 from steward.config import draft_settings
 from steward.config.assemble import assemble
@@ -61,13 +61,13 @@ def test_what_is_dropped_is_in_the_journal_once_and_the_loop_continues(tmp_path:
 
 
 def test_metrics_count_what_was_forwarded_and_dropped(tmp_path: Path) -> None:
-    house = build_house(tmp_path)
-    before = house.client.get("/metrics").text
+    bed = build_bed(tmp_path)
+    before = bed.client.get("/metrics").text
     with receiver() as site:
-        house.loop.forwarding = Forwarder([target(site.url, metrics=("gpu.busy_share",))])
-        house.turn(30.0)
-        house.loop.forwarding.close()
-        text = house.client.get("/metrics").text
+        bed.loop.forwarding = Forwarder([target(site.url, metrics=("gpu.busy_share",))])
+        bed.turn(30.0)
+        bed.loop.forwarding.close()
+        text = bed.client.get("/metrics").text
 
     assert "steward_forward" not in before
     assert 'steward_forwarded_samples_total{target="site"} 6.0' in text

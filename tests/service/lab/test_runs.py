@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from service.labs import RECORD, Tell, at_once, begun, ended, scratch_of, until_stopped
+from service.labs import RECORD, Send, at_once, begun, ended, scratch_of, until_stopped
 from steward.clock import ManualClock
 from steward.service.failures import RefusedError
 from steward.service.lab import LabRuns, LabState
@@ -34,11 +34,11 @@ class Spoken:
     """Says what a test tells it to say, when it tells it."""
 
     def __init__(self) -> None:
-        self.tell: Tell = lambda _message: None
+        self.send: Send = lambda _message: None
         self.begun, self.over = threading.Event(), threading.Event()
 
-    def __call__(self, task: Task, tell: Tell, stop: threading.Event) -> None:
-        self.tell = tell
+    def __call__(self, task: Task, send: Send, stop: threading.Event) -> None:
+        self.send = send
         self.begun.set()
         self.over.wait(60)
 
@@ -99,7 +99,7 @@ def test_what_a_cancelled_one_says_later_is_not_heard(make_runs: MakeRuns, spoke
     assert spoken.begun.wait(60)
 
     runs.cancel(run.id)
-    spoken.tell(Finished(record={}))
+    spoken.send(Finished(record={}))
 
     assert runs.look(run.id).state is LabState.CANCELLED
 
@@ -154,7 +154,7 @@ def test_time_left_follows_from_the_replays_alone(make_runs: MakeRuns, spoken: S
 
     def after(seconds: float, message: Message) -> tuple[str, float, float | None]:
         clock.set(clock.now_s() + seconds)
-        spoken.tell(message)
+        spoken.send(message)
         now = runs.look(run.id)
         return now.doing, now.share, now.left_s
 
@@ -171,7 +171,7 @@ def test_time_left_follows_from_the_replays_alone(make_runs: MakeRuns, spoken: S
 @pytest.mark.parametrize(
     ("carry_out", "problem"),
     [
-        (lambda _task, tell, _stop: tell(Refused(problem="no jobs", hint="x")), "no jobs"),
+        (lambda _task, send, _stop: send(Refused(problem="no jobs", hint="x")), "no jobs"),
         (lambda _task, _tell, _stop: None, "ended without a result"),
         (lambda _task, _tell, _stop: 1 / 0, "ZeroDivisionError in the lab"),
     ],

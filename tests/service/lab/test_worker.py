@@ -150,7 +150,7 @@ def test_a_trace_that_asks_for_absurd_machines_is_refused(tmp_path: Path) -> Non
     wrong = refused(told(tmp_path, "job_id,submit_s,duration_s,gpus\na,0,10,1000000000\n"))
 
     assert "fill 1,250,000,000 GPUs to 80 %" in wrong.problem
-    assert wrong.hint == "say how many GPUs there are"
+    assert wrong.hint == "give the number of GPUs"
 
 
 def test_when_no_policy_could_be_run_it_says_why(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factories import decision, job, outcome, receipt, view
-from service.house import AND_CHECKED_S, LONG_ENOUGH_S, START_S, House, MakeHouse
+from service.bed import AND_CHECKED_S, LONG_ENOUGH_S, START_S, MakeBed, ServiceBed
 from steward.learn.rules import rule_stats
 from steward.model.decision import Autonomy, Choice, DecisionState, StandingApproval
 from steward.model.identity import DecisionId, TenantId
@@ -42,7 +42,7 @@ def test_the_queue_names_who_waits_and_counts_those_behind() -> None:
 
 
 def test_an_empty_queue_says_what_would_stand_there() -> None:
-    assert "Nobody waits" in queue_table(cluster_snapshot(view()))
+    assert "No jobs wait" in queue_table(cluster_snapshot(view()))
 
 
 def test_a_job_cannot_write_on_the_page_by_its_name() -> None:
@@ -81,8 +81,8 @@ def test_every_state_has_a_word_of_its_own(state: DecisionState) -> None:
     assert len(set(STATE_WORDS.values())) == len(DecisionState)
 
 
-def test_the_key_figures_add_up(asking_house: House) -> None:
-    figures = key_figures(asking_house.live_state.refresh())
+def test_the_key_figures_add_up(approval_bed: ServiceBed) -> None:
+    figures = key_figures(approval_bed.live_state.refresh())
 
     for said in (
         "of 2",
@@ -95,48 +95,50 @@ def test_the_key_figures_add_up(asking_house: House) -> None:
         assert said in figures
 
 
-def test_the_newest_decisions_lead_to_their_explanation(asking_house: House) -> None:
-    lines = news(asking_house.live_state.refresh())
+def test_the_newest_decisions_lead_to_their_explanation(approval_bed: ServiceBed) -> None:
+    lines = news(approval_bed.live_state.refresh())
 
-    assert f'href="/decisions/{asking_house.only_decision()}"' in lines
+    assert f'href="/decisions/{approval_bed.only_decision()}"' in lines
     assert "Lend 1 GPU of job j1 to job j2" in lines
 
 
-def test_a_fault_of_the_last_turn_is_shown_and_goes_when_it_is_over(make_house: MakeHouse) -> None:
-    house = make_house(run_s=50)
-    house.world.collect_fault = OSError("the driver is gone")
-    house.turn(10)
-    during = faults(house.live_state.refresh())
+def test_a_fault_of_the_last_turn_is_shown_and_goes_when_it_is_over(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=50)
+    bed.world.collect_fault = OSError("the driver is gone")
+    bed.turn(10)
+    during = faults(bed.live_state.refresh())
 
-    house.world.collect_fault = None
-    house.turn(10)
-    after = faults(house.live_state.refresh())
+    bed.world.collect_fault = None
+    bed.turn(10)
+    after = faults(bed.live_state.refresh())
 
     assert "the driver is gone" in during
     assert after == ""
 
 
-def test_the_summary_names_what_was_lent_and_that_it_is_simulated(make_house: MakeHouse) -> None:
-    house = make_house(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO, truth=lambda: 0.1)
+def test_the_summary_names_what_was_lent_and_that_it_is_simulated(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO, truth=lambda: 0.1)
 
-    text = summary_text(house.live_state.refresh(), simulated=True)
+    text = summary_text(bed.live_state.refresh(), simulated=True)
 
     assert text.startswith("So far steward on a simulated cluster lent 1 idle GPU in 1 loan")
 
 
-def test_the_summary_of_a_steward_that_did_nothing_counts_what_waits(asking_house: House) -> None:
-    text = summary_text(asking_house.live_state.refresh(), simulated=False)
+def test_the_summary_of_a_steward_that_did_nothing_counts_what_waits(
+    approval_bed: ServiceBed,
+) -> None:
+    text = summary_text(approval_bed.live_state.refresh(), simulated=False)
 
     assert text.endswith(
         "has changed nothing yet: it does what you approve. 1 decision waits for approval."
     )
 
 
-def test_savings_and_rules_judge_promises_by_one_measure(make_house: MakeHouse) -> None:
-    house = make_house(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO)
-    snapshot = house.live_state.refresh()
+def test_savings_and_rules_judge_promises_by_one_measure(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO)
+    snapshot = bed.live_state.refresh()
 
-    (rule,) = rule_stats(each.value for each in house.loop.journal.read(limit=1000))
+    (rule,) = rule_stats(each.value for each in bed.loop.journal.read(limit=1000))
 
     text = promises_text(told.story for told in snapshot.stories)
     assert rule.met + rule.missed == 1
@@ -144,15 +146,15 @@ def test_savings_and_rules_judge_promises_by_one_measure(make_house: MakeHouse) 
     assert text in key_figures(snapshot)
 
 
-def test_a_waiting_decision_shows_how_long_people_have_to_answer(make_house: MakeHouse) -> None:
-    house = make_house(run_s=LONG_ENOUGH_S)
-    live_state, story = house.live_state, house.live_state.story(house.only_decision())
+def test_a_waiting_decision_shows_how_long_people_have_to_answer(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=LONG_ENOUGH_S)
+    live_state, story = bed.live_state, bed.live_state.story(bed.only_decision())
 
     until_s = live_state.answer_before_s(story)
 
     assert until_s is not None
     assert until_s == pytest.approx(story.decision.t_s + 4 * 3600.0)
-    assert live_state.real_s(until_s) == until_s - house.loop.view.t_s
+    assert live_state.real_s(until_s) == until_s - bed.loop.view.t_s
     assert "answer within 3 h" in decision_line(story, START_S, answer_s=3.9 * 3600)
     assert "answer within" not in decision_line(story, START_S)
 
@@ -257,23 +259,23 @@ def test_the_legend_explains_every_mark_and_every_tenant() -> None:
         assert word in said
 
 
-def test_a_gpu_is_told_in_one_line(make_house: MakeHouse) -> None:
-    house = make_house(run_s=LONG_ENOUGH_S, autonomy=Autonomy.AUTO)
+def test_a_gpu_is_told_in_one_line(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=LONG_ENOUGH_S, autonomy=Autonomy.AUTO)
 
-    (lent, _) = house.live_state.refresh().cluster.gpus
+    (lent, _) = bed.live_state.refresh().cluster.gpus
 
     detail = gpu_detail(lent)
     assert "held by job j1 of a" in detail
     assert "lent to job j2" in detail
-    assert f'href="/decisions/{house.only_decision()}"' in detail
+    assert f'href="/decisions/{bed.only_decision()}"' in detail
 
 
-def test_the_charts_end_now_and_hold_the_simulators_account(make_house: MakeHouse) -> None:
-    house = make_house(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO, truth=lambda: 0.1)
-    house.live_state.refresh()
-    house.turn(60)
+def test_the_charts_end_now_and_hold_the_simulators_account(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO, truth=lambda: 0.1)
+    bed.live_state.refresh()
+    bed.turn(60)
 
-    snapshot = house.live_state.refresh()
+    snapshot = bed.live_state.refresh()
 
     series = {each["name"]: each for each in savings_series(snapshot)}
     assert series["Measured"]["data"][-1][0] == 1000 * snapshot.cluster.t_s
@@ -282,10 +284,10 @@ def test_the_charts_end_now_and_hold_the_simulators_account(make_house: MakeHous
     assert sum(layers.values()) == 2
 
 
-def test_savings_say_what_they_rest_on_and_where_to_change_it(make_house: MakeHouse) -> None:
-    house = make_house(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO)
+def test_savings_say_what_they_rest_on_and_where_to_change_it(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO)
 
-    figures = saved_figures(house.live_state.refresh())
+    figures = saved_figures(bed.live_state.refresh())
     table = assumption_table(Assumptions(price_per_gpu_hour=3.25))
 
     assert all(unit in figures for unit in ("GPU-h", "USD", "kWh", "kg CO₂", "95 %"))

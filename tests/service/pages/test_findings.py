@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from factories import finding
-from service.house import House
+from service.bed import ServiceBed
 from steward.model.finding import Finding, Severity
 from steward.model.identity import GpuId
 from steward.service.cluster_snapshot import GpuState
@@ -14,8 +14,8 @@ from steward.service.pages.findings import DEFAULTS, is_open, select_findings
 from steward.service.pages.telemetry.gpu import findings_about
 
 
-def snapshot_of(house: House, *findings: Finding) -> StateSnapshot:
-    snapshot = house.live_state.refresh()
+def snapshot_of(bed: ServiceBed, *findings: Finding) -> StateSnapshot:
+    snapshot = bed.live_state.refresh()
     open_ = frozenset(each.id for each in findings if each.t_s == 2000.0)
     return replace(snapshot, findings=findings, open_findings=open_, last_seen={})
 
@@ -29,9 +29,9 @@ def subjects(snapshot: StateSnapshot, **chosen: str) -> list[str]:
     return [each.subject for each in select_findings(snapshot, {**DEFAULTS, **chosen})]
 
 
-def test_findings_are_filtered_by_severity_rule_node_and_state(asking_house: House) -> None:
+def test_findings_are_filtered_by_severity_rule_node_and_state(approval_bed: ServiceBed) -> None:
     open_ = replace(SHORT, t_s=2000.0)
-    snapshot = snapshot_of(asking_house, OLD, open_, FAULT)
+    snapshot = snapshot_of(approval_bed, OLD, open_, FAULT)
 
     assert subjects(snapshot) == ["old", "short", "fault"]
     assert subjects(snapshot, severity="fault") == ["fault"]
@@ -42,16 +42,16 @@ def test_findings_are_filtered_by_severity_rule_node_and_state(asking_house: Hou
 
 
 def test_findings_are_ordered_by_how_long_they_lasted_or_how_severe_they_are(
-    asking_house: House,
+    approval_bed: ServiceBed,
 ) -> None:
-    snapshot = snapshot_of(asking_house, SHORT, OLD, FAULT)
+    snapshot = snapshot_of(approval_bed, SHORT, OLD, FAULT)
 
     assert subjects(snapshot, sort="longest") == ["old", "short", "fault"]
     assert subjects(snapshot, sort="severity") == ["fault", "old", "short"]
 
 
-def test_a_fault_is_not_over_while_its_gpu_is_failed(asking_house: House) -> None:
-    snapshot = snapshot_of(asking_house, FAULT)
+def test_a_fault_is_not_over_while_its_gpu_is_failed(approval_bed: ServiceBed) -> None:
+    snapshot = snapshot_of(approval_bed, FAULT)
     (node,) = snapshot.cluster.nodes
     broken = tuple(replace(each, state=GpuState.FAILED) for each in node.gpus)
     cluster = replace(
@@ -65,10 +65,10 @@ def test_a_fault_is_not_over_while_its_gpu_is_failed(asking_house: House) -> Non
 
 
 def test_the_page_of_a_gpu_lists_its_findings_and_the_faults_of_its_node(
-    asking_house: House,
+    approval_bed: ServiceBed,
 ) -> None:
     of_node = replace(FAULT, subject="n1", gpus=(), evidence=())
-    snapshot = snapshot_of(asking_house, OLD, SHORT, of_node)
+    snapshot = snapshot_of(approval_bed, OLD, SHORT, of_node)
 
     found = findings_about(GpuId("n1/gpu0"), snapshot)
 

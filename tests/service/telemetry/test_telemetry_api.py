@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from service.house import START_S, House
+from service.bed import START_S, ServiceBed
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 GPU = "/api/v1/gpus/n1/gpu0"
 
 
-def test_nodes_are_listed_with_their_gpus_jobs_and_the_collectors(asking_house: House) -> None:
-    said = asking_house.client.get("/api/v1/nodes").json()
+def test_nodes_are_listed_with_their_gpus_jobs_and_the_collectors(approval_bed: ServiceBed) -> None:
+    said = approval_bed.client.get("/api/v1/nodes").json()
 
     (node,) = said["items"]
     assert node["id"] == "n1"
@@ -24,32 +24,32 @@ def test_nodes_are_listed_with_their_gpus_jobs_and_the_collectors(asking_house: 
     assert [each["name"] for each in said["collectors"]] == ["tiny"]
 
 
-def test_a_node_shows_the_newest_value_of_everything_in_it(asking_house: House) -> None:
-    said = asking_house.client.get("/api/v1/nodes/n1").json()
+def test_a_node_shows_the_newest_value_of_everything_in_it(approval_bed: ServiceBed) -> None:
+    said = approval_bed.client.get("/api/v1/nodes/n1").json()
 
     parts = {each["entity"]: each["values"] for each in said["parts"]}
     assert parts["n1/gpu1"]["gpu.busy_share"] == 0.9
 
 
-def test_series_have_every_sample_of_a_short_time(asking_house: House) -> None:
+def test_series_have_every_sample_of_a_short_time(approval_bed: ServiceBed) -> None:
     asked = f"?metric=gpu.busy_share&metric=gpu.power_watts&from={START_S}&to={START_S + 100}"
 
-    said = asking_house.client.get(f"{GPU}/series{asked}").json()
+    said = approval_bed.client.get(f"{GPU}/series{asked}").json()
 
     assert [each["metric"] for each in said["items"]] == ["gpu.busy_share", "gpu.power_watts"]
     times = [point["t_s"] - START_S for point in said["items"][0]["points"]]
     assert times == [10.0 * turn for turn in range(11)]
 
 
-def test_a_heat_map_of_ten_second_samples_has_a_column_per_minute(asking_house: House) -> None:
-    said = asking_house.client.get(f"{GPU}/heat?from={START_S}&to={START_S + 300}").json()
+def test_a_heat_map_of_ten_second_samples_has_a_column_per_minute(approval_bed: ServiceBed) -> None:
+    said = approval_bed.client.get(f"{GPU}/heat?from={START_S}&to={START_S + 300}").json()
 
     assert (said["column_s"], said["row_s"], said["period_s"]) == (60, 10, 10)
     assert [len(column) for column in said["values"]] == [6] * 6
 
 
-def test_a_time_without_samples_is_an_empty_answer_and_no_error(asking_house: House) -> None:
-    client = asking_house.client
+def test_a_time_without_samples_is_an_empty_answer_and_no_error(approval_bed: ServiceBed) -> None:
+    client = approval_bed.client
 
     assert client.get(f"{GPU}/series?metric=gpu.busy_share&from=0&to=10").json()["items"] == []
     assert client.get(f"{GPU}/heat?from=0&to=10").json()["values"] == []
@@ -69,20 +69,20 @@ def test_a_time_without_samples_is_an_empty_answer_and_no_error(asking_house: Ho
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(
-    asking_house: House, path: str, status: int, said: str
+    approval_bed: ServiceBed, path: str, status: int, said: str
 ) -> None:
-    answer = asking_house.client.get(path)
+    answer = approval_bed.client.get(path)
 
     assert answer.status_code == status
     assert said in answer.json()["error"]["problem"]
     assert answer.json()["error"]["hint"]
 
 
-def test_no_time_asked_for_makes_an_answer_of_unbounded_size(asking_house: House) -> None:
+def test_no_time_asked_for_makes_an_answer_of_unbounded_size(approval_bed: ServiceBed) -> None:
     ages = "from=0&to=253402300800"
 
-    heat = asking_house.client.get(f"{GPU}/heat?metric=gpu.busy_share&{ages}")
-    series = asking_house.client.get(f"{GPU}/series?metric=gpu.busy_share&{ages}&step=0.001")
+    heat = approval_bed.client.get(f"{GPU}/heat?metric=gpu.busy_share&{ages}")
+    series = approval_bed.client.get(f"{GPU}/series?metric=gpu.busy_share&{ages}&step=0.001")
 
     assert heat.status_code == 422
     assert "longer than 600 days" in heat.json()["error"]["problem"]
@@ -90,8 +90,10 @@ def test_no_time_asked_for_makes_an_answer_of_unbounded_size(asking_house: House
     assert len(series.json()["items"][0]["points"]) <= 2000
 
 
-def test_what_dashboards_ask_the_loop_for_is_what_it_says_of_itself(asking_house: House) -> None:
-    exposed = asking_house.client.get("/metrics").text
+def test_what_dashboards_ask_the_loop_for_is_what_it_says_of_itself(
+    approval_bed: ServiceBed,
+) -> None:
+    exposed = approval_bed.client.get("/metrics").text
     asked = (DEPLOY / "grafana" / "cluster.json").read_text(encoding="utf-8")
     own = {
         name

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from factories import job, node, samples, view
-from service.house import MakeHouse
+from service.bed import MakeBed
 from steward.clients.wire.exposition import decode_text, labels_of_text
 from steward.model.metrics import METRICS
 from steward.model.span import Span
@@ -84,11 +84,11 @@ def test_holders_are_the_jobs_and_tenants_of_gpus() -> None:
     assert holders(seen) == {"n1/gpu0": (("job_id", "8"), ("tenant", "a"))}
 
 
-def test_metrics_are_openmetrics_for_those_who_ask(make_house: MakeHouse) -> None:
-    house = make_house(run_s=50.0)
+def test_metrics_are_openmetrics_for_those_who_ask(make_bed: MakeBed) -> None:
+    bed = make_bed(run_s=50.0)
 
     accept = {"Accept": "application/openmetrics-text;version=1.0.0"}
-    answer = house.client.get("/metrics", headers=accept)
+    answer = bed.client.get("/metrics", headers=accept)
 
     families = {family.name for family in openmetrics(answer.text)}
     assert answer.headers["content-type"].startswith("application/openmetrics-text")

@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
-from service.house import Client, House, build_house
+from service.bed import Client, ServiceBed, build_bed
 from steward.clients.otlp import OtlpGrpc
 from steward.clients.web import Endpoint
 from steward.clients.wire.otlp import LogRecord, OutgoingSeries, encode_logs, encode_metrics
@@ -50,17 +50,15 @@ METRICS = encode_metrics({}, [BUSY])
 
 
 class Room:
-    """A house whose intake takes what is pushed."""
+    """A bed whose intake takes what is pushed."""
 
     def __init__(self, folder: Path, *, max_series: int = 1000, **service: Any) -> None:
-        self.house: House = build_house(folder, **service)
+        self.bed: ServiceBed = build_bed(folder, **service)
         self.intake = Intake(folder / "intake")
         self.intake.decoders.update(Decoders(max_series=max_series).by_kind)
-        app = create_api(
-            self.house.live_state, self.house.access, self.house.lab, intake=self.intake
-        )
-        host = self.house.live_state.settings.service.host
-        self.token = self.house.tokens.make("prometheus", Role.AGENT, node="*")
+        app = create_api(self.bed.live_state, self.bed.access, self.bed.lab, intake=self.intake)
+        host = self.bed.live_state.settings.service.host
+        self.token = self.bed.tokens.make("prometheus", Role.AGENT, node="*")
         self.client = Client(app, f"http://{host}:8787", token=self.token)
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
@@ -71,8 +69,8 @@ class Room:
 
     def close(self) -> None:
         self.intake.close()
-        self.house.lab.close()
-        self.house.loop.close()
+        self.bed.lab.close()
+        self.bed.loop.close()
 
 
 @pytest.fixture
@@ -253,12 +251,12 @@ def test_log_records_that_are_refused_are_told_as_partial_success(room: Room) ->
 
 
 def test_an_intake_that_is_full_asks_to_wait(room: Room) -> None:
-    house = room.house
+    bed = room.bed
     full: Any = Full()
     client = Client(
-        create_api(house.live_state, house.access, house.lab, intake=full),
+        create_api(bed.live_state, bed.access, bed.lab, intake=full),
         "http://127.0.0.1:8787",
-        token=house.tokens.make("other", Role.AGENT, node="*"),
+        token=bed.tokens.make("other", Role.AGENT, node="*"),
     )
 
     write = client.post("/api/v1/write", content=recorded(1), headers=WRITE)
@@ -351,11 +349,11 @@ def test_hostile_otlp_is_refused(
 
 def test_only_those_who_may_speak_of_all_nodes_may_push(make_room: Callable[..., Room]) -> None:
     room = make_room(host="0.0.0.0")  # noqa: S104 - a name, nothing listens
-    tokens = room.house.tokens
+    tokens = room.bed.tokens
     made = {
         "nobody": {"Authorization": ""},
-        "viewer": room.house.bearer("v", Role.VIEWER),
-        "operator": room.house.bearer("o", Role.OPERATOR),
+        "viewer": room.bed.bearer("v", Role.VIEWER),
+        "operator": room.bed.bearer("o", Role.OPERATOR),
         "agent": {"Authorization": f"Bearer {tokens.make('a', Role.AGENT)}"},
         "any": {"Authorization": f"Bearer {tokens.make('b', Role.AGENT, node='*')}"},
     }
@@ -383,7 +381,7 @@ def test_pushing_is_limited_in_size_and_not_in_number(make_room: Callable[..., R
 
 @pytest.fixture
 def otlp(room: Room) -> Iterator[tuple[Room, OtlpServer]]:
-    server = OtlpServer(room.intake, room.house.access, port=0, most_bytes=100_000)
+    server = OtlpServer(room.intake, room.bed.access, port=0, most_bytes=100_000)
     server.start()
     yield room, server
     server.stop(within_s=0.1)
@@ -420,11 +418,11 @@ def test_grpc_refuses_what_it_cannot_read_and_what_is_too_large(
 
 def test_grpc_needs_an_agents_token_as_http_does(make_room: Callable[..., Room]) -> None:
     room = make_room()
-    server = OtlpServer(room.intake, room.house.access, port=0)
+    server = OtlpServer(room.intake, room.bed.access, port=0)
     server.start()
     address = f"http://127.0.0.1:{server.port}"
 
-    for token in ("", room.house.tokens.make("o", Role.OPERATOR)):
+    for token in ("", room.bed.tokens.make("o", Role.OPERATOR)):
         with pytest.raises(PermanentError, match="permission_denied"):
             OtlpGrpc(Endpoint(url=address, token=token)).send_metrics(METRICS)
     OtlpGrpc(Endpoint(url=address, token=room.token)).send_metrics(METRICS)

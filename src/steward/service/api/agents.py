@@ -35,7 +35,7 @@ Seconds = Annotated[float, Field(description="seconds since 1970, by the server'
 
 
 class TimeReply(Reply):
-    """When a request came and was answered: agents learn from it how far off their clock is."""
+    """When a request came and was answered: agents compute the error of their clock from it."""
 
     received_s: Seconds
     answered_s: Seconds
@@ -49,7 +49,7 @@ class ParcelReply(TimeReply):
 
 
 class AgentReply(Reply):
-    """One agent, as its newest parcel tells."""
+    """One agent, by its newest parcel."""
 
     node: str
     agent: str
@@ -80,7 +80,7 @@ def agent_routes(
 
     @routes.post("/agents/parcels", responses=failures(), openapi_extra=PARCEL_BODY)
     async def parcels(request: Request) -> ParcelReply:
-        """Take a parcel. When this answers 200, it is on disk."""
+        """Accept a parcel. It is on disk when this answers 200."""
         received_s = now_s()
         user: User = request.state.user  # an agent: the middleware refuses others
         try:
@@ -95,7 +95,7 @@ def agent_routes(
 
     @routes.get("/agents/time", responses=failures())
     async def server_time() -> TimeReply:
-        """Say what time it is here."""
+        """Return the server's time."""
         received_s = now_s()
         return TimeReply(received_s=received_s, answered_s=now_s(), server=desk.name)
 
@@ -120,7 +120,7 @@ class _ParcelHandler:
         self._now_s = now_s
 
     def take(self, user: User, body: bytes) -> bool:
-        """Make a parcel durable; say whether it had been taken before."""
+        """Make a parcel durable; return whether it was a repetition."""
         try:
             label = read_header(body)
             _check_node(user, label)

@@ -17,7 +17,7 @@ __all__ = ["ClusterReply", "cluster_routes"]
 
 
 class GpuReply(Reply):
-    """One GPU. `tenant` is the owner's; null means nobody, or not known."""
+    """One GPU. `tenant` is the owner's; null means none, or unknown."""
 
     id: str
     model: str
@@ -88,7 +88,7 @@ class FaultReply(Reply):
 
 
 class StatusReply(Reply):
-    """How the loop is doing."""
+    """State of the loop."""
 
     turns: int
     t_s: float

@@ -21,7 +21,8 @@ from steward.service.api.replies import (
     failures,
 )
 from steward.service.authentication import User
-from steward.service.live_state import LiveState, Say
+from steward.service.live_state import LiveState
+from steward.store.choices import ChoiceName
 from steward.store.explain import DecisionExplanation
 from steward.store.story_search import find_stories
 
@@ -68,7 +69,7 @@ class ExplanationReply(Reply):
 
 
 class ChoiceNote(BaseModel):
-    """What may be said beside a choice."""
+    """Optional note beside a choice."""
 
     model_config = ConfigDict(extra="forbid")
     note: str = Field("", max_length=2000, description="kept in the journal beside the choice")
@@ -100,27 +101,29 @@ def decision_routes(live_state: LiveState) -> APIRouter:
 
 
 def _add_choices(routes: APIRouter, live_state: LiveState) -> None:
-    def said(request: Request, decision: str, say: Say, note: ChoiceNote | None) -> Choice:
+    def record(
+        request: Request, decision: str, choice: ChoiceName, note: ChoiceNote | None
+    ) -> Choice:
         user: User = request.state.user
         text = note.note if note else ""
-        return live_state.choose(DecisionId(decision), say, user=user, note=text)
+        return live_state.choose(DecisionId(decision), choice, user=user, note=text)
 
     replies = failures(404, 409)
 
     @routes.post("/decisions/{decision}/approve", status_code=202, responses=replies)
     def approve(request: Request, decision: Id, note: ChoiceNote | None = None) -> ChoiceReply:
-        """Let a decision be carried out. The loop does so in its next turn."""
-        return ChoiceReply.model_validate(said(request, decision, "approve", note))
+        """Approve a decision. The loop carries it out in its next turn."""
+        return ChoiceReply.model_validate(record(request, decision, "approve", note))
 
     @routes.post("/decisions/{decision}/reject", status_code=202, responses=replies)
     def reject(request: Request, decision: Id, note: ChoiceNote | None = None) -> ChoiceReply:
-        """Refuse a decision that waits."""
-        return ChoiceReply.model_validate(said(request, decision, "reject", note))
+        """Reject a decision that waits."""
+        return ChoiceReply.model_validate(record(request, decision, "reject", note))
 
     @routes.post("/decisions/{decision}/undo", status_code=202, responses=replies)
     def undo(request: Request, decision: Id, note: ChoiceNote | None = None) -> ChoiceReply:
-        """Take back what a decision did. The loop does so in its next turn."""
-        return ChoiceReply.model_validate(said(request, decision, "undo", note))
+        """Undo a decision. The loop does so in its next turn."""
+        return ChoiceReply.model_validate(record(request, decision, "undo", note))
 
 
 class StandingApprovalBody(BaseModel):
@@ -150,7 +153,7 @@ def _add_approvals(routes: APIRouter, live_state: LiveState) -> None:
 
     @routes.delete("/approvals/{approval}", responses=failures(404))
     def revoke_approval(request: Request, approval: Id) -> StandingApprovalReply:
-        """Take back a standing approval."""
+        """Revoke a standing approval."""
         user: User = request.state.user
         return StandingApprovalReply.model_validate(live_state.revoke(approval, user=user))
 

@@ -1,4 +1,4 @@
-"""`/api/v1/findings` and `/api/v1/patterns`: what was noticed, what people say, what recurs."""
+"""`/api/v1/findings` and `/api/v1/patterns`: findings, opinions on them, and patterns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Id = Annotated[
 
 
 class Remark(BaseModel):
-    """What may be said beside an opinion."""
+    """Optional note beside an opinion."""
 
     model_config = ConfigDict(extra="forbid")
     note: str = Field("", max_length=2000, description="kept in the journal beside the opinion")
@@ -92,7 +92,7 @@ def finding_routes(live_state: LiveState) -> APIRouter:
 
     @routes.get("/findings/{finding}", responses=failures(404))
     def story(finding: Id) -> FindingStoryReply:
-        """Tell one finding's story: its evidence, what people said, what was decided."""
+        """Return one finding with its evidence, opinions on it, and decisions."""
         return FindingStoryReply.model_validate(live_state.finding(FindingId(finding)))
 
     _add_opinions(routes, live_state)
@@ -113,15 +113,15 @@ def _add_opinions(routes: APIRouter, live_state: LiveState) -> None:
         user: User = request.state.user
         note = remark.note if remark else ""
         return OpinionReply.model_validate(
-            live_state.say(FindingId(finding), word, user=user, note=note)
+            live_state.record_opinion(FindingId(finding), word, user=user, note=note)
         )
 
     @routes.post("/findings/{finding}/confirm", status_code=202, responses=failures(404))
     def confirm(request: Request, finding: Id, remark: Remark | None = None) -> OpinionReply:
-        """Say that a finding is so: its rule is trusted more."""
+        """Confirm a finding: its rule is trusted more."""
         return said(request, finding, "confirm", remark)
 
     @routes.post("/findings/{finding}/dismiss", status_code=202, responses=failures(404))
     def dismiss(request: Request, finding: Id, remark: Remark | None = None) -> OpinionReply:
-        """Say that a finding is wrong or not worth knowing: its rule is trusted less."""
+        """Dismiss a finding as wrong or not worth knowing: its rule is trusted less."""
         return said(request, finding, "dismiss", remark)

@@ -32,15 +32,15 @@ def health_routes(live_state: LiveState) -> APIRouter:
 
     @routes.get("/healthz", responses=failures())
     def alive() -> AliveReply:
-        """Say whether the loop is alive; if not, restart steward."""
+        """Return 200 while the loop is alive; if not, restart steward."""
         if not live_state.alive():
-            hint = "restart steward; its log says why the loop ended"
+            hint = "restart steward; its log has the reason"
             raise RefusedError(503, "the loop has stopped", where="loop", hint=hint)
         return AliveReply()
 
     @routes.get("/readyz", responses=failures())
     def ready() -> ReadyReply:
-        """Say whether the loop has turned lately and the journal can be written."""
+        """Return 200 if the loop has turned lately and the journal can be written."""
         reasons = live_state.unready()
         if reasons:
             hint = "GET /api/v1/cluster shows the loop's faults"

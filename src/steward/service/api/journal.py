@@ -104,7 +104,7 @@ def journal_routes(live_state: LiveState) -> APIRouter:
 
 
 class _Places:
-    """Hands out so many places and no more; each is free again when its stream ends."""
+    """Limits the number of open streams; a place is free again when its stream ends."""
 
     def __init__(self, most: int) -> None:
         self._most = most

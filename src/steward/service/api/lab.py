@@ -37,7 +37,7 @@ class ProgressReply(Reply):
 
     doing: str = Field(description="for people")
     share: float = Field(description="of all replays, 0 to 1")
-    left_s: Number = Field(description="until the replays are done; null where nobody knows")
+    left_s: Number = Field(description="until the replays are done; null if unknown")
 
 
 class ComparisonSummary(Reply):
@@ -47,12 +47,12 @@ class ComparisonSummary(Reply):
     state: LabState
     trace: str
     policies: list[str]
-    gpus: int | None = Field(description="as asked for; the results say what was used")
+    gpus: int | None = Field(description="as requested; the results have the number used")
     gpus_per_node: int
     placement: str
     seed: int
     by: str
-    t_s: float = Field(description="when it was asked for")
+    t_s: float = Field(description="when it was requested")
     took_s: float
     progress: ProgressReply
     error: ErrorRecord | None = Field(description="what is wrong, where it failed")
@@ -86,7 +86,7 @@ def lab_routes(runs: LabRuns) -> APIRouter:
 
     @routes.get("/lab/comparisons/{comparison}", responses=failures(404))
     def comparison(comparison: Id) -> ComparisonReply:
-        """Say how far a comparison is, and what came out."""
+        """Return the progress of a comparison, and its results."""
         return _reply(runs.look(comparison))
 
     @routes.get(

@@ -28,7 +28,7 @@ END = b"# EOF\n"
 
 
 class StateMetrics(Collector):
-    """Makes metric families out of the newest snapshot, when they are asked for."""
+    """Makes metric families of the newest snapshot, per request."""
 
     def __init__(self, live_state: LiveState, *, now_s: Callable[[], float] = time.time) -> None:
         self._live_state = live_state
@@ -57,7 +57,7 @@ def metric_routes(live_state: LiveState) -> APIRouter:
         responses={200: {"content": {"text/plain": {}}}, **failures()},
     )
     def metrics(request: Request) -> Response:
-        """Give all metrics in Prometheus' text format, or as OpenMetrics if that is asked for."""
+        """Return all metrics in Prometheus' text format, or as OpenMetrics if requested."""
         wanted = "application/openmetrics-text" in request.headers.get("accept", "")
         view = live_state.loop.view
         shown = metrics_text(

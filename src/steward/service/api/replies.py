@@ -1,4 +1,4 @@
-"""The shapes of answers, and so of the OpenAPI document. Numbers nobody knows are null, never NaN.
+"""Response models, and so the OpenAPI document. Unknown numbers are null, never NaN.
 
 Names are those of the model; a shape here is filled straight from the value of that name.
 """
@@ -96,7 +96,7 @@ class EvidenceReply(Reply):
 
 
 class QuoteReply(Reply):
-    """A line that a finding rests on. `line` is 0 where nobody counted."""
+    """A line that a finding rests on. `line` is 0 if unknown."""
 
     t_s: float
     text: Text
@@ -155,7 +155,7 @@ class RecurrenceReply(Reply):
 
 
 class OpinionReply(Reply):
-    """What a person said about a finding."""
+    """A person's opinion on a finding."""
 
     finding: str
     rule: str
@@ -233,7 +233,7 @@ class DecisionReply(Reply):
 
 
 class VerdictReply(Reply):
-    """What the guard said."""
+    """A ruling of the guard."""
 
     decision: str
     t_s: float
@@ -242,7 +242,7 @@ class VerdictReply(Reply):
 
 
 class ChoiceReply(Reply):
-    """What a person said."""
+    """A person's choice."""
 
     decision: str
     t_s: float
@@ -266,7 +266,7 @@ class StandingApprovalReply(Reply):
 
 
 class ReceiptReply(Reply):
-    """What was really done."""
+    """The receipt: what was done."""
 
     decision: str
     t_s: float
@@ -276,7 +276,7 @@ class ReceiptReply(Reply):
 
 
 class ChangeReply(Reply):
-    """What an expression was worth before and after; null where nobody knows."""
+    """What an expression was worth before and after; null if unknown."""
 
     expr: str
     before: IntervalReply | None

@@ -110,7 +110,7 @@ def rule_routes(live_state: LiveState) -> APIRouter:
 
     @routes.get("/rules/{rule}", responses=failures(404))
     def rule(rule: Id) -> RuleReply:
-        """Tell all about one rule."""
+        """Return one rule with its texts and statistics."""
         snapshot = live_state.refresh()
         row = next((each for each in snapshot.rules if each.id == rule), None)
         if row is None:

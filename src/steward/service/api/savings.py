@@ -52,7 +52,7 @@ def savings_routes(live_state: LiveState) -> APIRouter:
 
     @routes.get("/savings", responses=failures())
     def savings() -> SavingsReply:
-        """Say what was gained, each figure with its 95 % interval."""
+        """Return what was gained, each figure with its 95 % interval."""
         snapshot = live_state.refresh()
         sums = snapshot.savings
         return SavingsReply(

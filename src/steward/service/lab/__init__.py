@@ -1,6 +1,6 @@
 """Comparisons of policies that people start from the dashboard or the API, one at a time.
 
-Belongs here: what may be asked for, the process that carries it out, and what is remembered of it.
+Belongs here: requests, the process that runs them, and their results.
 Does not: any replay or figure (`steward.sim.lab`), and how it looks (`service/pages/lab`).
 """
 

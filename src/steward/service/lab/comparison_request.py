@@ -1,4 +1,4 @@
-"""What one may ask the lab for, and what there is to choose from."""
+"""Requests for comparisons, and the options of the form."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _Whole = Annotated[int, BeforeValidator(_no_switch)]
 
 
 class ComparisonRequest(BaseModel):
-    """A comparison that somebody asks for, beside its trace."""
+    """A requested comparison, without its trace."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     policies: tuple[_Name, ...] = Field(
@@ -72,7 +72,7 @@ class OfferedPolicy:
     name: str
     family: str
     about: str
-    knows: str  # what it must be told beside what anybody can see; "" where nothing
+    knows: str  # what it needs to know beyond the public columns; "" if nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from steward.service.lab.messages import Finished, Refused, Task
-from steward.service.lab.worker import Tell, carry_out
+from steward.service.lab.worker import Send, carry_out
 
 __all__ = ["in_process"]
 
@@ -31,27 +31,27 @@ NICE = 10
 
 
 def in_process(
-    task: Task, tell: Tell, stop: threading.Event, *, longest_s: float = LONGEST_S
+    task: Task, send: Send, stop: threading.Event, *, longest_s: float = LONGEST_S
 ) -> None:
-    """Carry a task out in a new process, and hand on what it tells, until it ends or `stop`."""
+    """Carry a task out in a new process, and forward its messages, until it ends or `stop`."""
     spawn = get_context("spawn")  # a fork would take the service's locks and sockets along
     ours, theirs = spawn.Pipe()
     process = spawn.Process(target=_worker, args=(task, theirs), daemon=True, name="steward-lab")
     process.start()
     theirs.close()
     try:
-        _hand_on(ours, process, tell, stop, time.monotonic() + longest_s)
+        _hand_on(ours, process, send, stop, time.monotonic() + longest_s)
     finally:
         ours.close()
         _end(process)
 
 
 def _hand_on(
-    ours: Connection, process: BaseProcess, tell: Tell, stop: threading.Event, until_s: float
+    ours: Connection, process: BaseProcess, send: Send, stop: threading.Event, until_s: float
 ) -> None:
     while not stop.is_set():
         if time.monotonic() > until_s:
-            tell(Refused(problem="took too long and was ended", hint="take fewer jobs or policies"))
+            send(Refused(problem="took too long and was ended", hint="take fewer jobs or policies"))
             return
         if not ours.poll(LOOK_EVERY_S):
             continue
@@ -59,9 +59,9 @@ def _hand_on(
             message = ours.recv()
         except (EOFError, OSError):
             process.join(ENDS_WITHIN_S)
-            tell(_died(process.exitcode))
+            send(_died(process.exitcode))
             return
-        tell(message)
+        send(message)
         if isinstance(message, Finished | Refused):
             return
 
@@ -102,7 +102,7 @@ def _worker(task: Task, pipe: Connection) -> None:
 
 
 def _end_with(pipe: Connection) -> None:
-    """Wait until the service hangs up: nobody wants the result any more."""
+    """Wait until the service closes the pipe: the result is not wanted any more."""
     with suppress(EOFError, OSError):
         pipe.recv()
     os._exit(1)

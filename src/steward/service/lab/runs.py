@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 MOST_KEPT = 8
 CLOSES_WITHIN_S = 5.0
-SURE_ENOUGH = 0.02  # of the replays: what is left cannot be told before
+SURE_ENOUGH = 0.02  # of the replays: what is left cannot be problems before
 
 CarryOut = Callable[[Task, Callable[[Message], None], threading.Event], None]
 
@@ -49,7 +49,7 @@ class LabRun:
     trace: str  # as its owner called it
     wanted: ComparisonRequest
     by: str
-    t_s: float  # when it was asked for
+    t_s: float  # when it was requested
     state: LabState = LabState.RUNNING
     doing: str = "starting"
     share: float = 0.0
@@ -61,7 +61,7 @@ class LabRun:
 
 @dataclass(slots=True, kw_only=True)
 class _Kept:
-    """A comparison with what belongs to it and is nobody else's business."""
+    """A comparison with its private state."""
 
     run: LabRun
     folder: Path
@@ -71,10 +71,10 @@ class _Kept:
     thread: threading.Thread | None = None
 
 
-def _in_process(task: Task, tell: Callable[[Message], None], stop: threading.Event) -> None:
+def _in_process(task: Task, send: Callable[[Message], None], stop: threading.Event) -> None:
     from steward.service.lab.process import in_process  # noqa: PLC0415 - imports the engines
 
-    in_process(task, tell, stop)
+    in_process(task, send, stop)
 
 
 class LabRuns:
@@ -222,18 +222,18 @@ class LabRuns:
         shutil.rmtree(kept.folder, ignore_errors=True)
 
     def _follow(self, kept: _Kept, task: Task) -> None:
-        tell = partial(self._tell, kept)
+        send = partial(self._receive, kept)
         try:
-            self._carry_out(task, tell, kept.stop)
+            self._carry_out(task, send, kept.stop)
         except Exception as fault:
             log.exception("the lab could not carry out %s", kept.run.id)
             problem = f"{type(fault).__name__} in the lab"
-            tell(Refused(problem=problem, where="lab", hint="the log has the details"))
-        tell(Refused(problem="ended without a result", where="lab", hint="try it again"))
+            send(Refused(problem=problem, where="lab", hint="the log has the details"))
+        send(Refused(problem="ended without a result", where="lab", hint="try it again"))
         if task.file is not None:
             task.file.unlink(missing_ok=True)
 
-    def _tell(self, kept: _Kept, message: Message) -> None:
+    def _receive(self, kept: _Kept, message: Message) -> None:
         with self._lock:
             if kept.run.state is not LabState.RUNNING:
                 return
@@ -258,7 +258,7 @@ class LabRuns:
         kept.run = replace(kept.run, took_s=self._now_s() - kept.began_s, **changes)
 
     def _left_s(self, kept: _Kept, share: float | None) -> float | None:
-        """Say how long the replays take yet, by how long they have taken."""
+        """Estimate the time left of the replays from the time taken so far."""
         if share is None:
             return None
         now_s = self._now_s()

@@ -1,4 +1,4 @@
-"""Reads what a request asks the lab for: a form with a file, or JSON that names the example."""
+"""Parses requests for comparisons: a form with a file, or JSON that names the example."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HINT = "send a form with the file as `trace`, or JSON with `trace` = 'example'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadedComparison:
-    """What was asked for. Without `upload`, it is about the example."""
+    """The request. Without `upload`, it is about the example."""
 
     wanted: ComparisonRequest
     upload: UploadFile | None = None
@@ -85,7 +85,7 @@ async def _form(request: Request) -> FormData:
 
     parser = MultiPartParser(
         request.headers,
-        pieces(),  # type: ignore[arg-type]  # it says generator, and wants an iterator
+        pieces(),  # type: ignore[arg-type]  # annotated as generator, but an iterator is enough
         max_files=1,
         max_fields=MOST_FIELDS,
         max_part_size=FIELD_BYTES,
@@ -147,12 +147,12 @@ def _wanted(given: Mapping[str, Any]) -> ComparisonRequest:
             422,
             "; ".join(f"{where}: {what}" for where, what in wrong),
             where=", ".join(dict.fromkeys(where for where, _ in wrong)),
-            hint="GET /api/v1/openapi.json says what this address takes",
+            hint="GET /api/v1/openapi.json lists what this address takes",
         ) from None
 
 
 def request_body() -> dict[str, Any]:
-    """Describe both ways of asking for OpenAPI; FastAPI cannot tell them from a function."""
+    """Describe both request bodies for OpenAPI; FastAPI cannot infer them."""
     content = {
         kind: {"schema": {"$ref": f"#/components/schemas/{name}"}} for kind, name in SHAPES.items()
     }

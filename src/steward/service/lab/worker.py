@@ -1,4 +1,4 @@
-"""What the lab's worker does with one task: read, compare, write down, and say how far it is."""
+"""One task of the lab's worker: read the trace, compare, write the report, send progress."""
 
 from __future__ import annotations
 
@@ -39,61 +39,61 @@ CHUNK_BYTES = 1 << 20
 GZIP = b"\x1f\x8b"
 USE_COMMAND = "for larger ones, use `steward lab compare` on the command line"
 
-Tell = Callable[[Message], None]
+Send = Callable[[Message], None]
 
 
-def carry_out(task: Task, tell: Tell, *, run: Run | None = None) -> None:
-    """Compare the policies of a task; what is wrong with it is told in words.
+def carry_out(task: Task, send: Send, *, run: Run | None = None) -> None:
+    """Compare the policies of a task; what is wrong with it is sent as a message.
 
     `run` stands in for the lab's engines.
     """
     try:
-        _carry_out(task, tell, run)
+        _carry_out(task, send, run)
     except StewardError as fault:
-        tell(_refusal(fault, task))
+        send(_refusal(fault, task))
 
 
-def _carry_out(task: Task, tell: Tell, run: Run | None) -> None:
-    steps = _Steps(tell, of=len(task.wanted.policies))
-    tell(Progress(doing="reading the trace"))
+def _carry_out(task: Task, send: Send, run: Run | None) -> None:
+    steps = _Steps(send, of=len(task.wanted.policies))
+    send(Progress(doing="reading the trace"))
     trace = _trace(task)
     base = StudyInput(trace=trace, machines=_machines(task, trace), run=run or steps.watched)
-    steps.say("replaying")
+    steps.step("replaying")
     wanted = task.wanted
     settings = LabSettings(placement=wanted.placement, seed=wanted.seed)
     plan = ComparisonPlan(seeds=(wanted.seed,))
     found = compare(base, wanted.policies, settings, plan, done=lambda *_: steps.next())
     if not found.judged:
-        told = "; ".join(f"{each.policy}: {each.problem}" for each in found.failed)
-        raise StewardError(f"no policy could be run ({told})", hint=found.failed[0].hint)
-    steps.say("writing the report")
+        problems = "; ".join(f"{each.policy}: {each.problem}" for each in found.failed)
+        raise StewardError(f"no policy could be run ({problems})", hint=found.failed[0].hint)
+    steps.step("writing the report")
     _write(found, task)
-    tell(Finished(record=_known(found.as_record())))
+    send(Finished(record=_known(found.as_record())))
 
 
 @dataclass(slots=True)
 class _Steps:
-    """Counts policies, and tells how far all of them together are."""
+    """Counts policies, and sends how far all of them together are."""
 
-    tell: Tell
+    send: Send
     of: int
     done: int = 0
 
-    def say(self, doing: str, part: float = 0.0) -> None:
+    def step(self, doing: str, part: float = 0.0) -> None:
         share = (self.done + min(part, 0.99)) / self.of
-        self.tell(Progress(doing=doing, share=min(share, 1.0)))
+        self.send(Progress(doing=doing, share=min(share, 1.0)))
 
     def next(self) -> None:
         self.done += 1
-        self.say("replaying" if self.done < self.of else "drawing intervals")
+        self.step("replaying" if self.done < self.of else "drawing intervals")
 
     def watched(
         self, trace: Trace, machines: Machines, policy: str, settings: LabSettings
     ) -> Replay:
-        """Replay by the lab's own engines, and tell how far it is."""
+        """Replay by the lab's own engines, and send progress."""
         place = f"replaying {policy}, {self.done + 1} of {self.of}"
-        self.say(place)
-        return replay(trace, machines, policy, settings, progress=partial(self.say, place))
+        self.step(place)
+        return replay(trace, machines, policy, settings, progress=partial(self.step, place))
 
 
 # -- the trace and its machines ----------------------------------------------------------------
@@ -108,7 +108,7 @@ def _trace(task: Task) -> Trace:
     if rows > MOST_ROWS:
         problem = f"has more than {MOST_ROWS:,} rows"
         raise StewardError(problem, where=task.name, hint=USE_COMMAND)
-    task.file.unlink(missing_ok=True)  # nobody needs it any more
+    task.file.unlink(missing_ok=True)  # not needed any more
     origin = trace.origin.replace(str(task.file), task.name)
     return replace(trace, name=short_name(Path(task.name)), origin=f"uploaded: {origin}")
 
@@ -137,7 +137,7 @@ def _machines(task: Task, trace: Trace) -> Machines:
     gpus = wanted.gpus or natural_gpus(trace, gpus_per_node=wanted.gpus_per_node)
     if gpus > MOST_GPUS:
         problem = f"would fill {gpus:,} GPUs to 80 %; the lab takes up to {MOST_GPUS:,} here"
-        raise StewardError(problem, where=task.name, hint="say how many GPUs there are")
+        raise StewardError(problem, where=task.name, hint="give the number of GPUs")
     return machines_of(gpus, gpus_per_node=wanted.gpus_per_node)
 
 
@@ -186,7 +186,7 @@ def _known(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
 
 
 def _refusal(fault: StewardError, task: Task) -> Refused:
-    """Say it with the client's name of the file; where ours are is nobody's business."""
+    """Return the error with the client's file name: paths of the server are not disclosed."""
 
     def clean(text: str) -> str:
         ours = {str(task.file): task.name, f"{task.folder}/": "beside the trace: "}

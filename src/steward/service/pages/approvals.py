@@ -59,7 +59,7 @@ class StandingApprovals:
             self._hours = ui.number("Hours", value=HOURS, min=0.1, step=1).props("dense")
             self._gpus = ui.number("GPUs", value=GPUS, min=1, step=1, precision=0).props("dense")
             button = ui.button("Approve in advance", color=None, on_click=self._approve)
-            button.props("no-caps unelevated dense").classes("st-say st-say-approve")
+            button.props("no-caps unelevated dense").classes("st-choice st-choice-approve")
 
     def _make(self, held: Held) -> tuple[Element, Callable[[Held], None]]:
         id_ = held[0].id
@@ -67,7 +67,7 @@ class StandingApprovals:
             text = Html(tag="span")
             if self._visit.user.may_decide:
                 button = ui.button("Revoke", color=None, on_click=lambda: self._revoke(id_))
-                button.props("no-caps unelevated dense").classes("st-say st-say-reject")
+                button.props("no-caps unelevated dense").classes("st-choice st-choice-reject")
                 button.props["aria-label"] = f"Revoke {id_}"
 
         def show(held: Held) -> None:

@@ -38,8 +38,8 @@ LAYERS = (
 BAND = "95 % interval"
 MEASURED = "Measured"
 TRUTH = "Simulator's own account"
-# The band is drawn as an invisible line and the height above it, which mean nothing in words.
-TOLD = f"""(items) => items.filter((item) => item.seriesName && item.seriesName !== '{BAND}')
+# The band is drawn as an invisible line and the height above it, useless in a tooltip.
+TOOLTIP = f"""(items) => items.filter((item) => item.seriesName && item.seriesName !== '{BAND}')
   .map((item) => `${{item.marker}} ${{item.seriesName}}: <b>${{item.value[1]}}</b>`).join('<br>')"""
 
 
@@ -47,7 +47,7 @@ def savings_chart() -> dict[str, Any]:
     """Return the chart of GPU-hours without any figures yet."""
     options = line_chart()
     options["legend"]["data"] = [MEASURED, TRUTH]
-    options["tooltip"][":formatter"] = TOLD
+    options["tooltip"][":formatter"] = TOOLTIP
     return options
 
 

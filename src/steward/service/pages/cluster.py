@@ -95,7 +95,7 @@ _BAR_KEY = join(
 
 
 def key_figures(snapshot: StateSnapshot) -> Markup:
-    """Show the few figures that say how things are."""
+    """Show the main figures of the cluster."""
     shown, status, saved = snapshot.cluster, snapshot.status, snapshot.savings.gpu_hours
     count = shown.states
     total = sum(count.values())
@@ -122,7 +122,7 @@ def key_figures(snapshot: StateSnapshot) -> Markup:
         tile(
             "Breaker",
             "closed" if closed else "open",
-            promises_text(told.story for told in snapshot.stories)
+            promises_text(each.story for each in snapshot.stories)
             if closed
             else status.breaker.partition(": ")[2],
             "" if closed else "bad",

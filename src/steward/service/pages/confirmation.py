@@ -22,7 +22,7 @@ class Confirmation:
                 cancel = ui.button("Cancel", color=None, on_click=self._cancel)
                 cancel.props("flat no-caps dense").classes("st-plain-button")
                 self._yes = ui.button("", color=None, on_click=self._confirm)
-                self._yes.props("no-caps unelevated dense").classes("st-say st-say-approve")
+                self._yes.props("no-caps unelevated dense").classes("st-choice st-choice-approve")
 
     async def ask(self, text: Markup, *, yes: str) -> bool:
         """Show `text` and return True once a person presses the button `yes`."""

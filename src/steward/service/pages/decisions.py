@@ -1,4 +1,4 @@
-"""`/decisions` and `/decisions/ID`: what was decided, why, and what people say to it."""
+"""`/decisions` and `/decisions/ID`: what was decided, why, and what people choice to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from steward.model.actions import CallBack
 from steward.model.decision import DecisionState
 from steward.model.identity import DecisionId
 from steward.model.outcome import Story
-from steward.service.live_state import Say, StateSnapshot
+from steward.service.live_state import StateSnapshot
 from steward.service.pages.approvals import StandingApprovals
 from steward.service.pages.confirmation import Confirmation, toast
 from steward.service.pages.drawings import empty, moment, state_chip
@@ -23,7 +23,7 @@ from steward.service.pages.frame import Show, Visit, card, keep_in_address
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
 from steward.service.pages.wording import STATE_WORDS, about, gpu_hours, outcome_text
-from steward.store.choices import possible_choices
+from steward.store.choices import ChoiceName, possible_choices
 from steward.store.journal_summary import TrackedStory
 
 __all__ = ["ListOrder", "decision_line", "decision_page", "decisions_page", "question"]
@@ -78,7 +78,7 @@ class ListOrder:
         self._fitting: list[DecisionId] = []
 
     def update(self, fitting: Sequence[DecisionId]) -> None:
-        """Take the decisions that fit the filter now, newest first; fill an empty list."""
+        """Set the decisions that fit the filter now, newest first; fill an empty list."""
         self._fitting = list(fitting)
         if not self.shown:
             self.begin()
@@ -128,7 +128,7 @@ class _List:
             with ui.element("div").classes("st-list") as parent:
                 self._rows: Rows[DecisionId, TrackedStory] = Rows(
                     parent,
-                    lambda told: _Row(visit, told, confirmation, opened=self._opened).parts,
+                    lambda tracked: _Row(visit, tracked, confirmation, opened=self._opened).parts,
                 )
             self._more = ui.button("Show more", color=None, on_click=self._show_more)
             self._more.props("flat no-caps").classes("st-filter")
@@ -136,9 +136,11 @@ class _List:
     def show(self, snapshot: StateSnapshot) -> None:
         """Bring the rows up to date; their order stays as it is."""
         order = self._order
-        fitting = [told for told in snapshot.stories if told.state in FILTERS[self._chosen]]
-        order.update([told.story.decision.id for told in fitting])
-        now = {told.story.decision.id: told for told in snapshot.stories}
+        fitting = [
+            tracked for tracked in snapshot.stories if tracked.state in FILTERS[self._chosen]
+        ]
+        order.update([tracked.story.decision.id for tracked in fitting])
+        now = {tracked.story.decision.id: tracked for tracked in snapshot.stories}
         self._known = {id_: now.get(id_) or self._known[id_] for id_ in order.shown}
         self._rows.show(list(self._known.items()))
         self._new.set_visibility(order.new > 0)
@@ -181,20 +183,22 @@ def decision_page(visit: Visit, decision: DecisionId) -> Show:
 
     def show(snapshot: StateSnapshot) -> None:
         nonlocal row
-        told = _told(snapshot, decision) or old
-        if told is None:
+        tracked = _find(snapshot, decision) or old
+        if tracked is None:
             return
         if row is None:
             with place:
-                row = _Row(visit, told, confirmation, opened={decision})
+                row = _Row(visit, tracked, confirmation, opened={decision})
         else:
-            row.show(told)
+            row.show(tracked)
 
     return show
 
 
-def _told(snapshot: StateSnapshot, decision: DecisionId) -> TrackedStory | None:
-    return next((told for told in snapshot.stories if told.story.decision.id == decision), None)
+def _find(snapshot: StateSnapshot, decision: DecisionId) -> TrackedStory | None:
+    return next(
+        (tracked for tracked in snapshot.stories if tracked.story.decision.id == decision), None
+    )
 
 
 def _from_journal(visit: Visit, decision: DecisionId) -> TrackedStory | None:
@@ -213,7 +217,7 @@ def _nothing(name: str) -> Markup:
 
 
 class _Row:
-    """One decision: a line, buttons for what may be said, and the explanation when opened.
+    """One decision: a line, buttons for possible choices, and the explanation when opened.
 
     `opened` is what all rows of a page share: the decisions that are open.
     """
@@ -221,14 +225,14 @@ class _Row:
     def __init__(
         self,
         visit: Visit,
-        told: TrackedStory,
+        tracked: TrackedStory,
         confirmation: Confirmation,
         *,
         opened: set[DecisionId],
     ) -> None:
         self._visit = visit
         self._confirmation = confirmation
-        self._told = told
+        self._tracked = tracked
         self._all_opened = opened
         self._explained = 0  # up to which journal entry
         with ui.element("article").classes("st-decision") as self.element:
@@ -241,44 +245,44 @@ class _Row:
                 self._actions = ui.element("div").classes("st-actions")
             self._body = ui.element("div").classes("st-decision-body")
         self._offered: tuple[str, ...] | None = None
-        self.show(told)
+        self.show(tracked)
 
     @property
     def parts(self) -> tuple[Element, Callable[[TrackedStory], None]]:
         """Return what a list of rows needs."""
         return self.element, self.show
 
-    def show(self, told: TrackedStory) -> None:
+    def show(self, tracked: TrackedStory) -> None:
         """Bring the row up to date; what is open stays open."""
-        self._told = told
-        story = told.story
+        self._tracked = tracked
+        story = tracked.story
         live_state = self._visit.live_state
         self._head.show(
             decision_line(story, live_state.snapshot.cluster.t_s, answer_s=self._answer_s(story))
         )
         set_prop(self._head, "aria-expanded", "true" if self._opened else "false")
-        set_prop(self._head, "aria-label", _spoken(story))
+        set_prop(self._head, "aria-label", _aria_label(story))
         self._offer(possible_choices(story) if self._visit.user.may_decide else ())
         self._body.set_visibility(self._opened)
-        if self._opened and told.seq != self._explained:
-            self._explained = told.seq
+        if self._opened and tracked.seq != self._explained:
+            self._explained = tracked.seq
             ui.timer(0, self._explain, once=True)
 
     def _answer_s(self, story: Story) -> float | None:
-        """Return how long people have to answer, in real time; None if nobody is asked."""
+        """Return how long people have to answer, in real time; None if it does not wait."""
         until_s = self._visit.live_state.answer_before_s(story)
         return self._visit.live_state.real_s(until_s) if until_s is not None else None
 
     @property
     def _opened(self) -> bool:
-        return self._told.story.decision.id in self._all_opened
+        return self._tracked.story.decision.id in self._all_opened
 
     def _toggle(self) -> None:
-        self._all_opened.symmetric_difference_update({self._told.story.decision.id})
-        self.show(self._told)
+        self._all_opened.symmetric_difference_update({self._tracked.story.decision.id})
+        self.show(self._tracked)
 
     async def _explain(self) -> None:
-        decision = self._told.story.decision.id
+        decision = self._tracked.story.decision.id
         live_state = self._visit.live_state
         try:
             found = await asyncio.to_thread(live_state.explain, decision)
@@ -295,55 +299,57 @@ class _Row:
             with self._body:
                 draw()
 
-    def _offer(self, offered: tuple[Say, ...]) -> None:
+    def _offer(self, offered: tuple[ChoiceName, ...]) -> None:
         if offered == self._offered:
             return
         self._offered = offered
         self._actions.clear()
         with self._actions:
-            for say in get_args(Say):
-                if say in offered:
-                    self._button(say)
+            for choice in get_args(ChoiceName):
+                if choice in offered:
+                    self._button(choice)
 
-    def _button(self, say: Say) -> None:
-        what = self._told.story.decision.action.sentence
-        button = ui.button(WORDS[say], color=None, on_click=lambda: self._say(say))
-        button.props("no-caps unelevated dense").classes(f"st-say st-say-{say}")
-        set_prop(button, "aria-label", f"{WORDS[say]}: {what}")
+    def _button(self, choice: ChoiceName) -> None:
+        what = self._tracked.story.decision.action.sentence
+        button = ui.button(WORDS[choice], color=None, on_click=lambda: self._choose(choice))
+        button.props("no-caps unelevated dense").classes(f"st-choice st-choice-{choice}")
+        set_prop(button, "aria-label", f"{WORDS[choice]}: {what}")
 
-    async def _say(self, say: Say) -> None:
+    async def _choose(self, choice: ChoiceName) -> None:
         user = self._visit.current_user()
         if user is None:
             ui.navigate.to("/login")
             return
-        story = self._told.story
+        story = self._tracked.story
         live_state, decision = self._visit.live_state, story.decision.id
         client = ui.context.client  # the row itself may be gone when the answer is there
-        if not await self._confirmation.ask(question(story, say), yes=f"{WORDS[say]} {decision}"):
+        if not await self._confirmation.ask(
+            question(story, choice), yes=f"{WORDS[choice]} {decision}"
+        ):
             return
         try:
-            await asyncio.to_thread(live_state.choose, decision, say, user=user)
+            await asyncio.to_thread(live_state.choose, decision, choice, user=user)
         except StewardError as fault:
             with client:
                 toast(f"{fault.problem}. {fault.hint}", "negative")
             return
         with client:
-            toast(DONE[say], "positive")
-        told = _told(await asyncio.to_thread(live_state.refresh), decision)
-        if told is not None and not self.element.is_deleted:
-            self.show(told)
+            toast(DONE[choice], "positive")
+        tracked = _find(await asyncio.to_thread(live_state.refresh), decision)
+        if tracked is not None and not self.element.is_deleted:
+            self.show(tracked)
 
 
 def _notice(fault: StewardError) -> Markup:
     return tag("p", f"{fault}. {fault.hint}", class_="st-notice")
 
 
-def question(story: Story, say: Say) -> Markup:
+def question(story: Story, choice: ChoiceName) -> Markup:
     """Name the very decision that a choice is about."""
     decision = story.decision
-    undo = f"To undo it: {decision.undo.sentence}" if say == "undo" and decision.undo else None
+    undo = f"To undo it: {decision.undo.sentence}" if choice == "undo" and decision.undo else None
     return join(
-        tag("h2", f"{WORDS[say]} this decision?"),
+        tag("h2", f"{WORDS[choice]} this decision?"),
         tag("p", tag("b", decision.action.sentence)),
         tag("p", decision.because, class_="st-quiet"),
         tag("p", undo) if undo else None,
@@ -351,7 +357,7 @@ def question(story: Story, say: Say) -> Markup:
     )
 
 
-def _spoken(story: Story) -> str:
+def _aria_label(story: Story) -> str:
     return f"{STATE_WORDS[story.state]}: {story.decision.action.sentence}"
 
 

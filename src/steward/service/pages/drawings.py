@@ -47,7 +47,7 @@ def tenant_colours(tenants: Sequence[TenantRow]) -> dict[str, int]:
 
 
 def empty(title: str, text: str) -> Markup:
-    """Say what will appear in an empty place, and when."""
+    """Explain what will appear in an empty place, and when."""
     return tag("div", tag("b", title), tag("p", text), class_="st-empty")
 
 
@@ -95,9 +95,9 @@ def found_list(findings: Sequence[Finding], now_s: float) -> Markup:
 
 
 def queue_table(shown: ClusterSnapshot) -> Markup:
-    """List who waits longest."""
+    """List the jobs that wait longest."""
     if not shown.queue:
-        return empty("Nobody waits", "Jobs that ask for GPUs and cannot have them yet stand here.")
+        return empty("No jobs wait", "Jobs that wait for GPUs are listed here.")
     colours = tenant_colours(shown.tenants)
     heads = ("Job", "Tenant", "GPUs", "Waits for")
     head = tag("tr", join(*(tag("th", text, scope="col") for text in heads)))
@@ -124,7 +124,7 @@ def _queue_row(job: QueuedJob, colours: dict[str, int]) -> Markup:
 def tenant_bars(shown: ClusterSnapshot) -> Markup:
     """Draw what each tenant has against what it is due."""
     if not shown.tenants:
-        return empty("No tenants", "Tenants stand in the configuration: [tenants.NAME].")
+        return empty("No tenants", "Tenants are set in the configuration: [tenants.NAME].")
     most = max(
         1.0,
         *(max(t.held + t.borrowed, t.guaranteed, t.fair_share) for t in shown.tenants),
@@ -178,10 +178,10 @@ def news(snapshot: StateSnapshot) -> Markup:
     if not snapshot.stories:
         return empty(
             "No decisions yet",
-            "When GPUs are held but idle for a while and somebody waits, steward decides here.",
+            "When GPUs are held but idle for a while and jobs wait, decisions appear here.",
         )
     now_s = snapshot.cluster.t_s
-    return join(*(_news_line(told.story, now_s) for told in snapshot.stories[:SHOWN_NEWS]))
+    return join(*(_news_line(each.story, now_s) for each in snapshot.stories[:SHOWN_NEWS]))
 
 
 def _news_line(story: Story, now_s: float) -> Markup:

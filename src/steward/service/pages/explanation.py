@@ -68,7 +68,7 @@ def draw_explanation(
 
 
 def timeline(story: Story) -> Markup:
-    """Tell everything in the order in which it happened."""
+    """List all entries in order of time."""
     steps = (
         tag("li", tag("time", clock(t_s)), what, said, class_=f"st-step st-step-{kind}")
         for t_s, kind, what, said in sorted(_lines(story), key=lambda line: line[0])
@@ -142,7 +142,7 @@ def _loan(decision: Decision) -> Markup | None:
 
 
 def _beliefs(forecasts: tuple[Forecast, ...]) -> Iterator[Markup]:
-    """Say each belief once: what holds for several subjects alike stands in one line."""
+    """List each forecast once: equal ones of several subjects share a line."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for each in forecasts:
         low, mid, high = (quantity_text(each.quantity, x) for x in (each.low, each.mid, each.high))

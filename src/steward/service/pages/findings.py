@@ -208,9 +208,9 @@ def _make(markup: Markup) -> tuple[Element, Callable[[Markup], None]]:
 
 def _decided(snapshot: StateSnapshot) -> dict[FindingId, str]:
     return {
-        finding: told.story.decision.id
-        for told in reversed(snapshot.stories)
-        for finding in told.story.decision.findings
+        finding: each.story.decision.id
+        for each in reversed(snapshot.stories)
+        for finding in each.story.decision.findings
     }
 
 

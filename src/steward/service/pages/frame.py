@@ -1,4 +1,4 @@
-"""What surrounds every page: navigation, the light switch, who you are, and the footer."""
+"""Frame of every page: navigation, colour scheme, user, and footer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The heat map: a row per node, a cell per GPU, coloured by use or by owner.
 
 Cells are rounded to fifths of busy time before they are compared, so that a row is sent only when
-somebody could see the difference.
+the difference is visible.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class HeatMap:
         self._map.classes(add=dense[0], remove=dense[1])
         self._legend.show(legend(list(self._places)) if count else Markup(""))
         self._empty.show(Markup("") if count else _NO_GPUS)
-        self._tell()
+        self._show_detail()
 
     def _make(self, node: NodeRow) -> tuple[Element, Callable[[NodeRow], None]]:
         row = _NodeRow(node.id, lambda at: self._pick(node.id, at))
@@ -133,9 +133,9 @@ class HeatMap:
 
     def _pick(self, node: str, at: int) -> None:
         self._picked = (node, at)
-        self._tell()
+        self._show_detail()
 
-    def _tell(self) -> None:
+    def _show_detail(self) -> None:
         node, at = self._picked or ("", -1)
         gpus = self._nodes[node].gpus if node in self._nodes else ()
         self._detail.show(gpu_detail(gpus[at]) if 0 <= at < len(gpus) else Markup(""))
@@ -148,10 +148,10 @@ _NO_GPUS = empty(
 
 
 def gpu_detail(gpu: GpuRow) -> Markup:
-    """Tell all about one GPU in a line."""
+    """Describe one GPU in a line."""
     parts = [
         f"{gpu.model}, {GPU_WORDS[gpu.state]}, {share(gpu.busy_share)} busy",
-        f"held by job {gpu.owner} of {gpu.tenant or 'nobody known'}" if gpu.owner else "",
+        f"held by job {gpu.owner} of {gpu.tenant or 'an unknown tenant'}" if gpu.owner else "",
         f"lent to job {gpu.borrower}" if gpu.borrower else "",
         f"not used by its owner for {duration(gpu.idle_s)}" if gpu.idle_s is not None else "",
         _memory(gpu),

@@ -41,5 +41,5 @@ def join(*children: str | Markup | None) -> Markup:
 
 
 def prose(text: str) -> Markup:
-    """Return what somebody wrote in Markdown; HTML in it stays text."""
+    """Return Markdown as HTML; HTML in it stays text."""
     return tag("div", Markup(as_html(text)), class_="st-prose")

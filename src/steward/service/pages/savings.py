@@ -68,7 +68,7 @@ def _truth(snapshot: StateSnapshot) -> Markup:
     measured = (
         f"Measured from {plural(saved.outcomes, 'outcome')} of "
         f"{plural(saved.decisions, 'decision')}: "
-        f"{promises_text(told.story for told in snapshot.stories)}."
+        f"{promises_text(each.story for each in snapshot.stories)}."
     )
     if snapshot.truth is None:
         return tag("p", measured, class_="st-quiet")

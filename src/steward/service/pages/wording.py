@@ -1,4 +1,4 @@
-"""How figures, times and decisions are put into words, once, for all pages."""
+"""Figures, times and decisions as text, for all pages."""
 
 from __future__ import annotations
 

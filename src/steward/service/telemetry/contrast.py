@@ -15,7 +15,7 @@ from steward.store.telemetry import Telemetry
 __all__ = ["Contrast", "contrast"]
 
 Floats = NDArray[np.float64]
-STEPS_INSIDE = 20  # of the range that is asked about
+STEPS_INSIDE = 20  # of the requested range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 As in FlameScope, time runs twice: to the right by whole columns (a second, a minute, an hour) and
 upwards within a column. A stall at the same offset of every second, or a job that writes its
-checkpoint every ten minutes, is a line that anybody sees.
+checkpoint every ten minutes, is a visible line.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class NodeSummary:
     gpus: tuple[GpuRow, ...]
     values: Values
     parts: Mapping[str, Values]
-    running: tuple[str, ...] = ()  # jobs that run here, as their engine or collector says
+    running: tuple[str, ...] = ()  # jobs that run here, as reported by their engine or collector
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ class NodeSummary:
 
     @property
     def busy_share(self) -> float | None:
-        """How busy its GPUs are, of those that say so."""
+        """Mean utilisation of its GPUs that report it."""
         known = [gpu.busy_share for gpu in self.gpus if gpu.busy_share is not None]
         return sum(known) / len(known) if known else None
 
@@ -59,7 +59,7 @@ class CollectorState:
 
 
 class LatestValues:
-    """Reads what the loop saw last; worked out once per turn, and only if somebody asks."""
+    """Newest values of the loop; computed once per turn, on the first read."""
 
     def __init__(self, loop: Loop[ClusterView], *, stale_after_s: float) -> None:
         self._loop = loop
@@ -80,7 +80,7 @@ class LatestValues:
         )
 
     def node(self, shown: ClusterSnapshot, name: str) -> NodeSummary | None:
-        """Return one node, or None if nobody has heard of it."""
+        """Return one node, or None if it is unknown."""
         seen = self._seen()
         row = next((node for node in shown.nodes if node.id == name), None)
         if row is None and name not in seen:
@@ -93,7 +93,7 @@ class LatestValues:
         return self._seen().get(node_of(entity), {}).get(entity, NOTHING)
 
     def collectors(self) -> tuple[CollectorState, ...]:
-        """Say how this steward's own collectors are doing."""
+        """Return the state of this steward's own collectors."""
         watch, status = self._loop.stages.watch, self._loop.status
         pace, missing = watch.pace, watch.missing
         faults = {f.where: f.problem for f in status.faults if f.t_s >= status.t_s}
@@ -160,7 +160,7 @@ def node_of(entity: str) -> str:
 
 
 def _kind(entity: str) -> str:
-    """Say what kind of part this is; a job's part of something is none.
+    """Return the type of a part; a job's part of something has none.
 
     >>> _kind("n01/gpu3"), _kind("n01/fs:/var/lib"), _kind("n01/gpu3@812")
     ('gpu', 'fs', '')

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 MOST_POINTS = 2000
 # The store has copies per 10 s and per 300 s: steps that are multiples of these are cheap.
 STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
-FEWEST = 4  # samples from which a period can be told
+FEWEST = 4  # samples from which a period can be computed
 GAP_PERIODS = 1.75  # samples that are further apart have one missing between them
 
 

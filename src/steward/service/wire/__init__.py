@@ -1,4 +1,4 @@
-"""Where monitoring systems meet steward: they push to it, and they scrape it.
+"""Interfaces to monitoring systems, which push to steward and scrape it.
 
 Belongs here: answers by the rules of remote write and OTLP, and the text that Prometheus scrapes.
 Does not: what the bytes mean (`observe/receive`) or where they are kept (the intake).

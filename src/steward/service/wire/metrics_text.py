@@ -1,7 +1,7 @@
 """The newest value of every metric as the text that Prometheus scrapes, or as OpenMetrics.
 
-One line per entity and metric. Labels name the entity; `job_id` and `tenant` say who holds a GPU.
-`steward_phase{phase="compile"}` is 1 while a phase lasts, so that rules can be asked of Prometheus.
+One line per entity and metric. Labels name the entity, and a GPU's holder (`job_id`, `tenant`).
+`steward_phase{phase="compile"}` is 1 while a phase lasts, so that rules can query Prometheus.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MetricsText:
 def metrics_text(
     latest: Latest, *, since_s: float, held: Mapping[str, Holder], openmetrics: bool = False
 ) -> MetricsText:
-    """Write down every value from `since_s` on; `held` says by whom GPUs are held."""
+    """Write every value from `since_s` on; `held` maps GPUs to their holders."""
     labels: dict[str, str] = {}
     parts, series = [], 0
     for column in latest.columns(since_s=since_s):

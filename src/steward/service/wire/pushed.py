@@ -1,4 +1,4 @@
-"""Hands a pushed body to the intake, and returns what was refused of it."""
+"""Passes a pushed body to the intake and returns what was refused of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANY_NODE = "*"
 
 
 class PushReceiver(Protocol):
-    """Makes a body durable and hands it to the loop: the intake."""
+    """Port to the intake: makes a body durable and passes it to the loop."""
 
     @property
     def budget(self) -> ByteBudget:
@@ -81,7 +81,7 @@ def check_may_send(user: User | None) -> str:
         return user.name
     raise RefusedError(
         403,
-        f"{user.name if user else 'nobody'} may not send telemetry of all nodes",
+        f"{user.name if user else 'an unknown user'} may not send telemetry of all nodes",
         where="Authorization header",
         hint="make a token with `steward token new NAME --role agent --node '*'`",
     )

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from factories import finding
-from service.house import House, MakeHouse
+from service.bed import MakeBed, ServiceBed
 from service.test_rules_api import FOUND, RULE, STANDINGS
 from steward.model.finding import Evidence, Opinion, Quote
 from steward.model.rules import Clause, RuleNode, RuleStats, Term
@@ -26,7 +26,7 @@ from steward.service.pages.rules.drawings import (
     rule_tiles,
 )
 from steward.service.pages.rules.evidence import evidence_charts, quote_table
-from steward.service.pages.rules.finding import headline, said_of
+from steward.service.pages.rules.finding import headline, opinion_list
 from steward.service.pages.rules.listing import changed_note, kept
 from steward.service.pages.rules.page import hits_series
 from steward.service.pages.wording import quoted_text
@@ -90,7 +90,7 @@ def test_what_steward_does_is_said_with_its_promise() -> None:
 
 def test_tiles_tell_a_rule_to_retire_apart() -> None:
     assert "st-is-bad" in rule_tiles(row(judged=9, weight=0.1, retire=True))
-    assert "nobody judged it yet" in rule_tiles(row())
+    assert "not judged yet" in rule_tiles(row())
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_a_series_without_threshold_or_samples_does_no_harm(telemetry: Telemetry
 
 
 @pytest.fixture
-def house(make_house: MakeHouse) -> House:
-    return make_house()
+def bed(make_bed: MakeBed) -> ServiceBed:
+    return make_bed()
 
 
-def test_a_headline_says_what_when_whose_and_by_which_rule(house: House) -> None:
+def test_a_headline_says_what_when_whose_and_by_which_rule(bed: ServiceBed) -> None:
     treated = replace(FOUND, treatment=Treatment(action="tell", advice=HOSTILE))
     story = FindingStory(finding=treated, hits=5)
-    snapshot = replace(house.live_state.snapshot, open_findings=frozenset({FOUND.id}))
+    snapshot = replace(bed.live_state.snapshot, open_findings=frozenset({FOUND.id}))
 
     told = headline(story, snapshot, RULE)
 
@@ -225,18 +225,18 @@ def test_a_headline_says_what_when_whose_and_by_which_rule(house: House) -> None
     assert 'href="/rules/R-0001"' in told
     assert "do this" in told
     assert HOSTILE not in told
-    plain = headline(FindingStory(finding=finding(), hits=1), house.live_state.snapshot, None)
+    plain = headline(FindingStory(finding=finding(), hits=1), bed.live_state.snapshot, None)
     assert "<code>gpu-idle-while-allocated</code>" in plain
 
 
 def test_opinions_are_listed_with_their_notes() -> None:
     said = Opinion(finding=FOUND.id, rule="R", t_s=0.0, opinion="dismiss", user="ann", note=HOSTILE)
 
-    told = said_of((said,), 60.0)
+    told = opinion_list((said,), 60.0)
 
     assert "<b>ann</b> dismissed it" in told
     assert HOSTILE not in told
-    assert said_of((), 60.0) == ""
+    assert opinion_list((), 60.0) == ""
 
 
 def test_findings_of_a_rule_lead_to_their_pages() -> None:

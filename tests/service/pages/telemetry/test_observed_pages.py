@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from observe.parcels import T0, label
-from service.house import House
+from service.bed import ServiceBed
 from steward.observe.intake import AgentRegistry
 from steward.observe.throttling import throttle_reasons
 from steward.service.pages.telemetry.figures import figure, title
@@ -100,17 +100,17 @@ def test_what_was_different_is_listed_with_whose_it_was() -> None:
     assert "Nothing to compare" in contrast_table([], "n1/gpu0")
 
 
-def test_a_node_in_words(asking_house: House) -> None:
-    house = asking_house
-    shown = house.live_state.refresh().cluster
-    nodes = house.live_state.latest.nodes(shown)
+def test_a_node_in_words(approval_bed: ServiceBed) -> None:
+    bed = approval_bed
+    shown = bed.live_state.refresh().cluster
+    nodes = bed.live_state.latest.nodes(shown)
 
     assert "/nodes/n1" in node_table(nodes)
     assert "unknown" in node_table(nodes)  # nobody has read its processors
     assert "/gpus/n1/gpu0" in gpu_table(nodes[0])
     assert "idle for" in job_table(nodes[0])
     assert "mean of 2 GPUs" in node_figures(nodes[0])
-    assert "asked once per turn" in collector_table(house.live_state.latest.collectors())
+    assert "asked once per turn" in collector_table(bed.live_state.latest.collectors())
 
 
 def test_a_gpu_that_only_samples_know_is_shown_too() -> None:

@@ -50,7 +50,7 @@ def gpu_routes(live_state: LiveState) -> APIRouter:
     def series(
         gpu: str, metric: MetricNames, from_s: From = None, to: To = None, step: Step = None
     ) -> SeriesList:
-        """Give what metrics of a GPU did, in at most 2,000 points each."""
+        """Return metrics of a GPU over time, in at most 2,000 points each."""
         _check_there(live_state, gpu)
         check_metrics(metric, "gpu")
         return read(live_state, gpu, metric, time=time_range(live_state, from_s, to), step_s=step)
@@ -59,7 +59,7 @@ def gpu_routes(live_state: LiveState) -> APIRouter:
     def heat(
         gpu: str, metric: MetricName = "gpu.busy_share", from_s: From = None, to: To = None
     ) -> HeatReply:
-        """Give one metric of a GPU by second and offset within it (or minute, or hour)."""
+        """Return one metric of a GPU by second and offset within it (or minute, or hour)."""
         _check_there(live_state, gpu)
         check_metrics([metric], "gpu")
         begin_s, end_s = time_range(live_state, from_s, to)

@@ -25,11 +25,11 @@ __all__ = ["node_routes"]
 
 
 class NodeLine(Reply):
-    """One node in a line. Null means that nothing says so."""
+    """One node. Null means not reported."""
 
     id: str
     gpus: list[str]
-    gpu_busy_share: Number = Field(description="mean of the GPUs that say so")
+    gpu_busy_share: Number = Field(description="mean of the GPUs that report it")
     cpu_busy_share: Number
     memory_used_bytes: Number
     memory_limit_bytes: Number
@@ -99,7 +99,7 @@ def node_routes(live_state: LiveState) -> APIRouter:
     def series(
         node: str, metric: MetricNames, from_s: From = None, to: To = None, step: Step = None
     ) -> SeriesList:
-        """Give what metrics of a node did, in at most 2,000 points each."""
+        """Return metrics of a node over time, in at most 2,000 points each."""
         _find(live_state, node)
         check_metrics(metric, "node")
         return read(live_state, node, metric, time=time_range(live_state, from_s, to), step_s=step)

@@ -1,4 +1,4 @@
-"""What requests for telemetry have in common: which metric, from when to when, how fine."""
+"""Query parameters of requests for telemetry: metric, time range, resolution."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class SeriesReply(Reply):
 
 
 class SeriesList(Reply):
-    """What was asked for. A metric that has no samples in that time is not in it."""
+    """The requested series. A metric without samples in that time is left out."""
 
     from_s: float
     to_s: float

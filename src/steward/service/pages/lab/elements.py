@@ -35,7 +35,7 @@ def address(run: LabRun, part: str = "") -> str:
 
 
 def headline(run: LabRun) -> Markup:
-    """Say what is compared on what, and where it is."""
+    """Write what is compared on which trace, and its state."""
     wanted = run.wanted
     word, kind = WORDS[run.state]
     gpus = _gpus(run)
@@ -100,7 +100,7 @@ def outcome(run: LabRun) -> Markup:
 
 
 def refusal(fault: StewardError) -> Markup:
-    """Say what is wrong and what to do about it."""
+    """Write what is wrong and what to do about it."""
     hint = tag("p", fault.hint) if fault.hint else None
     return tag("div", tag("b", str(fault)), hint, class_="st-notice", role="alert")
 

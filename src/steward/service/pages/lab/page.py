@@ -1,4 +1,4 @@
-"""Puts the lab's page together: ask, watch, look at what came out."""
+"""Builds the lab's page: form, progress, results."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Lab:
             with ui.element("div").classes("st-card-head"):
                 self._headline = Html()
                 self._cancel = ui.button("Cancel", color=None, on_click=self._end)
-                self._cancel.props("no-caps unelevated dense").classes("st-say st-say-undo")
+                self._cancel.props("no-caps unelevated dense").classes("st-choice st-choice-undo")
             self._progress = Html()
             self._outcome = Html()
         with card("Comparisons so far") as self._past_card:

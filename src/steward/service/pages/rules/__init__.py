@@ -1,4 +1,4 @@
-"""The pages of rules and of what they found, down to the very lines and series."""
+"""The pages of rules and of their findings."""
 
 from __future__ import annotations
 

@@ -117,10 +117,10 @@ def hit_bars(history: Sequence[tuple[float, int]], now_s: float) -> Markup:
 
 
 def rule_tiles(row: RuleRow) -> Markup:
-    """Show the few figures that say how a rule did."""
+    """Show the statistics of a rule."""
     stats = row.stats
     weight = share(stats.weight) if stats.judged else "unknown"
-    span = f"{share(stats.low)} to {share(stats.high)}" if stats.judged else "nobody judged it yet"
+    span = f"{share(stats.low)} to {share(stats.high)}" if stats.judged else "not judged yet"
     kind = "bad" if stats.retire else ""
     return join(
         tile("Right so far", weight, "more wrong than right: retire it?" if kind else span, kind),
@@ -140,7 +140,7 @@ def rule_tiles(row: RuleRow) -> Markup:
 
 
 def meaning(row: RuleRow) -> Markup:
-    """Say what a rule waits for, what it means and what to do about it."""
+    """Write what a rule looks for, what it means and what to do about it."""
     rule = row.standing.rule
     if rule is None:
         return tag("p", row.standing.why, class_="st-notice")
@@ -150,7 +150,7 @@ def meaning(row: RuleRow) -> Markup:
         ("Impact", rule.impact),
         ("What to do", rule.mitigation),
     )
-    told = [join(tag("h3", name), prose(text)) for name, text in parts if text]
+    parts_shown = [join(tag("h3", name), prose(text)) for name, text in parts if text]
     links = [
         tag("li", tag("a", each, href=each, rel="noreferrer") if _is_web(each) else each)
         for each in rule.references
@@ -165,12 +165,12 @@ def meaning(row: RuleRow) -> Markup:
             if promise is not None
             else ""
         )
-        told.append(join(tag("h3", "What steward does"), tag("p", says + checked)))
+        parts_shown.append(join(tag("h3", "What steward does"), tag("p", says + checked)))
     return join(
         tag("p", row.standing.why, class_="st-notice") if row.standing.why else None,
-        tag("h3", "What it waits for"),
+        tag("h3", "What it looks for"),
         tag("ul", join(*_waits(row)), class_="st-waits"),
-        *told,
+        *parts_shown,
         join(tag("h3", "References"), tag("ul", join(*links), class_="st-basis"))
         if links
         else None,

@@ -1,4 +1,4 @@
-"""The very lines and the very series behind a finding, as a page shows them."""
+"""The log lines and series that a finding rests on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_CHARTS = 6
 POINTS = 600
 RED = "#c9433a"
 
-Drawn = list[tuple[str, str, dict[str, Any]]]  # a heading, what was said, and the chart
+Drawn = list[tuple[str, str, dict[str, Any]]]  # heading, caption, chart options
 
 
 def quote_table(quotes: Sequence[Quote], rule: Rule | None) -> Markup:

@@ -1,4 +1,4 @@
-"""`/findings/FINDING`: the very lines and series, what people say, what was decided of it."""
+"""`/findings/FINDING`: its evidence, opinions on it, and the decisions it led to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from steward.service.pages.wording import about, gpus_text, plural
 from steward.store.explain import FindingStory
 from steward.store.opinions import OpinionName
 
-__all__ = ["finding_page", "headline", "said_of"]
+__all__ = ["finding_page", "headline", "opinion_list"]
 
 WORDS: dict[OpinionName, str] = {"confirm": "Confirm", "dismiss": "Dismiss"}
 THANKS = {
@@ -55,7 +55,7 @@ class _Page:
                 self._head = Html(tag="div", classes="st-grow")
                 self._actions = ui.element("div").classes("st-actions")
             self._opinions = Html(classes="st-said")
-        with card("The very lines") as self._lines_card:
+        with card("Log lines") as self._lines_card:
             self._lines = Html()
         self._charts = ui.element("div").classes("st-curves")
         with card("What was decided") as self._decided_card:
@@ -97,11 +97,11 @@ class _Page:
         self._card.set_visibility(True)
         self._decided_card.set_visibility(True)
         self._head.show(headline(story, snapshot, rule))
-        self._opinions.show(said_of(story.opinions, snapshot.cluster.t_s))
+        self._opinions.show(opinion_list(story.opinions, snapshot.cluster.t_s))
         self._lines_card.set_visibility(bool(finding.quotes))
         self._lines.show(quote_table(finding.quotes, rule))
-        told = [_story(each) for each in story.stories]
-        self._decided.show(join(*told) if told else UNDECIDED)
+        listed = [_story(each) for each in story.stories]
+        self._decided.show(join(*listed) if listed else UNDECIDED)
 
     async def _draw(self, finding: Finding) -> None:
         telemetry = self._visit.live_state.loop.telemetry
@@ -119,18 +119,20 @@ class _Page:
                     Chart(chart)
 
     def _button(self, word: OpinionName) -> None:
-        button = ui.button(WORDS[word], color=None, on_click=lambda: self._say(word))
+        button = ui.button(WORDS[word], color=None, on_click=lambda: self._give_opinion(word))
         kind = "approve" if word == "confirm" else "reject"
-        button.props("no-caps unelevated dense").classes(f"st-say st-say-{kind}")
+        button.props("no-caps unelevated dense").classes(f"st-choice st-choice-{kind}")
 
-    async def _say(self, word: OpinionName) -> None:
+    async def _give_opinion(self, word: OpinionName) -> None:
         user = self._visit.current_user()
         if user is None:
             ui.navigate.to("/login")
             return
         client = ui.context.client
         try:
-            await asyncio.to_thread(self._visit.live_state.say, self._id, word, user=user)
+            await asyncio.to_thread(
+                self._visit.live_state.record_opinion, self._id, word, user=user
+            )
         except StewardError as fault:
             with client:
                 toast(f"{fault.problem}. {fault.hint}", "negative")
@@ -141,7 +143,7 @@ class _Page:
 
 
 def headline(story: FindingStory, snapshot: StateSnapshot, rule: Rule | None) -> Markup:
-    """Say what was found, when, of whom, and by which rule."""
+    """Write what was found, when, about which entity, and by which rule."""
     finding, now_s = story.finding, snapshot.cluster.t_s
     holds = finding.id in snapshot.open_findings
     facts = (
@@ -178,7 +180,7 @@ def headline(story: FindingStory, snapshot: StateSnapshot, rule: Rule | None) ->
     )
 
 
-def said_of(opinions: tuple[Opinion, ...], now_s: float) -> Markup:
+def opinion_list(opinions: tuple[Opinion, ...], now_s: float) -> Markup:
     """List what people said."""
     if not opinions:
         return Markup("")

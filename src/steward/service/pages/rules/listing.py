@@ -17,7 +17,7 @@ from steward.service.pages.rows import Html, Rows, set_prop
 from steward.service.pages.rules.drawings import rule_row
 from steward.service.rulebook import RuleRow
 
-__all__ = ["asked_note", "changed_note", "kept", "rules_page"]
+__all__ = ["changed_note", "kept", "prometheus_note", "rules_page"]
 
 HEADS = ("Rule", "State", "Severity", "Pack", "Last day", "Matches", "Last", "Right so far")
 NOTHING = empty("No rules here", "Choose other filters, or see `rules.paths` in the configuration.")
@@ -67,7 +67,7 @@ class _List:
         self._buttons: dict[tuple[str, str], ui.button] = {}
         with card("Rules"):
             self._changed = Html()
-            self._asked = Html()
+            self._prometheus = Html()
             self._filters("shown", known["shown"], "Which rules")
             self._filters("pack", known["pack"], "Of which pack")
             self._filters("severity", known["severity"], "How severe")
@@ -83,7 +83,7 @@ class _List:
     def show(self, snapshot: StateSnapshot) -> None:
         """Bring the table up to date."""
         self._changed.show(changed_note(snapshot.changed_rules))
-        self._asked.show(asked_note(self._visit.live_state.loop.questions))
+        self._prometheus.show(prometheus_note(self._visit.live_state.loop.questions))
         chosen = self._chosen
         wanted = kept(
             snapshot.rules,
@@ -118,28 +118,28 @@ class _List:
 
 
 def changed_note(files: Sequence[str]) -> Markup:
-    """Say which files of rules are not those that run."""
+    """List the rule files that changed since they were read."""
     if not files:
         return Markup("")
     named = [item for file in files[:MOST_FILES] for item in (tag("code", file), ", ")][:-1]
     more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
     what = "file has" if len(files) == 1 else "files have"
     text = f"{len(files)} rule {what} changed since steward began: "
-    see = (f"{more}. See what ", tag("code", "steward rules check"), " says of them.")
+    see = (f"{more}. Check them with ", tag("code", "steward rules check"), ".")
     then = " They run when steward is started again."
     return tag("p", text, *named, *see, then, class_="st-hint st-above", role="status")
 
 
-def asked_note(questions: QueryWorker | None) -> Markup:
-    """Say which Prometheus is asked as well, and what is wrong with it."""
+def prometheus_note(questions: QueryWorker | None) -> Markup:
+    """Name the Prometheus that is queried as well, and its faults."""
     if questions is None:
         return Markup("")
     if not questions.troubles:
-        return tag("p", f"Metric terms also ask {questions.where}.", class_="st-quiet st-above")
+        return tag("p", f"Metric terms also query {questions.where}.", class_="st-quiet st-above")
     what = "; ".join(questions.troubles[:MOST_TROUBLES])
     more = len(questions.troubles) - MOST_TROUBLES
     rest = f" (and {more} more)" if more > 0 else ""
-    text = f"Metric terms also ask {questions.where}: {what}{rest}. {MEANWHILE}"
+    text = f"Metric terms also query {questions.where}: {what}{rest}. {MEANWHILE}"
     return tag("p", text, class_="st-notice st-above", role="alert")
 
 

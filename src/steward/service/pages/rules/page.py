@@ -1,4 +1,4 @@
-"""`/rules/RULE`: what a rule waits for, what it means, how often it matched, what it found."""
+"""`/rules/RULE`: what a rule looks for, what it means, how often it matched, what it found."""
 
 from __future__ import annotations
 

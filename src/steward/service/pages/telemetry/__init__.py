@@ -1,4 +1,4 @@
-"""`/nodes`, `/nodes/NODE` and `/gpus/GPU`: telemetry as pictures.
+"""`/nodes`, `/nodes/NODE` and `/gpus/GPU`: telemetry as charts.
 
 Belongs here: which curves stand together and how figures read. Reading is `service/telemetry`'s.
 """

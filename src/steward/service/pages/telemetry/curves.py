@@ -1,4 +1,4 @@
-"""A grid of charts over one stretch of time, and the switch that says how long it is."""
+"""A grid of charts over one time range, and the switch that chooses it."""
 
 from __future__ import annotations
 
@@ -104,5 +104,5 @@ class ButtonGroup:
 
 
 def notice(fault: StewardError | None) -> Markup:
-    """Say what went wrong while reading, if anything did."""
+    """Write what went wrong while reading; empty if nothing did."""
     return tag("p", f"{fault}. {fault.hint}", class_="st-notice") if fault else Markup("")

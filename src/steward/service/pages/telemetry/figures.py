@@ -1,4 +1,4 @@
-"""How values of metrics read: which unit a person wants for them, and how large it is."""
+"""Values of metrics as text: the unit that reads well, and its size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/gpus/GPU`: what one GPU did, as curves and as a map in which what recurs is a stripe."""
+"""`/gpus/GPU`: telemetry of one GPU, as curves and as a map in which periods are stripes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from steward.service.pages.telemetry.curves import (
 from steward.service.pages.telemetry.figures import figure, title
 from steward.service.pages.telemetry.nodes import table
 from steward.service.pages.telemetry.panels import GPU_PANELS
-from steward.service.pages.telemetry.rhythm_map import Picked, WeaveMap
+from steward.service.pages.telemetry.rhythm_map import Picked, RhythmChart
 from steward.service.pages.wording import GPU_WORDS, about, clock, duration, share
 from steward.service.telemetry import Contrast, MetricHeatMap, contrast, read_heat_map
 from steward.service.telemetry.latest_values import Values, node_of
@@ -61,8 +61,8 @@ def gpu_page(visit: Visit, gpu: str, *, chosen: str = DEFAULT_RANGE) -> Show:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What somebody wants to see. `picked` is a stretch of time within the map."""
+class _Request:
+    """What the page shows. `picked` is a time range within the map."""
 
     range: str
     metric: str
@@ -83,7 +83,7 @@ class _GpuView:
     def __init__(self, visit: Visit, gpu: str, chosen: str) -> None:
         self._live_state = visit.live_state
         self._gpu = gpu
-        self._asked = self._now(chosen, MAPPED[0])
+        self._request = self._now(chosen, MAPPED[0])
         self._heat: MetricHeatMap | None = None
         self._columns: Picked = None
         self._busy = False
@@ -111,7 +111,7 @@ class _GpuView:
                     names, label="Metric", chosen=MAPPED[0], on_choose=self._choose_metric
                 )
             self._about = Html(tag="p", classes="st-quiet st-rhythm-about")
-            self._map = WeaveMap(self._pick)
+            self._map = RhythmChart(self._pick)
             self._empty = Html()
             with ui.element("div") as self._range:
                 with ui.element("div").classes("st-card-head st-rhythm-head"):
@@ -136,50 +136,52 @@ class _GpuView:
         self._findings_card.set_visibility(bool(about_it))
         self._findings.show(found_list(about_it, snapshot.cluster.t_s))
 
-    def _now(self, range_: str, metric: str) -> _Asked:
+    def _now(self, range_: str, metric: str) -> _Request:
         now_s = self._live_state.snapshot.cluster.t_s
-        return _Asked(range=range_, metric=metric, whole=(now_s - RANGES[range_], now_s))
+        return _Request(range=range_, metric=metric, whole=(now_s - RANGES[range_], now_s))
 
     def _choose_range(self, name: str) -> None:
         keep_in_address(f"/gpus/{quote(self._gpu)}", {"for": name}, {"for": DEFAULT_RANGE})
-        self._ask(self._now(name, self._asked.metric), None)
+        self._load(self._now(name, self._request.metric), None)
 
     def _choose_metric(self, metric: str) -> None:
-        before = self._asked
-        asked = _Asked(range=before.range, metric=metric, whole=before.whole, picked=before.picked)
-        self._ask(asked, self._columns)
+        before = self._request
+        request = _Request(
+            range=before.range, metric=metric, whole=before.whole, picked=before.picked
+        )
+        self._load(request, self._columns)
 
     def _pick(self, columns: Picked) -> None:
-        heat, before = self._heat, self._asked
+        heat, before = self._heat, self._request
         if columns is None or heat is None:
-            self._ask(self._now(before.range, before.metric), None)
+            self._load(self._now(before.range, before.metric), None)
             return
         first, last = columns
         from_s = heat.from_s + first * heat.rhythm_map.column_s
         to_s = heat.from_s + (last + 1) * heat.rhythm_map.column_s
-        asked = _Asked(
+        request = _Request(
             range=before.range, metric=before.metric, whole=before.whole, picked=(from_s, to_s)
         )
-        self._ask(asked, columns)
+        self._load(request, columns)
 
-    def _ask(self, asked: _Asked, columns: Picked) -> None:
-        self._asked, self._columns = asked, columns
+    def _load(self, request: _Request, columns: Picked) -> None:
+        self._request, self._columns = request, columns
         ui.timer(0, self._refresh, once=True)
 
     async def _follow(self) -> None:
-        """Move on with time, unless somebody looks at a stretch of it."""
-        if self._asked.picked is None:
-            self._asked = self._now(self._asked.range, self._asked.metric)
+        """Move on with time, unless a time range is picked."""
+        if self._request.picked is None:
+            self._request = self._now(self._request.range, self._request.metric)
             await self._refresh()
 
     async def _refresh(self) -> None:
         if self._busy:
-            return  # whoever is busy sees that something else is wanted now
+            return  # the running refresh reads `_request` again
         self._busy = True
         answered = None
         try:
-            while answered is not self._asked:
-                answered = self._asked
+            while answered is not self._request:
+                answered = self._request
                 answer = await asyncio.to_thread(_read, self._live_state, self._gpu, answered)
                 self._draw(answered, answer)
             self._notice.show(Markup(""))
@@ -188,18 +190,18 @@ class _GpuView:
         finally:
             self._busy = False
 
-    def _draw(self, asked: _Asked, answer: _Answer) -> None:
+    def _draw(self, request: _Request, answer: _Answer) -> None:
         self._heat = heat = answer.heat
         self._curves.show(answer.charts)
         self._map.set_visibility(heat is not None)
         self._empty.show(TOO_FEW if heat is None else Markup(""))
         self._about.show(rhythm_text(heat) if heat else Markup(""))
         if heat is not None:
-            label = f"Heat map of {title(asked.metric)} of {self._gpu}"
+            label = f"Heat map of {title(request.metric)} of {self._gpu}"
             self._map.show(heat, label=label, picked=self._columns)
-        self._range.set_visibility(asked.picked is not None)
-        if asked.picked is not None:
-            from_s, to_s = asked.picked
+        self._range.set_visibility(request.picked is not None)
+        if request.picked is not None:
+            from_s, to_s = request.picked
             said = (
                 f"{clock(from_s)} UTC, {duration(to_s - from_s)}: what was different from the rest"
             )
@@ -207,22 +209,24 @@ class _GpuView:
             self._contrast.show(contrast_table(answer.contrasts, self._gpu))
 
 
-def _read(live_state: LiveState, gpu: str, asked: _Asked) -> _Answer:
+def _read(live_state: LiveState, gpu: str, request: _Request) -> _Answer:
     telemetry = live_state.loop.telemetry
-    from_s, to_s = asked.whole
+    from_s, to_s = request.whole
     return _Answer(
-        heat=read_heat_map(telemetry, gpu, asked.metric, from_s=from_s, to_s=to_s),
+        heat=read_heat_map(telemetry, gpu, request.metric, from_s=from_s, to_s=to_s),
         charts=read_charts(
-            telemetry, GPU_PANELS, entities={"gpu": [gpu]}, time=asked.picked or asked.whole
+            telemetry, GPU_PANELS, entities={"gpu": [gpu]}, time=request.picked or request.whole
         ),
-        contrasts=contrast(telemetry, [gpu, node_of(gpu)], whole=asked.whole, inside=asked.picked)
-        if asked.picked
+        contrasts=contrast(
+            telemetry, [gpu, node_of(gpu)], whole=request.whole, inside=request.picked
+        )
+        if request.picked
         else [],
     )
 
 
 def _missing(gpu: str) -> Markup:
-    text = "Nobody has heard of it lately. The list of nodes leads to those that are known."
+    text = "It has not reported lately. The list of nodes leads to those that are known."
     return empty(f"There is no GPU called {gpu}", text)
 
 
@@ -267,7 +271,7 @@ def gpu_figures(row: GpuRow | None, values: Values) -> Markup:
             figure("gpu.temperature_celsius", values.get("gpu.temperature_celsius")),
             "",
         ),
-        tile("Held by", holder or "nobody", (row.tenant or "") if row else ""),
+        tile("Held by", holder or "no job", (row.tenant or "") if row else ""),
     ]
     if bits is not None:
         kind = "waste" if words else ""
@@ -278,7 +282,7 @@ def gpu_figures(row: GpuRow | None, values: Values) -> Markup:
 
 
 def rhythm_text(heat: MetricHeatMap) -> Markup:
-    """Say how to read the map."""
+    """Explain how to read the map."""
     column, row_s = COLUMN_WORDS[heat.rhythm_map.column_s], heat.rhythm_map.row_s
     row = f"{1000 * row_s:.0f} ms" if row_s < 1 else about(row_s)
     low, high = (figure(heat.metric, each) for each in heat.range)

@@ -125,7 +125,7 @@ def _read(live_state: LiveState, node: str, span_s: float) -> Charts:
 def _missing(node: str) -> Markup:
     return empty(
         f"There is no node called {node}",
-        "Nobody has heard of it lately. The list of nodes has those that are known.",
+        "It has not reported lately. The list of nodes has those that are known.",
     )
 
 

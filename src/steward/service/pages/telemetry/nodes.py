@@ -60,7 +60,7 @@ def nodes_page(visit: Visit) -> Show:
 
 
 def node_table(nodes: tuple[NodeSummary, ...]) -> Markup:
-    """List the nodes with the few figures that tell them apart."""
+    """List the nodes with their main figures."""
     if not nodes:
         return NO_NODES
     heads = ("Node", "GPUs", "GPUs busy", "Processors", "Memory", "Held up by", "Jobs")
@@ -103,12 +103,12 @@ def meter(value: float | None) -> Markup:
 
 
 def agent_table(agents: Sequence[AgentState], now_s: float) -> Markup:
-    """Say of each agent how it is, as its newest parcel tells."""
+    """List the agents with the state in their newest parcel."""
     if not agents:
         return empty(
             "No agents", "None has sent anything since this steward was started. See observe agent."
         )
-    heads = ("Node", "State", "Last heard", "Version", "Clock", "Waiting", "Lost")
+    heads = ("Node", "State", "Last report", "Version", "Clock", "Waiting", "Lost")
     return table(heads, (_agent(each, now_s) for each in agents))
 
 
@@ -137,7 +137,7 @@ def _agent(agent: AgentState, now_s: float) -> Markup:
 
 
 def _clock(offset_s: float | None) -> str:
-    """Say how far an agent's clock is from ours."""
+    """Write the offset of an agent's clock."""
     if offset_s is None:
         return "unknown"
     if abs(offset_s) < CLOCK_AGREES_S:
@@ -146,7 +146,7 @@ def _clock(offset_s: float | None) -> str:
 
 
 def collector_table(collectors: tuple[CollectorState, ...]) -> Markup:
-    """Say of each collector whether it keeps up."""
+    """List the collectors and whether they keep up."""
     if not collectors:
         return empty("No collectors", "They stand in the configuration: observe.collectors.")
     rows = (

@@ -109,7 +109,7 @@ def throttled(series: Sequence[Series]) -> list[tuple[float, float, str]]:
 
 
 def _busiest(series: Sequence[Series]) -> list[Series]:
-    """Leave out the quietest of many: nobody can tell twenty curves apart."""
+    """Leave out the flattest of many: twenty curves cannot be distinguished."""
     if len(series) <= MOST_CURVES:
         return list(series)
     kept = sorted(range(len(series)), key=lambda at: -_most(series[at]))[:MOST_CURVES]

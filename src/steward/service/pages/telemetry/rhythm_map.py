@@ -1,4 +1,4 @@
-"""The heat map in the browser: sends cells when they changed, hears which columns are picked."""
+"""The heat map in the browser: sends cells when they changed, receives which columns are picked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nicegui.events import GenericEventArguments
 from steward.service.pages.telemetry.figures import unit_for
 from steward.service.telemetry import MetricHeatMap
 
-__all__ = ["WeaveMap", "cells_of"]
+__all__ = ["RhythmChart", "cells_of"]
 
 SCRIPT = Path(__file__).parents[2] / "static" / "heat.js"
 GAP = 255
@@ -30,8 +30,8 @@ def cells_of(heat: MetricHeatMap) -> bytes:
     return cells.tobytes()
 
 
-class WeaveMap(Element, component=SCRIPT):
-    """One heat map."""
+class RhythmChart(Element, component=SCRIPT):
+    """Browser element of one rhythm map."""
 
     def __init__(self, on_pick: Callable[[Picked], None]) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ from steward.sim.lab.colocation.running import Agenda, Gang, PairEventOrder, Run
 
 __all__ = ["Run"]
 
-_LATELY_S = 86_400.0  # arrivals of this time say how many to expect
+_LATELY_S = 86_400.0  # arrivals in this time give the rate to expect
 _AT_LEAST_S = 600.0
 
 
@@ -35,7 +35,7 @@ class Run:
         self.jobs = Jobs(stage)
         self.agenda = Agenda()
         self.running = Running(stage.trace, stage.speeds, self.agenda)
-        self.hands = Operations(stage, self.jobs, self.running, self.agenda)
+        self.operations = Operations(stage, self.jobs, self.running, self.agenda)
         self.decisions = 0
         self.evicted = 0  # from the profiling partition, unfinished
         self._now_s = 0.0
@@ -98,7 +98,7 @@ class Run:
         if stamp != self.running.stamp[job]:
             return
         self._due = True
-        self._settled &= self.hands.leave(job, self._now_s).profiling
+        self._settled &= self.operations.leave(job, self._now_s).profiling
         self.jobs.end_s[job] = self._now_s
         self.jobs.past.remember(job, self.jobs.duration_s[job])
         for follower in self._followers.get(job, ()):
@@ -119,7 +119,7 @@ class Run:
         self._line_up(job)
 
     def _line_up(self, job: int) -> None:
-        """Let a job stand in the line it belongs to; if others are before it, nothing follows."""
+        """Queue a job; if others are before it, nothing follows."""
         jobs, most = self.jobs, self.profiling.most_gpus if self.profiling is not None else 0.0
         looked_at = not jobs.known[job] and 0.0 < jobs.gpus[job] <= most
         if looked_at and jobs.want[job] in self._profiled and not self._partition_down:
@@ -131,10 +131,10 @@ class Run:
         """Learn how a job bears sharing; one in the partition makes way and starts anew."""
         if stamp != self.jobs.starts[job] or self.running.gang[job] is None:
             return
-        gang = self.hands.gang_of(job)
+        gang = self.operations.gang_of(job)
         if gang.held.profiling:
             self._due = True
-            self.hands.leave(job, self._now_s)
+            self.operations.leave(job, self._now_s)
             self._lose(job, self._done_s(job))
             self.evicted += 1
             self.jobs.learn(job)
@@ -162,7 +162,7 @@ class Run:
         self.jobs.lost_s[job] += work_s
 
     def _change(self, i: int, _: int) -> None:
-        """Let a node come or go; whoever was on it has to wait again, the youngest first."""
+        """Add or remove a node; its jobs are queued again, the youngest first."""
         change = self._changes[i]
         self.places.change(change.node, up=change.up)
         self._stir()
@@ -172,20 +172,20 @@ class Run:
         if self._parts[change.node] > 0:
             self._partition_down.add(change.node)
             self._skip_profiling()
-        for gang in reversed(list(self.hands.gangs)):
+        for gang in reversed(list(self.operations.gangs)):
             if self.places.touches(gang.held, change.node):
                 for job in gang.jobs:
                     self._interrupt(job)
 
     def _skip_profiling(self) -> None:
-        """Let those that stand in line for the partition go on: it is not there."""
+        """Move the jobs queued for the partition on: it does not exist."""
         for _, _, job in list(self.jobs.unprofiled.by_kind.get(0, ())):
             self.jobs.stop_waiting_for_profiling(job)
             self.jobs.wait(job)
 
     def _interrupt(self, job: int) -> None:
-        profiling = self.hands.gang_of(job).held.profiling
-        self.hands.leave(job, self._now_s)
+        profiling = self.operations.gang_of(job).held.profiling
+        self.operations.leave(job, self._now_s)
         done_s, every_s = self._done_s(job), self._saves_every_s
         unsaved_s = done_s % every_s if every_s > 0.0 and not profiling else done_s
         self._lose(job, unsaved_s + self.jobs.price_s[job])
@@ -199,7 +199,7 @@ class Run:
             self._tried.clear()
             self._settled = True
             for choice in choices:
-                self.hands.carry_out(choice, self._now_s)
+                self.operations.carry_out(choice, self._now_s)
                 self._settled &= isinstance(choice, Profile)
             if not choices:
                 return
@@ -240,14 +240,14 @@ class Run:
         return self.places.fits(self.jobs.want[job], profiling=True)
 
     def _may_join(self, job: int, other: int) -> bool:
-        return self.places.may_join(self.jobs.want[job], self.hands.gang_of(other).held)
+        return self.places.may_join(self.jobs.want[job], self.operations.gang_of(other).held)
 
     def _can_share(self, job: int, other: int) -> bool:
-        kind = self.hands.gang_of(other).held.kind
+        kind = self.operations.gang_of(other).held.kind
         return self.speeds.beside(job, other, kind) > 0.0 < self.speeds.beside(other, job, kind)
 
     def _pair_speeds(self, job: int, other: int) -> tuple[float, float]:
-        return self.speeds.as_measured(job, other, self.hands.gang_of(other).held.kind)
+        return self.speeds.as_measured(job, other, self.operations.gang_of(other).held.kind)
 
     def _pair(self, gang: Gang) -> Pair:
         return Pair(
@@ -259,13 +259,13 @@ class Run:
         )
 
     def _pairs(self) -> Sequence[Pair]:
-        return [self._pair(gang) for gang in self.hands.paired]
+        return [self._pair(gang) for gang in self.operations.paired]
 
     def _floor(self, job: int) -> FreeSpace:
         rooms = self.places.rooms(self.jobs.want[job])
         movable: dict[int, list[tuple[int, int]]] = {}
         if rooms.free:
-            for gang in self.hands.gangs:
+            for gang in self.operations.gangs:
                 whole = self.jobs.gpus[gang.one] >= 1.0
                 if gang.other < 0 and gang.held.nodes == 1 and whole and not gang.held.profiling:
                     gpus = int(self.jobs.gpus[gang.one])

@@ -52,7 +52,7 @@ class NodeRoom(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PairDemands:
-    """What jobs ask for, each different one once."""
+    """Distinct demands of jobs."""
 
     of_job: list[int]
     need: list[int]  # thousandths of a GPU
@@ -77,13 +77,13 @@ class GpuPools(Protocol):
         """Take GPUs of one node that has them."""
 
     def give(self, held: HeldGpus) -> None:
-        """Give GPUs back."""
+        """Release GPUs."""
 
     def may_join(self, want: int, held: HeldGpus) -> bool:
         """Return whether a second job of as many GPUs could run there too."""
 
     def join(self, want: int, held: HeldGpus, sign: int) -> None:
-        """Let a second job use what it needs beside GPUs (1), or leave (-1)."""
+        """Add (1) or remove (-1) what a second job needs beside GPUs."""
 
     def rooms(self, want: int) -> NodeRoom:
         """Return free GPUs by node as far as it may run there; nothing where GPUs are counted."""
@@ -92,7 +92,7 @@ class GpuPools(Protocol):
         """Return whether whoever holds these has to leave because a node is gone."""
 
     def change(self, node: int, *, up: bool) -> None:
-        """Let a node come or go."""
+        """Add or remove a node."""
 
 
 def pair_demands_of(trace: Trace, speeds: Interference, types: int) -> PairDemands:

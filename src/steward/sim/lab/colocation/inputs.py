@@ -1,4 +1,4 @@
-"""What a replay is made of before time begins: jobs, their speeds, machines, and a partition."""
+"""Inputs of a replay: jobs, their speeds, machines, and a partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine keeps of each job beside its progress, and the lines that jobs stand in."""
+"""State of each job beside its progress, and the queues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from steward.sim.lab.colocation.sorted_queues import Entry, SortedQueues
 
 __all__ = ["Jobs"]
 
-_ALL = 0  # the one kind of the line of jobs that nobody has looked at
+_ALL = 0  # the only kind in the queue of jobs that were not profiled yet
 
 
 class Jobs:
@@ -48,22 +48,22 @@ class Jobs:
         return JobKind(self.gpus[job], score, self.want[job], self._speeds.model[job])
 
     def come(self, job: int) -> None:
-        """Give a job that comes in its number."""
+        """Set the number of an arriving job."""
         self._came += 1
         self.entry[job] = (self.gpus[job], self._came, job)
 
     def wait_for_profiling(self, job: int) -> bool:
-        """Let a new job stand in line for the partition; return whether it is the first."""
+        """Queue a new job for the partition; return whether it is the first."""
         _, came, _ = self.entry[job]
         self.entry[job] = (self.gpus[job], came, job)
         return self.unprofiled.add(_ALL, self.entry[job])
 
     def stop_waiting_for_profiling(self, job: int) -> None:
-        """Let a job go from the line for the partition."""
+        """Remove a job from the queue of the partition."""
         self.unprofiled.drop(_ALL, self.entry[job])
 
     def wait(self, job: int) -> bool:
-        """Let a job stand in line for the cluster; return whether it is the first of its kind."""
+        """Queue a job for the cluster; return whether it is the first of its kind."""
         _, came, _ = self.entry[job]
         rank = self._policy.rank(self.past.expected_s(job), self.gpus[job])
         self.entry[job] = (rank, came, job)

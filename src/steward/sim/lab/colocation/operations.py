@@ -1,4 +1,4 @@
-"""What is done with jobs and GPUs: starting, sharing, moving, leaving."""
+"""Operations on jobs and GPUs: start, share, move, leave."""
 
 from __future__ import annotations
 

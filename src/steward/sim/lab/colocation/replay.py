@@ -52,18 +52,18 @@ def replay_colocation(
 
 
 def _told(run: Run) -> tuple[str, ...]:
-    """Say what the columns do not."""
-    told = []
-    if run.hands.moves:
-        told.append(f"{run.hands.moves} times a running job was moved to other GPUs")
+    """Return notes on what the columns do not show."""
+    notes = []
+    if run.operations.moves:
+        notes.append(f"{run.operations.moves} times a running job was moved to other GPUs")
     if run.evicted:
-        told.append(f"{run.evicted} jobs had to start anew after they had been looked at")
+        notes.append(f"{run.evicted} jobs had to start anew after they had been looked at")
     nowhere, waiting = sum(run.nowhere), sum(many > 0 for many in run.waits_for)
     if nowhere:
-        told.append(f"{nowhere} jobs fit on no machine: too many GPUs, or a type not here")
+        notes.append(f"{nowhere} jobs fit on no machine: too many GPUs, or a type not here")
     if waiting:
-        told.append(f"{waiting} jobs wait for jobs that never ended")
+        notes.append(f"{waiting} jobs wait for jobs that never ended")
     left = int(np.isnan(run.jobs.end_s).sum()) - nowhere - waiting
     if left > 0:
-        told.append(f"{left} jobs never ran to their end: their machines did not come back")
-    return tuple(told)
+        notes.append(f"{left} jobs never ran to their end: their machines did not come back")
+    return tuple(notes)

@@ -1,4 +1,4 @@
-"""What similar jobs took that have ended: the run time to expect of a new one."""
+"""Run times of similar jobs that have ended, as an estimate for a new one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MeanRunTimes:
         self._ended = [0] * len(self._parent)
 
     def expected_s(self, job: int) -> float:
-        """Return how long the job will take alone, as far as one can tell by now."""
+        """Return how long the job will take alone, as estimated now."""
         chain = []
         at = self._leaf[job]
         while at >= 0:

@@ -1,4 +1,4 @@
-"""Who runs, how fast and until when, and the record of it."""
+"""Running jobs: speed, expected end, and the record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HALF = 0.5
 
 
 class PairEventOrder(IntEnum):
-    """What goes first at one instant."""
+    """Order of events at one instant."""
 
     END = 0
     CHANGE = 1
@@ -29,7 +29,7 @@ class PairEventOrder(IntEnum):
 
 
 class Agenda:
-    """What will happen, in the total order (time, rank, sequence)."""
+    """Future events in the total order (time, rank, sequence)."""
 
     def __init__(self) -> None:
         self.events: list[tuple[float, int, int, int, int]] = []
@@ -94,7 +94,7 @@ class Running:
         self.begun_with_s[job] = self.left_s[job]
 
     def pace(self, gang: Gang, now_s: float) -> None:
-        """Let the jobs of a gang run on as fast as they can now."""
+        """Set the jobs of a gang to the speed they can have now."""
         held, many = gang.held, len(gang.jobs)
         for job in gang.jobs:
             self.rest(job, now_s)

@@ -19,7 +19,7 @@ class SortedQueues(Generic[K]):
         self.by_kind: dict[K, list[Entry]] = {}
 
     def add(self, kind: K, entry: Entry) -> bool:
-        """Let somebody in; return whether nobody of its kind is before it."""
+        """Add a job; return whether it is the first of its kind."""
         line = self.by_kind.get(kind)
         if line is None:
             self.by_kind[kind] = [entry]
@@ -28,7 +28,7 @@ class SortedQueues(Generic[K]):
         return line[0] is entry
 
     def drop(self, kind: K, entry: Entry) -> None:
-        """Let somebody go who is there."""
+        """Remove a job that is in the queue."""
         line = self.by_kind[kind]
         del line[bisect_left(line, entry)]
         if not line:

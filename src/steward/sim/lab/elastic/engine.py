@@ -108,7 +108,7 @@ class _World:
             quiet = quiet + 1 if stuck and came == len(pending) and not changes else 0
 
     def notes(self) -> tuple[str, ...]:
-        """Say what did not run, and why."""
+        """Return what did not run, and why."""
         found = []
         if self.strange:
             found.append(f"{len(self.strange)} jobs have no profile and did not run")
@@ -165,7 +165,7 @@ class _World:
                 del self.active[job.row]
 
     def _decide(self, now: float, up: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        """Ask the policy and move the jobs that change."""
+        """Call the policy and move the jobs that change."""
         gpus = tuple(np.where(up, self.machines.gpus, 0).tolist())
         for job in self.active.values():
             if any(not gpus[node] for node in job.placement):

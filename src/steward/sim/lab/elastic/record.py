@@ -1,4 +1,4 @@
-"""What happened in an elastic replay: spans in which a job held the same GPUs."""
+"""Record of an elastic replay: spans in which a job held the same GPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ElasticRecord"]
 class ElasticRecord:
     """Collects spans while the engine runs. Speed in a span is its mean, restarts included."""
 
-    work_s: dict[int, float]  # alone at the size asked for, by job
+    work_s: dict[int, float]  # alone at the requested size, by job
     spans: list[tuple[int, float, float, int, int, int, float]] = field(default_factory=list)
     begun: dict[int, tuple[float, float]] = field(default_factory=dict)  # since, share done
     start_s: dict[int, float] = field(default_factory=dict)

@@ -23,8 +23,8 @@ class RunningJob:
     row: int
     profile: ApplicationProfile
     submit_s: float
-    replicas: int  # asked for
-    batch: float  # asked for
+    replicas: int  # requested
+    batch: float  # requested
     fixed_batch: bool
     restart_s: float
     placement: Placement = ()
@@ -106,7 +106,7 @@ class RunningJob:
             seen[key] = (step_s - sync_s, step_s)
 
     def _choose_split(self) -> None:
-        """Take the batch size asked for, or the one that learns fastest by what is known."""
+        """Return the requested batch size, or the one estimated to train fastest."""
         times = self.profile.on(self.gpu_type)
         gpus = len(self.placement)
         model = None if self.fixed_batch else self.model(self.gpu_type)

@@ -1,4 +1,4 @@
-"""Who may run, what share they were given, and how much of it they have had.
+"""Units that may run, the share each was given, and how much of it each has used.
 
 A unit is a job, or a pair of jobs on the same GPUs. Units stand in order of arrival, a job
 before the pairs it completes.

@@ -1,4 +1,4 @@
-"""What comes and when: jobs, those that waited for others to end, and machines."""
+"""Arrivals in order of time: jobs, jobs whose dependencies have ended, and machines."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ArrivalQueue:
         return np.array(sorted(come), np.int64), alone
 
     def ended(self, job: int, at_s: float) -> None:
-        """Let those go ahead that waited for this job, and for no other."""
+        """Release the jobs that waited for this job only."""
         for follower in self.followers.get(job, ()):
             self.waits_for[follower] -= 1
             if self.waits_for[follower] == 0 and not self.too_large[follower]:
@@ -67,7 +67,7 @@ class ArrivalQueue:
         return come
 
     def notes(self) -> tuple[str, ...]:
-        """Say which jobs could not run, and why."""
+        """Return which jobs could not run, and why."""
         large, waiting = int(self.too_large.sum()), int((self.waits_for > 0).sum())
         notes = []
         if large:

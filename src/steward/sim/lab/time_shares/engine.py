@@ -96,7 +96,7 @@ class _Run:
         self.now_s = self.coming.next_s()
 
     def turn(self) -> bool:
-        """Go round once; say whether anything is left to do."""
+        """Run one round; return whether anything is left to do."""
         self._welcome()
         if self.asking.due(self.now_s):
             self.asking.ask(self.now_s, self.ledger, self.left, self.leases.capacity)
@@ -119,7 +119,7 @@ class _Run:
         for change in changes:
             self.leases.change(change.node, up=change.up)
         jobs, alone = self.coming.jobs(self.now_s)
-        for job, start_s in alone:  # they need no GPU, so nobody decides about them
+        for job, start_s in alone:  # they need no GPU, so the policy is not called for them
             self.first_s[job] = start_s
             self.end_s[job] = start_s + self.trace.duration_s[job]
             self.leases.without_gpus(job, start_s, float(self.end_s[job]))
@@ -147,7 +147,7 @@ class _Run:
         return units, chosen[units]
 
     def _work(self, units: Ints, types: Ints) -> None:
-        """Let the chosen run until their lease or their work ends; the round ends with the last."""
+        """Run the chosen units until their lease or work ends; the round ends with the last."""
         ledger, begin_s = self.ledger, self.now_s
         first, second = ledger.first[units], ledger.second[units]
         pair = second >= 0
@@ -189,7 +189,7 @@ class _Run:
         return paid_s + steps / rate, steps
 
     def _end(self, jobs: Ints, stop_s: Floats) -> None:
-        """Let go of jobs whose work is done."""
+        """Remove jobs whose work is done."""
         done = self.left[jobs] <= 1e-9
         if not done.any():
             return

@@ -1,4 +1,4 @@
-"""What is written down: every span in which a job held the same GPUs, and where."""
+"""Record of leases: every span in which a job held the same GPUs, and where."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Leases:
         return sums.astype(np.float64)
 
     def change(self, node: int, *, up: bool) -> None:
-        """Let a node go or come. Leases end: the next round finds new places for all."""
+        """Remove or add a node. Leases end: the next round places all jobs anew."""
         for job in np.flatnonzero(self.type >= 0):
             self.end(int(job))
         self.up[node] = up

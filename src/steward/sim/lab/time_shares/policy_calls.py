@@ -1,4 +1,4 @@
-"""When the policy is asked, what it is told, and what becomes of its answer."""
+"""Calls of the policy: when, with which input, and how its answer is applied."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PolicyCalls:
     work: JobRates
     machines: Machines
     seed: int
-    stale: bool = False  # somebody came or went since the last decision
+    stale: bool = False  # jobs arrived or left since the last decision
     decisions: int = 0
     asked_s: float = 0.0
     plan: Ints | None = None  # (jobs of the trace, rounds)
@@ -58,7 +58,7 @@ class PolicyCalls:
         self.shuffler = random.Random(self.seed + 5)  # noqa: S311 - a simulation, not a secret
 
     def due(self, now_s: float) -> bool:
-        """Say whether the policy decides anew: there is a reason, and the last time is long ago.
+        """Return whether to call the policy: there is a reason, and the last call is long ago.
 
         Time 0 counts as long ago, as in the simulator whose figures are the yardstick.
         """

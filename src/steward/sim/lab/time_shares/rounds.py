@@ -1,4 +1,4 @@
-"""Who runs in the next round: types in turn, units by priority, as long as GPUs last."""
+"""Choice of units for the next round: types in turn, units by priority, while GPUs last."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class ServiceBed:
     """Everything that a test of the service may want to touch."""
 
     loop: Loop
@@ -97,10 +97,10 @@ class House:
         return {"Authorization": f"Bearer {self.tokens.make(name, role)}"}
 
 
-MakeHouse = Callable[..., House]
+MakeBed = Callable[..., ServiceBed]
 
 
-def build_house(
+def build_bed(
     folder: Path,
     *,
     run_s: float = 0.0,
@@ -109,8 +109,8 @@ def build_house(
     alive: Callable[[], bool] = lambda: True,
     lab: LabRuns | None = None,
     **service: object,
-) -> House:
-    """Return a house whose loop has run for `run_s`; `service` are its settings."""
+) -> ServiceBed:
+    """Return a bed whose loop has run for `run_s`; `service` are its settings."""
     clock, world = ManualClock(START_S), TinyWorld()
     loop = tiny_loop(folder, world, clock, autonomy=autonomy)
     settings = Settings.model_validate({"store": {"folder": str(folder)}, "service": service})
@@ -122,7 +122,7 @@ def build_house(
     lab = lab or LabRuns()
     token = access.issue_token(OWNER, Role.ADMIN)
     app, url = create_api(live_state, access, lab), f"http://{host}:8787"
-    return House(
+    return ServiceBed(
         loop=loop,
         clock=clock,
         world=world,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from factories import finding
 from steward.bookkeeping import Bookkeeping
+from steward.learn.rules import RuleTally
+from steward.model.finding import Opinion
+from steward.model.identity import FindingId
 from steward.store.journal import open_journal
 from steward.store.learned import LearnedStates
 
@@ -87,3 +92,69 @@ def test_nothing_saved_is_no_fault(tmp_path: Path) -> None:
     made.restore_learned([Counter()])
 
     assert list(made.faults) == []
+
+
+class NewerTally(RuleTally):
+    """A tally whose saved state has another form."""
+
+    state_version = RuleTally.state_version + 1
+
+
+def judged(made: Bookkeeping, *names: str) -> None:
+    """Write findings of one rule that a person confirmed, and add them to the tally."""
+    for name in names:
+        seen = replace(finding(), id=FindingId(name), rule="R-1", t_s=1000.0)
+        said = Opinion(finding=seen.id, rule="R-1", t_s=1000.0, opinion="confirm", user="ann")
+        made.journal.append([seen, said])
+    made.rule_weights(1000.0, first=False)
+
+
+def test_the_tally_of_rules_goes_on_where_the_last_run_saved_it(tmp_path: Path) -> None:
+    first = book(tmp_path)
+    judged(first, "f-1")
+    first.rules.add(
+        Opinion(finding=FindingId("f-0"), rule="R-1", t_s=1.0, opinion="confirm", user="ann")
+    )
+    first.save_learned([], 1000.0)
+    judged(first, "f-2")
+    again = book(tmp_path)
+
+    again.restore_rules()
+
+    (stats,) = again.rules.stats()
+    assert (stats.fired, stats.findings, stats.confirmed) == (2, 2, 3)  # f-0 is saved only
+    assert again.rules.stats() == first.rules.stats()
+    assert again.rule_weights(1000.0, first=False) is None
+    assert list(again.faults) == []
+
+
+def test_a_tally_of_another_version_is_discarded_and_made_anew_from_the_journal(
+    tmp_path: Path,
+) -> None:
+    first = book(tmp_path)
+    first.rules = NewerTally()
+    judged(first, "f-1")
+    first.save_learned([], 1000.0)
+    again = book(tmp_path)
+
+    again.restore_rules()
+
+    assert again.rules.stats() == first.rules.stats()
+    assert "rule-tally was discarded" in again.faults[-1].problem
+    assert "version 2" in again.faults[-1].problem
+
+
+def test_a_tally_of_entries_that_the_journal_has_lost_is_discarded(tmp_path: Path) -> None:
+    first = book(tmp_path)
+    judged(first, "f-1", "f-2")
+    first.save_learned([], 1000.0)
+    first.journal.close()
+    (tmp_path / "journal.sqlite3").unlink()
+    again = book(tmp_path)
+
+    again.restore_rules()
+
+    assert again.rules.stats() == ()
+    assert "lost entries" in again.faults[-1].problem
+    judged(again, "f-3")
+    assert again.rules.stats()[0].findings == 1

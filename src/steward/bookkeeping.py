@@ -17,7 +17,7 @@ from steward.model.identity import DecisionId
 from steward.model.outcome import Outcome
 from steward.ports import Learner
 from steward.store.journal import Journal, JournalEntry, Record
-from steward.store.learned import LearnedStates
+from steward.store.learned import LearnedStates, name_of
 from steward.store.records import to_row
 
 __all__ = ["Bookkeeping", "as_fault"]
@@ -25,7 +25,7 @@ __all__ = ["Bookkeeping", "as_fault"]
 T = TypeVar("T")
 DAY_S = 86400.0
 SAVE_EVERY_S = 600.0  # of the clock of the loop; learned state is saved at least so often
-RULE_TALLY = "rule-book"
+RULES_READ = 20_000  # entries that say how well rules did, where no saved tally has them
 
 
 class Bookkeeping:
@@ -39,7 +39,6 @@ class Bookkeeping:
         self.unlearned: list[Outcome] = []  # outcomes that nothing was learned from yet
         self.missed_choices: list[Choice] = []  # an earlier run did not get to these
         self.last_choice_seq = 0  # choices up to this journal entry are known
-        self.last_rule_seq = 0  # entries up to this one are in the rule tally
         self.rules = RuleTally()
         self.found: dict[str, float] = {}  # finding or pattern: when it was last seen
         self._unwritten: list[Record] = []
@@ -117,11 +116,32 @@ class Bookkeeping:
 
     def rule_weights(self, t_s: float, *, first: bool) -> dict[str, float] | None:
         """Return how far each rule is trusted, if anything about one has changed."""
-        read = partial(self.journal.read, after=self.last_rule_seq, kinds=KINDS)
+        read = partial(self.journal.read, after=self.rules.seq, kinds=KINDS)
         entries: list[JournalEntry] = self.attempt("journal", read, [])
+        judged = self._tally(entries)
+        return self.rules.weights(t_s) if first or judged else None
+
+    def restore_rules(self) -> None:
+        """Restore the tally of rules, and add what the journal has beyond it.
+
+        A tally that does not fit is discarded with the reason as a fault, and the journal's newest
+        entries take its place.
+        """
+        self.restore_learned([self.rules])
+        newest = self.journal.newest()
+        if self.rules.seq > newest:
+            self._discarded(self.rules.name, "the journal has lost entries that it was made from")
+            self.rules = RuleTally()
+        missing = self.journal.read(
+            after=self.rules.seq, kinds=KINDS, newest_first=True, limit=RULES_READ
+        )
+        self._tally(missing[::-1])
+        self.rules.seq = max(self.rules.seq, newest)
+
+    def _tally(self, entries: Sequence[JournalEntry]) -> bool:
         judged = [self.rules.add(entry.value) for entry in entries]
-        self.last_rule_seq = max([self.last_rule_seq, *(entry.seq for entry in entries)])
-        return self.rules.weights(t_s) if first or any(judged) else None
+        self.rules.seq = max([self.rules.seq, *(entry.seq for entry in entries)])
+        return any(judged)
 
     def save_learned_if_due(self, plugs: Sequence[object], t_s: float) -> None:
         """Save learned state every ten minutes: a crash loses no more than that."""
@@ -129,11 +149,11 @@ class Bookkeeping:
             self.save_learned(plugs, t_s)
 
     def save_learned(self, plugs: Sequence[object], t_s: float) -> None:
-        """Save the state of every plug that learns."""
+        """Save the state of every plug that learns, and the tally of rules."""
         self._saved_s = t_s
         if self.learned is None:
             return
-        for plug in plugs:
+        for plug in (*plugs, self.rules):
             if isinstance(plug, Learner):
                 self.attempt("learned", partial(_save, self.learned, plug, t_s), None)
 
@@ -143,22 +163,14 @@ class Bookkeeping:
             return
         for plug in plugs:
             if isinstance(plug, Learner):
-                self._restore(self.learned, plug)
+                why = self.learned.restore(plug)
+                if why:
+                    self._discarded(name_of(plug), why)
 
-    def _restore(self, learned: LearnedStates, plug: Learner) -> None:
-        name = _name(plug)
-        if name not in learned.names():
-            return
-        state, why = learned.load(name, plug.state_version)
-        if state is not None:
-            try:
-                plug.restore_state(state.payload)
-            except Exception as fault:  # noqa: BLE001 - whatever a file holds, steward starts
-                why = f"it does not fit ({type(fault).__name__}: {fault})"
-        if why:
-            problem = f"the learned state of {name} was discarded: {why}"
-            hint = "it learns anew from what it sees"
-            self.fault(Fault(t_s=self.t_s, where="learned", problem=problem, hint=hint))
+    def _discarded(self, name: str, why: str) -> None:
+        problem = f"the learned state of {name} was discarded: {why}"
+        hint = "it learns anew from what it sees"
+        self.fault(Fault(t_s=self.t_s, where="learned", problem=problem, hint=hint))
 
     # -- faults --------------------------------------------------------------------------------
 
@@ -193,9 +205,5 @@ def as_fault(fault: Exception, where: str, t_s: float) -> Fault:
     return Fault(t_s=t_s, where=where, problem=f"{type(fault).__name__}: {fault}")
 
 
-def _name(plug: Learner) -> str:
-    return str(getattr(plug, "name", type(plug).__name__))
-
-
 def _save(learned: LearnedStates, plug: Learner, t_s: float) -> None:
-    learned.save(_name(plug), plug.state_version, plug.save_state(), learnt_from={"until_s": t_s})
+    learned.save(name_of(plug), plug.state_version, plug.save_state(), learnt_from={"until_s": t_s})

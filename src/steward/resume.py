@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from steward.bookkeeping import Bookkeeping
-from steward.learn.rules import KINDS
 from steward.model.decision import DecisionState, StandingApproval
 from steward.model.outcome import Story
 from steward.ports import V
@@ -14,7 +13,6 @@ __all__ = ["resume"]
 
 DAY_S = 86400.0
 RESUMED_S = 14 * DAY_S  # open decisions and loans of this time are taken up again
-RULES_READ = 20_000  # entries of an earlier run that say how well rules did
 APPROVALS_READ = 1_000
 
 
@@ -32,9 +30,7 @@ def resume(book: Bookkeeping, stages: Stages[V], view: V, now_s: float) -> None:
         _resume_story(book, stages, story)
     for entry in journal.read(kinds=("finding",), newest_first=True, limit=1000):
         book.found[entry.id] = entry.t_s
-    for entry in journal.read(kinds=KINDS, newest_first=True, limit=RULES_READ)[::-1]:
-        book.rules.add(entry.value)
-    book.last_rule_seq = book.last_choice_seq
+    book.restore_rules()
     stages.desk.guard.learn(book.due_outcomes(now_s))
     book.restore_learned((*stages.estimators, *stages.miners))
     stages.moment.reserve(stages.desk.reserved(view))

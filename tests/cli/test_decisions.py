@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from factories import decision, finding
+from local_socket import listening
 from steward.cli.decisions import STATES
 from steward.model.decision import DecisionState
 from steward.store.journal import open_journal
-from told import steward, told
+from told import Answer, steward, told
 
 
 def test_decisions_are_listed_newest_first(tmp_path: Path) -> None:
@@ -261,3 +262,36 @@ def test_a_store_that_may_only_be_read_is_listed_explained_and_reported(
     assert (listed.code, explained.code, report.code) == (0, 0, 0), (listed, explained, report)
     assert "d-done" in listed.out
     assert refused.code == 2
+
+
+def allow(folder: Path, tenant: str) -> Answer:
+    asked = ("--tenant", tenant, "--action", "lend", "--hours", 4, "--gpus", 16)
+    return steward("decisions", "allow", *asked, "--data", folder)
+
+
+def test_a_tenant_that_nobody_has_seen_is_not_approved_in_advance(tmp_path: Path) -> None:
+    told(tmp_path)
+    known = decision().tenant
+
+    refused, made = allow(tmp_path, f"{known}x"), allow(tmp_path, known)
+
+    assert refused.code == 2
+    assert f"no tenant called '{known}x'" in refused.err
+    assert made.code == 0
+    listed = steward("decisions", "approvals", "--data", tmp_path, "--json").json
+    assert [each["tenant"] for each in listed] == [known]
+    assert listed[0]["until_s"] == listed[0]["t_s"] + 4 * 3600.0
+
+
+def test_a_steward_that_runs_is_asked_to_approve_in_advance(tmp_path: Path) -> None:
+    told(tmp_path)
+    said = {"id": "a-1", "user": "ann"}
+
+    with listening(tmp_path / "steward.sock", 201, said) as came:
+        answer = allow(tmp_path, "bio")
+
+    ((path, body),) = came
+    assert path == "/api/v1/approvals"
+    assert body == {"tenant": "bio", "action": "lend", "hours": 4.0, "gpus": 16, "note": ""}
+    assert "a-1: ann approved 'lend' for bio for 4 h" in answer.out
+    assert steward("decisions", "approvals", "--data", tmp_path, "--json").json == []

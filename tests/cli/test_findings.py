@@ -108,8 +108,10 @@ def test_explain_says_what_the_rule_means_and_what_to_do(lost: Path) -> None:
     assert record["rule"]["severity"] == "critical"
 
 
-def test_explain_of_a_detectors_finding_says_that_there_is_no_rule(lost: Path) -> None:
+def test_explain_of_a_detectors_finding_has_what_the_detector_reports(lost: Path) -> None:
     answer = steward("findings", "explain", "f-j1", "--data", lost)
 
     assert answer.code == 0
-    assert "gpu-idle-while-allocated is a detector" in answer.out
+    assert "gpu-idle-while-allocated (detector)" in answer.out
+    assert "GPUs have been idle for `idle_after_s` seconds" in answer.out
+    assert "[plugs.gpu-idle-while-allocated]" in answer.out

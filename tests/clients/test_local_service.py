@@ -2,45 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from socketserver import UnixStreamServer
 
 import pytest
 
+from local_socket import listening
 from steward.clients.local_service import LocalService
 from steward.errors import StewardError
-
-
-@contextmanager
-def listening(path: Path, status: int, answer: object) -> Iterator[list[tuple[str, object]]]:
-    """Answer every request the same, and return the requests."""
-    came: list[tuple[str, object]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            length = int(self.headers["Content-Length"])
-            came.append((self.path, json.loads(self.rfile.read(length))))
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_rest: object) -> None: ...
-
-    with UnixStreamServer(str(path), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield came
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_what_is_posted_arrives_and_the_answer_comes_back(tmp_path: Path) -> None:

@@ -28,6 +28,15 @@ def test_long_idleness_is_told_in_minutes() -> None:
     )
 
     assert "for 15 min" in found.title
+    assert found.title.startswith(f"job j1 has left its GPU {GPU} idle")
+
+
+def test_the_one_idle_gpu_among_several_is_named() -> None:
+    seen = view(jobs=[job(on=[GPU, OTHER])])
+
+    (found,) = GpuIdleWhileAllocated().detect(believing(seen, idle_s={GPU: 900.0}))
+
+    assert found.title == f"job j1 has left {GPU}, 1 of its 2 GPUs, idle for 15 min"
 
 
 def test_the_same_idle_spell_is_the_same_finding_in_every_turn() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ANY_FENCE = re.compile(r"^\s*```[a-z]*\n(.*?)^\s*```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -52,6 +54,50 @@ def test_every_command_of_readme_and_tutorial_exists() -> None:
         assert first in group, first
         inner = getattr(group[first], "commands", None)
         assert inner is None or second[0] in inner, (first, second)
+
+
+PROSE = sorted(
+    str(each.relative_to(ROOT))
+    for each in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
+    if "reference" not in each.parts
+)
+
+
+@pytest.mark.parametrize("file", PROSE)
+def test_every_command_and_option_in_code_of_the_docs_exists(file: str) -> None:
+    from typer.main import get_command
+
+    from steward.cli.app import app
+
+    for line in code_lines(file):
+        command = get_command(app)
+        for word in shlex.split(line, comments=True)[1:]:
+            inner = getattr(command, "commands", {})
+            if inner and not word.startswith("-"):
+                assert word in inner, f"{line}: {word}"
+                command = inner[word]
+            elif word.startswith("--"):
+                options = {name for each in command.params for name in each.opts}
+                assert word.partition("=")[0] in {*options, "--help"}, f"{line}: {word}"
+
+
+def test_every_request_in_the_docs_carries_a_token() -> None:
+    for file in PROSE:
+        for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
+            if line.startswith("curl "):
+                assert "$TOKEN" in line or "/healthz" in line, f"{file}: {line}"
+
+
+def code_lines(file: str) -> list[str]:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    blocks_ = ANY_FENCE.findall(text)
+    lines = [line.strip() for block in blocks_ for line in block.splitlines()]
+    lines += [found.replace("\n", " ") for found in re.findall(r"`(steward [^`]+)`", text)]
+    return [
+        re.split(r"[|\[…]|  {2,}", line)[0]
+        for line in lines
+        if re.match(r"steward (?!can|is|knows|runs)[a-z]", line)
+    ]
 
 
 @pytest.mark.real

@@ -370,3 +370,18 @@ def test_the_openapi_document_describes_every_way_to_fail(approval_bed: ServiceB
             assert {"401", "422", "429", "503"} <= set(operation["responses"]), path
     assert "/api/v1/decisions/{decision}/approve" in document["paths"]
     assert "/login" not in document["paths"]
+
+
+def test_an_approval_in_advance_lasts_for_real_hours_and_needs_a_known_tenant(
+    make_bed: MakeBed,
+) -> None:
+    bed = make_bed(run_s=100)
+    bed.live_state.speed = 60.0
+    body = {"tenant": "a", "action": "lend", "hours": 2.0, "gpus": 4}
+
+    made = bed.client.post("/api/v1/approvals", json=body)
+    refused = bed.client.post("/api/v1/approvals", json={**body, "tenant": "x"})
+
+    assert made.json()["until_s"] == made.json()["t_s"] + 60 * 7200.0
+    assert refused.status_code == 422
+    assert "no tenant called 'x'; known: a, b" in refused.json()["error"]["problem"]

@@ -131,6 +131,9 @@ def test_a_page_of_one_thing_names_it_in_its_title(browser: Browser, watched: Ru
     with opened(browser, watched) as page:
         page.goto(f"{watched.address}/gpus/n1/gpu0")
         expect(page).to_have_title("n1/gpu0 · GPU · steward")
+        page.goto(f"{watched.address}/findings")
+        page.locator(".st-finding a").first.click()
+        expect(page).to_have_title(re.compile("^job .* idle for .* · Finding · steward$"))
 
 
 def test_filters_and_ranges_are_in_the_address(browser: Browser, watched: Running) -> None:

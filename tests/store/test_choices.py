@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from factories import call_back, decision, outcome, preempt, receipt, start
+from factories import call_back, decision, finding, outcome, preempt, receipt, start
 from steward.errors import StewardError
 from steward.model.decision import Choice, DecisionState, Ruling, Verdict
-from steward.model.identity import DecisionId
+from steward.model.identity import DecisionId, FindingId, TenantId
 from steward.store.choices import (
+    ApprovalRequest,
     approve_in_advance,
+    known_tenants,
     possible_choices,
     record_choice,
     revoke,
@@ -129,9 +132,9 @@ def test_an_unknown_decision_is_named(journal: Journal) -> None:
 def test_a_standing_approval_is_in_force_until_its_time_or_until_it_is_revoked(
     journal: Journal,
 ) -> None:
-    made = approve_in_advance(
-        journal, tenant="bio", action="lend", for_s=3600.0, gpus=8, user="ada", t_s=1000.0
-    )
+    asked = ApprovalRequest(tenant="bio", action="lend", hours=1.0, gpus=8)
+
+    made = approve_in_advance(journal, asked, user="ada", t_s=1000.0)
 
     assert standing_approvals(journal, 2000.0) == [made]
     assert standing_approvals(journal, 4600.0) == []
@@ -141,18 +144,39 @@ def test_a_standing_approval_is_in_force_until_its_time_or_until_it_is_revoked(
         revoke(journal, made.id, user="bob", t_s=2001.0)
 
 
+def test_hours_are_those_of_people_however_fast_the_clock_of_the_journal_is(
+    journal: Journal,
+) -> None:
+    asked = ApprovalRequest(tenant="bio", action="lend", hours=2.0, gpus=8)
+
+    made = approve_in_advance(journal, asked, user="ada", t_s=1000.0, speed=60.0)
+
+    assert made.until_s == 1000.0 + 60 * 7200.0
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"action": "lent"}, "no action called"),
-        ({"tenant": ""}, "tenant is ''"),
-        ({"gpus": 0}, "GPUs"),
+        ({"action": "lent"}, "no action called 'lent'"),
+        ({"tenant": ""}, "no tenant called ''; known: bio"),
+        ({"tenant": "boi"}, "no tenant called 'boi'; known: bio"),
+        ({"gpus": 0}, "GPUs are 0"),
+        ({"hours": 0.0}, "the time is 0 h"),
     ],
 )
-def test_a_standing_approval_needs_a_tenant_an_action_a_time_and_gpus(
-    journal: Journal, changes: dict[str, Any], problem: str
+def test_a_standing_approval_needs_a_known_tenant_an_action_a_time_and_gpus(
+    changes: dict[str, Any], problem: str
 ) -> None:
-    good = {"tenant": "bio", "action": "lend", "for_s": 60.0, "gpus": 1, "user": "a", "t_s": 1.0}
+    good: dict[str, Any] = {"tenant": "bio", "action": "lend", "hours": 1.0, "gpus": 1}
+
+    ApprovalRequest(**good).check(["bio"])
 
     with pytest.raises(StewardError, match=problem):
-        approve_in_advance(journal, **{**good, **changes})
+        ApprovalRequest(**{**good, **changes}).check(["bio"])
+
+
+def test_tenants_are_known_from_findings_and_decisions(journal: Journal) -> None:
+    journal.append([replace(finding(), tenant=TenantId("bio")), decision(tenant=TenantId("chem"))])
+    journal.append([replace(finding(), id=FindingId("f-2"), tenant=None)])
+
+    assert known_tenants(journal) == {"bio", "chem"}

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,18 @@ def test_a_curve_never_goes_back_and_never_grows_beyond_its_size(
     assert drawn == sorted(set(drawn))
     assert len(drawn) <= size
     assert drawn[-1:] == times[-1:]
+
+
+def test_points_of_a_long_curve_are_equally_far_apart() -> None:
+    curve: DownsampledCurve[CurvePoint] = DownsampledCurve(16)
+
+    for t_s in range(1000):
+        curve.add(point(float(t_s)))
+
+    *kept, newest = [each.t_s for each in curve.points]
+    assert {after - before for before, after in pairwise(kept)} == {kept[1] - kept[0]}
+    assert newest == 999.0
+    assert len(kept) >= 7
 
 
 def test_history_is_drawn_from_outcomes_and_the_present_by_whoever_looks(journal: Journal) -> None:

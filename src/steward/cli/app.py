@@ -13,7 +13,19 @@ import typer
 from typer.core import TyperGroup
 
 from steward import __version__
-from steward.cli import config, decisions, doctor, findings, lab, observe, report, rules, token, up
+from steward.cli import (
+    config,
+    decisions,
+    doctor,
+    estimate,
+    findings,
+    lab,
+    observe,
+    report,
+    rules,
+    token,
+    up,
+)
 from steward.cli.options import Json
 from steward.cli.output import print_error, print_json
 from steward.errors import StewardError
@@ -125,6 +137,7 @@ app.command(name="doctor")(doctor.doctor)
 app.add_typer(decisions.app, name="decisions", cls=FullHelpGroup)
 app.add_typer(findings.app, name="findings", cls=FullHelpGroup)
 app.command(name="report")(report.report)
+app.command(name="estimate")(estimate.estimate)
 app.add_typer(observe.app, name="observe", cls=FullHelpGroup)
 app.add_typer(rules.app, name="rules", cls=FullHelpGroup)
 app.add_typer(lab.app, name="lab", cls=FullHelpGroup)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -21,6 +21,10 @@ from steward.cli.options import (
     read_settings,
 )
 from steward.cli.output import print_json, print_lines, print_note, print_table, print_warnings
+from steward.cli.words import moment
+
+if TYPE_CHECKING:
+    from steward.store.choices import ApprovalRequest
 
 __all__ = ["STATES", "app"]
 
@@ -155,7 +159,7 @@ ActionType = Annotated[
     str, typer.Option("--action", metavar="TYPE", help="Which action, such as lend or start.")
 ]
 ForHours = Annotated[
-    float, typer.Option("--hours", min=0.01, help="How long, by the clock of the journal.")
+    float, typer.Option("--hours", min=0.01, max=720, help="How long, in real hours.")
 ]
 Gpus = Annotated[int, typer.Option("--gpus", min=1, help="How many GPUs in all.")]
 
@@ -173,23 +177,14 @@ def allow(  # noqa: PLR0913 - options of a command
     as_json: Json = False,
 ) -> None:
     """Approve in advance what would otherwise ask each time, for one tenant and action."""
-    from steward.store.choices import approve_in_advance
+    from steward.store.choices import ApprovalRequest
 
-    with open_store(config, data) as store:
-        made = approve_in_advance(
-            store.journal,
-            tenant=tenant,
-            action=action,
-            for_s=hours * 3600,
-            gpus=gpus,
-            user=login_name(),
-            t_s=now_s(store.journal),
-            note=note,
-        )
+    asked = ApprovalRequest(tenant=tenant, action=action, hours=hours, gpus=gpus, note=note)
+    made = _allow(asked, config=config, data=data)
     if as_json:
         print_json(made)
         return
-    print_lines([f"{made.id}: {made.user} approved '{action}' for {tenant} for {hours:g} h"])
+    print_lines([f"{made['id']}: {made['user']} approved '{action}' for {tenant} for {hours:g} h"])
 
 
 @app.command()
@@ -198,23 +193,15 @@ def approvals(*, config: Config = None, data: Data = None, as_json: Json = False
     from steward.store.choices import standing_approvals
 
     with open_store(config, data) as store:
-        present_s = now_s(store.journal)
-        found = standing_approvals(store.journal, present_s)
+        found = standing_approvals(store.journal, now_s(store.journal))
     if as_json:
         print_json(found)
         return
     rows = [
-        (
-            each.id,
-            each.tenant,
-            each.action,
-            f"{(each.until_s - present_s) / 3600:.1f} h",
-            str(each.gpus),
-            each.user,
-        )
+        (each.id, each.tenant, each.action, moment(each.until_s), str(each.gpus), each.user)
         for each in found
     ]
-    columns = ("id", "tenant", "action", "left", "GPUs", "by")
+    columns = ("id", "tenant", "action", "until", "GPUs", "by")
     print_table(columns, rows, empty="no standing approvals")
 
 
@@ -235,6 +222,27 @@ def revoke(
         print_json(made)
         return
     print_lines([f"{made.user} revoked {approval}"])
+
+
+def _allow(
+    asked: ApprovalRequest, *, config: Path | None, data: Path | None
+) -> Mapping[str, object]:
+    """Ask the steward that runs here, or write to the journal of one that rests.
+
+    The one that runs knows all tenants, and how fast its clock is.
+    """
+    from steward.clients.local_service import LocalService
+    from steward.store.choices import approve_in_advance, known_tenants
+
+    answer = LocalService(read_settings(config, data).socket_path).post(
+        "approvals", body=asdict(asked)
+    )
+    if answer is not None:
+        return answer
+    with open_store(config, data) as store:
+        asked.check(known_tenants(store.journal) | {*store.settings.tenants})
+        t_s = now_s(store.journal)
+        return asdict(approve_in_advance(store.journal, asked, user=login_name(), t_s=t_s))
 
 
 def _choose(

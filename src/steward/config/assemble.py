@@ -38,17 +38,18 @@ from steward.observe.intake import Intake
 from steward.observe.logs.live_entries import LiveEntries
 from steward.observe.receive import Decoders
 from steward.observe.watch import Watch
-from steward.ports import Actuator, Collector, Recogniser
+from steward.ports import Actuator, Collector, Estimator, Learner, Recogniser
 from steward.registry import resolve
 from steward.stages import Stages
 from steward.store.journal import open_journal
 from steward.store.learned import LearnedStates
 from steward.store.recording import Recording
 
-__all__ = ["assemble", "limits"]
+__all__ = ["assemble", "learned_estimators", "limits"]
 
 P = TypeVar("P")
 GIVE_BACK = "give-back"
+LEARNED = "learned"  # folder of the store
 
 
 def assemble(
@@ -103,7 +104,7 @@ def assemble(
         forwarding=forwarding,
         rules=standings,
         questions=questions,
-        learned=LearnedStates(settings.store.path / "learned", clock=clock),
+        learned=LearnedStates(settings.store.path / LEARNED, clock=clock),
     )
 
 
@@ -117,6 +118,21 @@ def limits(settings: Settings, *, speed: float = 1.0) -> Limits:
     guard = settings.guard.model_dump()
     guard["answer_within_s"] *= speed
     return Limits(autonomy=settings.loop.autonomy, tenant_autonomy=ceilings, **guard)
+
+
+def learned_estimators(
+    settings: Settings,
+) -> tuple[tuple[Estimator[ClusterView], ...], tuple[str, ...]]:
+    """Return the estimators that are configured or have learned here, and why states do not fit.
+
+    Only reads: a steward that runs here goes on writing to the same folder.
+    """
+    learned = LearnedStates(settings.store.path / LEARNED, read_only=True)
+    saved = [name for name in learned.names() if name in ESTIMATORS]
+    names = tuple(dict.fromkeys((*settings.learn.estimators, *saved)))
+    made = _Maker(settings.plugs).all("estimator", names, ESTIMATORS)
+    found = [learned.restore(each) for each in made if isinstance(each, Learner)]
+    return made, tuple(why for why in found if why)
 
 
 def _questions(settings: RulesSettings) -> QueryWorker | None:

@@ -78,7 +78,8 @@ class Outcome:
     def kept_share(self) -> float | None:
         """How much of what was promised was kept, from 0 to 1; None where that is unknown.
 
-        This is the one measure by which the breaker, rules and pages judge a decision.
+        Rules and pages judge one decision by it. The breaker compares sums instead, in which a
+        loss is below zero.
         """
         if self.effect is not None:
             return None if self.effect.met is None else float(self.effect.met)

@@ -15,12 +15,11 @@ from steward.config.settings import Settings
 from steward.errors import StewardError
 from steward.learn.rules import RuleTally
 from steward.loop import Loop, LoopStatus
-from steward.model.actions import ACTIONS
 from steward.model.decision import Choice, DecisionState, StandingApproval
 from steward.model.finding import Finding, Opinion, Pattern
 from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
-from steward.model.outcome import HOUR_S, Savings, Story
+from steward.model.outcome import Savings, Story
 from steward.model.view import ClusterView
 from steward.observe.intake import AgentRegistry
 from steward.service.authentication import User
@@ -30,6 +29,7 @@ from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
 from steward.service.sparklines import Sparklines, samples_around
 from steward.service.telemetry import LatestValues
 from steward.store.choices import (
+    ApprovalRequest,
     ChoiceName,
     approve_in_advance,
     possible_choices,
@@ -191,26 +191,16 @@ class LiveState:
         """Return the standing approvals in force, newest first."""
         return standing_approvals(self.loop.journal, self.loop.view.t_s)
 
-    def approve_in_advance(
-        self, *, tenant: str, action: str, hours: float, gpus: int, user: User, note: str = ""
-    ) -> StandingApproval:
+    def approve_in_advance(self, asked: ApprovalRequest, *, user: User) -> StandingApproval:
         """Approve one tenant's actions of one type in advance. Refuses viewers."""
-        where = "standing approval"
-        _check_may_decide(user, "approve decisions in advance", where=where)
-        tenants = [str(each) for each in self.loop.view.tenants.ids]
-        if action not in ACTIONS or tenant not in tenants:
-            what, known = ("tenant", tenants) if action in ACTIONS else ("action", [*ACTIONS])
-            hint = f"known: {', '.join(known)}"
-            raise RefusedError(422, f"unknown {what}", where=where, hint=hint)
+        _check_may_decide(user, "approve decisions in advance", where="standing approval")
+        view = self.loop.view
+        try:
+            asked.check([str(each) for each in view.tenants.ids])
+        except StewardError as fault:
+            raise RefusedError(422, fault.problem, where=fault.where, hint=fault.hint) from fault
         return approve_in_advance(
-            self.loop.journal,
-            tenant=tenant,
-            action=action,
-            for_s=hours * HOUR_S * self.speed,  # people mean real hours
-            gpus=gpus,
-            user=user.name,
-            t_s=self.loop.view.t_s,
-            note=note,
+            self.loop.journal, asked, user=user.name, t_s=view.t_s, speed=self.speed
         )
 
     def revoke(self, approval: str, *, user: User) -> StandingApproval:

@@ -22,7 +22,7 @@ PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>steward · log in</title>
+<title>Log in · steward</title>
 <link rel="icon" href="/static/steward.svg"><link rel="stylesheet" href="/static/steward.css">
 </head>
 <body class="st-plain">

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import astuple, dataclass
 from typing import Literal, get_args
 
 from steward.errors import StewardError, did_you_mean, unknown_name
 from steward.model.actions import ACTIONS, Lend
-from steward.model.decision import Choice, DecisionState, StandingApproval
+from steward.model.decision import Choice, Decision, DecisionState, StandingApproval
+from steward.model.finding import Finding
 from steward.model.identity import DecisionId, TenantId, stable_id
-from steward.model.outcome import Story
+from steward.model.outcome import HOUR_S, Story
 from steward.store.journal import Journal
 
 __all__ = [
+    "ApprovalRequest",
     "ChoiceName",
     "approve_in_advance",
+    "known_tenants",
     "possible_choices",
     "record_choice",
     "revoke",
@@ -22,6 +27,32 @@ __all__ = [
 
 ChoiceName = Literal["approve", "reject", "undo"]
 MOST_READ = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequest:
+    """What a person would approve in advance: one tenant's actions of one type."""
+
+    tenant: str
+    action: str
+    hours: float  # as people live them
+    gpus: int  # in all
+    note: str = ""
+
+    def check(self, tenants: Collection[str]) -> None:
+        """Raise if there is no such action, or no such tenant among these."""
+        where = "standing approval"
+        if self.action not in ACTIONS:
+            raise unknown_name("action", self.action, tuple(ACTIONS), where=where)
+        if self.tenant not in tenants:
+            raise unknown_name("tenant", self.tenant, tenants, where=where)
+        if self.hours <= 0 or self.gpus < 1:
+            raise StewardError(
+                f"the time is {self.hours:g} h, GPUs are {self.gpus}",
+                where=where,
+                hint="name a time above 0 and a budget of at least one GPU",
+            )
+
 
 _POSSIBLE: dict[DecisionState, tuple[ChoiceName, ...]] = {
     DecisionState.WAITING: ("approve", "reject"),
@@ -70,38 +101,33 @@ def _too_late(story: Story, choice: ChoiceName) -> StewardError:
     return StewardError(problem, where=f"decision {story.decision.id}", hint=hint)
 
 
-def approve_in_advance(  # noqa: PLR0913 - an approval is all of these
-    journal: Journal,
-    *,
-    tenant: str,
-    action: str,
-    for_s: float,
-    gpus: int,
-    user: str,
-    t_s: float,
-    note: str = "",
+def approve_in_advance(
+    journal: Journal, asked: ApprovalRequest, *, user: str, t_s: float, speed: float = 1.0
 ) -> StandingApproval:
-    """Write down that one tenant's actions of one type need no approval for a while."""
-    if action not in ACTIONS:
-        raise unknown_name("action", action, tuple(ACTIONS), where="standing approval")
-    if not tenant or for_s <= 0 or gpus < 1:
-        raise StewardError(
-            f"tenant is '{tenant}', time is {for_s:g} s, GPUs are {gpus}",
-            where="standing approval",
-            hint="name a tenant, a time above 0 and a budget of at least one GPU",
-        )
+    """Write down that one tenant's actions of one type need no approval for a while.
+
+    People mean real hours: `speed` is how much faster the journal's clock runs.
+    """
+    for_s = asked.hours * HOUR_S * speed
     value = StandingApproval(
-        id=stable_id("a", tenant, action, user, t_s, for_s, gpus, journal.newest()),
+        id=stable_id("a", *astuple(asked), user, t_s, journal.newest()),
         t_s=t_s,
-        tenant=TenantId(tenant),
-        action=action,
+        tenant=TenantId(asked.tenant),
+        action=asked.action,
         until_s=t_s + for_s,
-        gpus=gpus,
+        gpus=asked.gpus,
         user=user,
-        note=note,
+        note=asked.note,
     )
     journal.append([value])
     return value
+
+
+def known_tenants(journal: Journal) -> set[str]:
+    """Return the tenants of the newest findings and decisions."""
+    entries = journal.read(kinds=("finding", "decision"), newest_first=True, limit=MOST_READ)
+    tenants = (each.value.tenant for each in entries if isinstance(each.value, Finding | Decision))
+    return {str(each) for each in tenants if each}
 
 
 def revoke(journal: Journal, approval: str, *, user: str, t_s: float) -> StandingApproval:

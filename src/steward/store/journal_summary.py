@@ -70,23 +70,41 @@ P = TypeVar("P", bound=Timed)
 
 
 class DownsampledCurve(Generic[P]):
-    """At most `size` points in order of time; when full, every other point is dropped."""
+    """At most `size` points in order of time, evenly thinned; the newest is always there.
+
+    When it is full, every other point is dropped, and from then on half as many are kept.
+    """
 
     def __init__(self, size: int = 512) -> None:
         self._size = size
-        self._points: list[P] = []
+        self._kept: list[P] = []
+        self._newest: P | None = None
+        self._every = 1  # one of so many points is kept
+        self._skipped = 0
 
     @property
     def points(self) -> tuple[P, ...]:
-        return tuple(self._points)
+        newest = self._newest
+        if newest is None or (self._kept and self._kept[-1] is newest):
+            return tuple(self._kept)
+        return (*self._kept, newest)
 
     def add(self, point: P) -> None:
         """Add a point and drop those that are not earlier, so that time is increasing."""
-        while self._points and point.t_s <= self._points[-1].t_s:
-            self._points.pop()
-        if len(self._points) >= self._size:
-            self._points = self._points[::2]
-        self._points.append(point)
+        while self._kept and point.t_s <= self._kept[-1].t_s:
+            self._kept.pop()
+        self._newest = point
+        self._skipped += 1
+        if self._skipped < self._every and self._kept:
+            return
+        if len(self._kept) >= self._size - 1:
+            between = len(self._kept) % 2 == 1  # the last one stays, and this would be too near
+            self._kept = self._kept[::2]
+            self._every *= 2
+            if between:
+                return
+        self._kept.append(point)
+        self._skipped = 0
 
 
 class JournalSummary:

@@ -22,9 +22,10 @@ import numpy as np
 
 from steward.clock import Clock, WallClock
 from steward.errors import StewardError
+from steward.ports import Learner
 from steward.store.atomic import make_folder, write_atomic
 
-__all__ = ["LearnedState", "LearnedStates", "Payload"]
+__all__ = ["LearnedState", "LearnedStates", "Payload", "name_of"]
 
 Payload = Mapping[str, Any]  # JSON values and numpy arrays
 
@@ -49,10 +50,13 @@ class LearnedState:
 
 
 class LearnedStates:
-    """The learned states of one data folder. One process writes."""
+    """The learned states of one data folder. One process writes; others are `read_only`."""
 
-    def __init__(self, folder: Path, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, clock: Clock | None = None, read_only: bool = False
+    ) -> None:
         self._folder = folder
+        self._read_only = read_only
         self._clock = clock or WallClock()
 
     def save(
@@ -106,6 +110,19 @@ class LearnedStates:
             return None, self._set_aside(file, f"{name}.v{state.version}", why)
         return state, ""
 
+    def restore(self, plug: Learner) -> str:
+        """Restore the state of a plug, if one was saved; return why it was discarded, or ""."""
+        name = name_of(plug)
+        if name not in self.names():
+            return ""
+        state, why = self.load(name, plug.state_version)
+        if state is not None:
+            try:
+                plug.restore_state(state.payload)
+            except Exception as fault:  # noqa: BLE001 - whatever a file holds, steward starts
+                why = f"it does not fit ({type(fault).__name__}: {fault})"
+        return why
+
     def names(self) -> tuple[str, ...]:
         """Return the names under which something is saved."""
         with suppress(FileNotFoundError):
@@ -124,6 +141,8 @@ class LearnedStates:
 
     def _set_aside(self, file: Path, name: str, why: str) -> str:
         """Move a file that cannot be used out of the way, in place of the last such one."""
+        if self._read_only:
+            return f"{file}: {why}"
         aside = self._folder / _ASIDE / f"{name}{_ENDING}"
         try:
             make_folder(aside.parent)
@@ -132,6 +151,11 @@ class LearnedStates:
         except OSError as fault:
             return f"{file}: {why}; setting it aside failed: {fault.strerror or fault}"
         return f"{file}: {why}; it was moved to {_ASIDE}/{aside.name}"
+
+
+def name_of(plug: Learner) -> str:
+    """Return the name under which the state of a plug is saved."""
+    return str(getattr(plug, "name", type(plug).__name__))
 
 
 def _plain(value: object, arrays: dict[str, np.ndarray[Any, Any]], *, at: str) -> object:

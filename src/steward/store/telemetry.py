@@ -35,6 +35,7 @@ class Telemetry:
         max_waiting_rows: int = MAX_WAITING_ROWS,
     ) -> None:
         self._folder = folder
+        self._undecodable: set[Path] = set()  # and could not, or may not, be moved
         self._removed_s: float | None = None
         self._tiers = Tiers(folder, keep_days=keep_tiers_days, note=self._note)
         self.table = ParquetTable(
@@ -102,16 +103,25 @@ class Telemetry:
     ) -> Frame:
         from_s, to_s, step_s = time
         with self.table.lock:  # a flush between the two would show its rows twice, or not at all
-            known = cover(self._folder, tiers, from_s=from_s, to_s=to_s, note=self._note)
+            known = cover(
+                self._folder,
+                tiers,
+                from_s=from_s,
+                to_s=to_s,
+                note=self.table.note,
+                damaged=self._undecodable,
+            )
             waiting = self.table.waiting.tables()
         try:
             with panics_as_errors():
                 return read_steps(known, waiting, where, metrics=metrics, step_s=step_s)
         except BROKEN as fault:
             files = [file for level in known.levels for file in level]
-            broken = [set_broken_aside([f], types_of(f, TableSchema()), self._note) for f in files]
+            note = self.table.note
+            broken = [set_broken_aside([f], types_of(f, TableSchema()), note) for f in files]
             if not any(broken):
                 raise
+            self._undecodable |= set().union(*broken)
             raise FileNotFoundError from fault  # read the others
 
     def _note(self, text: str) -> None:

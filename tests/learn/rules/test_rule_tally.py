@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +10,14 @@ from hypothesis import strategies as st
 
 from factories import decision, finding, outcome
 from steward.learn.rules import RuleTally, rule_stats
-from steward.learn.rules.tally import HALF_LIFE_S, MOST_BUCKETS, MOST_JUDGED
+from steward.learn.rules.tally import HALF_LIFE_S, MOST_BUCKETS, MOST_JUDGED, SAVED
 from steward.model.actions import Drain, Tell
 from steward.model.decision import Choice
 from steward.model.finding import Finding, Opinion, Recurrence
 from steward.model.identity import DecisionId, FindingId, GpuId, NodeId
 from steward.model.outcome import Change
 from steward.model.rules import RuleStats
+from steward.store.learned import LearnedStates
 
 RULE = "R-1"
 
@@ -176,3 +178,45 @@ def test_a_loan_that_brought_less_than_a_quarter_speaks_against_its_rule() -> No
     stats = only(found(), lent(), outcome(gained=60.0), later)
 
     assert (stats.met, stats.missed) == (0, 1)
+
+
+def test_a_restored_tally_goes_on_as_the_saved_one_would(tmp_path: Path) -> None:
+    store, made, again = LearnedStates(tmp_path), RuleTally(), RuleTally()
+    for value in (found(), said("confirm"), found("f-2", t_s=9000.0), decided(), lent("d-2")):
+        made.add(value)
+    made.seq = 5
+
+    store.save(made.name, made.state_version, made.save_state(), learnt_from={})
+    state, why = store.load(again.name, again.state_version)
+    assert state is not None, why
+    again.restore_state(state.payload)
+
+    assert again.seq == 5
+    assert again.stats() == made.stats()
+    for value in (found("f-2"), checked(met=True), chosen("reject"), said("dismiss")):
+        assert again.add(value) == made.add(value)
+    assert again.stats(10_000.0) == made.stats(10_000.0)
+
+
+def test_a_state_that_does_not_fit_leaves_a_tally_as_it_was() -> None:
+    made, empty = RuleTally(), RuleTally()
+    made.add(found())
+    state = made.save_state()
+
+    with pytest.raises(KeyError):
+        empty.restore_state({**state, "accounts": [{"rule": "R-1"}]})
+
+    assert empty.stats() == ()
+
+
+def test_only_the_newest_findings_are_saved() -> None:
+    made, again = RuleTally(), RuleTally()
+    for i in range(SAVED + 1):
+        made.add(found(f"f-{i}"))
+
+    again.restore_state(made.save_state())
+
+    again.add(found("f-1"))
+    assert again.stats()[0].findings == SAVED + 1
+    again.add(found("f-0"))
+    assert again.stats()[0].findings == SAVED + 2

@@ -152,6 +152,42 @@ def test_one_sample_with_a_wrong_time_costs_itself_only() -> None:
     assert decoders.stats["remote-write"].out_of_time == 1
 
 
+def at_present(*times_s: float) -> list[bytes]:
+    """Return bodies of two cores that each work as one, by the times that their sender gives."""
+    return [
+        request_of([(core(0), s + 600.0), (core(1), s + 600.0)], t_ms=T_MS + int(1000 * s))
+        for s in times_s
+    ]
+
+
+@pytest.mark.parametrize("wrong_s", [[500.0], [500.0, 510.0, 520.0, 530.0, 540.0]])
+def test_samples_ahead_of_time_do_not_mute_a_counter_until_then(wrong_s: list[float]) -> None:
+    decoders = Decoders(wall_s=lambda: T_MS / 1000)
+
+    seen = all_of(decoders, *at_present(-30.0, -20.0, *wrong_s, -10.0, 0.0, 3.0))
+
+    found = [(t, value) for t, _, value in cells(seen, "host.cpu.user_cores") if t <= 3.0]
+    assert found == [(-20.0, 2.0), (0.0, 2.0), (3.0, pytest.approx(2.0))]
+    assert decoders.stats["remote-write"].late == 0
+
+
+def test_a_first_sample_ahead_of_time_does_not_mute_its_sum() -> None:
+    decoders = Decoders(wall_s=lambda: T_MS / 1000)
+
+    seen = all_of(decoders, *at_present(500.0, -20.0, -10.0, 0.0))
+
+    assert cells(seen, "host.cpu.user_cores")[-1][::2] == (0.0, 2.0)
+
+
+def test_a_sender_whose_clock_is_always_ahead_loses_nothing() -> None:
+    decoders = Decoders(wall_s=lambda: T_MS / 1000)
+
+    seen = all_of(decoders, *at_present(300.0, 310.0, 320.0, 315.0, 330.0))
+
+    assert [t for t, *_ in cells(seen, "host.cpu.user_cores")] == [310.0, 320.0, 330.0]
+    assert decoders.stats["remote-write"].late == 2
+
+
 # -- too much ------------------------------------------------------------------------------------
 
 

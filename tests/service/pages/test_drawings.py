@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from factories import decision, job, outcome, receipt, view
 from service.bed import AND_CHECKED_S, LONG_ENOUGH_S, START_S, MakeBed, ServiceBed
 from steward.learn.rules import rule_stats
+from steward.model.actions import Start
 from steward.model.decision import Autonomy, Choice, DecisionState, StandingApproval
-from steward.model.identity import DecisionId, TenantId
+from steward.model.identity import DecisionId, GpuId, JobId, TenantId
 from steward.model.outcome import Assumptions, Story
-from steward.model.yardstick import ENERGY, RETURN_TIME
-from steward.service.cluster_snapshot import cluster_snapshot
+from steward.model.yardstick import ENERGY, RETURN_TIME, RUN
+from steward.service.cluster_snapshot import GpuState, cluster_snapshot
+from steward.service.live_state import GpuUsage
 from steward.service.pages.approvals import approval_text
 from steward.service.pages.charts import savings_series, use_series
 from steward.service.pages.cluster import key_figures, summary_text
@@ -242,6 +244,26 @@ def test_what_was_promised_stands_beside_what_was_measured() -> None:
 
     assert "First check 10 min" in before
     assert "Measured so far" in after
+
+
+def test_what_a_started_job_brought_is_measured_though_it_saves_nothing() -> None:
+    start = Start(job=JobId("j1"), gpus=(GpuId("n1/gpu0"),))
+    made = decision("d-1", action=start)
+    ran = outcome(made.id, yardstick=RUN, gained=612.0)
+
+    shown = promised_and_measured(Story(decision=made, receipts=(receipt(made),), outcomes=(ran,)))
+
+    assert "0.17 GPU-h" in shown.partition("Measured so far")[2]
+
+
+def test_the_chart_of_use_is_broken_where_nothing_was_seen() -> None:
+    times = [0.0, 10.0, 20.0, 500.0, 510.0]
+    history = tuple(GpuUsage(t_s=t_s, states={GpuState.BUSY: 2}) for t_s in times)
+
+    (layer,) = use_series(history)
+
+    assert [point[1] for point in layer["data"]] == [2, 2, 2, None, 2, 2]
+    assert [point[0] for point in layer["data"]] == [0, 10e3, 20e3, 260e3, 500e3, 510e3]
 
 
 def test_a_cell_shows_state_heat_owner_and_borrower() -> None:

@@ -14,7 +14,7 @@ from factories import samples
 from steward.errors import StewardError
 from steward.model.frame import Frame
 from steward.store.files.damage import BROKEN, intact, panics_as_errors
-from steward.store.query import Query
+from steward.store.query import Query, Tail
 from steward.store.telemetry import Telemetry
 
 T0 = 1_699_999_200.0  # a whole hour
@@ -79,8 +79,7 @@ def test_no_flipped_bit_ever_changes_a_value(folder: Path) -> None:
         assert found.join(good, on=good.columns, how="semi").height == 2
         assert f"{file} is damaged (" in message
         assert "does not match" in message
-        assert not file.exists()
-        assert len(damaged(folder)) == 1
+        assert file.exists()
 
 
 def test_a_damaged_file_does_not_stop_the_start_nor_compaction(folder: Path) -> None:
@@ -130,8 +129,12 @@ def test_steps_are_read_without_the_files_that_cannot_be_decoded(folder: Path) -
 
     with closing(Telemetry(folder, keep_days=None)) as telemetry:
         found = telemetry.read(from_s=T0, to_s=T0 + 100, step_s=10.0)
+        again = telemetry.read(from_s=T0, to_s=T0 + 100, step_s=10.0)
 
-    assert found.height == 2
+    assert (found.height, again.height) == (2, 2)
+    assert damaged(folder) == []  # it was only read
+    with closing(Telemetry(folder)) as telemetry:
+        telemetry.read(from_s=T0, to_s=T0 + 100, step_s=10.0)
     assert len(damaged(folder)) == 1
 
 
@@ -146,6 +149,9 @@ def test_a_damaged_tier_is_worked_out_anew(folder: Path) -> None:
         found = telemetry.read(from_s=T0, to_s=T0 + 100, step_s=10.0)
 
     assert found[f"{BUSY}.max"].to_list() == [0.94, 1.5]
+    assert damaged(tier) == []
+    with closing(Telemetry(folder)) as telemetry:
+        telemetry.read(from_s=T0, to_s=T0 + 100, step_s=10.0)
     assert len(damaged(tier)) == 1
 
 
@@ -154,9 +160,30 @@ def test_sql_does_not_see_a_damaged_file_and_this_is_reported(folder: Path) -> N
 
     with Query(folder.parent) as query:
         answer = query.run("SELECT count(*) FROM telemetry")
+        query.run("SELECT count(*) FROM telemetry")
 
         assert answer.rows == [(2,)]
-        assert "its checksum does not match" in query.notes[0]
+        (note,) = query.notes
+        assert "(its checksum does not match) and was skipped" in note
+
+
+def test_readers_leave_a_damaged_file_where_it_is(folder: Path) -> None:
+    flip(parquet(folder)[0], 40)
+    torn = parquet(folder)[1]
+    torn.write_bytes(torn.read_bytes()[:50])
+    before = {file: file.read_bytes() for file in folder.parent.rglob("*") if file.is_file()}
+
+    with Query(folder.parent) as query:
+        query.run("SELECT count(*) FROM telemetry")
+        query.newest_s()
+    Tail(folder.parent).skip()
+    list(Tail(folder.parent).new())
+    with closing(Telemetry(folder, keep_days=None)) as telemetry:
+        everything(telemetry)
+        message = telemetry.damage()
+
+    assert {f: f.read_bytes() for f in folder.parent.rglob("*") if f.is_file()} == before
+    assert len(message) == 2
 
 
 def test_a_file_is_read_for_its_checksum_once_until_it_changes(folder: Path) -> None:
@@ -193,9 +220,12 @@ def test_a_damaged_file_that_cannot_be_moved_is_skipped_by_every_reader(
         rows = everything(telemetry)
         steps = telemetry.read(from_s=T0, to_s=T0 + 100, step_s=10.0)
         message = telemetry.damage()
+    notes: list[str] = []
 
     assert (rows.height, steps.height) == (2, 2)
-    assert "was skipped; moving it failed: Permission denied" in message[0]
+    assert "and was skipped" in message[0]
+    assert intact(parquet(folder)[:1], notes.append) == []
+    assert "was skipped; moving it failed: Permission denied" in notes[0]
     assert unwritable.exists()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from steward.cli.output import plain
 from steward.cli.words import moment, moment_ago, span
-from steward.inspection.explanation import describe_rule
+from steward.inspection.explanation import describe_detector, describe_rule
 from steward.model.finding import Finding
 from steward.model.rules import Rule
 from steward.store.explain import FindingStory
@@ -69,7 +69,7 @@ def finding_lines(story: FindingStory, now_s: float) -> Iterator[str]:
 def meaning_lines(rule: Rule | None, name: str) -> Iterator[str]:
     """Give what a rule looks for, what that means, and what to do about it."""
     if rule is None:
-        yield from ("", f"{name} is a detector, or a rule that is no longer installed")
+        yield from ("", *_detector_lines(name))
         return
     yield from ("", f"{rule.id} {rule.title} ({rule.severity.word})")
     yield from (f"  {line}" for line in describe_rule(rule))
@@ -81,6 +81,16 @@ def meaning_lines(rule: Rule | None, name: str) -> Iterator[str]:
     )
     for title, text in texts:
         yield from _part(title, text.strip().splitlines())
+
+
+def _detector_lines(name: str) -> Iterator[str]:
+    text = describe_detector(name)
+    if not text:
+        yield f"{name} is not installed any more"
+        return
+    yield f"{name} (detector)"
+    yield from (f"  {line}".rstrip() for line in text.splitlines())
+    yield f"  Its options are in docs/reference/plugs.md; [plugs.{name}] sets them."
 
 
 def _facts(story: FindingStory, now_s: float) -> Iterator[tuple[str, str]]:

@@ -54,7 +54,7 @@ class GpuIdleWhileAllocated:
             t_s=view.t_s,
             rule=self.name,
             subject=job,
-            title=f"job {job} has left {len(gpus)} of its {held} GPUs idle for {_long(longest_s)}",
+            title=f"job {job} has left {_named(gpus, held)} idle for {_long(longest_s)}",
             severity=Severity.WASTE,
             since_s=since_s,
             evidence=(
@@ -65,6 +65,12 @@ class GpuIdleWhileAllocated:
             tenant=view.tenant_id(tenant) if tenant >= 0 else None,
             gpus=gpus,
         )
+
+
+def _named(gpus: tuple[GpuId, ...], held: int) -> str:
+    if len(gpus) > 1:
+        return f"{len(gpus)} of its {held} GPUs"
+    return f"its GPU {gpus[0]}" if held == 1 else f"{gpus[0]}, 1 of its {held} GPUs,"
 
 
 def _busy(view: ClusterView, row: int, job: JobId, since_s: float) -> Evidence:

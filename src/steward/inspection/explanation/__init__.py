@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from steward.inspection.explanation.description import (
     describe_conditions,
+    describe_detector,
     describe_rule,
     duration_text,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "Reason",
     "RuleExplanation",
     "describe_conditions",
+    "describe_detector",
     "describe_rule",
     "duration_text",
     "explain",

@@ -1,14 +1,18 @@
-"""Descriptions of rules as text, for authors and for readers of findings."""
+"""Descriptions of rules and detectors as text, for authors and for readers of findings."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 
+from steward.decide.rules import DETECTORS
 from steward.model.rules import Clause, Extract, MetricTerm, Negation, Rule, RuleNode, Term
+from steward.registry import known, resolve
 
 __all__ = [
     "describe_condition",
     "describe_conditions",
+    "describe_detector",
     "describe_effect",
     "describe_rule",
     "duration_text",
@@ -30,6 +34,13 @@ def duration_text(ns: int) -> str:
             parts.append(f"{left // size} {unit}")
             left %= size
     return " ".join(parts) or "0 s"
+
+
+def describe_detector(name: str) -> str:
+    """Return what a detector reports, as its documentation has it; '' if there is none such."""
+    if name not in known("detector", DETECTORS):
+        return ""
+    return inspect.getdoc(resolve("detector", name, DETECTORS)) or ""
 
 
 def describe_rule(rule: Rule) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from itertools import islice
+from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
 from scipy.special import betaincinv
 
 from steward.model.actions import Tell
@@ -24,6 +26,7 @@ BUCKET_S = 600.0
 MOST_BUCKETS = 1008  # a week of ten minutes
 MOST_JUDGED = 500  # per rule; older ones have decayed
 REMEMBERED = 100_000  # findings and decisions whose rule is known
+SAVED = 10_000  # the newest of these: what is older is seldom decided or judged any more
 RETIRE_AFTER = 8  # judged findings before a rule can be retired
 KEPT_SHARE = 0.25  # share of a promise that counts as met, as for the breaker
 STEWARD = "steward"  # author of undos by effect checks
@@ -40,9 +43,13 @@ def rule_stats(values: Iterable[object], *, now_s: float | None = None) -> tuple
 
 
 class RuleTally:
-    """Running statistics of all rules."""
+    """Running statistics of all rules. Its state is kept over restarts, as a `Learner`'s."""
+
+    name = "rule-tally"
+    state_version = 1
 
     def __init__(self) -> None:
+        self.seq = 0  # entries of the journal up to this one were added
         self._accounts: dict[str, _Account] = {}
         self._rule_of: _Remembered[str] = _Remembered()  # by finding
         self._decided: _Remembered[_Decided] = _Remembered()
@@ -79,6 +86,32 @@ class RuleTally:
         """Return the weight of each rule."""
         return {each.rule: each.weight for each in self.stats(now_s)}
 
+    def save_state(self) -> dict[str, Any]:
+        """Return the state as JSON values and numpy arrays."""
+        decided = self._decided.newest(SAVED)
+        return {
+            "seq": self.seq,
+            "newest_s": self._newest_s,
+            "accounts": [each.save_state() for each in self._accounts.values()],
+            "rule_of": self._rule_of.newest(SAVED),
+            "decided": {
+                id_: [list(each.rules), each.advises, each.in_gpu_time]
+                for id_, each in decided.items()
+            },
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state. Raise on one that does not fit; nothing is changed then."""
+        accounts = [_Account.restored(each) for each in state["accounts"]]
+        decided = {
+            str(id_): _Decided(rules=tuple(rules), advises=advises, in_gpu_time=in_gpu_time)
+            for id_, (rules, advises, in_gpu_time) in state["decided"].items()
+        }
+        seq, newest_s = int(state["seq"]), float(state["newest_s"])
+        self._rule_of, self._decided = _Remembered(state["rule_of"]), _Remembered(decided)
+        self._accounts = {each.rule: each for each in accounts}
+        self.seq, self._newest_s = seq, newest_s
+
     def _account(self, rule: str) -> _Account:
         return self._accounts.setdefault(rule, _Account(rule=rule))
 
@@ -107,8 +140,8 @@ class _Decided:
 class _Remembered(Generic[V]):
     """Table of the newest entries."""
 
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, V] = OrderedDict()
+    def __init__(self, known: Mapping[str, V] | None = None) -> None:
+        self._known: OrderedDict[str, V] = OrderedDict(known or {})
 
     def add(self, key: str, value: V) -> bool:
         """Add an entry; return whether it existed."""
@@ -120,6 +153,10 @@ class _Remembered(Generic[V]):
 
     def get(self, key: str) -> V | None:
         return self._known.get(key)
+
+    def newest(self, count: int) -> dict[str, V]:
+        """Return the newest entries, oldest first."""
+        return dict(islice(self._known.items(), max(0, len(self._known) - count), None))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -188,6 +225,32 @@ class _Account:
             retire=len(self.judged) >= RETIRE_AFTER and high < 0.5,
             last_s=self.last_s,
             history=tuple((begin_s, int(hits)) for begin_s, hits in self.buckets),
+        )
+
+    def save_state(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule,
+            "counts": [self.fired, self.findings, self.decisions, self.unheeded],
+            "last_s": self.last_s,
+            "buckets": np.array(self.buckets, np.float64).reshape(-1, 2),
+            "judged": list(self.judged),
+            "judged_s": np.array([t_s for t_s, _ in self.judged.values()], np.float64),
+            "judged_good": np.array([good for _, good in self.judged.values()], bool),
+        }
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Self:
+        fired, findings, decisions, unheeded = (int(each) for each in state["counts"])
+        judged = zip(state["judged_s"].tolist(), state["judged_good"].tolist(), strict=True)
+        return cls(
+            rule=str(state["rule"]),
+            fired=fired,
+            findings=findings,
+            decisions=decisions,
+            unheeded=unheeded,
+            last_s=None if state["last_s"] is None else float(state["last_s"]),
+            buckets=deque(state["buckets"].tolist(), maxlen=MOST_BUCKETS),
+            judged=OrderedDict(zip(state["judged"], judged, strict=True)),
         )
 
     def _count(self, kind: str, *, good: bool) -> int:

@@ -22,7 +22,7 @@ from steward.observe.quality.counters import counter_flaws
 from steward.observe.quality.flaw import Flaw, FlawSeverity, QualityReport
 from steward.observe.quality.stuck import WORKS_SHARE, hanging
 from steward.observe.quality.times import SampleTimes, gap_flaws
-from steward.store.files.damage import BROKEN, intact, panics_as_errors
+from steward.store.files.damage import BROKEN, NoteOnly, intact, panics_as_errors
 from steward.store.files.events import read_events
 from steward.store.files.kinds import kind_of
 from steward.store.files.other import OTHER
@@ -139,8 +139,9 @@ def _active(tables: Mapping[str, pl.DataFrame]) -> set[str]:
 def _files(root: Path, shape: TableSchema, notes: list[str]) -> list[Path]:
     parts = Partitions(root)
     folders = [parts.folder(part) for part in parts.between(0.0, float("inf"))]
-    listed = [file for each in folders for file in live_files(each, shape, notes.append)]
-    return intact(listed, notes.append)
+    note = NoteOnly(notes.append)
+    listed = [file for each in folders for file in live_files(each, shape, note)]
+    return intact(listed, note)
 
 
 def _extent(files: Sequence[Path]) -> tuple[int, int, float | None, float | None]:

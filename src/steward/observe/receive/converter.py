@@ -40,6 +40,7 @@ __all__ = ["AHEAD_S", "ConverterStats", "PushedSamples", "SampleConverter"]
 
 LONGEST_S = 600.0  # growth over a longer gap is no rate at one moment
 AHEAD_S = 600.0  # samples that are further ahead of this machine's clock are refused
+SKEW_S = 5.0  # clocks differ by so much; further ahead, a later sample of the present is believed
 FORGET_AFTER_S = 3600.0
 TRY_AGAIN_S = 60.0
 Translate = Callable[[bytes], SeriesMapping]
@@ -244,6 +245,7 @@ class SampleConverter:
             samples.t_ms,
             samples.values,
             int(LONGEST_S * 1000),
+            int((self._wall_s() + SKEW_S) * 1000),
             self._flags.array,
             self._scale.array,
             self._target.array,

@@ -35,6 +35,7 @@ def fold_samples(  # noqa: C901, PLR0913, PLR0917 - one walk; a call per sample 
     t_ms: Ints,
     values: Floats,
     longest_ms: int,
+    now_ms: int,
     flags: Ints,
     scale: Floats,
     target: Ints,
@@ -51,6 +52,9 @@ def fold_samples(  # noqa: C901, PLR0913, PLR0917 - one walk; a call per sample 
 
     `parts` has, per target: how many series make it up, until when new ones joined, and for each
     moment that waits its time, how many have come, and how often the sum lacked the same part.
+
+    A time after `now_ms` that a sample of the present contradicts was wrong: what is known from it
+    is dropped, else it would make all samples late until that time has come.
     """
     count = 0
     for row in range(len(series)):
@@ -64,6 +68,8 @@ def fold_samples(  # noqa: C901, PLR0913, PLR0917 - one walk; a call per sample 
             continue
         value *= scale[number]
         if bits & RISES:
+            if t <= now_ms < last_ms[number]:
+                last[number] = np.nan
             before, since = last[number], t - last_ms[number]
             if since <= 0 and not np.isnan(before):
                 dropped[LATE] += since < 0
@@ -79,7 +85,7 @@ def fold_samples(  # noqa: C901, PLR0913, PLR0917 - one walk; a call per sample 
             last_ms[number] = max(last_ms[number], t)
         to = target[number]
         if bits & ADDS:
-            value, done = _added(parts[to], sums[to], t, value, dropped)
+            value, done = _added(parts[to], sums[to], t, value, now_ms, dropped)
             if not done or np.isnan(value):
                 continue
         out_ms[count], out_target[count], out[count] = t, to, value
@@ -89,11 +95,15 @@ def fold_samples(  # noqa: C901, PLR0913, PLR0917 - one walk; a call per sample 
 
 @njit
 def _added(  # noqa: C901 - compiled
-    parts: Ints, sums: Floats, t: int, value: float, dropped: Ints
+    parts: Ints, sums: Floats, t: int, value: float, now_ms: int, dropped: Ints
 ) -> tuple[float, bool]:
     """Add a part to the sum of its moment; return the sum when all its parts have come."""
     place = -1
+    if t <= now_ms < parts[1]:
+        parts[1] = t
     for each in range(PENDING):
+        if t <= now_ms < parts[3 + 2 * each]:
+            parts[3 + 2 * each], parts[4 + 2 * each] = 0, 0
         if parts[3 + 2 * each] == t:
             place = each
     if place < 0:  # a new moment takes the place of the oldest

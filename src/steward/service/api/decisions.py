@@ -22,7 +22,7 @@ from steward.service.api.replies import (
 )
 from steward.service.authentication import User
 from steward.service.live_state import LiveState
-from steward.store.choices import ChoiceName
+from steward.store.choices import ApprovalRequest, ChoiceName
 from steward.store.explain import DecisionExplanation
 from steward.store.story_search import find_stories
 
@@ -132,7 +132,7 @@ class StandingApprovalBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
     tenant: str = Field(max_length=200, description="whose GPUs")
     action: str = Field(max_length=40, description="type of the action, as `lend`")
-    hours: float = Field(gt=0, le=24 * 30, description="how long, by the clock of the journal")
+    hours: float = Field(gt=0, le=24 * 30, description="how long, in real hours")
     gpus: int = Field(ge=1, description="how many GPUs in all")
     note: str = Field("", max_length=2000)
 
@@ -144,11 +144,11 @@ def _add_approvals(routes: APIRouter, live_state: LiveState) -> None:
         found = live_state.standing_approvals()
         return [StandingApprovalReply.model_validate(each) for each in found]
 
-    @routes.post("/approvals", status_code=201, responses=failures(404))
+    @routes.post("/approvals", status_code=201, responses=failures())
     def approve_ahead(request: Request, body: StandingApprovalBody) -> StandingApprovalReply:
         """Approve one tenant's actions of one type in advance, for a while."""
         user: User = request.state.user
-        made = live_state.approve_in_advance(**body.model_dump(), user=user)
+        made = live_state.approve_in_advance(ApprovalRequest(**body.model_dump()), user=user)
         return StandingApprovalReply.model_validate(made)
 
     @routes.delete("/approvals/{approval}", responses=failures(404))

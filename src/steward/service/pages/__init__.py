@@ -13,7 +13,6 @@ from fastapi.responses import HTMLResponse, Response
 from nicegui import app as nicegui_app
 from nicegui import ui
 
-from steward.errors import StewardError
 from steward.model.identity import DecisionId, FindingId
 from steward.service.authentication import Authenticator
 from steward.service.lab import LabRuns
@@ -23,6 +22,13 @@ from steward.service.pages.decisions import decision_page, decisions_page
 from steward.service.pages.findings import findings_page
 from steward.service.pages.frame import LOOK_COOKIE, LOOKS, Show, Visit, frame
 from steward.service.pages.lab import lab_page
+from steward.service.pages.names import (
+    decision_name,
+    finding_name,
+    gpu_name,
+    node_name,
+    rule_name,
+)
 from steward.service.pages.rules import finding_page, rule_page, rules_page
 from steward.service.pages.savings import savings_page
 from steward.service.pages.telemetry import gpu_page, node_page, nodes_page
@@ -34,7 +40,7 @@ HEAD = '<link rel="stylesheet" href="/static/steward.css">'
 LIVENESS = '<script src="/static/liveness.js" defer></script>'
 NOT_FOUND = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><title>steward · not found</title>{HEAD}</head>
+<meta name="color-scheme" content="light dark"><title>Not found · steward</title>{HEAD}</head>
 <body class="st-plain"><main class="st-login"><h1>There is no page here</h1>
 <p>The address may be cut off, or from an older version.</p>
 <p><a href="/">To the cluster</a></p></main></body></html>"""
@@ -63,14 +69,14 @@ def add_pages(app: FastAPI, live_state: LiveState, access: Authenticator, lab: L
 class _Page(NamedTuple):
     """One address of the dashboard, its entry of the menu, and the function that builds it.
 
-    A page of one thing ends in that thing's id, and `knows` says whether there is one.
+    The address of a page of one thing ends in its id; `name` returns its name, None if unknown.
     """
 
     path: str
     at: str
     title: str
     build: Callable[[Visit, Request], Show]
-    knows: Callable[[LiveState, str], bool] = lambda _live_state, _id: True
+    name: Callable[[LiveState, str], str | None] = lambda _live_state, _id: ""
 
     def id_of(self, request: Request) -> str:
         """Return the id in the address; empty on a page of many things."""
@@ -81,15 +87,15 @@ def _pages(lab: LabRuns) -> tuple[_Page, ...]:
     return (
         _Page("/", "/", "Cluster", lambda visit, _: cluster_page(visit)),
         _Page("/nodes", "/nodes", "Nodes", lambda visit, _: nodes_page(visit)),
-        _Page("/nodes/{node}", "/nodes", "Node", _node, _knows_node),
-        _Page("/gpus/{gpu:path}", "/nodes", "GPU", _gpu, _knows_gpu),
+        _Page("/nodes/{node}", "/nodes", "Node", _node, node_name),
+        _Page("/gpus/{gpu:path}", "/nodes", "GPU", _gpu, gpu_name),
         _Page("/findings", "/findings", "Findings", lambda v, r: findings_page(v, r.query_params)),
-        _Page("/findings/{finding}", "/findings", "Finding", _finding, _knows_finding),
+        _Page("/findings/{finding}", "/findings", "Finding", _finding, finding_name),
         _Page("/rules", "/rules", "Rules", lambda v, r: rules_page(v, r.query_params)),
-        _Page("/rules/{rule}", "/rules", "Rule", _rule, _knows_rule),
+        _Page("/rules/{rule}", "/rules", "Rule", _rule, rule_name),
         _Page("/savings", "/savings", "Savings", lambda visit, _: savings_page(visit)),
         _Page("/decisions", "/decisions", "Decisions", _decisions),
-        _Page("/decisions/{decision}", "/decisions", "Decision", _decision, _knows_decision),
+        _Page("/decisions/{decision}", "/decisions", "Decision", _decision, decision_name),
         _Page("/lab", "/lab", "Lab", partial(_lab, lab)),
     )
 
@@ -106,35 +112,6 @@ def _gpu(visit: Visit, request: Request) -> Show:
 
 def _rule(visit: Visit, request: Request) -> Show:
     return rule_page(visit, request.path_params["rule"])
-
-
-def _knows_node(live_state: LiveState, node: str) -> bool:
-    return live_state.latest.node(live_state.snapshot.cluster, node) is not None
-
-
-def _knows_gpu(live_state: LiveState, gpu: str) -> bool:
-    listed = any(each.id == gpu for each in live_state.snapshot.cluster.gpus)
-    return listed or bool(live_state.latest.of(gpu))
-
-
-def _knows_finding(live_state: LiveState, finding: str) -> bool:
-    try:
-        live_state.finding(FindingId(finding))
-    except StewardError:
-        return False
-    return True
-
-
-def _knows_rule(live_state: LiveState, rule: str) -> bool:
-    return any(each.id == rule for each in live_state.snapshot.rules)
-
-
-def _knows_decision(live_state: LiveState, decision: str) -> bool:
-    try:
-        live_state.story(DecisionId(decision))
-    except StewardError:
-        return False
-    return True
 
 
 def _finding(visit: Visit, request: Request) -> Show:
@@ -156,12 +133,13 @@ def _lab(lab: LabRuns, visit: Visit, request: Request) -> Show:
 def _register(page: _Page, live_state: LiveState, access: Authenticator) -> None:
     def show(request: Request) -> Response | None:
         id_ = page.id_of(request)
-        if not page.knows(live_state, id_):
+        name = page.name(live_state, id_)
+        if name is None:
             return HTMLResponse(_no_such(page, id_), status_code=404)
         frame(
             _visit(request, live_state, access),
             at=page.at,
-            title=f"{id_} · {page.title}" if id_ else page.title,
+            title=f"{name} · {page.title}" if name else page.title,
             build=lambda visit: page.build(visit, request),
         )
         return None

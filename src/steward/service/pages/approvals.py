@@ -18,6 +18,7 @@ from steward.service.pages.frame import Visit, card
 from steward.service.pages.markup import Markup, tag
 from steward.service.pages.rows import Html, Rows
 from steward.service.pages.wording import duration, plural
+from steward.store.choices import ApprovalRequest
 
 __all__ = ["StandingApprovals", "approval_text"]
 
@@ -85,10 +86,9 @@ class StandingApprovals:
             ui.navigate.to("/login")
             return
         live_state = self._visit.live_state
+        asked = ApprovalRequest(tenant=tenant, action=action, hours=hours, gpus=gpus)
         await _report(
-            lambda: live_state.approve_in_advance(
-                tenant=tenant, action=action, hours=hours, gpus=gpus, user=user
-            ),
+            lambda: live_state.approve_in_advance(asked, user=user),
             done=f"'{action}' of {tenant} is approved for {hours:g} h, from the next turn on.",
         )
 

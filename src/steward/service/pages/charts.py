@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from steward.model.frame import T_S, Frame
@@ -23,6 +25,7 @@ __all__ = [
 ]
 
 GREY = "#8492a6"
+GAP_STEPS = 5.0  # of the usual time between two points, beyond which a line is broken
 GRID = "rgba(132, 146, 166, 0.22)"
 TEAL = "#14a394"
 BLUE = "#4f86f7"
@@ -76,7 +79,8 @@ def use_chart() -> dict[str, Any]:
 
 
 def use_series(history: tuple[GpuUsage, ...]) -> list[dict[str, Any]]:
-    """Return one layer per state, so that all layers together are the cluster."""
+    """Return one layer per state, so that all layers together are the cluster; gaps stay gaps."""
+    gaps = _gaps([use.t_s for use in history])
     return [
         {
             "type": "line",
@@ -86,10 +90,26 @@ def use_series(history: tuple[GpuUsage, ...]) -> list[dict[str, Any]]:
             "color": color,
             "lineStyle": {"width": 1},
             "areaStyle": {"opacity": opacity},
-            "data": [[1000 * use.t_s, use.states.get(state, 0)] for use in history],
+            "data": sorted(
+                [*([1000 * use.t_s, use.states.get(state, 0)] for use in history), *gaps],
+                key=lambda point: point[0],
+            ),
         }
         for state, color, opacity in LAYERS
         if any(state in use.states for use in history)
+    ]
+
+
+def _gaps(times_s: Sequence[float]) -> list[list[float | None]]:
+    """Return a point without a value for each gap: a chart breaks its lines there."""
+    steps = [after - before for before, after in pairwise(times_s)]
+    if not steps:
+        return []
+    longest_s = GAP_STEPS * median(steps)
+    return [
+        [1000 * (before + step / 2), None]
+        for before, step in zip(times_s, steps, strict=False)
+        if step > longest_s
     ]
 
 

@@ -22,7 +22,7 @@ from steward.service.pages.explanation import draw_explanation
 from steward.service.pages.frame import Show, Visit, card, keep_in_address
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
-from steward.service.pages.wording import STATE_WORDS, about, gpu_hours, outcome_text
+from steward.service.pages.wording import STATE_WORDS, about, gpu_hours, measured_text, outcome_text
 from steward.store.choices import ChoiceName, possible_choices
 from steward.store.journal_summary import TrackedStory
 
@@ -369,7 +369,7 @@ def _worth(story: Story) -> Markup:
         gained = story.gained or not any(each.effect is None for each in story.outcomes)
         worth = gpu_hours(story.gained) if gained else outcome_text(story.outcomes[-1])
         return tag("span", tag("b", worth), " measured")
-    return tag("span", gpu_hours(story.decision.expects.mid), " expected")
+    return tag("span", measured_text(story.decision.expects.mid, action.yardstick), " expected")
 
 
 def decision_line(story: Story, now_s: float, *, answer_s: float | None = None) -> Markup:

@@ -11,18 +11,17 @@ from steward.model.decision import Decision, Ruling
 from steward.model.forecast import Forecast
 from steward.model.frame import Frame
 from steward.model.metrics import METRICS
-from steward.model.outcome import Story
+from steward.model.outcome import Interval, Story
 from steward.model.yardstick import YARDSTICKS
 from steward.service.pages.charts import sample_chart
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Chart, Html
 from steward.service.pages.wording import (
-    amount,
     clock,
     duration,
     evidence_text,
-    gpu_hours,
     gpus_text,
+    measured_text,
     outcome_text,
     quantity_text,
 )
@@ -93,31 +92,37 @@ def _lines(story: Story) -> Iterator[tuple[float, str, Markup, str]]:
 
 
 def promised_and_measured(story: Story) -> Markup:
-    """Compare what was promised with what came, in GPU-hours."""
-    expects = story.decision.expects
-    rows = [("Promised by the first check", expects.mid, expects.low, expects.high)]
-    if story.outcomes:
-        expected = sum(outcome.expected for outcome in story.outcomes)
-        rows.append(("Promised so far", expected, expected, expected))
-        low = sum(outcome.gained.low for outcome in story.outcomes)
-        high = sum(outcome.gained.high for outcome in story.outcomes)
-        rows.append(("Measured so far", story.gained, low, high))
-    most = max(1.0, *(max(0.0, high) for *_, high in rows))
-    bars = join(*(_bar(name, mid, low, high, most=most) for name, mid, low, high in rows))
+    """Compare what was promised with what came, by the yardstick of the action."""
+    expects, yardstick = story.decision.expects, story.decision.action.yardstick
+    first = Interval(low=expects.low, mid=expects.mid, high=expects.high)
+    rows = [("Promised by the first check", first)]
+    own = [each for each in story.outcomes if each.yardstick == yardstick and each.effect is None]
+    if own:
+        promised = sum(each.expected for each in own)
+        rows.append(("Promised so far", Interval(low=promised, mid=promised, high=promised)))
+        low, mid, high = (
+            sum(getattr(each.gained, bound) for each in own) for bound in ("low", "mid", "high")
+        )
+        rows.append(("Measured so far", Interval(low=low, mid=mid, high=high)))
+    most = max(1.0, *(max(0.0, figure.high) for _, figure in rows))
+    bars = join(*(_bar(name, figure, yardstick, most=most) for name, figure in rows))
     wait = f"First check {duration(story.decision.check_after_s)} after it was carried out."
     return join(bars, tag("p", wait, class_="st-quiet") if not story.outcomes else None)
 
 
-def _bar(name: str, mid: float, low: float, high: float, *, most: float) -> Markup:
-    width = f"width:{100 * max(0.0, mid) / most:.1f}%"
-    span = "" if low == high else f" ({amount(low / 3600)} to {amount(high / 3600)})"
+def _bar(name: str, figure: Interval, yardstick: str, *, most: float) -> Markup:
+    width = f"width:{100 * max(0.0, figure.mid) / most:.1f}%"
+    text, low, high = (
+        measured_text(each, yardstick) for each in (figure.mid, figure.low, figure.high)
+    )
+    span = "" if low == high else f" ({low.partition(' ')[0]} to {high})"
     kind = "st-measured" if name.startswith("Measured") else "st-promised"
     return tag(
         "div",
         tag(
             "div",
             tag("span", name),
-            tag("span", gpu_hours(mid), tag("small", span, class_="st-quiet"), class_="st-number"),
+            tag("span", text, tag("small", span, class_="st-quiet"), class_="st-number"),
             class_="st-split",
         ),
         tag("div", tag("i", class_=kind, style=width), class_="st-bar st-thin"),

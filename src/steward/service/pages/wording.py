@@ -26,6 +26,7 @@ __all__ = [
     "gpus_text",
     "interval",
     "kept_share",
+    "measured_text",
     "outcome_text",
     "plural",
     "promises_text",
@@ -161,12 +162,21 @@ def outcome_text(outcome: Outcome) -> str:
     change = outcome.effect.by if outcome.effect is not None else None
     if outcome.effect is not None:
         return f"changed by {amount(change.mid)}" if change is not None else "unknown"
-    unit, mid = YARDSTICKS[outcome.yardstick].unit, outcome.gained.mid
+    return measured_text(outcome.gained.mid, outcome.yardstick)
+
+
+def measured_text(value: float, yardstick: str) -> str:
+    """Write a figure of a yardstick with its unit.
+
+    >>> measured_text(5400.0, "put-to-work")
+    '1.50 GPU-h'
+    """
+    unit = YARDSTICKS[yardstick].unit
     if unit == "GPU-seconds":
-        return gpu_hours(mid)
+        return gpu_hours(value)
     if unit == "seconds":
-        return f"{amount(mid)} s"
-    return f"{amount(mid / JOULES_PER_KWH)} kWh" if unit == "joules" else amount(mid)
+        return f"{amount(value)} s"
+    return f"{amount(value / JOULES_PER_KWH)} kWh" if unit == "joules" else amount(value)
 
 
 def kept_share(story: Story) -> float | None:

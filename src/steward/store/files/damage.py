@@ -1,4 +1,4 @@
-"""Notice damaged Parquet files before they are decoded, and set them aside.
+"""Notice damaged Parquet files before they are decoded, and set them aside or skip them.
 
 Decoding damaged bytes can panic, abort the interpreter, or return wrong values in silence, so a
 checksum comes first. A file carries two in its name, `flushed-RANDOM-FFFFFFFFWWWWWWWW.parquet`:
@@ -24,6 +24,7 @@ __all__ = [
     "BROKEN",
     "DAMAGED",
     "Note",
+    "NoteOnly",
     "check_footer",
     "checksums_of",
     "intact",
@@ -32,6 +33,20 @@ __all__ = [
 ]
 
 Note = Callable[[str], None]
+
+
+class NoteOnly:
+    """Notes each damage once for a reader: damaged files are skipped and stay where they are."""
+
+    def __init__(self, note: Note) -> None:
+        self._note = note
+        self._known: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        if text not in self._known:
+            self._known.add(text)
+            self._note(text)
+
 
 BROKEN = PolarsError  # what reading a broken file raises, within `panics_as_errors`
 DAMAGED = "damaged"  # the folder, beside the partitions, into which broken files are moved
@@ -55,7 +70,7 @@ def check_footer(file: Path) -> None:
 
 
 def intact(files: Sequence[Path], note: Note) -> list[Path]:
-    """Return the files whose bytes match their checksums; set the others aside.
+    """Return the files whose bytes match their checksums; set the others aside, or skip them.
 
     A file without checksums was written by something else, and is taken as it is.
     """
@@ -80,8 +95,14 @@ def panics_as_errors() -> Iterator[None]:
 
 
 def set_aside(file: Path, fault: BaseException, note: Note) -> None:
-    """Move a broken file to the folder `damaged` of its table, and note that."""
+    """Move a broken file to the folder `damaged` of its table, and note that.
+
+    For a reader, with `NoteOnly`, it stays where it is.
+    """
     why = " ".join(str(fault).split())[:200]
+    if isinstance(note, NoteOnly):
+        note(f"{file} is damaged ({why}) and was skipped")
+        return
     partition = [each for each in file.parents if _PARTITION.match(each.name)]
     aside = partition[-1].parent / DAMAGED if partition else file.parent / DAMAGED
     parts = [each.name.partition("=")[2] for each in reversed(partition)]

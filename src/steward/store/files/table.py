@@ -17,7 +17,7 @@ from steward.errors import StewardError
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.store.atomic import make_folder
 from steward.store.files.compactor import Compactor
-from steward.store.files.damage import BROKEN
+from steward.store.files.damage import BROKEN, Note, NoteOnly
 from steward.store.files.parquet import (
     Partitions,
     TableSchema,
@@ -56,6 +56,9 @@ class ParquetTable:
         self.schema = schema
         self.partitions = Partitions(folder)
         self.notes: deque[str] = deque(maxlen=_MAX_NOTES)
+        self.note: Note = (
+            self.notes.append if keep_days is not None else NoteOnly(self.notes.append)
+        )
         self.lock = threading.RLock()  # of what waits in memory, and of its way to the disk
         self.waiting = WriteBuffer(schema)
         self._max_waiting_rows = max_waiting_rows
@@ -72,7 +75,7 @@ class ParquetTable:
                 self.partitions,
                 schema=schema,
                 keep_days=keep_days,
-                note=self.notes.append,
+                note=self.note,
                 after=after,
             )
         except OSError as fault:
@@ -220,14 +223,11 @@ class ParquetTable:
         if metrics:
             files = [file for file in files if not has[file].isdisjoint(chosen)]
             waiting = [table for table in waiting if not {*chosen}.isdisjoint(table.columns)]
-        stored = scan(
-            files, metrics=chosen, where=where, schema=self.schema, note=self.notes.append
-        )
+        stored = scan(files, metrics=chosen, where=where, schema=self.schema, note=self.note)
         rows = pl.concat([stored, *(each.filter(where) for each in waiting)], how="diagonal")
         return deduplicated(rows.select(*fixed, *chosen), self.schema.order)
 
     def files(self, *, from_s: float, to_s: float) -> list[Path]:
         """Return the files with rows between two moments."""
         folders = [self.partitions.folder(part) for part in self.partitions.between(from_s, to_s)]
-        note = self.notes.append
-        return [file for each in folders for file in live_files(each, self.schema, note)]
+        return [file for each in folders for file in live_files(each, self.schema, self.note)]

@@ -75,19 +75,26 @@ class Cover:
     stale: tuple[Path, ...] = ()  # of the last tier: others hold these rows by now
 
 
-def cover(raw: Path, tiers: Sequence[Tier], *, from_s: float, to_s: float, note: Note) -> Cover:
+def cover(
+    raw: Path,
+    tiers: Sequence[Tier],
+    *,
+    from_s: float,
+    to_s: float,
+    note: Note,
+    damaged: Set[Path] = frozenset(),
+) -> Cover:
     """Choose the coarsest files of these tiers for a time; finer ones where nothing else has it.
 
-    All of them are intact.
+    All of them are intact, as far as checksums tell, and none is one of `damaged`.
     """
-    damaged: set[Path] = set()
     while True:
         known = _cover(raw, tiers, from_s=from_s, to_s=to_s, note=note, damaged=damaged)
         files = {file for level in known.levels for file in level}
         broken = files.difference(intact([*files], note))
         if not broken:
             return known
-        damaged |= broken  # some cannot be moved away
+        damaged = damaged | broken  # some cannot be moved away
 
 
 def _cover(

@@ -19,7 +19,7 @@ import polars as pl
 
 from steward.errors import StewardError, did_you_mean
 from steward.store.atomic import whole_file
-from steward.store.files.damage import intact
+from steward.store.files.damage import NoteOnly, intact
 from steward.store.files.parquet import Partitions, TableSchema, lazy_scan, live_files
 from steward.store.query.tables import Tables
 from steward.store.query.views import quoted, text_literal
@@ -75,6 +75,7 @@ class Query:
             )
         self._limits = limits
         self.notes: list[str] = []
+        self._note = NoteOnly(self.notes.append)
         self._scratch = tempfile.TemporaryDirectory(prefix="steward-query-")
         if {*str(self._folder)} & {*"*?["}:  # DuckDB would take the name for a pattern
             link = Path(self._scratch.name) / "data"
@@ -85,7 +86,7 @@ class Query:
             scratch=Path(self._scratch.name),
             from_s=from_s,
             to_s=to_s,
-            note=self.notes.append,
+            note=self._note,
         )
 
     def __enter__(self) -> Query:
@@ -177,8 +178,8 @@ class Query:
     def _newest_once(self) -> float:
         partitions = Partitions(self._folder / "telemetry")
         for part in reversed(partitions.between(0.0, float("inf"))):
-            listed = live_files(partitions.folder(part), TableSchema(), self.notes.append)
-            files = intact(listed, self.notes.append)
+            listed = live_files(partitions.folder(part), TableSchema(), self._note)
+            files = intact(listed, self._note)
             if files:
                 newest = lazy_scan(files, {"t_s": pl.Float64()})
                 return float(newest.select(pl.col("t_s").max()).collect().item())

@@ -10,6 +10,7 @@ import polars as pl
 
 from steward.errors import StewardError
 from steward.model.frame import ENTITY, T_S, Frame
+from steward.store.files.damage import NoteOnly
 from steward.store.files.logs import LOGS
 from steward.store.files.other import OTHER
 from steward.store.files.parquet import (
@@ -42,6 +43,7 @@ class Tail:
         self._entity, self._metric = entity, metric
         self._seen: dict[str, set[str]] = {name: set() for name in _TABLES}
         self.notes: list[str] = []
+        self._note = NoteOnly(self.notes.append)
 
     def skip(self) -> None:
         """Start with rows that arrive after this call."""
@@ -63,9 +65,7 @@ class Tail:
             -_LOOK_BACK * (HOUR_S // partitions.period_s) :
         ]
         seen = self._seen[name]
-        live = [
-            f for n in numbers for f in live_files(partitions.folder(n), schema, self.notes.append)
-        ]
+        live = [f for n in numbers for f in live_files(partitions.folder(n), schema, self._note)]
         # What compaction made of files that were seen is nothing new.
         fresh = [f for f in live if f.name not in seen and seen.isdisjoint(replaced_by(f, schema))]
         self._seen[name] = {f.name for f in live} | {
@@ -79,7 +79,7 @@ class Tail:
         if schema.metrics and not metrics:
             return pl.DataFrame()
         everything = pl.lit(value=True)
-        rows = scan(files, metrics=metrics, where=everything, schema=schema, note=self.notes.append)
+        rows = scan(files, metrics=metrics, where=everything, schema=schema, note=self._note)
         if self._entity != "*":
             names = [n for n in rows[ENTITY].unique() if fnmatchcase(n, self._entity)]
             rows = rows.filter(pl.col(ENTITY).is_in(names))

@@ -7,6 +7,7 @@ import asyncio
 from nicegui import ui
 
 from steward.errors import StewardError
+from steward.inspection.explanation import describe_detector
 from steward.model.finding import Finding, Opinion
 from steward.model.identity import FindingId
 from steward.model.outcome import Story
@@ -159,6 +160,7 @@ def headline(story: FindingStory, snapshot: StateSnapshot, rule: Rule | None) ->
     )
     advice = finding.treatment.advice if finding.treatment is not None else ""
     mitigation = rule.mitigation if rule is not None else ""
+    detector = describe_detector(finding.rule) if rule is None else ""
     return join(
         tag(
             "div",
@@ -174,7 +176,8 @@ def headline(story: FindingStory, snapshot: StateSnapshot, rule: Rule | None) ->
         ),
         tag("h1", finding.title, class_="st-title"),
         tag("p", " · ".join(each for each in facts if each), class_="st-quiet"),
-        tag("p", tag("span", "Rule ", class_="st-quiet"), name),
+        tag("p", tag("span", "Detector " if detector else "Rule ", class_="st-quiet"), name),
+        tag("p", detector, class_="st-quiet") if detector else None,
         tag("p", tag("b", "Advice: "), advice) if advice else None,
         join(tag("h3", "What to do"), prose(mitigation)) if mitigation else None,
     )

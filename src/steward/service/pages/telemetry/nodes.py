@@ -106,7 +106,7 @@ def agent_table(agents: Sequence[AgentState], now_s: float) -> Markup:
     """List the agents with the state in their newest parcel."""
     if not agents:
         return empty(
-            "No agents", "None has sent anything since this steward was started. See observe agent."
+            "No agents", "steward observe agent, run on a node, sends that node's telemetry here."
         )
     heads = ("Node", "State", "Last report", "Version", "Clock", "Waiting", "Lost")
     return table(heads, (_agent(each, now_s) for each in agents))

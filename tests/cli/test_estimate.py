@@ -1,0 +1,67 @@
+"""`steward estimate`: what was learned answers for a job that has not been submitted yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from factories import job, node, view
+from steward.learn.estimators.similar_jobs import SimilarJobs
+from steward.model.job import JobState
+from steward.store.learned import LearnedStates
+from told import steward
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a store in which ten runs of one job, of an hour each, were learned from."""
+    learner = SimilarJobs()
+    for number in range(10):
+        past = job("j", user="ada", state=JobState.COMPLETED, start_s=0.0, end_s=3600.0)
+        ended = (replace(past, name=f"bert-{number}"),)
+        learner.learn(replace(view(node("n1", 2)), ended=ended), outcomes=())
+    LearnedStates(tmp_path / "learned").save(
+        learner.name, learner.state_version, learner.save_state(), learnt_from={}
+    )
+    return tmp_path
+
+
+def test_the_run_time_of_a_job_is_estimated_from_similar_ones(folder: Path) -> None:
+    like = ("--gpus", 1, "--tenant", job("j").tenant, "--user", "ada", "--name", "bert-99")
+
+    answer = steward("estimate", *like, "--data", folder, "--json")
+
+    (found,) = answer.json
+    assert found["quantity"] == "run.left_s"
+    assert found["low"] <= found["mid"] <= found["high"]
+    assert 1800 < found["mid"] < 7200
+    assert "10 similar jobs" in found["basis"]
+
+
+def test_an_estimate_is_a_table_for_people(folder: Path) -> None:
+    answer = steward("estimate", "--gpus", 2, "--data", folder)
+
+    assert answer.code == 0
+    assert "run time" in answer.out
+    assert "four of five such jobs" in answer.err
+
+
+def test_where_no_estimator_can_tell_one_is_named(tmp_path: Path) -> None:
+    answer = steward("estimate", "--gpus", 2, "--data", tmp_path)
+
+    assert answer.code == 0
+    assert "similar-jobs" in answer.err
+
+
+def test_a_state_that_cannot_be_used_is_named_and_left_where_it_is(folder: Path) -> None:
+    saved = folder / "learned" / "similar-jobs.learned"
+    saved.write_bytes(b"broken")
+
+    answer = steward("estimate", "--gpus", 2, "--data", folder)
+
+    assert answer.code == 0
+    assert "damaged" in answer.err
+    assert saved.read_bytes() == b"broken"
+    assert [each.name for each in folder.rglob("*") if each.is_file()] == [saved.name]

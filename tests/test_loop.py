@@ -428,6 +428,25 @@ def test_closing_writes_down_what_open_loans_brought(
     assert not outcome.final
 
 
+@pytest.mark.parametrize("forgotten", [False, True], ids=["it goes on", "the world forgot it"])
+def test_a_crash_costs_at_most_a_minute_of_what_open_loans_brought(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld, *, forgotten: bool
+) -> None:
+    first = tiny_loop(tmp_path, world, clock)
+    turn_until(first, clock, START_S + 700)
+    shown = sum(outcome.gained.mid for outcome in first.unsettled)
+    assert shown > 200
+    first.journal.close()  # and nothing else: it was killed
+    world.changed, world._first = set(world.jobs), True
+
+    second = tiny_loop(tmp_path, TinyWorld() if forgotten else world, clock)
+    second.turn()
+
+    settled = [each for each in values(second, "outcome") if isinstance(each, Outcome)]
+    again = sum(each.gained.mid for each in (*settled, *second.unsettled))
+    assert shown - 60.0 <= again <= shown + 60.0
+
+
 def test_the_budget_and_the_breaker_outlive_a_restart(
     tmp_path: Path, clock: ManualClock, world: TinyWorld
 ) -> None:

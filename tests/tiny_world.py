@@ -30,6 +30,7 @@ from steward.model.view import ClusterView
 from steward.observe.watch import Watch
 from steward.stages import Stages
 from steward.store.journal import open_journal
+from steward.store.learned import LearnedStates
 from steward.store.recording import Recording
 
 GPU = GpuId("n1/gpu0")
@@ -127,6 +128,7 @@ def tiny_loop(
         journal=open_journal(f"sqlite:///{folder / 'journal.sqlite3'}"),
         recording=Recording(folder, events=False),
         clock=clock,
+        learned=LearnedStates(folder / "learned"),
     )
 
 

@@ -25,6 +25,7 @@ __all__ = ["Bookkeeping", "as_fault"]
 T = TypeVar("T")
 DAY_S = 86400.0
 SAVE_EVERY_S = 600.0  # of the clock of the loop; learned state is saved at least so often
+MEASURED_EVERY_S = 60.0  # the same for what is being measured: it cannot be learned anew
 RULES_READ = 20_000  # entries that say how well rules did, where no saved tally has them
 
 
@@ -43,7 +44,8 @@ class Bookkeeping:
         self.found: dict[str, float] = {}  # finding or pattern: when it was last seen
         self._unwritten: list[Record] = []
         self._unwritable: list[DecisionId] = []
-        self._saved_s = float("-inf")
+        self._saved_s = self._measured_s = float("-inf")
+        self._measuring: Learner | None = None
 
     # -- records -------------------------------------------------------------------------------
 
@@ -144,18 +146,37 @@ class Bookkeeping:
         return any(judged)
 
     def save_learned_if_due(self, plugs: Sequence[object], t_s: float) -> None:
-        """Save learned state every ten minutes: a crash loses no more than that."""
+        """Save learned state every ten minutes, and measurements every minute.
+
+        A crash loses no more than that.
+        """
+        if self._measuring is not None and t_s - self._measured_s >= MEASURED_EVERY_S:
+            self._measured_s = t_s
+            self._save(self._measuring, t_s, durable=False)
         if t_s - self._saved_s >= SAVE_EVERY_S:
             self.save_learned(plugs, t_s)
 
     def save_learned(self, plugs: Sequence[object], t_s: float) -> None:
         """Save the state of every plug that learns, and the tally of rules."""
         self._saved_s = t_s
-        if self.learned is None:
-            return
         for plug in (*plugs, self.rules):
             if isinstance(plug, Learner):
-                self.attempt("learned", partial(_save, self.learned, plug, t_s), None)
+                self._save(plug, t_s)
+
+    def restore_measured(self, verifier: object) -> None:
+        """Restore what a verifier measured, and save it from now on."""
+        if isinstance(verifier, Learner):
+            self.restore_learned([verifier])
+            self._measuring = verifier
+
+    def _save(self, plug: Learner, t_s: float, *, durable: bool = True) -> None:
+        def save(learned: LearnedStates) -> None:
+            until = {"until_s": t_s}
+            name, version = name_of(plug), plug.state_version
+            learned.save(name, version, plug.save_state(), learnt_from=until, durable=durable)
+
+        if self.learned is not None:
+            self.attempt("learned", partial(save, self.learned), None)
 
     def restore_learned(self, plugs: Sequence[object]) -> None:
         """Restore saved states; one that does not fit is discarded, with the reason as a fault."""
@@ -203,7 +224,3 @@ def as_fault(fault: Exception, where: str, t_s: float) -> Fault:
     if isinstance(fault, StewardError):
         return Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)
     return Fault(t_s=t_s, where=where, problem=f"{type(fault).__name__}: {fault}")
-
-
-def _save(learned: LearnedStates, plug: Learner, t_s: float) -> None:
-    learned.save(name_of(plug), plug.state_version, plug.save_state(), learnt_from={"until_s": t_s})

@@ -160,7 +160,7 @@ class Estimator(Protocol[V_contra]):
 
 @runtime_checkable
 class Learner(Protocol):
-    """An estimator or miner whose state is kept over restarts (`store/learned.py`)."""
+    """An estimator, miner or verifier whose state is kept over restarts (`store/learned.py`)."""
 
     @property
     def state_version(self) -> int:

@@ -33,6 +33,7 @@ def resume(book: Bookkeeping, stages: Stages[V], view: V, now_s: float) -> None:
     book.restore_rules()
     stages.desk.guard.learn(book.due_outcomes(now_s))
     book.restore_learned((*stages.estimators, *stages.miners))
+    book.restore_measured(stages.verifier)
     stages.moment.reserve(stages.desk.reserved(view))
 
 

@@ -9,6 +9,7 @@ from steward.act.desk import CarriedOut, Desk
 from steward.act.guard import Guard, Limits
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.decision import Autonomy, Decision, Receipt, Ruling, Verdict
+from steward.model.identity import JobId
 from steward.model.job import JobShape
 from steward.model.outcome import Story
 from steward.model.view import ClusterView
@@ -122,6 +123,19 @@ def test_a_held_decision_goes_ahead_when_there_is_budget_again() -> None:
     freed = table.receive([], (), ready(1010.0))
 
     assert (rulings(held), rulings(freed)) == ([Ruling.HOLD], [Ruling.GO])
+
+
+def test_a_held_decision_is_told_again_when_its_reason_changes() -> None:
+    table = desk(budget=0)
+
+    first = table.receive([decision()], (), ready())
+    table.guard.leave_alone(JobId("j1"), 1010.0)
+    second = table.receive([], (), ready(1010.0))
+    third = table.receive([], (), ready(1020.0))  # ten seconds less to wait is nothing new
+
+    assert (rulings(first), rulings(second), third) == ([Ruling.HOLD], [Ruling.HOLD], [])
+    assert isinstance(second[0], Verdict)
+    assert "j1 is left alone for 600 s more" in second[0].why
 
 
 def test_two_decisions_of_one_turn_share_the_budget() -> None:

@@ -237,6 +237,38 @@ def test_a_loan_of_an_earlier_run_is_followed_on_and_its_gap_is_unknown() -> Non
     assert found.idle_watts == 77.0
 
 
+def test_what_was_measured_is_taken_up_where_the_journal_ends() -> None:
+    scene = Scene()
+    for t_s in range(1010, 1300, 10):
+        scene.look(float(t_s), borrower=0.8)
+    saved = scene.verifier.save_state()
+    (before,) = scene.verifier.so_far(scene.made.view(1290.0))
+    story = Story(decision=decision(), receipts=(receipt(decision(), t_s=1000.0),))
+    later = replace(story, outcomes=(outcome(to_s=1290.0),))
+    crashed, written = LoanOutcomes(), LoanOutcomes()
+    crashed.resume(story)
+    written.resume(later)
+
+    for each in (crashed, written, LoanOutcomes()):
+        each.restore_state(saved)
+
+    (after,) = crashed.so_far(scene.made.view(1290.0))
+    assert after.gained.mid == before.gained.mid > 200
+    assert (after.lent, after.idle_watts) == (before.lent, before.idle_watts)
+    assert written.so_far(scene.made.view(1290.0)) == ()  # no part is counted twice
+
+
+def test_a_state_that_does_not_fit_changes_nothing() -> None:
+    verifier = LoanOutcomes()
+    verifier.resume(Story(decision=decision(), receipts=(receipt(decision(), t_s=1000.0),)))
+    before = verifier.save_state()
+
+    with pytest.raises(KeyError):
+        verifier.restore_state({"d-1": {"from_s": 1000.0}})
+
+    assert verifier.save_state() == before
+
+
 def test_a_loan_that_the_world_has_forgotten_is_closed_with_what_is_known() -> None:
     verifier = LoanOutcomes()
     verifier.resume(Story(decision=decision(), receipts=(receipt(decision(), t_s=0.0),)))

@@ -482,7 +482,8 @@ def test_a_start_is_valid_from_when_what_it_waited_for_is_done() -> None:
     late = table.receive([], (), view(jobs=[job("j1", on=[GPU]), job("j2")], t_s=2020.0))
     seen = table.receive([], (), view(jobs=[job("j1"), job("j2")], t_s=2030.0))
 
-    assert rulings(late) == []  # the view does not show yet that the GPU is free
+    # the view does not show yet that the GPU is free
+    assert rulings(late) == [("d-start", Ruling.HOLD)]
     assert rulings(seen) == [("d-start", Ruling.GO)]
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factories import decision, finding, outcome, receipt
-from steward.model.decision import DecisionState, Ruling, Verdict
+from factories import decision, finding, outcome, preempt, receipt, start
+from steward.model.decision import Choice, DecisionState, Ruling, Verdict
 from steward.model.finding import Recurrence, Severity
 from steward.model.outcome import Assumptions, Interval, savings_of
 from steward.store.journal import Journal, open_journal
@@ -78,6 +78,40 @@ def test_what_happens_to_a_decision_changes_its_state(journal: Journal) -> None:
     assert waiting[DecisionState.WAITING] == 1
     assert (summary.states[DecisionState.WAITING], summary.states[DecisionState.ACTIVE]) == (0, 1)
     assert [result.seq for result in summary.stories()] == [3]
+
+
+@pytest.mark.parametrize(
+    ("ended", "undo_state", "state"),
+    [
+        ("done", DecisionState.DONE, DecisionState.UNDONE),
+        ("failed", DecisionState.FAILED, DecisionState.DONE),
+        ("expired", DecisionState.EXPIRED, DecisionState.DONE),
+        ("refused", DecisionState.REJECTED, DecisionState.DONE),
+    ],
+)
+def test_a_decision_is_undone_once_its_undo_was_carried_out(
+    journal: Journal, ended: str, undo_state: DecisionState, state: DecisionState
+) -> None:
+    made = start("d-1")
+    undo = replace(preempt(made.undo_id), undoes=made.id)
+    end = {
+        "expired": Verdict(decision=undo.id, t_s=1.0, ruling=Ruling.EXPIRE, why="too late"),
+        "refused": Choice(decision=undo.id, t_s=1.0, choice="reject", user="ann"),
+    }.get(ended) or receipt(undo, result=ended)
+    summary = JournalSummary(journal, Assumptions())
+    asked = Choice(decision=made.id, t_s=1.0, choice="undo", user="steward")
+    journal.append([made, receipt(made), asked])
+    summary.catch_up()
+    assert summary.states[DecisionState.DONE] == 1
+
+    journal.append([undo, end])
+    summary.catch_up()
+
+    (_, first) = summary.stories()
+    assert (first.state, first.story.undo_state) == (state, undo_state)
+    assert first.seq == journal.newest()
+    assert journal.story(made.id) == first.story
+    assert sum(summary.states.values()) == 2
 
 
 def test_decisions_that_are_over_are_forgotten_but_still_counted(journal: Journal) -> None:

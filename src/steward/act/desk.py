@@ -7,6 +7,7 @@ out again, which changes nothing where it had been done, since actuators know de
 
 from __future__ import annotations
 
+import re
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ TRIES = 3
 REMEMBERED = 10_000
 STEWARD = "steward"  # who undoes what a check found to be worse
 SEEN_WITHIN_S = 60.0  # what an engine has done is in the view at the latest after this time
+_NUMBER = re.compile(r"\b\d[\d.,]*\b")  # in a reason: seconds and GPUs that are left
 LONGEST_S = 86_400.0  # what was begun and is not over by then has failed
 
 
@@ -237,7 +239,7 @@ class Desk:
             return
         decision, by_person = found.decision, choice.user != STEWARD
         undoing = Decision(
-            id=DecisionId(stable_id("d", "undo", decision.id)),
+            id=decision.undo_id,
             t_s=view.t_s,
             policy="person" if by_person else "verify",
             action=undo,
@@ -276,7 +278,7 @@ class Desk:
             # counted at once: the next decision of this turn must see the budget that is left
             self.guard.record(each.decision, view.t_s)
             each.counted = True
-        if before is None or before.ruling is not verdict.ruling:
+        if before is None or _is_news(before, verdict):
             yield verdict
 
     def _judge(self, each: _Open, view: View) -> Verdict:
@@ -425,6 +427,13 @@ class _ClaimIndex:
 
 def _nodes(action: Action) -> frozenset[str]:
     return frozenset(f"node:{steps_of(gpu)[0]}" for gpu in action.gpus)
+
+
+def _is_news(before: Verdict, now: Verdict) -> bool:
+    """Return whether a verdict says anything new, beside the numbers in its reason."""
+    if before.ruling is not now.ruling or now.ruling is Ruling.GO:
+        return before.ruling is not now.ruling
+    return _NUMBER.sub("", before.why) != _NUMBER.sub("", now.why)
 
 
 def _failed(decision: Decision, t_s: float, text: str) -> Receipt:

@@ -8,8 +8,10 @@ again and the restore after a call-back are taken off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +148,43 @@ class LoanOutcomes:
                 case.first = False  # a part cut short by us is not held against its promise
                 settled.append(self._outcome(case, view, "steward stopped meanwhile", final=False))
         return settled
+
+    # -- over a crash --------------------------------------------------------------------------
+
+    def save_state(self) -> dict[str, Any]:
+        """Return what was measured since each loan's last check."""
+        return {
+            id_: {
+                "from_s": case.from_s,
+                "seen_s": case.seen_s,
+                "check_s": case.check_s,
+                "had_room": case.had_room,
+                "idle_watts": case.idle_watts,
+                "sums": asdict(case.sums),
+            }
+            for id_, case in self._cases.items()
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what was measured of the loans that are followed.
+
+        A part that began elsewhere than where the journal ends was written there since.
+        """
+        restored: list[tuple[DecisionId, _Case]] = []
+        for id_, case in self._cases.items():
+            saved = state.get(id_)
+            if saved is None or saved["from_s"] != case.from_s:
+                continue
+            measured = replace(
+                case,
+                seen_s=float(saved["seen_s"]),
+                check_s=float(saved["check_s"]),
+                had_room=bool(saved["had_room"]),
+                idle_watts=float(saved["idle_watts"]),
+                sums=_Sums(**saved["sums"]),
+            )
+            restored.append((id_, measured))
+        self._cases.update(restored)
 
     # -- one look ------------------------------------------------------------------------------
 

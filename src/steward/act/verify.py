@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from steward.act.effects import Effects
 from steward.act.job_outcomes import ReturnOutcomes, RunOutcomes, StopOutcomes
@@ -18,13 +19,20 @@ __all__ = ["ClusterVerifier"]
 
 
 class ClusterVerifier:
-    """Hands each decision to those who can measure it, and collects what they found."""
+    """Hands each decision to those who can measure it, and collects what they found.
+
+    As a `Learner` it keeps over a crash what was measured and is not yet an outcome.
+    """
+
+    name = "verifier"
+    state_version = 1
 
     def __init__(
         self, *, quiet_share: float = 0.05, stale_after_s: float = 120.0, meter: Meter | None = None
     ) -> None:
+        self._loans = LoanOutcomes(quiet_share=quiet_share, stale_after_s=stale_after_s)
         self._parts: Sequence[Verifier[ClusterView]] = (
-            LoanOutcomes(quiet_share=quiet_share, stale_after_s=stale_after_s),
+            self._loans,
             RunOutcomes(),
             StopOutcomes(),
             ReturnOutcomes(),
@@ -58,3 +66,11 @@ class ClusterVerifier:
     def settle(self, view: ClusterView) -> list[Outcome]:
         """Close the accounts up to now: steward is about to stop."""
         return [outcome for each in self._parts for outcome in each.settle(view)]
+
+    def save_state(self) -> dict[str, Any]:
+        """Return what was measured of open loans since their last checks."""
+        return {"loans": self._loans.save_state()}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state, after the stories were resumed."""
+        self._loans.restore_state(state["loans"])

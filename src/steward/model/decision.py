@@ -8,7 +8,7 @@ from typing import Literal
 
 from steward.model.actions import Action
 from steward.model.forecast import Forecast
-from steward.model.identity import DecisionId, FindingId, GpuId, TenantId
+from steward.model.identity import DecisionId, FindingId, GpuId, TenantId, stable_id
 from steward.model.treatment import Treatment
 from steward.model.yardstick import EFFECT, PUT_TO_WORK, RUN
 
@@ -91,6 +91,11 @@ class Decision:
     def undo(self) -> Action | None:
         """The action that takes it back, if there is one."""
         return None if self.undoes is not None else self.action.undo(self.id)
+
+    @property
+    def undo_id(self) -> DecisionId:
+        """The id of the decision that takes it back."""
+        return DecisionId(stable_id("d", "undo", self.id))
 
 
 class Ruling(Enum):

@@ -97,13 +97,17 @@ class Story:
     choices: tuple[Choice, ...] = ()
     receipts: tuple[Receipt, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
+    undo_state: DecisionState | None = None  # of the decision that takes it back, if there is one
 
     @property
     def state(self) -> DecisionState:
-        """Where the decision is. What was done counts for more than what people chose."""
+        """Where the decision is. What was done counts for more than what people chose.
+
+        It is undone once the decision that takes it back was carried out, not when that was asked.
+        """
         if not self.receipts and not self.outcomes:
             return self._before_acting()
-        undone = any(choice.choice == "undo" for choice in self.choices)
+        undone = self.undo_state in (DecisionState.DONE, DecisionState.ACTIVE)
         over = DecisionState.UNDONE if undone else DecisionState.DONE
         if any(outcome.final for outcome in self.outcomes):
             return over
@@ -113,6 +117,11 @@ class Story:
         if result == "failed":
             return DecisionState.FAILED
         return DecisionState.ACTIVE if self.decision.action.lasts else over
+
+    @property
+    def asked_to_undo(self) -> bool:
+        """Whether a person, or a check that found it worse, asked to take it back."""
+        return any(choice.choice == "undo" for choice in self.choices)
 
     def _before_acting(self) -> DecisionState:
         if self.verdicts and self.verdicts[-1].ruling is Ruling.EXPIRE:

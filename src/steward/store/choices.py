@@ -67,8 +67,7 @@ def possible_choices(story: Story) -> tuple[ChoiceName, ...]:
     choices = _POSSIBLE.get(story.state, ())
     if story.state is DecisionState.DONE and not isinstance(story.decision.action, Lend):
         choices = ("undo",)  # a loan that has ended is over; what was started or stopped is not
-    undone = any(choice.choice == "undo" for choice in story.choices)
-    can_undo = story.decision.undo is not None and not undone
+    can_undo = story.decision.undo is not None and not story.asked_to_undo
     return tuple(each for each in choices if each != "undo" or can_undo)
 
 

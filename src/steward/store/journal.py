@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -101,6 +102,19 @@ class Journal:
         found = self.read(
             kinds=("decision",), ids=ids, before=before, limit=limit, newest_first=True
         )
+        stories = self._joined(found)
+        undos = [s.decision.undo_id for _, s in stories if s.asked_to_undo]
+        if not undos:
+            return stories
+        made = self.read(kinds=("decision",), ids=undos, limit=len(undos))
+        states = {undo.decision.undoes: undo.state for _, undo in self._joined(made)}
+        return [
+            (seq, replace(story, undo_state=states.get(story.decision.id)))
+            for seq, story in stories
+        ]
+
+    def _joined(self, found: Sequence[JournalEntry]) -> list[tuple[int, Story]]:
+        """Return the stories of these decisions, with each one's number."""
         consequences: dict[str, list[Record]] = defaultdict(list)
         for start in range(0, len(found), _PAGE_ROWS):
             causes = [entry.id for entry in found[start : start + _PAGE_ROWS]]

@@ -181,6 +181,14 @@ class JournalSummary:
                     self._count(tracked.story, value)
                     longer = TrackedStory.of(_continued(tracked.story, value), seq=entry.seq)
                     self._put(value.decision, longer)
+                    self._follow_undo(longer)
+
+    def _follow_undo(self, undo: TrackedStory) -> None:
+        """Bring the story of what is taken back to the state of the decision that does so."""
+        undone = self._stories.get(undo.story.decision.undoes or DecisionId(""))
+        if undone is not None and undone.story.undo_state is not undo.state:
+            story = replace(undone.story, undo_state=undo.state)
+            self._put(story.decision.id, TrackedStory.of(story, seq=undo.seq))
 
     def _count(self, story: Story, value: Verdict | Choice | Receipt | Outcome) -> None:
         """Count a decision at its first receipt that was carried out."""

@@ -60,9 +60,17 @@ class LearnedStates:
         self._clock = clock or WallClock()
 
     def save(
-        self, name: str, version: int, payload: Payload, *, learnt_from: Mapping[str, Any]
+        self,
+        name: str,
+        version: int,
+        payload: Payload,
+        *,
+        learnt_from: Mapping[str, Any],
+        durable: bool = True,
     ) -> None:
         """Replace the state under `name`; durable on return, the old one stays when it raises.
+
+        Without `durable` it outlives this process at once, and a power failure a little later.
 
         `learnt_from` describes the data behind the state, for example
         `{"outcomes": 812, "until_s": 1.7e9}`.
@@ -82,7 +90,7 @@ class LearnedStates:
         try:
             file = self._file(name)
             make_folder(self._folder)
-            write_atomic(file, _MAGIC + hashlib.sha256(body).digest() + body)
+            write_atomic(file, _MAGIC + hashlib.sha256(body).digest() + body, durable=durable)
         except OSError as fault:
             raise StewardError(
                 f"what '{name}' has learnt cannot be saved: {fault.strerror or fault}",

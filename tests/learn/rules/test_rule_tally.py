@@ -204,7 +204,7 @@ def test_a_state_that_does_not_fit_leaves_a_tally_as_it_was() -> None:
     state = made.save_state()
 
     with pytest.raises(KeyError):
-        empty.restore_state({**state, "accounts": [{"rule": "R-1"}]})
+        empty.restore_state({**state, "content": '{"accounts": [{"rule": "R-1"}]}'})
 
     assert empty.stats() == ()
 

@@ -34,7 +34,8 @@ def lines_of(told: DecisionExplanation, now_s: float) -> Iterator[str]:
     """Tell the story: what, why, expected, allowed, approved, done, measured, and the samples."""
     story = told.story
     decision = story.decision
-    yield f"decision {decision.id}: {story.state.value}"
+    undo = f"; taking it back: {story.undo_state.value}" if story.undo_state else ""
+    yield f"decision {decision.id}: {story.state.value}{undo}"
     yield from _pairs(_head(decision, now_s))
     ruled = [(each.ruling.value, each.t_s, each.why) for each in story.verdicts]
     yield from _part("what the guard said", ruled)

@@ -42,6 +42,7 @@ def record(seq: int, story: Story) -> dict[str, Any]:
         "id": decision.id,
         "t_s": decision.t_s,
         "state": story.state.value,
+        "undo_state": story.undo_state.value if story.undo_state else None,
         "what": decision.action.sentence,
         "because": decision.because,
         "policy": decision.policy,

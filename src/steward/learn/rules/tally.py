@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
-import numpy as np
 from scipy.special import betaincinv
 
 from steward.model.actions import Tell
@@ -87,29 +87,28 @@ class RuleTally:
         return {each.rule: each.weight for each in self.stats(now_s)}
 
     def save_state(self) -> dict[str, Any]:
-        """Return the state as JSON values and numpy arrays."""
-        decided = self._decided.newest(SAVED)
-        return {
-            "seq": self.seq,
-            "newest_s": self._newest_s,
+        """Return the state, most of it as one JSON text: that is written in a few milliseconds."""
+        content = {
             "accounts": [each.save_state() for each in self._accounts.values()],
             "rule_of": self._rule_of.newest(SAVED),
             "decided": {
-                id_: [list(each.rules), each.advises, each.in_gpu_time]
-                for id_, each in decided.items()
+                id_: [each.rules, each.advises, each.in_gpu_time]
+                for id_, each in self._decided.newest(SAVED).items()
             },
         }
+        return {"seq": self.seq, "newest_s": self._newest_s, "content": json.dumps(content)}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state. Raise on one that does not fit; nothing is changed then."""
-        accounts = [_Account.restored(each) for each in state["accounts"]]
+        content = json.loads(state["content"])
+        accounts = [_Account.restored(each) for each in content["accounts"]]
         decided = {
-            str(id_): _Decided(rules=tuple(rules), advises=advises, in_gpu_time=in_gpu_time)
-            for id_, (rules, advises, in_gpu_time) in state["decided"].items()
+            id_: _Decided(rules=tuple(rules), advises=advises, in_gpu_time=in_gpu_time)
+            for id_, (rules, advises, in_gpu_time) in content["decided"].items()
         }
-        seq, newest_s = int(state["seq"]), float(state["newest_s"])
-        self._rule_of, self._decided = _Remembered(state["rule_of"]), _Remembered(decided)
+        seq, newest_s, rule_of = int(state["seq"]), float(state["newest_s"]), content["rule_of"]
         self._accounts = {each.rule: each for each in accounts}
+        self._rule_of, self._decided = _Remembered(rule_of), _Remembered(decided)
         self.seq, self._newest_s = seq, newest_s
 
     def _account(self, rule: str) -> _Account:
@@ -228,29 +227,28 @@ class _Account:
         )
 
     def save_state(self) -> dict[str, Any]:
+        counts = [self.fired, self.findings, self.decisions, self.unheeded]
         return {
             "rule": self.rule,
-            "counts": [self.fired, self.findings, self.decisions, self.unheeded],
+            "counts": counts,
             "last_s": self.last_s,
-            "buckets": np.array(self.buckets, np.float64).reshape(-1, 2),
-            "judged": list(self.judged),
-            "judged_s": np.array([t_s for t_s, _ in self.judged.values()], np.float64),
-            "judged_good": np.array([good for _, good in self.judged.values()], bool),
+            "buckets": list(self.buckets),
+            "judged": self.judged,
         }
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Self:
-        fired, findings, decisions, unheeded = (int(each) for each in state["counts"])
-        judged = zip(state["judged_s"].tolist(), state["judged_good"].tolist(), strict=True)
+        fired, findings, decisions, unheeded = state["counts"]
+        judged = ((key, (t_s, good)) for key, (t_s, good) in state["judged"].items())
         return cls(
-            rule=str(state["rule"]),
+            rule=state["rule"],
             fired=fired,
             findings=findings,
             decisions=decisions,
             unheeded=unheeded,
-            last_s=None if state["last_s"] is None else float(state["last_s"]),
-            buckets=deque(state["buckets"].tolist(), maxlen=MOST_BUCKETS),
-            judged=OrderedDict(zip(state["judged"], judged, strict=True)),
+            last_s=state["last_s"],
+            buckets=deque(state["buckets"], maxlen=MOST_BUCKETS),
+            judged=OrderedDict(judged),
         )
 
     def _count(self, kind: str, *, good: bool) -> int:

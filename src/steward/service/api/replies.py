@@ -315,6 +315,9 @@ class StoryReply(Reply):
     choices: list[ChoiceReply]
     receipts: list[ReceiptReply]
     outcomes: list[OutcomeReply]
+    undo_state: DecisionState | None = Field(
+        description="where the decision is that takes this one back; null if there is none"
+    )
     gained: Number
 
 

@@ -56,7 +56,7 @@ check: .venv/.setup ## what .ci/run begins with: format, lint, types, import con
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=
-	$(BIN)/python -m coverage report --fail-under=95 --include='src/steward/model/*,src/steward/decide/*,src/steward/act/guard.py'
+	$(BIN)/python -m coverage report --fail-under=100 --show-missing --skip-covered --include='src/steward/model/*,src/steward/decide/*,src/steward/act/guard.py'
 	$(BIN)/python scripts/make_reference.py --check
 	$(BIN)/python scripts/make_deploy.py --check
 

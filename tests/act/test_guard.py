@@ -139,6 +139,16 @@ def test_after_a_loan_its_owner_is_left_alone_for_a_while() -> None:
     assert "left alone for 500 s more" in soon.why
 
 
+def test_while_a_loan_goes_on_its_owner_is_not_left_alone_yet() -> None:
+    guard = Guard(AUTO)
+    lent = view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
+
+    guard.follow(lent)
+    guard.follow(replace(lent, t_s=1010.0))
+
+    assert guard.judge(decision(t_s=1020.0), ready(t_s=1020.0)).ruling is Ruling.GO
+
+
 def test_who_rested_long_ago_is_forgotten() -> None:
     guard = Guard(replace(AUTO, cool_down_s=1.0))
     quiet = ready()

@@ -27,7 +27,7 @@ from steward.model.actions import (
     Undrain,
 )
 from steward.model.identity import DecisionId, GpuId, JobId, NodeId
-from steward.model.job import Checkpointing
+from steward.model.job import Checkpointing, JobShape
 from steward.model.view import ClusterView
 from steward.model.yardstick import YARDSTICKS
 
@@ -101,6 +101,17 @@ def draining(seen: ClusterView) -> ClusterView:
         (SAMPLES["undrain"], RUNS, "not draining"),
         (SAMPLES["undrain"], draining(RUNS), ""),
         (Drain(node=NodeId("n9"), gpus=()), RUNS, "not in the cluster"),
+        (Undrain(node=NodeId("n9"), gpus=()), RUNS, "not in the cluster"),
+        (
+            SAMPLES["lend"],
+            view(
+                jobs=[
+                    job("j1", on=[GPU]),
+                    job("j2", shape=JobShape(gpus=1, gpu_memory_bytes=10**15)),
+                ]
+            ),
+            "does not fit beside j1",
+        ),
         (SAMPLES["migrate"], FULL, "in use"),
         (Migrate(job=J1, source=(OTHER,), target=(GPU,)), RUNS, "holds other GPUs"),
         (
@@ -139,6 +150,8 @@ def test_what_looks_done_already_is_recognised() -> None:
     assert SAMPLES["undrain"].may_be_done(RUNS)
     assert not SAMPLES["resize"].may_be_done(moved)
     assert not SAMPLES["right-size"].may_be_done(moved)
+    # A loan may have ended in other ways: only a receipt says that it was given back.
+    assert not SAMPLES["call-back"].may_be_done(moved)
 
 
 def test_a_finding_leads_to_the_action_that_its_rule_names_where_it_fits() -> None:

@@ -13,6 +13,7 @@ from steward.model.hostlist import hosts
         ("gpu[17-19]", ("gpu17", "gpu18", "gpu19")),
         ("n[1,,3],login", ("n1", "n3", "login")),
         ("gpu17", ("gpu17",)),
+        ("gpu[1-2],", ("gpu1", "gpu2")),  # cut after a comma
     ],
 )
 def test_lists_of_hosts_are_expanded(text: str, expected: tuple[str, ...]) -> None:

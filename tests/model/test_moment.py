@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factories import (
+    call_back,
     cluster,
     decision,
     gpu_row,
@@ -18,9 +19,10 @@ from factories import (
     node,
     receipt,
     samples,
+    start,
     tenants,
 )
-from steward.model.actions import Drain
+from steward.model.actions import Drain, Undrain
 from steward.model.cluster import GIB, Cluster, Health, Link, LinkKind, Switch
 from steward.model.event import Observation
 from steward.model.frame import job_entity, share_entity
@@ -155,6 +157,42 @@ def test_a_node_that_steward_drained_is_told_from_one_that_somebody_else_did() -
     assert np.isnan(made.view(9.0).nodes.drained_since_s).all()
 
 
+def test_a_node_that_steward_brought_back_is_not_counted_as_drained_by_it_any_more() -> None:
+    made = moment(node("n1"))
+    drained = decision("d-1", action=Drain(node=NodeId("n1"), gpus=()))
+    back = decision("d-2", action=Undrain(node=NodeId("n1"), gpus=()))
+    made.fold(Observation(draining={NodeId("n1"): True}))
+
+    made.apply(drained, receipt(drained, t_s=7.0))
+    made.apply(back, receipt(back, t_s=8.0))
+
+    assert np.isnan(made.view(9.0).nodes.drained_since_s).all()
+
+
+def test_what_has_only_begun_has_no_effect_yet() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2")])
+    lent = decision()
+
+    made.apply(lent, receipt(lent, result="begun"))
+    begun = made.view(1000.0).loans
+    made.apply(lent, receipt(lent))
+
+    assert begun == ()
+    assert [each.id for each in made.view(1000.0).loans] == [lent.id]
+
+
+def test_a_start_counts_when_it_is_observed_and_not_when_it_is_done() -> None:
+    made = moment(jobs=[job("j2")])
+    started = start(job="j2", gpus=(GPU,))
+
+    made.apply(started, receipt(started))
+    done = made.view(1000.0)
+    made.fold(Observation(jobs=(job("j2", on=[GPU]),)))
+
+    assert (done.gpus.users.tolist(), done.jobs.state.tolist()) == ([0, 0], [QUEUED])
+    assert made.view(1010.0).gpus.users.tolist() == [1, 0]
+
+
 def test_links_and_switches_of_the_cluster_are_columns_of_the_view() -> None:
     link = Link(a="n1", b="leaf", kind=LinkKind.INFINIBAND, bytes_per_s=50e9)
     whole = Cluster(
@@ -169,7 +207,7 @@ def test_links_and_switches_of_the_cluster_are_columns_of_the_view() -> None:
     seen = made.view(0.0)
 
     assert (len(seen.links), seen.links.kind.tolist()) == (1, ["infiniband"])
-    assert seen.switches.parent.tolist() == [1, -1]
+    assert (len(seen.switches), seen.switches.parent.tolist()) == (2, [1, -1])
     assert seen.nodes.switch.tolist() == [0]
 
 
@@ -282,6 +320,43 @@ def test_on_a_shared_gpu_each_job_has_a_busy_share_of_its_own() -> None:
     assert seen.gpus.quiet_since_s[0] == 10.0
 
 
+def test_what_a_job_is_said_to_use_of_a_gpu_that_it_does_not_hold_counts_for_nobody() -> None:
+    other = job("j3", on=["n1/gpu1"])
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU], tenant="b"), other])
+    rows = {f"{GPU}@{name}": {"share.busy_share": 0.5} for name in ("j1", "j2", "j3")}
+
+    made.fold(Observation(frame=samples(1.0, {GPU: gpu_row(0.9), **rows})))
+    table = made.view(1.0).allocations
+
+    assert table.gpu.tolist() == [0, 0, 1]
+    assert table.busy_share[:2].tolist() == [0.5, 0.5]
+    assert np.isnan(table.busy_share[2])
+
+
+def test_a_waiting_job_that_names_gpus_takes_nothing_from_those_that_run_there() -> None:
+    waits = job("j3", gpus=(GpuId(GPU),))
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU], tenant="b"), waits])
+    made.lend(loan())
+    rows = {f"{GPU}@j1": {"share.busy_share": 0.0}, f"{GPU}@j2": {"share.busy_share": 0.8}}
+    made.fold(Observation(frame=samples(1.0, {GPU: gpu_row(0.8), **rows})))
+
+    made.fold(Observation(jobs=(job("j3"),)))
+    seen = made.view(1.0)
+
+    assert seen.gpus.users.tolist() == [2, 0]
+    assert seen.gpus.borrower_busy_share[0] == 0.8
+
+
+def test_a_job_that_is_first_heard_of_when_it_is_over_is_news_but_not_a_job() -> None:
+    made = moment()
+
+    made.fold(Observation(jobs=(job("j9").changed(1.0, JobState.FAILED, "out of memory"),)))
+    seen = made.view(1.0)
+
+    assert len(seen.jobs) == 0
+    assert [each.id for each in seen.ended] == ["j9"]
+
+
 def test_a_shared_gpu_without_rows_of_its_jobs_tells_nothing_about_its_owner() -> None:
     made = moment(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
     made.lend(loan())
@@ -312,6 +387,17 @@ def test_a_loan_whose_borrower_has_not_started_yet_is_remembered_and_spoken_for(
     assert seen.gpus.reserved.tolist() == [True, False]
     assert seen.jobs.reserved.tolist() == [False, True]
     assert made.view(1010.0).loans == ()
+
+
+def test_calling_back_a_loan_that_never_ran_ends_it() -> None:
+    made = moment(jobs=[job("j1", on=[GPU]), job("j2")])
+    lent = decision()
+    made.apply(lent, receipt(lent))
+    back = call_back(lent)
+
+    made.apply(back, receipt(back))
+
+    assert made.view(1000.0).loans == ()
 
 
 def test_a_loan_that_runs_ends_when_its_borrower_lets_go_not_when_it_is_called_back() -> None:

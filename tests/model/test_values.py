@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,12 +13,21 @@ from steward.model.cluster import Cluster, Link, LinkKind, Node, Switch
 from steward.model.decision import Autonomy, Choice, DecisionState, Ruling, Verdict
 from steward.model.event import Fault
 from steward.model.forecast import About, ForecastColumn
-from steward.model.frame import check_frame, empty_frame, path_named, path_part, steps_of
+from steward.model.frame import (
+    OTHER_SCHEMA,
+    check_frame,
+    check_other,
+    empty_frame,
+    path_named,
+    path_part,
+    steps_of,
+)
 from steward.model.identity import NodeId, TenantId, stable_id
 from steward.model.job import JobState, Tenant
 from steward.model.metric import MetricKind
 from steward.model.metrics import METRICS, VOCABULARIES, aliases_from, metric
-from steward.model.outcome import Assumptions, Story, savings_of
+from steward.model.outcome import Assumptions, Change, Story, savings_of
+from steward.model.yardstick import YARDSTICKS
 
 
 def test_all_faults_of_a_cluster_are_named_at_once() -> None:
@@ -76,6 +87,18 @@ def test_a_frame_with_wrong_columns_says_all_that_is_wrong() -> None:
     for part in ("'t_s' is Int64", "'entity' is missing", "'gpu.busy_share' is String"):
         assert part in str(caught.value)
     assert check_frame(empty_frame(), where="test").height == 0
+
+
+def test_a_table_of_other_metrics_with_wrong_columns_is_told_the_right_ones() -> None:
+    import polars as pl
+
+    right = pl.DataFrame(schema=OTHER_SCHEMA)
+
+    with pytest.raises(StewardError, match="other metrics") as caught:
+        check_other(right.rename({"value": "worth"}), where="test")
+
+    assert all(name in caught.value.hint for name in OTHER_SCHEMA)
+    assert check_other(right, where="test") is right
 
 
 @pytest.mark.parametrize(
@@ -165,6 +188,10 @@ def said(choice: str) -> Choice:
     return Choice(decision=decision().id, t_s=0.0, choice=choice, user="ada")  # type: ignore[arg-type]
 
 
+def change(*, met: bool | None) -> Change:
+    return Change(expr="x", before=None, after=None, by=None, met=met)
+
+
 def ruled(ruling: Ruling) -> Verdict:
     return Verdict(decision=decision().id, t_s=0.0, ruling=ruling, why="")
 
@@ -224,6 +251,36 @@ def ruled(ruling: Ruling) -> Verdict:
 )
 def test_the_state_of_a_decision_follows_from_its_story(story: Story, state: DecisionState) -> None:
     assert story.state is state
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({"gained": 150.0}, 0.5),
+        ({"gained": 900.0}, 1.0),
+        ({"gained": -50.0}, 0.0),
+        ({"expected": 0.0}, None),
+        ({"effect": change(met=True)}, 1.0),
+        ({"effect": change(met=False)}, 0.0),
+        ({"effect": change(met=None)}, None),
+    ],
+    ids=[
+        "half of what was promised",
+        "more than was promised",
+        "worse than doing nothing",
+        "nothing was promised",
+        "a rule's promise was met",
+        "a rule's promise was not met",
+        "it is not known whether a rule's promise was met",
+    ],
+)
+def test_how_much_of_a_promise_was_kept(changes: dict[str, Any], kept: float | None) -> None:
+    assert outcome(**changes).kept_share == kept
+
+
+@pytest.mark.parametrize("name", YARDSTICKS)
+def test_an_outcome_is_compared_as_its_yardstick_says(name: str) -> None:
+    assert outcome(yardstick=name).comparison is YARDSTICKS[name].comparison
 
 
 def test_what_a_story_gained_is_the_sum_of_its_outcomes() -> None:

@@ -390,7 +390,9 @@ def test_too_many_requests_are_told_when_to_come_back(make_bed: MakeBed) -> None
     health = bed.client.get("/healthz")
 
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
-    assert int(answers[-1].headers["retry-after"]) == 20
+    assert (
+        0 < int(answers[-1].headers["retry-after"]) <= 20
+    )  # a minute, for three, less what passed
     assert "requests_per_minute" in answers[-1].json()["error"]["hint"]
     assert health.status_code == 200
 

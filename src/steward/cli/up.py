@@ -223,10 +223,10 @@ def _demo_site(draft: Draft) -> dict[str, Any]:
 
 def _scheduling(policy: str, settings: Settings) -> dict[str, Any]:
     """Add a scheduling policy and the estimators that it relies on."""
-    from steward.config.plugs import SCHEDULERS
+    from steward.config.plugs import schedulers
 
-    if policy not in SCHEDULERS:
-        raise unknown_name("scheduling policy", policy, SCHEDULERS, where="--policy")
+    if policy not in (there := schedulers()):
+        raise unknown_name("scheduling policy", policy, there, where="--policy")
     policies = dict.fromkeys((*settings.decide.policies, policy))
     estimators = dict.fromkeys((*settings.learn.estimators, "similar-jobs", "tenant-use"))
     return {

@@ -29,17 +29,16 @@ from steward.registry import known, resolve
 __all__ = [
     "KINDS",
     "POLICIES",
-    "SCHEDULERS",
     "Option",
     "PlugKind",
     "chosen",
     "options_of",
+    "schedulers",
     "wrong_plugs",
 ]
 
 POLICIES: Mapping[str, type[Policy[ClusterView]]] = {**SCHEDULING, **TREATING, **HEALTH}
-# those that decide which jobs start and stop
-SCHEDULERS = tuple(name for name in SCHEDULING if name not in ("give-back", "lend-idle"))
+_START_NOTHING = ("give-back", "lend-idle")
 _OURS = ("name", "vocabulary")  # every plug has them; they are not for a site to set
 _TYPE_NAMES = {
     "bool": "true or false",
@@ -74,6 +73,12 @@ KINDS: tuple[PlugKind, ...] = (
     PlugKind(kind="policy", key=("decide", "policies"), table=POLICIES),
     PlugKind(kind="actuator", key=("act", "actuator"), table=ACTUATORS),
 )
+
+
+def schedulers() -> tuple[str, ...]:
+    """Return the policies that decide which jobs start and stop; installed ones count as such."""
+    installed = (name for name in known("policy", POLICIES) if name not in POLICIES)
+    return (*(name for name in SCHEDULING if name not in _START_NOTHING), *installed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -325,9 +325,13 @@ def test_looking_never_waits_for_the_server() -> None:
             collector.collect(float(t_s))
 
         assert time.monotonic() - began_s < 50.0  # and not a timeout each time
-        for each in collector._watched.all if collector._watched else ():
+        assert collector._watched is not None
+        reflectors = collector._watched.all
+        for each in reflectors:
             each._stop.set()
-        time.sleep(1.2)
+        deaf.close()  # whoever still waits for it is refused now
+        threads = [each._thread for each in reflectors if each._thread is not None]
+        until(lambda: not any(thread.is_alive() for thread in threads), why="the watches")
         collector.close()
 
 

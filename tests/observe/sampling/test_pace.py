@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from patience import until
+from patience import LONG_S, until
 from steward.errors import StewardError
-from steward.model.event import Availability, Observation
+from steward.model.event import Availability, Fault, Observation
 from steward.model.layout import Block, Layout
 from steward.observe.sampling import pace as module
 from steward.observe.sampling.pace import Pace, Track
@@ -188,7 +188,7 @@ def test_one_that_hangs_keeps_its_thread_and_the_others_continue(
         readers.add(threading.get_ident())
         return [1.0, 2.0]
 
-    stuck, sound = Meter(lambda: [1.0] if gate.wait(30) else []), Meter(read)
+    stuck, sound = Meter(lambda: [1.0] if gate.wait(LONG_S) else []), Meter(read)
     sound.name = "sound"
     pace = Pace([stuck, sound], every_s=0.05)
 
@@ -306,13 +306,13 @@ def test_a_reading_that_does_not_end_is_reported_once_and_so_is_its_end(
 
     def read() -> list[float]:
         begun.set()
-        gate.wait(30)
+        gate.wait(LONG_S)
         return [1.0, 2.0]
 
     pace = Track(Meter(read), every_s=0.01)
     hanging = threading.Thread(target=pace.tick, args=(5.0,))
     hanging.start()
-    begun.wait(30)
+    assert begun.wait(LONG_S)
     time.sleep(0.1)  # longer than a reading may take
     result = [pace.drain()[1], pace.drain()[1]]
     pace.tick(6.0)  # another thread finds it taken, and leaves it alone
@@ -354,7 +354,7 @@ def test_the_end_waits_for_no_reading_and_nothing_is_read_after_it(
 
     def hang() -> list[float]:
         begun.set()
-        gate.wait(30)
+        gate.wait(LONG_S)
         return [1.0]
 
     def late() -> list[float]:
@@ -365,7 +365,7 @@ def test_the_end_waits_for_no_reading_and_nothing_is_read_after_it(
     behind.name = "behind"
     pace = Pace([stuck, behind], every_s=60.0)
     pace.start()
-    begun.wait(30)
+    assert begun.wait(LONG_S)
     before_s = time.monotonic()
     pace.stop()
     pace.stop()
@@ -383,11 +383,20 @@ def test_the_first_look_is_not_blocked_by_one_that_hangs(
     monkeypatch.setattr(module, "HANGS_S", 0.1)
     monkeypatch.setattr(module, "STOP_S", 0.1)
     gate = threading.Event()
-    stuck, sound = Meter(lambda: [1.0] if gate.wait(30) else []), Meter(lambda: [50.0, 2.0])
+    stuck, sound = Meter(lambda: [1.0] if gate.wait(LONG_S) else []), Meter(lambda: [50.0, 2.0])
     sound.name = "sound"
-    watch = Watch([stuck, sound], sample_every_s=0.02, timeout_s=3.0)
+    watch = Watch([stuck, sound], sample_every_s=0.02, timeout_s=0.5)
+    seen: list[float] = []
+    faults: list[Fault] = []
 
-    seen, faults = watch.look(time.time())
+    def looked() -> list[float]:
+        """Look once more; on a busy machine the sound one may be late as well."""
+        observed, found = watch.look(time.time())
+        faults.extend(fault for fault in found if fault.where == "collector meter")
+        seen.extend(table["gpu.busy_share"][0] for table in observed.tables)
+        return seen
+
+    until(looked)
     watch.timeout_s = 100.0
     before_s = time.monotonic()
     watch.look(time.time())  # it is known to hang: not waited for again
@@ -395,7 +404,7 @@ def test_the_first_look_is_not_blocked_by_one_that_hangs(
     took_s = time.monotonic() - before_s
     gate.set()
 
-    assert [table["gpu.busy_share"][0] for table in seen.tables] == [0.5]
+    assert set(seen) == {0.5}
     assert [fault.where for fault in faults] == ["collector meter"]
     assert took_s < 50.0
 

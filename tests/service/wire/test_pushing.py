@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
+from patience import LONG_S
 from service.bed import Client, ServiceBed, build_bed
 from steward.clients.otlp import OtlpGrpc
 from steward.clients.web import Endpoint
@@ -437,6 +438,6 @@ def test_an_unknown_grpc_method_is_not_implemented(otlp: tuple[Room, OtlpServer]
         grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
         pytest.raises(grpc.RpcError) as refused,
     ):
-        channel.unary_unary("/x/Y")(b"", timeout=5)
+        channel.unary_unary("/x/Y")(b"", timeout=LONG_S)
 
     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from inspect import cleandoc
-from typing import Any
+from typing import Any, cast
 
 from steward.decide.placement import PLACEMENTS
 from steward.decide.scheduling import POLICIES
@@ -49,42 +49,49 @@ _KNOW_SPEEDS = (*TIME_SHARE_POLICIES, *ELASTIC_POLICIES)
 
 def known_policies() -> tuple[str, ...]:
     """Return the names of all policies of the lab, family by family; installed ones come last."""
-    return tuple(name for family in _families().values() for name in family)
+    return (*(name for family in FAMILIES.values() for name in family), *_installed())
 
 
-def _families() -> dict[str, Mapping[str, Any]]:
-    """Return the built-in families, and policies of other packages that decide on views."""
+def _installed() -> tuple[str, ...]:
+    """Return the names of policies of other packages that decide on views; none is imported."""
     own = {name for family in FAMILIES.values() for name in family} | {*POLICIES}
-    outside = {
-        name: resolve("policy", name, POLICIES)
-        for name in known("policy", POLICIES)
-        if name not in own
-    }
-    return {**FAMILIES, INSTALLED: outside} if outside else FAMILIES
+    return tuple(name for name in known("policy", POLICIES) if name not in own)
 
 
 def family_of(name: str) -> str:
     """Return the family of a policy, or raise with the names that exist."""
-    for family, table in _families().items():
+    for family, table in FAMILIES.items():
         if name in table:
             return family
+    if name in _installed():
+        return INSTALLED
     raise unknown_name("policy", name, known_policies())
 
 
+def _class_of(name: str) -> type[Any]:
+    """Return the class of a policy. One of another package is imported here, and only here."""
+    family = family_of(name)
+    table = POLICIES if family == INSTALLED else FAMILIES[family]
+    return cast("type[Any]", resolve("policy", name, table))
+
+
 def describe_policy(name: str) -> str:
-    """Return what a policy does, in one line."""
-    made = _families()[family_of(name)][name]
-    return str(made.__doc__ or "").strip().splitlines()[0]
+    """Return what a policy does, in one line, or why it cannot be imported."""
+    family_of(name)  # it exists
+    try:
+        return explained(name).partition("\n")[0]
+    except StewardError as fault:
+        return str(fault)
 
 
 def options_of(name: str) -> dict[str, object]:
     """Return the options of a policy and what they are if nothing is said."""
-    return _defaults(_families()[family_of(name)][name])
+    return _defaults(_class_of(name))
 
 
 def explained(name: str) -> str:
     """Return all that a policy says about itself."""
-    return cleandoc(str(_families()[family_of(name)][name].__doc__ or ""))
+    return cleandoc(str(_class_of(name).__doc__ or ""))
 
 
 def knows(name: str) -> str:
@@ -112,7 +119,7 @@ def replay(
     if policy == AS_RECORDED:
         return replay_as_recorded(trace, machines, settings)
     family = family_of(policy)
-    made = _made(policy, _families()[family][policy], settings.policy_options)
+    made = _made(policy, _class_of(policy), settings.policy_options)
     if family in ("one order", "tenants"):
         if made.ranking.goal and settings.placement == "count":
             raise StewardError(

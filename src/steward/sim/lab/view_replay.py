@@ -83,6 +83,7 @@ class ViewReplay:
     _asked: int = 0
     _look: int = 0  # at this instant
     _looks_by_stop: dict[tuple[str, float], int] = field(default_factory=dict)
+    _gpus: frozenset[GpuId] = frozenset()
 
     def run(self) -> Replay:
         """Run all jobs to their end, or until the policy starts none any more."""
@@ -90,7 +91,9 @@ class ViewReplay:
         began = time.process_time()
         found = _Columns(len(self.trace))
         moment = Moment(stale_after_s=inf)  # machines of a replay are never silent
-        moment.fold(self._cluster())
+        cluster = self._cluster()
+        self._gpus = frozenset(cluster.health)
+        moment.fold(cluster)
         coming = list(range(len(self.trace)))[::-1]
         while (now_s := self._next_s(coming)) < inf:
             self.now_s = now_s
@@ -201,8 +204,7 @@ class ViewReplay:
 
     def _start(self, id_: JobId, gpus: tuple[GpuId, ...], found: _Columns) -> Job:
         job = self.jobs.get(id_)
-        held = {gpu for other in self.jobs.values() for gpu in other.gpus}
-        if job is None or job.start_s is not None or len({*gpus} - held) != job.shape.gpus:
+        if job is None or job.start_s is not None or not self._are_free(gpus, job.shape.gpus):
             raise StewardError(
                 f"{self.policy.name} starts job {id_} on {', '.join(gpus)} at {self.now_s:g} s, "
                 "which cannot be done",
@@ -215,8 +217,19 @@ class ViewReplay:
         self.jobs[id_] = job = replace(job, gpus=gpus, start_s=self.now_s)
         return job
 
+    def _are_free(self, gpus: tuple[GpuId, ...], count: int) -> bool:
+        """Return True if these are `count` different GPUs of the cluster that no job holds."""
+        held = {gpu for other in self.jobs.values() for gpu in other.gpus}
+        return len(gpus) == len(({*gpus} & self._gpus) - held) == count
+
     def _stop(self, id_: JobId, found: _Columns) -> Job:
-        job = self.jobs[id_]
+        job = self.jobs.get(id_)
+        if job is None or job.start_s is None:
+            raise StewardError(
+                f"{self.policy.name} stops job {id_} at {self.now_s:g} s, which does not run",
+                where=self.trace.name,
+                hint="only a job that runs can be stopped",
+            )
         self._looks_by_stop[id_, self.now_s] = self._look
         self._close_span(job)
         found.stops[self.row_of[id_]] += 1

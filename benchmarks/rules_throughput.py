@@ -92,6 +92,7 @@ def parallel_bars(parallel: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         bar("parallel_times_one_core", parallel["times_one_core"], ">=", 1.5),
         bar("parallel_peak_mib", max(each["peak_mib"] for each in runs), "<=", 600),
+        bar("parallel_peak_of_all_mib", max(each["peak_of_all_mib"] for each in runs), "<=", 1000),
         bar("parallel_different_hits", len({each["hits"] for each in runs}), "==", 1),
     ]
 

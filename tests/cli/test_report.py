@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factories import finding, outcome
-from steward.cli.views.chart import chart, ticks
+from steward.cli.views.chart import chart
+from steward.documents import Axis
 from steward.model.finding import Severity
 from steward.store.journal import open_journal
 from steward.store.journal_summary import CurvePoint
@@ -143,7 +144,7 @@ def test_a_page_that_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path
     answer = steward("report", "--data", told(tmp_path), "--html", tmp_path / "no" / "r.html")
 
     assert answer.code == 2
-    assert "the page cannot be written: no such file or directory" in answer.err
+    assert "the report cannot be written: no such file or directory" in answer.err
     assert not (tmp_path / "no").exists()
 
 
@@ -215,7 +216,7 @@ def test_whatever_is_drawn_stays_inside_of_the_picture(points: list[CurvePoint])
 
 @given(low=FIGURES, size=st.floats(1e-3, 1e6))
 def test_ticks_are_within_the_range_and_not_too_many(low: float, size: float) -> None:
-    found = ticks(low, low + size)
+    found = Axis(low=low, high=low + size, from_px=0, to_px=1).ticks()
 
     assert len(found) <= 6
     assert all(low - 1e-6 <= tick <= low + size + 1e-6 for tick in found)

@@ -1,14 +1,18 @@
-"""Reading ahead in threads changes how fast rules run, and nothing else."""
+"""Reading ahead in threads or processes changes how fast rules run, and nothing else."""
 
 from __future__ import annotations
 
 import gzip
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict
 from functools import cache
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +20,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from patience import until
 from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.prefiltered_block import PrefilteredBlock
 from steward.errors import StewardError
-from steward.inspection.feeds import LogFeed, feed, useful_threads
-from steward.inspection.read_ahead import ReadAhead
-from steward.model.rules import Hit, LogBlock, Mode, Stream
+from steward.inspection.feeds import (
+    LogFeed,
+    LogReader,
+    feed,
+    reader_for,
+    useful_threads,
+    useful_workers,
+)
+from steward.inspection.read_ahead import InProcess, ReadAhead
+from steward.inspection.scan_worker import Acknowledge, EndOfStream, OpenStream, main
+from steward.inspection.worker_pool import WorkerPool
+from steward.model.rules import Hit, LogBlock, Mode, Stream, Term
 from steward.observe.logs import Reading
 from steward.store.rules import parse_rules
 
@@ -106,12 +120,12 @@ def engine_for(rules: str, mode: Mode) -> RuleEngine:
 
 
 def results(
-    engine: RuleEngine, feeds: list[LogFeed], *, mode: Mode, threads: int
+    engine: RuleEngine, feeds: list[LogFeed], *, mode: Mode, reader: LogReader
 ) -> list[Hit | str]:
     """Return what is found and, where it ends so, the error."""
     found: list[Hit | str] = []
     try:
-        for hit in feed(engine, feeds, mode=mode, threads=threads):
+        for hit in feed(engine, feeds, mode=mode, reader=reader):
             found.append(hit)  # noqa: PERF402 - an error must not take the rest with it
     except StewardError as fault:
         found.append(str(fault))
@@ -122,7 +136,37 @@ def threads_ahead() -> list[str]:
     return [each.name for each in threading.enumerate() if each.name.startswith("steward-ahead")]
 
 
-@settings(max_examples=60)
+@pytest.fixture(scope="module")
+def pool() -> Iterator[WorkerPool]:
+    with WorkerPool(2) as workers:
+        yield workers
+
+
+def check_equal(
+    streams: list[tuple[str, list[tuple[int, str, int]]]],
+    engine: RuleEngine,
+    readers: list[LogReader],
+    *,
+    mode: Mode,
+    block_bytes: int,
+) -> None:
+    """Check that all readers find the same, in the same order, and count the same."""
+    found, counts, tallies = [], [], []
+    with tempfile.TemporaryDirectory() as name:
+        for reader in readers:
+            fresh = engine.fresh()
+            feeds = feeds_of(Path(name), streams, block_bytes)
+            found.append(results(fresh, feeds, mode=mode, reader=reader))
+            counts.append(asdict(fresh.counts))
+            tallies.append([asdict(each.tally) for each in feeds])
+
+    assert found == [found[0]] * len(readers)
+    assert counts == [counts[0]] * len(readers)
+    if not any(isinstance(each, str) for each in found[0]):  # files after an error may be begun
+        assert tallies == [tallies[0]] * len(readers)
+
+
+@settings(max_examples=40, deadline=None)
 @given(
     streams=STREAMS,
     rules=st.sampled_from([ALONE, JOINS, ALL]),
@@ -130,26 +174,17 @@ def threads_ahead() -> list[str]:
     threads=st.integers(1, 3),
     block_bytes=st.integers(40, 400),
 )
-def test_threads_find_what_is_found_without_them_in_the_same_order(
+def test_threads_and_processes_find_what_is_found_without_them_in_the_same_order(
+    pool: WorkerPool,
     streams: list[tuple[str, list[tuple[int, str, int]]]],
     rules: str,
     mode: Mode,
     threads: int,
     block_bytes: int,
 ) -> None:
-    found, counts, tallies = [], [], []
-    with tempfile.TemporaryDirectory() as name:
-        for count in (0, threads):
-            engine = engine_for(rules, mode).fresh()
-            feeds = feeds_of(Path(name), streams, block_bytes)
-            found.append(results(engine, feeds, mode=mode, threads=count))
-            counts.append(asdict(engine.counts))
-            tallies.append([asdict(each.tally) for each in feeds])
-
-    assert found[0] == found[1]
-    assert counts[0] == counts[1]
-    if not any(isinstance(each, str) for each in found[0]):  # files after an error may be begun
-        assert tallies[0] == tallies[1]
+    with ReadAhead(threads) as ahead:
+        readers: list[LogReader] = [InProcess(), ahead, pool]
+        check_equal(streams, engine_for(rules, mode), readers, mode=mode, block_bytes=block_bytes)
 
 
 def long_log(place: Path, name: str, *, lines: int = 3000) -> LogFeed:
@@ -163,33 +198,42 @@ def test_rules_of_the_property_test_do_fire(tmp_path: Path) -> None:
     streams = [("log.a", lines[:3]), ("log.b", [(0, "nothing", 1), *lines[1:]])]
     engine = engine_for(ALL, Mode.STRICT).fresh()
 
-    found = results(engine, feeds_of(tmp_path, streams, 100), mode=Mode.STRICT, threads=2)
+    found = results(engine, feeds_of(tmp_path, streams, 100), mode=Mode.STRICT, reader=InProcess())
 
     assert {each if isinstance(each, str) else each.rule for each in found} == {
         "ONE-0001", "SEQ-0001", "SET-0001", "TWO-0001", "NOT-0001"
     }  # fmt: skip
 
 
-def test_an_error_comes_where_its_stream_does_and_ends_the_threads(tmp_path: Path) -> None:
+def test_an_error_comes_where_its_stream_does(tmp_path: Path, pool: WorkerPool) -> None:
     feeds = [long_log(tmp_path, name) for name in ("a.log", "b.log", "c.log")]
     (tmp_path / "b.log").write_bytes(b"no time here\n" * 100)
     engine = engine_for(ALONE, Mode.PREQ)
 
-    *hits, error = found = results(engine.fresh(), feeds, mode=Mode.PREQ, threads=2)
+    *hits, error = found = results(engine.fresh(), feeds, mode=Mode.PREQ, reader=InProcess())
 
     assert {hit.items[0].stream for hit in hits if isinstance(hit, Hit)} == {"a.log"}
     assert "b.log: none of its first" in str(error)
-    assert found == results(engine.fresh(), feeds, mode=Mode.PREQ, threads=0)
+    with ReadAhead(2) as ahead:
+        assert found == results(engine.fresh(), feeds, mode=Mode.PREQ, reader=ahead)
+    assert found == results(engine.fresh(), feeds, mode=Mode.PREQ, reader=pool)
     assert threads_ahead() == []
+
+
+def open_below(folder: Path, pid: int | str = "self") -> list[Path]:
+    files = [each.resolve() for each in Path(f"/proc/{pid}/fd").iterdir()]
+    return [each for each in files if each.is_relative_to(folder.resolve())]
 
 
 @pytest.mark.parametrize("ended_by", [KeyboardInterrupt, GeneratorExit])
 def test_whoever_stops_early_ends_the_threads_and_closes_the_files(
-    tmp_path: Path, ended_by: type[BaseException]
+    tmp_path: Path, ended_by: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feeds = [long_log(tmp_path, name) for name in ("a.log", "b.log", "c.log", "d.log")]
+    feeds.append(long_log(tmp_path, "large.log", lines=150_000))  # so that threads are of use
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     engine = engine_for(ALONE, Mode.STRICT).fresh()
-    hits = feed(engine, feeds, mode=Mode.STRICT, threads=2)
+    hits = feed(engine, feeds, mode=Mode.STRICT)
     assert isinstance(hits, Generator)
 
     assert next(hits).rule == "ONE-0001"
@@ -198,8 +242,117 @@ def test_whoever_stops_early_ends_the_threads_and_closes_the_files(
         hits.throw(ended_by())
 
     assert threads_ahead() == []
-    open_files = [each.resolve() for each in Path("/proc/self/fd").iterdir()]
-    assert [each for each in open_files if each.is_relative_to(tmp_path.resolve())] == []
+    assert open_below(tmp_path) == []
+
+
+def test_whoever_stops_early_closes_the_files_of_processes(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    feeds = [long_log(tmp_path, name) for name in ("a.log", "b.log", "c.log", "d.log")]
+    hits = feed(engine_for(ALONE, Mode.STRICT).fresh(), feeds, mode=Mode.STRICT, reader=pool)
+    assert isinstance(hits, Generator)
+
+    assert next(hits).rule == "ONE-0001"
+    hits.close()
+
+    until(lambda: not any(open_below(tmp_path, pid) for pid in pool.pids))
+    again = results(
+        engine_for(ALONE, Mode.STRICT).fresh(), feeds[:1], mode=Mode.STRICT, reader=pool
+    )
+    assert len(again) == 3000 - 3000 // 7  # lines with a time; the others belong to these
+
+
+def test_a_process_that_dies_is_an_error_with_the_stream_and_the_reason(tmp_path: Path) -> None:
+    feeds = [long_log(tmp_path, name) for name in ("a.log", "b.log")]
+    with WorkerPool(1, most_bytes=1) as pool:
+        hits = feed(engine_for(ALONE, Mode.STRICT).fresh(), feeds, mode=Mode.STRICT, reader=pool)
+        next(hits)
+        os.kill(pool.pids[0], signal.SIGKILL)
+        with pytest.raises(StewardError, match="ended early, by signal SIGKILL") as error:
+            list(hits)
+        with pytest.raises(StewardError, match="ended early"):
+            list(feed(engine_for(ALONE, Mode.STRICT), feeds, mode=Mode.STRICT, reader=pool))
+
+    assert error.value.where == "a.log"
+    assert "--jobs 1" in error.value.hint
+
+
+HOLDS_A_POOL = """
+import sys
+from steward.inspection.worker_pool import WorkerPool
+with WorkerPool(1) as pool:
+    print(pool.pids[0], flush=True)
+    sys.stdin.read()
+"""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_process_outlives_a_parent_that_was_killed_or_interrupted(
+    number: signal.Signals,
+) -> None:
+    program = [sys.executable, "-c", HOLDS_A_POOL]
+    with subprocess.Popen(
+        program,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        process_group=0,
+    ) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        os.killpg(parent.pid, number)  # as Ctrl-C does: to the whole foreground group
+        parent.communicate()
+
+    until(lambda: not is_running(worker))
+
+
+@pytest.fixture
+def parent_end() -> Iterator[Connection]:
+    """A worker's loop in a thread of this process, and the connection to it."""
+    ours, theirs = Pipe()
+    serving = threading.Thread(target=main, args=[os.dup(theirs.fileno())])
+    theirs.close()
+    serving.start()
+    yield ours
+    ours.close()
+    serving.join()
+
+
+def test_a_worker_sends_one_block_and_no_more_than_it_was_granted(
+    tmp_path: Path, parent_end: Connection
+) -> None:
+    terms = (Term(kind="value", text="alpha"),)
+    for number in (1, 2):
+        log = long_log(tmp_path, f"{number}.log", lines=200)
+        request = OpenStream(
+            number=number,
+            name=log.name,
+            files=log.files,
+            mode=Mode.STRICT,
+            reading=log.reading,
+            route=0,
+            terms=terms if number == 1 else None,
+            most_bytes=1 if number == 1 else 2**20,
+        )
+        parent_end.send(request)
+
+    replies = [parent_end.recv()]
+    while not isinstance(replies[-1][1], EndOfStream):
+        replies.append(parent_end.recv())
+
+    assert [number for number, _ in replies[:-1]].count(1) == 1
+    assert replies[-1][0] == 2
+    (first,) = [piece for number, piece in replies if number == 1]
+    parent_end.send(Acknowledge(number=1, held_bytes=first.held_bytes))
+    assert parent_end.recv()[0] == 1
 
 
 def block(number: int) -> LogBlock:
@@ -279,6 +432,38 @@ def test_threads_are_of_use_for_large_files_and_several_cores(
     assert useful("small.log") == useful("pipe") == useful("missing.log") == useful() == 0
     with large.open("rb") as pipe:
         stdin = LogFeed(stream=Stream(name="stdin"), sources=(pipe,))
-        assert useful_threads([stdin]) == 0
+        assert useful_threads([stdin]) == useful_workers([stdin]) == 0
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
     assert useful("large.log") == 0
+
+
+def test_processes_are_of_use_for_several_large_files_and_several_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, size in (("a.log", 200), ("b.log", 200), ("c.log", 1), ("d.log.gz", 60)):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(size * 2**20)  # no blocks of the disk
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(32)))
+
+    def useful(*names: str) -> int:
+        feeds = [LogFeed(stream=Stream(name=n), sources=(tmp_path / n,)) for n in names]
+        return useful_workers(feeds)
+
+    assert useful("a.log", "b.log", "c.log") == useful("b.log", "d.log.gz") == 2
+    assert useful("a.log", "c.log") == useful("d.log.gz") == useful("missing.log") == useful() == 0
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
+    assert useful("a.log", "b.log") == 0
+
+
+def test_jobs_are_the_number_of_processes_and_one_is_the_caller_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feeds = [long_log(tmp_path, "a.log", lines=10)]
+
+    with reader_for(feeds, jobs=2) as reader:
+        assert isinstance(reader, WorkerPool)
+        assert len(reader) == 2
+    assert isinstance(reader_for(feeds, jobs=1), InProcess)
+    assert isinstance(reader_for(feeds), InProcess)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))  # no process can be started
+    assert isinstance(reader_for(feeds, jobs=2), InProcess)

@@ -2,7 +2,8 @@
 
 Rules that join several streams need them interleaved; for the others each stream is read to its end
 before the next, so that a thousand files cost the memory of a few. Where there are several cores,
-files are read and prefiltered ahead; the engine gets the same, in the same order.
+files are read and prefiltered ahead, by threads or, where they are large, by processes; the engine
+gets the same, in the same order.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from typing import TypeVar
 from steward.compiled import is_plain
 from steward.decide.rules.engine import TELEMETRY, RuleEngine
 from steward.decide.rules.prefiltered_block import PrefilteredBlock
-from steward.inspection.read_ahead import ReadAhead
+from steward.inspection.read_ahead import InProcess, ReadAhead
 from steward.inspection.series.telemetry import telemetry_frames
+from steward.inspection.worker_pool import LogFiles, WorkerPool
 from steward.model.event import Event
 from steward.model.frame import T_S, Frame
 from steward.model.rules import Hit, LogBlock, Mode, Stream
@@ -33,11 +35,13 @@ __all__ = [
     "EngineInput",
     "Feed",
     "LogFeed",
+    "LogReader",
     "Piece",
     "PrometheusFeed",
     "TelemetryFeed",
     "feed",
     "merge_by_time",
+    "reader_for",
 ]
 
 Piece = LogBlock | Frame | tuple[Event, ...] | int  # an int: time in ns has advanced to it
@@ -46,7 +50,11 @@ P = TypeVar("P", Piece, EngineInput)
 NS_PER_S = 1e9
 _STEP_S = 300.0
 _MOST_THREADS = 8  # more of them wait for the GIL
-_WORTH_BYTES = 4 * 2**20
+_MOST_WORKERS = 8  # more of them wait for the one matcher
+_WORTH_BYTES = 4 * 2**20  # from here on threads save time
+_WORTH_PROCESSES_BYTES = 256 * 2**20  # a process takes a second of a core to start
+_PACKED = (".gz", ".bz2", ".xz", ".zst", ".zstd")
+_UNPACKED_TIMES = 6  # larger than packed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +118,7 @@ class PrometheusFeed:
 
 
 Feed = LogFeed | TelemetryFeed | PrometheusFeed
+LogReader = InProcess | ReadAhead | WorkerPool
 
 
 def feed(
@@ -118,60 +127,115 @@ def feed(
     *,
     mode: Mode,
     progress: Callable[[EngineInput], None] = lambda _piece: None,
-    threads: int | None = None,
+    reader: LogReader | None = None,
 ) -> Iterator[Hit]:
-    """Yield hits, as they become certain.
-
-    `threads` read files ahead; None: as many as are useful, which may be none.
-    """
+    """Yield hits, as they become certain. Without a reader, `reader_for` chooses one."""
     together = engine.joins_streams and len(feeds) > 1
     if together:
         engine.expect(each.name for each in feeds)
-    threads = useful_threads(feeds) if threads is None else threads
-    with ReadAhead(threads) if threads else nullcontext() as ahead:
-        begin = partial(_open, engine=engine, mode=mode, ahead=ahead)
+    with nullcontext(reader) if reader is not None else reader_for(feeds) as used:
+        open_ahead = 2 * len(used)
+        begin = partial(
+            _open,
+            engine=engine,
+            mode=mode,
+            reader=used,
+            open_streams=len(feeds) if together else open_ahead + 1,
+        )
         pieces: Iterator[EngineInput | str] = (
             merge_by_time([(each.name, begin(each)) for each in feeds])
             if together
-            else _sequentially(feeds, begin, open_ahead=2 * threads)
+            else _sequentially(feeds, begin, open_ahead=open_ahead)
         )
-        for piece in pieces:
-            if isinstance(piece, str):
-                yield from engine.end(piece)
-                continue
-            yield from _send(engine, piece)
-            progress(piece)
+        try:
+            for piece in pieces:
+                if isinstance(piece, str):
+                    yield from engine.end(piece)
+                    continue
+                yield from _send(engine, piece)
+                progress(piece)
+        finally:
+            if isinstance(used, WorkerPool):
+                used.close_streams()
     yield from engine.finish()
+
+
+def reader_for(feeds: Sequence[Feed], *, jobs: int | None = None) -> LogReader:
+    """Return what reads files: processes, threads, or the caller itself.
+
+    `jobs` is the number of processes, 1 for the caller alone; None: as many as are useful.
+    """
+    if jobs == 1 or is_plain():  # plain: for input that is read before a process has started
+        return InProcess()
+    workers = jobs or useful_workers(feeds)
+    if workers:
+        with suppress(OSError):  # no more processes are allowed: threads do the same
+            return WorkerPool(workers)
+    threads = useful_threads(feeds)
+    return ReadAhead(threads) if threads else InProcess()
+
+
+def useful_workers(feeds: Iterable[Feed]) -> int:
+    """Return the number of processes to start: none on one core, nor for a single or small files.
+
+    A single stream is read faster by threads, which read and search it at the same time.
+    """
+    cores = len(os.sched_getaffinity(0))
+    if cores == 1:
+        return 0
+    sizes = [sum(map(_unpacked_bytes, each.files)) for each in feeds if isinstance(each, LogFeed)]
+    total, largest = sum(sizes), max(sizes, default=0)
+    if total < _WORTH_PROCESSES_BYTES:
+        return 0
+    several = min(cores, _MOST_WORKERS, round(total / largest))
+    return several if several > 1 else 0
 
 
 def useful_threads(feeds: Iterable[Feed]) -> int:
     """Return the number of read-ahead threads: none on one core, nor for small files."""
     cores = len(os.sched_getaffinity(0))
-    if cores == 1 or is_plain():  # plain Python holds the GIL
+    if cores == 1:
         return 0
     files = (file for each in feeds if isinstance(each, LogFeed) for file in each.files)
     size = 0
     for file in files:
-        with suppress(OSError):  # moved just now: the reader reports it
-            size += file.stat().st_size
+        size += _bytes(file)
         if size >= _WORTH_BYTES:
             return min(cores, _MOST_THREADS)
     return 0
 
 
+def _bytes(file: Path) -> int:
+    with suppress(OSError):  # moved just now: the reader reports it
+        return file.stat().st_size
+    return 0
+
+
+def _unpacked_bytes(file: Path) -> int:
+    return _bytes(file) * (_UNPACKED_TIMES if file.suffix in _PACKED else 1)
+
+
 def _open(
-    each: Feed, *, engine: RuleEngine, mode: Mode, ahead: ReadAhead | None
+    each: Feed, *, engine: RuleEngine, mode: Mode, reader: LogReader, open_streams: int
 ) -> Iterator[EngineInput]:
-    """Return the engine's input of a feed; reading ahead starts now, if there is a reader."""
+    """Return the engine's input of a feed; reading ahead starts now."""
     if not isinstance(each, LogFeed):
         return each.pieces(engine, mode)
-    prefilter = engine.prefilter(each.stream.source, shared=ahead is not None)
+    source, can_be_sent = each.stream.source, each.files and each.reading.stamp is None
+    if isinstance(reader, WorkerPool) and can_be_sent:
+        log = LogFiles(
+            stream=each.stream,
+            files=each.files,
+            mode=mode,
+            reading=each.reading,
+            tally=each.tally,
+        )
+        return reader.begin(log, engine.route(source), open_streams=open_streams)
+    prefilter = engine.prefilter(source, shared=isinstance(reader, ReadAhead))
     blocks = each.pieces(engine, mode)
-    return (
-        ahead.begin(blocks, prefilter)
-        if ahead is not None and each.files
-        else map(prefilter, blocks)
-    )
+    if isinstance(reader, ReadAhead) and each.files:
+        return reader.begin(blocks, prefilter)
+    return map(prefilter, blocks)
 
 
 def _send(engine: RuleEngine, piece: EngineInput) -> list[Hit]:

@@ -16,7 +16,7 @@ from types import TracebackType
 from steward.decide.rules.prefiltered_block import PrefilteredBlock
 from steward.model.rules import LogBlock
 
-__all__ = ["ReadAhead"]
+__all__ = ["InProcess", "ReadAhead"]
 
 MOST_BYTES = 64 * 2**20  # limit of the buffers; each stream may always buffer one block
 Blocks = Generator[LogBlock]
@@ -35,6 +35,19 @@ class _Stream:
         self.rests = False  # paused until the buffer has room
 
 
+class InProcess:
+    """Read nothing ahead: the caller reads each block when it needs it."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __enter__(self) -> InProcess:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Do nothing: there is nothing to end."""
+
+
 class ReadAhead:
     """Pool of read-ahead threads. Each stream yields its blocks and errors in order.
 
@@ -50,6 +63,9 @@ class ReadAhead:
         self._lock = Lock()
         self._closed = False
         self._open: dict[_Stream, None] = {}  # not read to the end
+
+    def __len__(self) -> int:
+        return self._threads
 
     def __enter__(self) -> ReadAhead:
         return self

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from steward.decide.rules.engine import RuleEngine
+from steward.decide.rules.engine import EngineLimits, RuleEngine
 from steward.decide.rules.metric import MetricWatch, compile_metric
-from steward.inspection.feeds import EngineInput, Feed, LogFeed, TelemetryFeed, feed
+from steward.inspection.feeds import EngineInput, Feed, LogFeed, LogReader, TelemetryFeed, feed
 from steward.inspection.report import HitCollector, RunReport, StreamReport
 from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
 from steward.observe.logs import Following, ReadCounts
@@ -36,6 +36,7 @@ def run_rules(
     mode: Mode,
     listeners: Listeners | None = None,
     metrics: Metrics = compile_metric,
+    reader: LogReader | None = None,
 ) -> RunReport:
     """Read all feeds once, with all rules."""
     listeners = listeners or Listeners()
@@ -43,7 +44,7 @@ def run_rules(
     engine = RuleEngine(rules, mode=mode, compile_metric=metrics)
     collector = HitCollector(rules)
     with _few_collections():
-        for hit in feed(engine, feeds, mode=mode, progress=listeners.piece):
+        for hit in feed(engine, feeds, mode=mode, progress=listeners.piece, reader=reader):
             collector.add((hit,))
             listeners.hit(hit)
     logs = [(each.stream, each.tally) for each in feeds if isinstance(each, LogFeed)]
@@ -141,12 +142,18 @@ def _report(  # noqa: PLR0913 - the parts of a report
         findings=collector.findings(),
         streams=tuple(_stream(*each) for each in logs),
         counts={**asdict(engine.counts), **_of_series(engine)},
-        notes=(*notes, *_failed_queries(engine)),
+        notes=(*notes, *_failed_queries(engine), *_storms(engine)),
     )
 
 
 def _failed_queries(engine: RuleEngine) -> list[str]:
     return [f"{term.expr}: {each.problem}" for term, each in engine.metric_counts if each.problem]
+
+
+def _storms(engine: RuleEngine) -> list[str]:
+    count = engine.counts.suppressed
+    left_out = f"storms: {count:,} matches of terms left out, beyond {EngineLimits().storm_lines}"
+    return [f"{left_out} of one term and log in 10 s"] if count else []
 
 
 def _of_series(engine: RuleEngine) -> dict[str, int]:

@@ -101,15 +101,18 @@ class _Grid:
         self._times = np.full((8, 64), -np.inf)
 
     def take(self, frame: Frame, names: Sequence[str]) -> int:
-        known = frame.filter(pl.any_horizontal(pl.col(names).is_not_null()))
-        if not known.height:
+        columns = {name: frame[name].to_numpy() for name in names}
+        known = np.flatnonzero(np.any([np.isfinite(each) for each in columns.values()], axis=0))
+        if not len(known):
             return 0
-        known = known.sort(T_S)
-        times = known[T_S].to_numpy()
-        rows = self._numbers(known[ENTITY], float(times[-1]))
+        times = frame[T_S].to_numpy()[known]
+        if (np.diff(times) < 0).any():
+            order = np.argsort(times, kind="stable")
+            known, times = known[order], times[order]
+        rows = self._numbers(frame[ENTITY].gather(known), float(times[-1]))
         placed = rows >= 0
-        for name in names:
-            values = known[name].to_numpy()
+        for name, column in columns.items():
+            values = column[known]
             there = np.flatnonzero(placed & np.isfinite(values))
             line = self._names.setdefault(name, len(self._names))
             self._grow(line + 1, len(self._rows))
@@ -127,15 +130,15 @@ class _Grid:
                 yield name, chosen, self._values[line, fresh]
 
     def _numbers(self, entities: pl.Series, newest_s: float) -> NDArray[np.int64]:
-        unique = entities.unique().to_list()
-        new = [entity for entity in unique if entity not in self._rows]
+        names = entities.to_list()
+        new = [entity for entity in dict.fromkeys(names) if entity not in self._rows]
         if len(self._rows) + len(new) > self._most:
             self._forget(newest_s - SILENT_S)
         for entity in new[: self._most - len(self._rows)]:
             self._rows[entity] = len(self._rows)
         self._grow(len(self._names), len(self._rows))
         find = self._rows.get
-        return np.array([find(entity, -1) for entity in entities.to_list()], np.int64)
+        return np.array([find(entity, -1) for entity in names], np.int64)
 
     def _grow(self, lines: int, rows: int) -> None:
         have = self._values.shape

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -35,6 +36,7 @@ __all__ = ["Journal", "JournalEntry", "Record", "open_journal"]
 
 _PAGE_ROWS = 1000
 _NAMED_DAMAGES = 20
+_NO_END = 2**62
 _SEQ = ENTRIES.c.seq
 
 
@@ -197,30 +199,50 @@ class _Wanted:
         newest_first: bool = False,
     ) -> None:
         self.newest_first = newest_first
-        filters: list[list[sa.ColumnElement[bool]]]
+        self._statements: tuple[sa.Select[Any], ...]
+        self._named = {"ids": list(ids), "causes": list(causes), "kinds": list(kinds)}
         if ids or causes:
-            # These two are selective. Adding '' keeps planners from walking along `kind` instead.
-            columns: list[tuple[sa.ColumnElement[str], Sequence[str]]]
-            columns = [(ENTRIES.c.id, ids), (ENTRIES.c.cause, causes), (ENTRIES.c.kind + "", kinds)]
-            filters = [[column.in_(names) for column, names in columns if names]]
+            columns = tuple(name for name, names in self._named.items() if names)
+            self._statements = (_by_names(columns, newest_first=newest_first),)
         else:
             # One statement per kind, merged here: each stops after `limit` rows of its index.
-            filters = [[ENTRIES.c.kind == kind] for kind in dict.fromkeys(kinds)] or [[]]
-        order = _SEQ.desc() if newest_first else _SEQ.asc()
-        self._statements = [sa.select(ENTRIES).where(*each).order_by(order) for each in filters]
+            self._statements = _by_kinds(tuple(dict.fromkeys(kinds)), newest_first=newest_first)
+            self._named = {}
 
     def rows(
         self, connection: sa.Connection, *, after: int, before: int | None, limit: int
     ) -> list[Row]:
-        bounds: list[sa.ColumnElement[bool]] = [after < _SEQ]
-        if before is not None:
-            bounds.append(before > _SEQ)
+        named = {name: names for name, names in self._named.items() if names}
+        bounds = {"after": after, "before": _NO_END if before is None else before, "most": limit}
         found: list[Row] = []
         for statement in self._statements:
-            result = connection.execute(statement.where(*bounds).limit(limit))
+            result = connection.execute(statement, {**named, **bounds})
             found += [Row(*line) for line in result]
         found.sort(reverse=self.newest_first)
         return found[:limit]
+
+
+@lru_cache(maxsize=128)  # to build a statement takes longer than to execute it
+def _by_kinds(kinds: tuple[str, ...], *, newest_first: bool) -> tuple[sa.Select[Any], ...]:
+    filters: list[list[sa.ColumnElement[bool]]]
+    filters = [[ENTRIES.c.kind == kind] for kind in kinds] or [[]]
+    return tuple(_bounded(each, newest_first=newest_first) for each in filters)
+
+
+@lru_cache(maxsize=128)
+def _by_names(columns: tuple[str, ...], *, newest_first: bool) -> sa.Select[Any]:
+    # Ids and causes are selective. Adding '' keeps planners from walking along `kind` instead.
+    all_of: dict[str, sa.ColumnElement[str]]
+    all_of = {"ids": ENTRIES.c.id, "causes": ENTRIES.c.cause, "kinds": ENTRIES.c.kind + ""}
+    filters = [all_of[name].in_(sa.bindparam(name, expanding=True)) for name in columns]
+    return _bounded(filters, newest_first=newest_first)
+
+
+def _bounded(filters: Sequence[sa.ColumnElement[bool]], *, newest_first: bool) -> sa.Select[Any]:
+    bounds = sa.bindparam("after") < _SEQ, sa.bindparam("before") > _SEQ
+    order = _SEQ.desc() if newest_first else _SEQ.asc()
+    most = sa.bindparam("most", type_=sa.Integer)
+    return sa.select(ENTRIES).where(*filters, *bounds).order_by(order).limit(most)
 
 
 def _story(decision: Decision, consequences: Sequence[Record]) -> Story:

@@ -11,10 +11,13 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factories import view
 from steward.decide.rules.engine import RuleEngine
+from steward.decide.rules.live import RuleRecogniser
 from steward.decide.rules.live.log_blocks import SourceNames
+from steward.inspection.feeds import LogFeed, feed
 from steward.model.event import LogLine
-from steward.model.rules import Hit, LogBlock, Rule, Stream
+from steward.model.rules import Hit, LogBlock, Mode, Rule, Stream
 from steward.observe.collectors.logs.container_logs import ContainerLogs
 from steward.observe.collectors.logs.log_files import LogFiles
 from steward.observe.logs import Reading, read_blocks
@@ -93,6 +96,37 @@ def test_live_and_over_a_file_entries_and_findings_are_the_same(
         hits = [hit for block in given_blocks for hit in engine.read(block)]
         results.append(found(hits + engine.finish()))
     assert results[0] == results[1]
+
+
+def test_of_a_storm_the_same_is_matched_and_counted_live_and_over_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "app.log"
+    times = [f"2026-11-14 10:00:{at // 100:02d}.{at % 100:02d}0" for at in range(2500)]
+    letters = "ghijklmnopqrstuvwxyz"  # lines that differ in letters reach the server
+    texts = [f"broken {letters[at % 20]} {letters[at // 20 % 20]}" for at in range(2500)]
+    lines = [f"{time} {text}\n" for time, text in zip(times, texts, strict=True)]
+    file.write_text("".join(lines))
+    stream = Stream(name=str(file), entity="n1")
+
+    over_file = RuleEngine(rules()[:1])
+    reading = Reading(now_s=NOW_S, block_bytes=10_000)
+    hits = list(feed(over_file, [LogFeed(stream=stream, sources=(file,), reading=reading)],
+                     mode=Mode.STRICT))  # fmt: skip
+    live = RuleRecogniser(rules()[:1], patience_s=0.0)
+    file.write_text("")
+    collector = LogFiles(paths=(str(file),), from_start=True, node="n1")
+    joined = LiveEntries(Reading(now_s=NOW_S))
+    for begin in range(0, 2500, 700):  # as turns bring them
+        with file.open("a") as written:
+            written.writelines(lines[begin : begin + 700])
+        seen = collector.collect(NOW_S)
+        (finding,) = live.recognise(
+            replace(seen, lines=joined.join(seen.lines)), replace(view(), t_s=NOW_S)
+        )
+    collector.close()
+
+    assert len(hits) == 3 * 500
+    assert over_file.counts.suppressed == live.counts.suppressed == 2500 - 3 * 500
+    assert finding.hits == len(hits)
 
 
 def test_lines_that_are_of_no_file_are_left_as_they_are() -> None:

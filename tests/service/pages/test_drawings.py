@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,7 @@ from steward.service.pages.explanation import promised_and_measured, timeline
 from steward.service.pages.heat_map import cells_of, gpu_detail, legend
 from steward.service.pages.savings import assumption_table, saved_figures
 from steward.service.pages.wording import STATE_WORDS, outcome_text, promises_text
+from steward.store.journal_summary import TrackedStory
 
 MANY = st.lists(st.one_of(st.none(), st.floats(0, 1e9)), max_size=60)
 
@@ -254,6 +257,19 @@ def test_what_a_started_job_brought_is_measured_though_it_saves_nothing() -> Non
     shown = promised_and_measured(Story(decision=made, receipts=(receipt(made),), outcomes=(ran,)))
 
     assert "0.17 GPU-h" in shown.partition("Measured so far")[2]
+
+
+def test_the_news_of_a_started_job_claim_no_gain(make_bed: MakeBed) -> None:
+    snapshot = make_bed().live_state.refresh()
+    made = decision("d-1", action=Start(job=JobId("j1"), gpus=(GpuId("n1/gpu0"),)))
+    story = Story(
+        decision=made, receipts=(receipt(made),), outcomes=(outcome("d-1", yardstick=RUN),)
+    )
+
+    shown = news(replace(snapshot, stories=(TrackedStory.of(story, seq=1),)))
+
+    assert "Start job j1" in shown
+    assert "gained" not in shown
 
 
 def test_the_chart_of_use_is_broken_where_nothing_was_seen() -> None:

@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steward.documents import Axis, axis_of
 from steward.errors import StewardError
 from steward.model.machines import machines_of
 from steward.model.trace import RowFault
 from steward.sim.lab.compare import Comparison, ComparisonPlan, compare
 from steward.sim.lab.report import page, write_report
-from steward.sim.lab.report.axis import Axis, axis_of, time_ticks
 from steward.sim.lab.report.formatting import between, count, number, percent, span
 from steward.sim.lab.report.gantt import draw, lanes, tenants_by_colour
 from steward.sim.lab.report.order import highlighted, ranked
+from steward.sim.lab.report.time_ticks import time_ticks
 from steward.sim.lab.settings import LabSettings
 from steward.sim.lab.trials import StudyInput
 from steward.sim.lab.trials.trial import Gantt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -74,6 +74,16 @@ Follow = Annotated[
 NewOnly = Annotated[
     bool, typer.Option("--new-only", help="With --follow: leave out what is there already.")
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=1,
+        metavar="N",
+        help="Processes that read logs; 1 reads in this one. Default: one per core for large logs.",
+    ),
+]
 Format = Annotated[
     str | None,
     typer.Option(
@@ -100,6 +110,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     follow: Follow = False,
     new_only: NewOnly = False,
     sources: Sources = None,
+    jobs: Jobs = None,
     preq: Preq = False,
     strict: Strict = False,
     format_: Format = None,
@@ -121,11 +132,12 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     if not (telemetry or prometheus or follow):
         _stay_plain_for_little(logs)
     metrics = _prometheus_metrics(prometheus, plain_http=plain_http)
-    chosen = choose(rules, store_folder(config, data))
+    store = store_folder(config, data)
     if follow:
         if telemetry or prometheus:
             hint = "follow logs here; `steward up` watches telemetry"
             raise StewardError("--follow is for logs", hint=hint)
+        chosen = choose(rules, store)
         report = _follow(
             chosen, logs, mode, patterns, as_json=form is ReportFormat.JSON, new=new_only
         )
@@ -137,7 +149,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
             named = ", ".join(map(str, logs))
             hint = "; ".join(notes) or "name a log, or a folder that has logs"
             raise StewardError("there is no log to look at", where=named, hint=hint)
-        report = _run(chosen, feeds, mode, metrics)
+        report = _run(lambda: choose(rules, store), feeds, mode, metrics, jobs)
         report = replace(report, notes=(*report.notes, *notes))
     write(report, form, out, at_least=worst, telemetry=telemetry or (), followed=follow)
     raise typer.Exit(1 if report.at_least(worst) else 0)
@@ -232,15 +244,27 @@ def _prometheus_feed(since: str) -> Feed:
 
 
 def _run(
-    chosen: RuleSelection, feeds: Sequence[Feed], mode: Mode, metrics: Metrics | None
+    load: Callable[[], RuleSelection],
+    feeds: Sequence[Feed],
+    mode: Mode,
+    metrics: Metrics | None,
+    jobs: int | None,
 ) -> RunReport:
     from steward.decide.rules.metric import compile_metric
+    from steward.inspection.feeds import reader_for
     from steward.inspection.runner import run_rules
 
-    with reading_progress() as listeners:
-        return run_rules(
-            chosen.rules, feeds, mode=mode, listeners=listeners, metrics=metrics or compile_metric
-        )
+    with reader_for(feeds, jobs=jobs) as reader:
+        chosen = load()  # while other processes start
+        with reading_progress() as listeners:
+            return run_rules(
+                chosen.rules,
+                feeds,
+                mode=mode,
+                listeners=listeners,
+                metrics=metrics or compile_metric,
+                reader=reader,
+            )
 
 
 def _follow(

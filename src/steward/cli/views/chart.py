@@ -1,37 +1,23 @@
-"""Draws a growing figure with its range as SVG that needs nothing from elsewhere."""
+"""SVG charts over time: a growing figure with its range, and the axes that reports share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
-from math import ceil, floor, isfinite, log10
+from math import isfinite
+
+import numpy as np
 
 from steward.cli.words import number
+from steward.documents import Axis, axis_of
+from steward.documents.svg import line, picture, polygon, text, y_axis
 from steward.store.journal_summary import CurvePoint
 
-__all__ = ["chart", "ticks"]
+__all__ = ["chart", "time_labels"]
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 28
 DAY_S = 86400.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scale:
-    from_s: float
-    to_s: float
-    low: float
-    high: float
-
-    def x(self, t_s: float) -> float:
-        share = (t_s - self.from_s) / (self.to_s - self.from_s)
-        return LEFT + share * (WIDTH - LEFT - RIGHT)
-
-    def y(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low)
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
 
 def chart(points: Sequence[CurvePoint], *, title: str) -> str:
@@ -39,69 +25,31 @@ def chart(points: Sequence[CurvePoint], *, title: str) -> str:
     good = [each for each in points if all(map(isfinite, (each.t_s, each.low, each.high)))]
     if not good:
         return "<p>There are no outcomes to draw yet.</p>"
-    scale, last = _scale(good), good[-1]
+    t_s, low, mid, high = np.array([(each.t_s, each.low, each.mid, each.high) for each in good]).T
+    x = _time_axis(t_s[0], t_s[-1])
+    y = axis_of(np.append([low, high], 0.0), px=(HEIGHT - BOTTOM, TOP))
+    ticks = [(value, number(value)) for value in y.ticks()]
+    there, back = x.at(t_s), x.at(t_s[::-1])
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">',
-        f"<title>{escape(title)}</title>",
-        *_grid(scale),
-        *_times(scale),
-        f'<polygon class="range" points="{_range(good, scale)}"/>',
-        f'<polyline class="line" points="{_line(good, scale)}"/>',
-        f'<circle r="4" cx="{scale.x(last.t_s):.1f}" cy="{scale.y(last.mid):.1f}"/>',
-        "</svg>",
+        *y_axis(y, ticks, left=LEFT, right=WIDTH - RIGHT),
+        *time_labels(x, y=HEIGHT - 8, count=5),
+        polygon(np.append(there, back), np.append(y.at(high), y.at(low[::-1])), kind="range"),
+        line(there, y.at(mid), kind="line"),
+        f'<circle r="4" cx="{there[-1]:.1f}" cy="{float(y.at(mid[-1])):.1f}"/>',
     ]
-    return "\n".join(parts)
+    return picture(parts, width=WIDTH, height=HEIGHT, title=title)
 
 
-def ticks(low: float, high: float, *, about: int = 5) -> list[float]:
-    """Return round numbers that divide a range into about so many parts.
-
-    >>> ticks(0.0, 9.3)
-    [0.0, 2.0, 4.0, 6.0, 8.0]
-    """
-    rough = (high - low) / about
-    if not rough > 0:  # nothing between them, or less than a number can hold
-        return [low]
-    size = 10.0 ** floor(log10(rough))
-    step = next(size * unit for unit in (1, 2, 5, 10) if size * unit >= rough)
-    first, last = ceil(low / step), floor(high / step)
-    return [round(i * step, 12) for i in range(first, last + 1)]
+def _time_axis(from_s: float, to_s: float) -> Axis:
+    begin_s = from_s if to_s > from_s else from_s - 1.0
+    return Axis(low=begin_s, high=to_s, from_px=LEFT, to_px=WIDTH - RIGHT)
 
 
-def _scale(points: Sequence[CurvePoint]) -> _Scale:
-    from_s, to_s = points[0].t_s, points[-1].t_s
-    low = min(0.0, *(each.low for each in points))
-    high = max(0.0, *(each.high for each in points))
-    return _Scale(
-        from_s=from_s if to_s > from_s else from_s - 1.0,
-        to_s=to_s,
-        low=low,
-        high=high if high > low else low + 1.0,
-    )
-
-
-def _grid(scale: _Scale) -> Iterator[str]:
-    for value in ticks(scale.low, scale.high):
-        y = scale.y(value)
-        yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number(value)}</text>'
-
-
-def _times(scale: _Scale) -> Iterator[str]:
-    form = "%H:%M" if scale.to_s - scale.from_s < 2 * DAY_S else "%d %b"
-    for i in range(5):
-        t_s = scale.from_s + i * (scale.to_s - scale.from_s) / 4
-        words = datetime.fromtimestamp(t_s, tz=UTC).astimezone().strftime(form)
-        anchor = "start" if i == 0 else "end" if i == 4 else "middle"
-        x, y = scale.x(t_s), HEIGHT - 8
-        yield f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{escape(words)}</text>'
-
-
-def _line(points: Sequence[CurvePoint], scale: _Scale) -> str:
-    return " ".join(f"{scale.x(each.t_s):.1f},{scale.y(each.mid):.1f}" for each in points)
-
-
-def _range(points: Sequence[CurvePoint], scale: _Scale) -> str:
-    there = [f"{scale.x(each.t_s):.1f},{scale.y(each.high):.1f}" for each in points]
-    back = [f"{scale.x(each.t_s):.1f},{scale.y(each.low):.1f}" for each in reversed(points)]
-    return " ".join((*there, *back))
+def time_labels(axis: Axis, *, y: float, count: int, seconds: bool = False) -> Iterator[str]:
+    """Write times of day below a chart; days where it is long."""
+    long = axis.high - axis.low >= (1 if seconds else 2) * DAY_S
+    form = ("%d %b %H:%M" if seconds else "%d %b") if long else "%H:%M:%S" if seconds else "%H:%M"
+    for i, t_s in enumerate(np.linspace(axis.low, axis.high, count).tolist()):
+        label = datetime.fromtimestamp(t_s, tz=UTC).astimezone().strftime(form)
+        anchor = "start" if i == 0 else "end" if i == count - 1 else "middle"
+        yield text(float(axis.at(t_s)), y, label, anchor=anchor)

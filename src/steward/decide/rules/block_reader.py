@@ -12,6 +12,7 @@ from steward.decide.rules.matched_line import MatchedLine, hit_of_lines, line_of
 from steward.decide.rules.matching import NEVER, Counts, EngineLimits, Occurrence, PatternMatch
 from steward.decide.rules.prefiltered_block import PrefilteredBlock
 from steward.decide.rules.routes import Route
+from steward.decide.rules.storm_limit import limit_storm
 from steward.decide.rules.stream_state import StreamState, StreamStates
 from steward.decide.rules.terms import compile_extract
 from steward.model.rules import Hit, Item, Mode
@@ -43,6 +44,7 @@ class BlockReader:
         self._streams = StreamStates(mode=mode, limits=limits, counts=counts)
         self._drops_late = mode is Mode.PREQ
         self._most_bytes = limits.text_bytes
+        self._storm_lines = limits.storm_lines
         self._counts = counts
         self._values = {
             leaf: {
@@ -68,21 +70,29 @@ class BlockReader:
         own = self._clocked(base, prefiltered)
         self._counts.late += int(np.count_nonzero(prefiltered.t_ns < own))
         self._counts.too_long += prefiltered.found.too_long
-        self._counts.suppressed += prefiltered.found.suppressed
         parts = (prefiltered,) if self._drops_late else tuple(prefiltered.by_host())
         for part in parts:
             state = self._streams.of(part.stream)
             clock_ns = own if part.stream is prefiltered.stream else self._clocked(state, part)
-            if part.route is not None:
-                self._match_alone(part.route, part, clock_ns)
-                for leaf, candidates in self._candidates(part.route, part).items():
-                    self._feed(state, leaf, candidates, clock_ns)
+            self._match(state, part, clock_ns)
             self._pass_time(state, clock_ns)
             state.clock_ns = int(clock_ns[-1])
         self._pass_time_of_others(prefiltered.stream.name, own)
         base.clock_ns = int(own[-1])
         self._lines += len(prefiltered)
         return self._matched()
+
+    def _match(self, state: StreamState, block: PrefilteredBlock, clock_ns: Longs) -> None:
+        route = block.route
+        if route is None:
+            return
+        if not self._drops_late:
+            limited = limit_storm(block, clock_ns, state.storm, self._storm_lines)
+            self._counts.suppressed += len(block.found) - len(limited.found)
+            block = limited
+        self._match_alone(route, block, clock_ns)
+        for leaf, candidates in self._candidates(route, block).items():
+            self._feed(state, leaf, candidates, clock_ns)
 
     def _clocked(self, state: StreamState, prefiltered: PrefilteredBlock) -> Longs:
         """Return the time at each entry by the clock of a stream, which never goes back."""
@@ -208,7 +218,7 @@ class BlockReader:
                     _, before, known = mine.pop()
                     own = (entry, mask | before, known)
                 if leaf in self._values:
-                    values = self._values[leaf].get(route.prefilter.terms[term], ())
+                    values = self._values[leaf].get(route.terms[term], ())
                     own = _with_values(own, values, prefiltered.texts[place])
                 mine.append(own)
         return by_leaf

@@ -16,7 +16,7 @@ from steward.decide.rules.matching import NEVER, Counts, EngineLimits, Occurrenc
 from steward.decide.rules.metric import KeyIndex, TermWatch, WatchCounts, compile_metric, sort_frame
 from steward.decide.rules.metric_terms import MetricTerms
 from steward.decide.rules.prefiltered_block import PrefilteredBlock, prefilter_block
-from steward.decide.rules.routes import Routes
+from steward.decide.rules.routes import Route, Routes
 from steward.model.event import Event
 from steward.model.frame import Frame
 from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
@@ -101,17 +101,22 @@ class RuleEngine:
         self._expected_ns.pop(stream, None)
         return self._queue.advance(self._common_ns)
 
+    def route(self, source: str) -> Route | None:
+        """Return the terms of a source and the leaves that use them; None: no rule reads it."""
+        return self._routes.of(source)
+
     def prefilter(
-        self, source: str, *, shared: bool = False, most_per_term: int | None = None
+        self, source: str, *, shared: bool = False
     ) -> Callable[[LogBlock], PrefilteredBlock]:
         """Return a prefilter for blocks of a source; `shared`: several threads use it."""
-        route = self._routes.of(source)
-        return partial(prefilter_block, route=route, shared=shared, most_per_term=most_per_term)
+        route = self.route(source)
+        if route is not None:
+            _ = route.prefilter  # compiled here, not in several threads
+        return partial(prefilter_block, route=route, shared=shared)
 
-    def read(self, block: LogBlock, *, most_per_term: int | None = None) -> list[Hit]:
-        """Read entries of one stream, at most `most_per_term` matches of each term."""
-        find = self.prefilter(block.stream.source, most_per_term=most_per_term)
-        return self.read_prefiltered(find(block))
+    def read(self, block: LogBlock) -> list[Hit]:
+        """Read entries of one stream."""
+        return self.read_prefiltered(self.prefilter(block.stream.source)(block))
 
     def read_prefiltered(self, prefiltered: PrefilteredBlock) -> list[Hit]:
         """Read a prefiltered block of one stream, in the order of that stream."""

@@ -1,7 +1,7 @@
 """The part of a block that rules need, extracted ahead of the matchers.
 
-Each block is prefiltered by itself: in any order and in several threads, as long as the reader gets
-the results in the order of the blocks.
+Each block is scanned by itself: in any order, in several threads or processes, as long as the
+reader gets the results in the order of the blocks.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.decide.rules.routes import Route
-from steward.decide.rules.terms import TermHits
+from steward.decide.rules.terms import Prefilter, TermHits
 from steward.model.rules import LogBlock, Stream, syslog_host
 
-__all__ = ["PrefilteredBlock", "prefilter_block"]
+__all__ = ["PrefilteredBlock", "ScannedBlock", "attribute", "prefilter_block", "scan_block"]
 
 Longs = NDArray[np.int64]
 _BYTES_OBJECT = 48  # what Python adds to the bytes of a text
@@ -25,18 +25,16 @@ _NOTHING = TermHits(entry=np.empty(0, dtype=np.int64), term=np.empty(0, dtype=np
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PrefilteredBlock:
-    """Times of all entries of a block, and texts of those that match a term."""
+class ScannedBlock:
+    """Times of all entries of a block, and texts of those that match a term. It can be pickled."""
 
-    stream: Stream
-    route: Route | None  # None: no rule reads this source
     t_ns: Longs  # of all entries
     found: TermHits
     place: Longs  # of each pair in `found`: which of the following its entry is
     line: Longs
     size: Longs
     texts: list[bytes]
-    streams: list[Stream]  # of each text: that of the block, or that of the host the line names
+    time_removed: bool  # texts begin after their time
     read_bytes: int  # that the block has, of which this is what was kept
 
     def __len__(self) -> int:
@@ -47,6 +45,15 @@ class PrefilteredBlock:
         """Approximate memory in bytes."""
         columns = self.t_ns.nbytes + 3 * self.place.nbytes + 2 * self.line.nbytes
         return columns + int(self.size.sum()) + _BYTES_OBJECT * len(self.texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrefilteredBlock(ScannedBlock):
+    """A scanned block of a stream, with the leaves that use its matches."""
+
+    stream: Stream
+    route: Route | None  # None: no rule reads this source
+    streams: list[Stream]  # of each text: that of the block, or that of the host the line names
 
     def by_host(self) -> Iterator[PrefilteredBlock]:
         """Yield the matches of each host; each part has the times of all entries."""
@@ -63,42 +70,58 @@ class PrefilteredBlock:
             yield replace(self, stream=stream, found=found, place=self.place[mine])
 
 
-def prefilter_block(
-    block: LogBlock, route: Route | None, *, shared: bool, most_per_term: int | None = None
-) -> PrefilteredBlock:
+def prefilter_block(block: LogBlock, route: Route | None, *, shared: bool) -> PrefilteredBlock:
     """Search a block for all terms of a route; `shared`: other threads do so too."""
+    scanned = scan_block(block, None if route is None else route.prefilter, shared=shared)
+    return attribute(scanned, block.stream, route)
+
+
+def scan_block(block: LogBlock, prefilter: Prefilter | None, *, shared: bool) -> ScannedBlock:
+    """Search a block; without a prefilter only its times are kept."""
     found = _NOTHING
-    if route is not None and len(block):
-        most = None if most_per_term is None else np.maximum(route.needed, most_per_term)
-        found = route.prefilter.find(block, shared=shared, most=most)
+    if prefilter is not None and len(block):
+        found = prefilter.find(block, shared=shared)
     new = np.diff(found.entry, prepend=-1) > 0
     kept = found.entry[new]
     start, end = block.start[kept], block.end[kept]
     buffer = block.buffer
-    texts = [buffer[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
-    return PrefilteredBlock(
-        stream=block.stream,
-        route=route,
+    return ScannedBlock(
         t_ns=block.t_ns,
         found=found,
         place=np.cumsum(new) - 1,
         line=block.line[kept],
         size=end - start,
-        texts=texts,
-        streams=_streams(block, texts),
+        texts=[buffer[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)],
+        time_removed=block.time_removed,
         read_bytes=int(block.end[-1] - block.start[0]) if len(block) else 0,
     )
 
 
-def _streams(block: LogBlock, texts: list[bytes]) -> list[Stream]:
+def attribute(scanned: ScannedBlock, stream: Stream, route: Route | None) -> PrefilteredBlock:
+    """Return a scanned block as one of a stream, each text with the stream of its host."""
+    return PrefilteredBlock(
+        stream=stream,
+        route=route,
+        t_ns=scanned.t_ns,
+        found=scanned.found,
+        place=scanned.place,
+        line=scanned.line,
+        size=scanned.size,
+        texts=scanned.texts,
+        time_removed=scanned.time_removed,
+        read_bytes=scanned.read_bytes,
+        streams=_streams(stream, scanned),
+    )
+
+
+def _streams(stream: Stream, scanned: ScannedBlock) -> list[Stream]:
     """Return the stream of each text: one for each host where the block's stream has no entity."""
-    stream = block.stream
     if stream.entity:
-        return [stream] * len(texts)
+        return [stream] * len(scanned.texts)
     of_host = {"": stream}
     found: list[Stream] = []
-    for text in texts:
-        host = syslog_host(text, time_removed=block.time_removed)
+    for text in scanned.texts:
+        host = syslog_host(text, time_removed=scanned.time_removed)
         if host not in of_host:
             attributes = MappingProxyType({**stream.attributes, "host": host})
             of_host[host] = replace(stream, entity=host, attributes=attributes)

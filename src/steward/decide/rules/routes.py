@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +18,24 @@ __all__ = ["Route", "Routes"]
 _OTHER = "\0"  # any source that no rule names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Route:
     """All terms of one source, and the leaves that use each of them.
 
     Rules of a single term are separate: every entry of their term is a match.
     """
 
-    prefilter: Prefilter
+    terms: tuple[Term, ...]
     wanted_by: tuple[tuple[tuple[LogLeaf, int], ...], ...]  # by term: leaves, and their slots
     matched_by: tuple[tuple[str, ...], ...]  # by term: rules that need nothing else
     is_wanted: NDArray[np.bool_]
     is_matched: NDArray[np.bool_]
     needed: NDArray[np.int64]  # by term: lines that the most demanding leaf could use
+
+    @cached_property
+    def prefilter(self) -> Prefilter:
+        """The search for all terms, compiled on first use: where workers scan, it is theirs."""
+        return Prefilter(self.terms)
 
 
 class Routes:
@@ -67,7 +73,7 @@ def _route(leaves: Sequence[LogLeaf]) -> Route:
             else:
                 wanted[term].append((leaf, mask))
     return Route(
-        prefilter=Prefilter(list(wanted)),
+        terms=tuple(wanted),
         wanted_by=tuple(map(tuple, wanted.values())),
         matched_by=tuple(map(tuple, matched.values())),
         is_wanted=np.array([bool(each) for each in wanted.values()]),

@@ -14,6 +14,7 @@ from steward.decide.rules.matching import (
     PatternMatcher,
     matcher_for,
 )
+from steward.decide.rules.storm_limit import StormWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ SET_BACK_ENTRIES = 50  # fewer entries from long ago are stragglers
 class StreamState:
     """One stream of one entity: its clock, and its non-empty matchers."""
 
-    __slots__ = ("behind", "clock_ns", "dues", "held", "matchers", "stream")
+    __slots__ = ("behind", "clock_ns", "dues", "held", "matchers", "storm", "stream")
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -39,6 +40,7 @@ class StreamState:
         self.dues: list[tuple[int, int, LogLeaf]] = []  # may hold stale due times
         self.held = 0
         self.behind = 0  # entries in a row that were far behind the clock
+        self.storm = StormWindow()
 
     def is_set_back(self, newest_ns: int, entries: int) -> bool:
         """Return whether enough consecutive entries are old that the clock was set back."""
@@ -48,6 +50,7 @@ class StreamState:
     def begin_again(self) -> None:
         """Reset the clock and the matchers."""
         self.clock_ns, self.behind = -NEVER, 0
+        self.storm = StormWindow()
         self.matchers.clear()
         self.dues.clear()
 

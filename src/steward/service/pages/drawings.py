@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from steward.model.decision import DecisionState
 from steward.model.finding import Finding
 from steward.model.outcome import Story
+from steward.model.yardstick import YARDSTICKS
 from steward.service.cluster_snapshot import ClusterSnapshot, QueuedJob, TenantRow
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.markup import Markup, join, tag
@@ -186,7 +187,8 @@ def news(snapshot: StateSnapshot) -> Markup:
 
 def _news_line(story: Story, now_s: float) -> Markup:
     decision = story.decision
-    worth = f" · {gpu_hours(story.gained)} gained" if story.outcomes else None
+    saves = YARDSTICKS[decision.action.yardstick].saves
+    worth = f" · {gpu_hours(story.gained)} gained" if saves and story.outcomes else None
     return tag(
         "a",
         state_chip(story.state),

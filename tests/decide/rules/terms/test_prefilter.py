@@ -214,28 +214,3 @@ def test_pairs_are_sorted_and_of_64_bits() -> None:
 
     assert pairs.entry.dtype == pairs.term.dtype == np.int64
     assert (pairs.entry.tolist(), pairs.term.tolist()) == ([0, 0, 1, 1], [0, 1, 0, 1])
-
-
-@given(
-    blocks,
-    st.lists(
-        st.sampled_from([value("error"), regex("e.*r"), regex("a+"), value("a")]), unique=True
-    ),
-    st.integers(0, 3),
-)
-def test_with_a_limit_the_first_entries_of_each_term_are_found(
-    lines: LogBlock, terms: list[Term], most: int
-) -> None:
-    prefilter = Prefilter(terms)
-    everything = prefilter.find(lines)
-
-    found = prefilter.find(lines, most=np.full(len(terms), most))
-
-    pairs = list(zip(everything.entry.tolist(), everything.term.tolist(), strict=True))
-    expected = [
-        (entry, term)
-        for at, (entry, term) in enumerate(pairs)
-        if sum(other == term for _, other in pairs[:at]) < most
-    ]
-    assert list(zip(found.entry.tolist(), found.term.tolist(), strict=True)) == expected
-    assert (found.suppressed > 0) >= (len(expected) < len(pairs))

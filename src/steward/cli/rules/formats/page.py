@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 from steward.cli.output import clean
 from steward.cli.rules.formats.drawing import drawing
 from steward.cli.rules.formats.text import evidence_line
 from steward.cli.words import log_time, moment, span
+from steward.documents import document, escaped
 from steward.inspection.markdown import as_html
 
 if TYPE_CHECKING:
@@ -22,31 +22,13 @@ __all__ = ["as_page"]
 _SHOWN = 500  # findings on one page
 _STREAMS = 200
 _MIB = 2**20
-# Nothing may be loaded or run, whatever a log has put into the page.
-_ALLOWED = "default-src 'none'; style-src 'unsafe-inline'"
 _NAMES = ("critical", "high", "medium", "low", "info")
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1a1d21; --quiet: #5b6570; --paper: #ffffff;
-  --card: #f4f6f8; --rule: #d5dbe1; --line: #0b6e4f; --range: #c2410c22; --critical: #b42318;
-  --high: #c2410c; --medium: #946200; --low: #1d6fa5; --info: #5b6570; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8ebee; --quiet: #9aa5b1; --paper: #14171a;
-  --card: #1e2327; --rule: #353c43; --line: #4cc79a; --range: #fb923c33; --critical: #ff8a80;
+:root { --range: #c2410c22; --critical: #b42318; --high: #c2410c; --medium: #946200;
+  --low: #1d6fa5; --info: #5b6570; }
+@media (prefers-color-scheme: dark) { :root { --range: #fb923c33; --critical: #ff8a80;
   --high: #ffb26b; --medium: #f2cc60; --low: #7cc4f0; --info: #9aa5b1; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 64rem; padding: 1.5rem 1rem 4rem; background: var(--paper);
-  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
-h3 { font-size: 1.05rem; margin: 0; overflow-wrap: anywhere; }
-p, ul { margin: .25rem 0; overflow-wrap: anywhere; } .quiet { color: var(--quiet); }
-.cards { display: grid; gap: .75rem; grid-template-columns: repeat(auto-fit, minmax(8rem, 1fr));
-  margin: 1.25rem 0; }
-.card { background: var(--card); border-radius: .5rem; padding: .6rem 1rem; }
-.card b { display: block; font-size: 1.5rem; line-height: 1.3; }
-.scroll { overflow-x: auto; } a { color: inherit; }
-table { border-collapse: collapse; width: 100%; font-size: .93rem; }
-th, td { text-align: left; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--rule);
-  vertical-align: top; }
-td a { white-space: nowrap; }
+h3 { font-size: 1.05rem; margin: 0; overflow-wrap: anywhere; } td a { white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 article { border: 1px solid var(--rule); border-left: .3rem solid var(--info); border-radius: .4rem;
   margin: 1rem 0; padding: .8rem 1rem; }
@@ -56,14 +38,11 @@ dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2re
   margin: .6rem 0; }
 dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 dd p, dd ul, dd ol { margin: 0 0 .3rem; } dd ul, dd ol { padding-left: 1.2rem; }
-code { background: var(--card); border-radius: .2rem; font-size: .88em; padding: .05rem .25rem; }
+code { font-size: .88em; }
 pre { background: var(--card); border-radius: .4rem; font-size: .82rem; margin: .5rem 0;
   overflow-x: auto; padding: .6rem .8rem; }
 pre span { color: var(--quiet); user-select: none; }
-svg { width: 100%; max-width: 45rem; height: auto; display: block; }
-svg text { fill: var(--quiet); font: 12px system-ui, sans-serif; }
-svg .grid { stroke: var(--rule); } svg .fired { fill: var(--range); }
-svg .line { fill: none; stroke: var(--line); stroke-width: 1.6; }
+svg { max-width: 45rem; } svg .fired { fill: var(--range); } svg .line { stroke-width: 1.6; }
 @media (max-width: 40rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .4rem; } }
 """ + "".join(
     f".{name} {{ color: var(--{name}); }} article.at-{name} {{ border-left-color: var(--{name}); }}"
@@ -75,29 +54,17 @@ Curves = Mapping[tuple[str, str], tuple["EvidenceCurve", ...]]
 
 def as_page(report: RunReport, curves: Curves) -> str:
     """Return the whole page."""
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_ALLOWED}">',
-            f"<title>steward: {len(report.findings)} findings</title>",
-            f"<style>{_STYLE}</style></head><body>",
-            "<h1>What rules found</h1>",
-            f'<p class="quiet">{_text(moment(time.time()))}: {_read(report)}</p>',
-            *_cards(report),
-            *_table(report.findings[:_SHOWN]),
-            *(_article(at, each, curves) for at, each in enumerate(report.findings[:_SHOWN])),
-            *_rest(report),
-            *_streams(report.streams),
-            "</body></html>",
-            "",
-        ]
+    shown = report.findings[:_SHOWN]
+    parts = (
+        "<h1>What rules found</h1>",
+        f'<p class="quiet">{escaped(moment(time.time()))}: {_read(report)}</p>',
+        *_cards(report),
+        *_table(shown),
+        *(_article(at, each, curves) for at, each in enumerate(shown)),
+        *_rest(report),
+        *_streams(report.streams),
     )
-
-
-def _text(value: object) -> str:
-    return escape(clean(value))
+    return document(f"steward: {len(report.findings)} findings", parts, style=_STYLE)
 
 
 def _read(report: RunReport) -> str:
@@ -123,10 +90,10 @@ def _table(findings: Sequence[Diagnosis]) -> Iterator[str]:
     for at, each in enumerate(findings):
         cells = [
             f'<td class="{each.severity.word}">{each.severity.word}</td>',
-            f'<td><a href="#f{at}">{_text(each.rule.id)}</a></td>',
-            f"<td>{_text(each.rule.title)}</td><td>{_text(each.entity)}</td>",
+            f'<td><a href="#f{at}">{escaped(each.rule.id)}</a></td>',
+            f"<td>{escaped(each.rule.title)}</td><td>{escaped(each.entity)}</td>",
             f'<td class="n">{each.hits:,}</td>',
-            f"<td>{_text(log_time(each.first_t))}</td><td>{_text(log_time(each.last_t))}</td>",
+            f"<td>{escaped(log_time(each.first_t))}</td><td>{escaped(log_time(each.last_t))}</td>",
         ]
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</table></div>"
@@ -134,14 +101,14 @@ def _table(findings: Sequence[Diagnosis]) -> Iterator[str]:
 
 def _article(at: int, found: Diagnosis, curves: Curves) -> str:
     rule, word = found.rule, found.severity.word
-    entity = f" on {_text(found.entity)}" if found.entity else ""
-    first, last = _text(log_time(found.first_t)), _text(log_time(found.last_t))
+    entity = f" on {escaped(found.entity)}" if found.entity else ""
+    first, last = escaped(log_time(found.first_t)), escaped(log_time(found.last_t))
     when = f"at {first}" if first == last else f"from {first} to {last}"
     often = f"{found.hits:,} {'hit' if found.hits == 1 else 'hits'}"
     parts = [
         f'<article class="at-{word}" id="f{at}">',
-        f'<h3><span class="tag {word}">{word}</span> {_text(rule.title or rule.id)}</h3>',
-        f'<p class="quiet">{_text(rule.id)}{entity}, {often} {when}</p>',
+        f'<h3><span class="tag {word}">{word}</span> {escaped(rule.title or rule.id)}</h3>',
+        f'<p class="quiet">{escaped(rule.id)}{entity}, {often} {when}</p>',
         *_meaning(found),
         *(drawing(each) for each in curves.get((rule.id, found.entity), ())),
         *_evidence(found.evidence),
@@ -175,9 +142,9 @@ def _evidence(items: Sequence[EvidenceItem]) -> Iterator[str]:
 
 def _evidence_row(item: EvidenceItem) -> str:
     if item.metric:
-        return _text(evidence_line(item))
+        return escaped(evidence_line(item))
     where = f"{item.stream}:{item.line}" if item.stream else f"{log_time(item.t)} event"
-    return f"<span>{_text(where)}</span> {_text(item.text)}"
+    return f"<span>{escaped(where)}</span> {escaped(item.text)}"
 
 
 def _references(links: Sequence[str]) -> Iterator[str]:
@@ -185,7 +152,7 @@ def _references(links: Sequence[str]) -> Iterator[str]:
     if safe:
         yield "<ul>"
         for each in safe:
-            yield f'<li><a rel="noreferrer" href="{_text(each)}">{_text(each)}</a></li>'
+            yield f'<li><a rel="noreferrer" href="{escaped(each)}">{escaped(each)}</a></li>'
         yield "</ul>"
 
 
@@ -193,7 +160,7 @@ def _rest(report: RunReport) -> Iterator[str]:
     if len(report.findings) > _SHOWN:
         yield f"<p>{len(report.findings) - _SHOWN:,} more findings are in the JSON form.</p>"
     for note in report.notes:
-        yield f'<p class="quiet">{_text(note)}</p>'
+        yield f'<p class="quiet">{escaped(note)}</p>'
 
 
 def _streams(streams: Sequence[StreamReport]) -> Iterator[str]:
@@ -203,10 +170,12 @@ def _streams(streams: Sequence[StreamReport]) -> Iterator[str]:
     yield '<th>format</th><th class="n">lines</th><th class="n">MiB</th>'
     yield '<th class="n">without a time</th></tr>'
     for each in streams[:_STREAMS]:
-        notes = "".join(f'<br><span class="quiet">{_text(note)}</span>' for note in each.notes[:5])
+        notes = "".join(
+            f'<br><span class="quiet">{escaped(note)}</span>' for note in each.notes[:5]
+        )
         yield (
-            f"<tr><td>{_text(each.stream)}{notes}</td><td>{_text(each.source)}</td>"
-            f'<td>{_text(each.format)}</td><td class="n">{each.lines:,}</td>'
+            f"<tr><td>{escaped(each.stream)}{notes}</td><td>{escaped(each.source)}</td>"
+            f'<td>{escaped(each.format)}</td><td class="n">{each.lines:,}</td>'
             f'<td class="n">{each.bytes / _MIB:,.1f}</td>'
             f'<td class="n">{each.unparsed:,}</td></tr>'
         )

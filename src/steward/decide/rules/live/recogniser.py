@@ -20,8 +20,6 @@ __all__ = ["RuleRecogniser"]
 
 PATIENCE_S = 15.0  # later lines count as late: agents send every ten seconds
 _TOGETHER = "together"  # joins wait until the whole observation has been read
-_MOST_LINES = 2_000  # lines of one turn tested per term; more is a storm
-_LEAST_LINES = 50  # of one stream
 _NOT_KNOWN = 0.5  # the weight of a rule without judged findings
 
 
@@ -75,9 +73,8 @@ class RuleRecogniser:
         engine, hits = self._engine, []
         blocks = self._sources.blocks(seen.lines, view.t_s)
         engine.counts.untimed += len(seen.lines) - sum(map(len, blocks))
-        most = max(_LEAST_LINES, _MOST_LINES // max(len(blocks), 1))
         for block in blocks:
-            hits += engine.read(block, most_per_term=most)
+            hits += engine.read(block)
         happened = self._new_events.of(seen, view.t_s)
         if happened:
             hits += engine.happen(happened)

@@ -40,7 +40,9 @@ class SampleFilter:
             kept = [name for name in table.columns if name in self._wants]
             if kept:
                 yield table.select(T_S, ENTITY, *kept)
-        other = seen.other.filter(pl.col("metric").is_in(list(self._wants)))
+        other = seen.other
+        if other.height:
+            other = other.filter(pl.col("metric").is_in(list(self._wants)))
         if other.height:
             wide = other.group_by(T_S, ENTITY, "metric").agg(pl.col("value").last())
             yield wide.pivot("metric", index=[T_S, ENTITY], values="value")

@@ -86,13 +86,14 @@ class MatchPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLimits:
-    """Memory limits of the engine. Beyond them the oldest is evicted, and counted."""
+    """Limits of memory and work. What is evicted or left out beyond them is counted."""
 
     events_per_state: int = 10_000  # per slot of one rule for one entity
     events: int = 500_000  # over all rules and entities
     entities: int = 100_000  # streams or entities with lines, over all rules
     states_per_rule: int = 10_000  # distinct join keys of one rule
     text_bytes: int = 4096  # kept bytes of a line
+    storm_lines: int = 500  # of one stream for one term in 10 s; `preq`: all
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,7 +108,7 @@ class Counts:
     set_back: int = 0  # streams whose clock went back by an hour or more
     cut: int = 0  # lines of which only the beginning is kept
     untimed: int = 0  # lines whose time is missing or far ahead
-    suppressed: int = 0  # lines of a storm beyond the limit per term
+    suppressed: int = 0  # matches of terms that were left out: more in 10 s than `storm_lines`
     too_long: int = 0  # lines too long for a jq program
 
 

@@ -70,7 +70,7 @@ class AcrossEntities:
     ) -> Iterator[EvaluatedPoints]:
         times = [self._waiting]
         if rows is not None:
-            times.append(self._buffer.add(rows).t)
+            times.append(self._buffer.add_and_list_times(rows))
         if not self._buffer.known:
             return  # no series has these columns
         begin = np.full(len(self._buffer.known), self._done_ns)

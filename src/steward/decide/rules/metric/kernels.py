@@ -64,13 +64,27 @@ class HoldState(NamedTuple):
 
 
 @njit
+def _after(t: Longs, low: int, high: int, at: int) -> int:
+    """Return the first of `[low, high)` that is later than `at`, or `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        if t[middle] <= at:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit
 def latest(samples: SeriesSamples, points: Points, back_ns: int) -> Floats:
     """Return the newest value at each time, not older than `back_ns`; NaN where there is none."""
     out = np.full(len(points.t), np.nan)
     for i in range(len(points.off) - 1):
         first = samples.off[i]
         end = samples.off[i + 1]
-        j = first
+        if points.off[i] == points.off[i + 1]:
+            continue
+        j = _after(samples.t, first, end, points.t[points.off[i]])
         for k in range(points.off[i], points.off[i + 1]):
             while j < end and samples.t[j] <= points.t[k]:
                 j += 1
@@ -90,8 +104,14 @@ def over_range(  # noqa: C901 - compiled
     for i in range(len(points.off) - 1):
         if points.off[i] == points.off[i + 1]:  # as of all jobs that ended in the last hour
             continue
+        first = samples.off[i]
+        if op != ABSENT:  # which depends on whether there ever was a sample
+            begin = points.t[points.off[i]] - range_ns - 1
+            first = _after(samples.t, first, samples.off[i + 1], begin)
         n = 0  # samples of this series that are numbers
-        for j in range(samples.off[i], samples.off[i + 1]):
+        for j in range(first, samples.off[i + 1]):
+            if samples.t[j] > points.t[points.off[i + 1] - 1]:
+                break
             if samples.v[j] == samples.v[j]:
                 x[n] = samples.t[j]
                 y[n] = samples.v[j]

@@ -74,6 +74,7 @@ class SampleBuffer:
         self._rows: SortedFrame | None = None  # the last frame
         self._numbers = np.zeros(0, np.int64)  # of series, by key of the last frame
         self._points: dict[tuple[str, ...], Points] = {}  # of the last frame, by columns
+        self._times: dict[tuple[str, ...], Longs] = {}  # the same, each time once
         self._found: dict[tuple[bytes, bytes], FoundRows] = {}  # since the last frame
         self._clock_ns = -NEVER_NS
         self._swept_ns = -NEVER_NS
@@ -104,7 +105,8 @@ class SampleBuffer:
             return
         self._forget()
         self._clock_ns = max(self._clock_ns, rows.clock_ns)
-        self._rows, self._points, self._found, self.late = rows, {}, {}, {}
+        self._rows, self._found, self.late = rows, {}, {}
+        self._points, self._times = {}, {}
         self.present = frozenset(name for name in rows.metrics if self._users(name))
         if not self.present:
             return
@@ -125,6 +127,12 @@ class SampleBuffer:
             laid = self._laid_out(rows, _any_present(rows, names), _NO_VALUES)
             found = self._points[names] = Points(laid.off, laid.t)
         return found
+
+    def times(self, rows: SortedFrame, names: tuple[str, ...]) -> Longs:
+        """Return the times of `points`, each once."""
+        if names not in self._times:
+            self._times[names] = np.unique(self.points(rows, names).t)
+        return self._times[names]
 
     def found_at(self, offsets: bytes, times: Longs) -> FoundRows:
         """Return the cache of lookups at these times since the last frame."""
@@ -252,7 +260,19 @@ class TermSamples:
         return self._buffer.found_at(offsets, times)
 
     def add(self, rows: SortedFrame) -> Points:
-        """Store a frame; return the times of rows with columns of this term."""
+        """Store a frame; return the times of rows with columns of this term, by series."""
+        names = self._store(rows)
+        if not names:
+            return Points(np.zeros(len(self.known) + 1, np.int64), np.zeros(0, np.int64))
+        return self._buffer.points(rows, names)
+
+    def add_and_list_times(self, rows: SortedFrame) -> Longs:
+        """Store a frame; return the times of rows with columns of this term, each once."""
+        names = self._store(rows)
+        return self._buffer.times(rows, names) if names else np.zeros(0, np.int64)
+
+    def _store(self, rows: SortedFrame) -> tuple[str, ...]:
+        """Store a frame; return the columns of this term that it has."""
         buffer = self._buffer
         buffer.add(rows)
         self.counts.untimed += rows.untimed
@@ -260,9 +280,7 @@ class TermSamples:
         if self._has_phases:
             names += tuple([each for each in sorted(buffer.present) if self._uses_phase(each)])
         self.counts.late += sum(buffer.late[name] for name in names)
-        if not names:
-            return Points(np.zeros(len(self.known) + 1, np.int64), np.zeros(0, np.int64))
-        return buffer.points(rows, names)
+        return names
 
     def uses(self, name: str) -> bool:
         """Return whether some selector uses a column."""

@@ -67,7 +67,9 @@ class SortedFrame:
         found = self._columns.get(name)
         if found is None:
             series = self._frame[name]
-            values, present = series.to_numpy(), series.is_not_null().to_numpy()
+            values, present = series.to_numpy(), np.ones(len(series), bool)
+            if series.null_count():
+                present = series.is_not_null().to_numpy()
             if self._order is not None:
                 values, present = values[self._order], present[self._order]
             found = self._columns[name] = (values, present)

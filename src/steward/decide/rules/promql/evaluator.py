@@ -91,7 +91,10 @@ def _over_range(call: FunctionCall, series: SeriesSource) -> LabelledRows:
 
 
 def _combined(how: Binary, series: SeriesSource) -> Value:
-    left, right = _value(how.left, series), _value(how.right, series)
+    left = _value(how.left, series)
+    if how.op in ("and", "unless") and np.isnan(_rows(left).values).all():
+        return left  # whatever the other side is: most conditions hold nowhere
+    right = _value(how.right, series)
     if isinstance(left, LabelledRows) and isinstance(right, LabelledRows):
         return combined(how, left, right)
     if isinstance(left, LabelledRows):

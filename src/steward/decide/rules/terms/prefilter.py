@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +31,10 @@ class TermHits:
 
     entry: Longs
     term: Longs
-    suppressed: int = 0  # pairs that were not tried: enough others of their term hold
     too_long: int = 0  # pairs that were not tried: the entry is too long for the jq program
 
     def __len__(self) -> int:
         return len(self.entry)
-
-
-class _Tested(NamedTuple):
-    holds: NDArray[np.bool_]
-    suppressed: int
 
 
 class Prefilter:
@@ -70,11 +63,10 @@ class Prefilter:
         """The terms without literals: each entry is tested for them (jq: each JSON)."""
         return tuple(self.terms[number] for number in self._everywhere.tolist())
 
-    def find(self, block: LogBlock, *, shared: bool = False, most: Longs | None = None) -> TermHits:
+    def find(self, block: LogBlock, *, shared: bool = False) -> TermHits:
         """Return which terms hold for which entries: all of them, and no others.
 
         `shared`: other threads search at the same time, for which another search may be faster.
-        `most`: stop at so many entries of each term, the first ones, and count the others.
         """
         suspected = self._literal_index.terms(block, *self._search.find(block, shared=shared))
         pairs = np.sort(np.concatenate([suspected, self._unfiltered_pairs(block)]))
@@ -82,31 +74,17 @@ class Prefilter:
         entry, term, too_long = self._leave_out_no_json(block, entry, term)
         holds = self._sure[term]
         doubtful = np.flatnonzero(~holds)
-        untested = self._test(block, entry[doubtful], term[doubtful], most)
-        holds[doubtful] = untested.holds
-        suppressed = untested.suppressed
-        if most is not None:
-            kept = _first_of_each(term[holds], most)
-            suppressed += len(kept) - int(kept.sum())
-            holds[holds] = kept
-        return TermHits(
-            entry=entry[holds], term=term[holds], suppressed=suppressed, too_long=too_long
-        )
+        holds[doubtful] = self._test(block, entry[doubtful], term[doubtful])
+        return TermHits(entry=entry[holds], term=term[holds], too_long=too_long)
 
-    def _test(self, block: LogBlock, entry: Longs, term: Longs, most: Longs | None) -> _Tested:
-        """Test entries one by one, until `most` of a term hold."""
-        room = [len(entry) + 1] * len(self.terms) if most is None else most.tolist()
-        holds = np.zeros(len(entry), dtype=bool)
-        suppressed, last, text = 0, -1, b""
-        for at, (one, which) in enumerate(zip(entry.tolist(), term.tolist(), strict=True)):
-            if not room[which]:
-                suppressed += 1
-                continue
+    def _test(self, block: LogBlock, entry: Longs, term: Longs) -> list[bool]:
+        """Test entries one by one."""
+        tests, holds, last, text = self._tests, [], -1, b""
+        for one, which in zip(entry.tolist(), term.tolist(), strict=True):
             if one != last:
                 last, text = one, block.text(one)
-            holds[at] = self._tests[which](text)
-            room[which] -= holds[at]
-        return _Tested(holds, suppressed)
+            holds.append(tests[which](text))
+        return holds
 
     def _unfiltered_pairs(self, block: LogBlock) -> Longs:
         """Return each entry paired with each unfiltered term."""
@@ -126,16 +104,6 @@ class Prefilter:
         keep = ~json
         keep[json] = may & short
         return entry[keep], term[keep], int(np.count_nonzero(may & ~short))
-
-
-def _first_of_each(term: Longs, most: Longs) -> NDArray[np.bool_]:
-    """Return which are among the first `most[term]` of their term."""
-    order = np.argsort(term, kind="stable")
-    ordered = term[order]
-    first = np.searchsorted(ordered, ordered)
-    kept = np.empty(len(term), dtype=bool)
-    kept[order] = np.arange(len(term)) - first < most[ordered]
-    return kept
 
 
 def _need(term: Term) -> Need | None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.documents import Axis, axis_of, escaped
+from steward.documents.svg import area, line, picture, stairs, text, x_axis, y_axis
 from steward.sim.lab.judge.measures import Timeline
-from steward.sim.lab.report.axis import Axis, axis_of, time_ticks
 from steward.sim.lab.report.formatting import number
-from steward.sim.lab.report.svg import area, line, picture, stairs, text, words, x_axis, y_axis
+from steward.sim.lab.report.time_ticks import time_ticks
 
 __all__ = ["COLOURS", "WIDTH", "ChartSeries", "distribution", "legend", "queue_panel", "ranking"]
 
@@ -109,7 +110,7 @@ def legend(names: Sequence[tuple[str, int]], *, behind: int = 0) -> Iterator[str
     """Say which colour is whose."""
     yield '<p class="legend">'
     for name, colour in names:
-        yield f'<span class="item"><span class="key k{colour}"></span>{words(name)}</span> '
+        yield f'<span class="item"><span class="key k{colour}"></span>{escaped(name)}</span> '
     if behind:
         yield f'<span class="item"><span class="key kx"></span>{behind} others</span> '
     yield "</p>"

@@ -8,9 +8,10 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from steward.sim.lab.report.axis import Axis, axis_of, time_ticks
+from steward.documents import Axis, axis_of
+from steward.documents.svg import picture, x_axis, y_axis
 from steward.sim.lab.report.formatting import number
-from steward.sim.lab.report.svg import picture, x_axis, y_axis
+from steward.sim.lab.report.time_ticks import time_ticks
 from steward.sim.lab.trials.trial import Gantt
 
 __all__ = ["SEVERAL", "draw", "lanes", "tenants_by_colour"]

@@ -9,55 +9,37 @@ from pathlib import Path
 import numpy as np
 
 from steward import __version__
-from steward.errors import StewardError
+from steward.documents import document, escaped, table, write_document
 from steward.sim.lab.compare import Comparison
 from steward.sim.lab.report import charts
 from steward.sim.lab.report.formatting import count, number, percent, span
 from steward.sim.lab.report.order import COLOURED, highlighted, ranked
 from steward.sim.lab.report.sections import fairness, gantts, over_time
 from steward.sim.lab.report.style import STYLE
-from steward.sim.lab.report.svg import words
-from steward.sim.lab.report.tables import all_figures, main_table, plain_table, say
-from steward.store.atomic import whole_file
+from steward.sim.lab.report.tables import all_figures, main_table, say
 
 __all__ = ["page", "write_report"]
 
 
 def write_report(comparison: Comparison, path: Path, *, command: str = "") -> None:
     """Write the page; a file that was there stays whole until the new one is."""
-    try:
-        with whole_file(path) as file:
-            file.write(page(comparison, command=command).encode())
-    except OSError as fault:
-        raise StewardError(
-            f"the report cannot be written: {(fault.strerror or str(fault)).lower()}",
-            where=str(path),
-            hint="name a folder that you may write to",
-        ) from fault
+    write_document(page(comparison, command=command), path)
 
 
 def page(comparison: Comparison, *, command: str = "") -> str:
     """Return the whole page."""
     order = ranked(comparison)
-    title = f"steward lab: {comparison.base.trace.name}"
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{words(title)}</title><style>{STYLE}</style></head><body><main>",
-            *_summary(comparison, order),
-            *_figures(comparison, order),
-            *_distributions(comparison, order),
-            *over_time(comparison, order),
-            *gantts(comparison, order),
-            *fairness(comparison, order),
-            *_left_out(comparison),
-            *_made(comparison, command),
-            "</main></body></html>",
-            "",
-        ]
+    parts = (
+        *_summary(comparison, order),
+        *_figures(comparison, order),
+        *_distributions(comparison, order),
+        *over_time(comparison, order),
+        *gantts(comparison, order),
+        *fairness(comparison, order),
+        *_left_out(comparison),
+        *_made(comparison, command),
     )
+    return document(f"steward lab: {comparison.base.trace.name}", parts, style=STYLE)
 
 
 # -- sections ----------------------------------------------------------------------------------
@@ -66,7 +48,7 @@ def page(comparison: Comparison, *, command: str = "") -> str:
 def _summary(comparison: Comparison, order: list[str]) -> Iterator[str]:
     trace, machines = comparison.base.trace, comparison.base.machines
     kind = "synthetic trace" if trace.synthetic else "trace"
-    yield f"<h1>{words(trace.name)}: {count(len(order), 'policy').replace('policys', 'policies')}"
+    yield f"<h1>{escaped(trace.name)}: {count(len(order), 'policy').replace('policys', 'policies')}"
     yield "</h1>"
     yield (
         f'<p class="quiet">{count(len(trace), "job")} of the {kind}, '
@@ -75,9 +57,9 @@ def _summary(comparison: Comparison, order: list[str]) -> Iterator[str]:
     )
     if trace.synthetic:
         yield '<p class="note">Part of this trace is made up; it is not a recording.</p>'
-    yield f'<p class="lead">{words(summary(comparison, order))}</p>'
+    yield f'<p class="lead">{escaped(summary(comparison, order))}</p>'
     for each in comparison.failed:
-        said = f"<b>{words(each.policy)}</b> could not run: {words(each.problem)}"
+        said = f"<b>{escaped(each.policy)}</b> could not run: {escaped(each.problem)}"
         yield f'<p class="note">{said}</p>'
 
 
@@ -157,7 +139,7 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
         for each in comparison.left_out
     ]
     if rows:
-        yield from plain_table(("rows", "what", "why", "for example"), rows)
+        yield from table(("rows", "what", "why", "for example"), rows)
     else:
         yield "<p>Nothing: every row of the trace was run.</p>"
 
@@ -166,7 +148,7 @@ def _made(comparison: Comparison, command: str) -> Iterator[str]:
     settings, plan = comparison.settings, comparison.plan
     yield "<h2>How this was made</h2>"
     if command:
-        yield f"<p><code>{words(command)}</code></p>"
+        yield f"<p><code>{escaped(command)}</code></p>"
     rows = [
         ("trace", comparison.base.trace.origin or comparison.base.trace.name),
         ("placement", settings.placement),
@@ -177,6 +159,6 @@ def _made(comparison: Comparison, command: str) -> Iterator[str]:
         ("options of policies", ", ".join(f"{k}={v}" for k, v in settings.policy_options.items())),
         ("steward", __version__),
     ]
-    yield from plain_table(("what", "value"), [row for row in rows if row[1]])
+    yield from table(("what", "value"), [row for row in rows if row[1]])
     notes = {note for runs in comparison.judged.values() for run in runs for note in run.notes}
-    yield from (f'<p class="quiet">{words(note)}</p>' for note in sorted(notes))
+    yield from (f'<p class="quiet">{escaped(note)}</p>' for note in sorted(notes))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from steward.documents import escaped, table
+from steward.documents.svg import picture, text
 from steward.sim.lab.compare import Comparison
 from steward.sim.lab.judge.measures import TenantMeasures
 from steward.sim.lab.report import charts
 from steward.sim.lab.report.formatting import count, number, percent, span
 from steward.sim.lab.report.gantt import SEVERAL, draw, tenants_by_colour
 from steward.sim.lab.report.order import COLOURED, highlighted
-from steward.sim.lab.report.svg import picture, text, words
-from steward.sim.lab.report.tables import plain_table, say
+from steward.sim.lab.report.tables import say
 
 __all__ = ["fairness", "gantts", "over_time"]
 
@@ -59,7 +60,7 @@ def gantts(comparison: Comparison, order: list[str]) -> Iterator[str]:
         gantt = comparison.judged[name][0].picture.gantt
         gpus = float(comparison.judged[name][0].measures.timeline.capacity_gpus.max())
         drawn, shared = draw(gantt, gpus=gpus, colours=colours, name=name)
-        yield f'<h3>{words(name)}</h3><div class="scroll">{drawn}</div>'
+        yield f'<h3>{escaped(name)}</h3><div class="scroll">{drawn}</div>'
         if gantt.left_out + shared:
             yield (
                 f'<p class="quiet">{count(gantt.left_out, "small span")} not drawn'
@@ -81,13 +82,13 @@ def fairness(comparison: Comparison, order: list[str]) -> Iterator[str]:
         )
         for name in order
     ]
-    yield from plain_table(("policy", *_FAIR.values()), rows)
+    yield from table(("policy", *_FAIR.values()), rows)
     for name in highlighted(comparison, order, 4):
         tenants = comparison.judged[name][0].measures.tenants
         if len(tenants) < 2:
             continue
         largest = sorted(tenants, key=lambda each: -each.quota_gpus)[:TENANTS]
-        yield f"<h3>{words(name)}: GPUs held (bar) and guaranteed (mark) by tenant</h3>"
+        yield f"<h3>{escaped(name)}: GPUs held (bar) and guaranteed (mark) by tenant</h3>"
         yield '<p class="quiet">Short: part of its waiting time below the guarantee.</p>'
         yield '<div class="scroll">'
         yield _held(largest, name)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan
 
+from steward.documents import escaped
 from steward.sim.lab.compare import Comparison
 from steward.sim.lab.judge.measures import FIGURES, LOWER_IS_BETTER
 from steward.sim.lab.report.formatting import between, number, percent, span
-from steward.sim.lab.report.svg import words
 
-__all__ = ["all_figures", "best", "main_table", "plain_table", "say"]
+__all__ = ["all_figures", "best", "main_table", "say"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +57,11 @@ def main_table(comparison: Comparison, order: Sequence[str]) -> Iterator[str]:
     yield '<div class="scroll"><table><thead><tr><th scope="col">policy</th>'
     titles = [each.title for each in shown]
     titles.insert(1, f"against {comparison.baseline}")
-    yield "".join(f'<th scope="col">{words(title)}</th>' for title in titles)
+    yield "".join(f'<th scope="col">{escaped(title)}</th>' for title in titles)
     yield "</tr></thead><tbody>"
     tops = {each.figure: best(comparison, each.figure) for each in shown}
     for name in order:
-        yield f'<tr><th scope="row">{words(name)}</th>'
+        yield f'<tr><th scope="row">{escaped(name)}</th>'
         cells = [_cell(comparison, name, each.figure, tops[each.figure]) for each in shown]
         cells.insert(1, _against(comparison, name))
         yield f"{''.join(cells)}</tr>"
@@ -71,23 +71,12 @@ def main_table(comparison: Comparison, order: Sequence[str]) -> Iterator[str]:
 def all_figures(comparison: Comparison, order: Sequence[str]) -> Iterator[str]:
     """Return every figure of every policy."""
     yield '<div class="scroll"><table><thead><tr><th scope="col">figure</th>'
-    yield "".join(f'<th scope="col">{words(name)}</th>' for name in order)
+    yield "".join(f'<th scope="col">{escaped(name)}</th>' for name in order)
     yield "</tr></thead><tbody>"
     for figure in FIGURES:
         top = best(comparison, figure)
         cells = "".join(_cell(comparison, name, figure, top) for name in order)
-        yield f'<tr><th scope="row">{words(figure)}</th>{cells}</tr>'
-    yield "</tbody></table></div>"
-
-
-def plain_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """Return a table of words."""
-    yield '<div class="scroll"><table><thead><tr>'
-    yield "".join(f'<th scope="col" class="words">{words(name)}</th>' for name in columns)
-    yield "</tr></thead><tbody>"
-    for row in rows:
-        cells = "".join(f'<td class="words">{words(cell)}</td>' for cell in row)
-        yield f"<tr>{cells}</tr>"
+        yield f'<tr><th scope="row">{escaped(figure)}</th>{cells}</tr>'
     yield "</tbody></table></div>"
 
 
@@ -100,8 +89,8 @@ def _cell(comparison: Comparison, name: str, figure: str, top: float) -> str:
     value = comparison.figures[name][figure]
     kind = ' class="best"' if not isnan(top) and value == top else ""
     interval = comparison.intervals[name].get(figure)
-    beneath = f"<small>{words(_between(figure, interval))}</small>" if interval else ""
-    return f"<td{kind}><span>{words(say(figure, value))}</span>{beneath}</td>"
+    beneath = f"<small>{escaped(_between(figure, interval))}</small>" if interval else ""
+    return f"<td{kind}><span>{escaped(say(figure, value))}</span>{beneath}</td>"
 
 
 def _between(figure: str, interval: tuple[float, float]) -> str:
@@ -119,9 +108,9 @@ def _against(comparison: Comparison, name: str) -> str:
         return "<td>-</td>"
     low, high = _signed(found.relative_low).removesuffix(" %"), _signed(found.relative_high)
     chance = "p < 0.001" if found.p < 0.0015 else f"p = {found.p:.2g}"
-    beneath = words(f"{low} … {high}")
-    said = words(_signed(found.relative))
-    return f'<td title="{words(chance)}">{said}<small>{beneath}</small></td>'
+    beneath = escaped(f"{low} … {high}")
+    said = escaped(_signed(found.relative))
+    return f'<td title="{escaped(chance)}">{said}<small>{beneath}</small></td>'
 
 
 def _signed(share: float) -> str:

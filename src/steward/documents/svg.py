@@ -1,33 +1,26 @@
-"""Small pieces of SVG. All text is escaped here, and nowhere else."""
+"""Pieces of SVG charts. All text is escaped."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.sim.lab.report.axis import Axis
+from steward.documents.axes import Axis
+from steward.documents.html import escaped
 
-__all__ = ["area", "line", "picture", "stairs", "text", "words", "x_axis", "y_axis"]
+__all__ = ["area", "line", "picture", "polygon", "stairs", "text", "x_axis", "y_axis"]
 
 Floats = NDArray[np.float64]
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def words(value: object) -> str:
-    """Make text from elsewhere safe to show."""
-    return escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(value)))
 
 
 def picture(parts: Iterable[str], *, width: float, height: float, title: str) -> str:
-    """Return a whole picture with words for those who do not see it."""
+    """Return a whole picture, with a title for screen readers."""
     return "\n".join(
         [
-            f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{words(title)}">',
-            f"<title>{words(title)}</title>",
+            f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escaped(title)}">',
+            f"<title>{escaped(title)}</title>",
             *parts,
             "</svg>",
         ]
@@ -37,13 +30,19 @@ def picture(parts: Iterable[str], *, width: float, height: float, title: str) ->
 def text(x: float, y: float, said: object, *, anchor: str = "start", kind: str = "") -> str:
     """Return text at a place."""
     mark = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{mark}>{words(said)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{mark}>{escaped(said)}</text>'
 
 
 def line(x: Floats, y: Floats, *, kind: str) -> str:
     """Return a line through points."""
     points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
     return f'<polyline class="{kind}" points="{points}"/>'
+
+
+def polygon(x: Floats, y: Floats, *, kind: str) -> str:
+    """Return the area inside a line through points."""
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+    return f'<polygon class="{kind}" points="{points}"/>'
 
 
 def stairs(x_edges: Floats, y: Floats, *, kind: str) -> str:
@@ -53,10 +52,9 @@ def stairs(x_edges: Floats, y: Floats, *, kind: str) -> str:
 
 def area(x_edges: Floats, y: Floats, floor_px: float, *, kind: str) -> str:
     """Return the area between a floor and values that hold from one edge to the next."""
-    across, up = np.repeat(x_edges, 2)[1:-1], np.repeat(y, 2)
-    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
-    ends = f"{x_edges[0]:.1f},{floor_px:.1f}", f"{x_edges[-1]:.1f},{floor_px:.1f}"
-    return f'<polygon class="{kind}" points="{ends[0]} {points} {ends[1]}"/>'
+    across = np.concatenate([x_edges[:1], np.repeat(x_edges, 2)[1:-1], x_edges[-1:]])
+    up = np.concatenate([[floor_px], np.repeat(y, 2), [floor_px]])
+    return polygon(across, up, kind=kind)
 
 
 def x_axis(

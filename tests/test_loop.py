@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from factories import job
-from patience import until
+from patience import LONG_S, until
 from steward.clock import ManualClock
 from steward.errors import StewardError
 from steward.loop import Loop
@@ -492,7 +492,9 @@ def test_the_last_ticks_are_kept_when_the_loop_ends(tmp_path: Path, clock: Manua
             into[0] = 1.5
 
     loop = tiny_loop(tmp_path, TinyWorld(), clock)
-    loop.stages = replace(loop.stages, watch=Watch([Meter()], sample_every_s=0.05))
+    loop.stages = replace(
+        loop.stages, watch=Watch([Meter()], sample_every_s=0.05, timeout_s=LONG_S)
+    )
     loop.turn()
     until(lambda: loop.stages.watch.pace["meter"].ticks >= 3)
     ticks = loop.stages.watch.pace["meter"].ticks

@@ -7,6 +7,7 @@ from shutil import copy
 
 import pytest
 
+from patience import LONG_S
 from steward.clock import ManualClock
 from steward.config.assemble import assemble
 from steward.config.settings import Settings
@@ -175,6 +176,7 @@ def test_a_policy_from_outside_starts_jobs_in_the_live_loop(tmp_path: Path) -> N
     settings = Settings.model_validate(
         {
             "loop": {"autonomy": "auto"},
+            "observe": {"timeout_s": LONG_S},
             "decide": {"policies": ["newest-first"]},
             "store": {"folder": str(tmp_path / "store")},
             "plugs": {"newest-first": {"at_once": 3}},

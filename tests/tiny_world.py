@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from factories import cluster, gpu_row, host_row, job, node, samples, tenants
+from patience import LONG_S
 from steward.act.desk import Desk
 from steward.act.guard import Guard, Limits
 from steward.act.verify import ClusterVerifier
@@ -114,7 +115,7 @@ def tiny_loop(
     folder: Path, world: TinyWorld, clock: ManualClock, *, autonomy: Autonomy = Autonomy.AUTO
 ) -> Loop[ClusterView]:
     stages = Stages(
-        watch=Watch([world]),
+        watch=Watch([world], timeout_s=LONG_S),
         moment=Moment(),
         miners=[IdleHabits(fewest=1)],
         estimators=[QuietPhases(), IdleSpells()],

@@ -58,6 +58,14 @@ class View(Protocol):
         """Decisions whose effect lasts, each with whom it affects."""
         ...
 
+    def unmet(self, action: Action) -> str:
+        """Return why an action cannot be done in this moment, or an empty text."""
+        ...
+
+    def may_be_done(self, action: Action) -> bool:
+        """Return whether this moment looks as if an action had been carried out already."""
+        ...
+
     def claims_of(self, affected: JobId) -> frozenset[str]:
         """Return what is reserved while somebody is left alone."""
         ...

@@ -9,7 +9,7 @@ import pytest
 
 from factories import finding
 from steward.model.finding import Opinion, Quote, Severity
-from steward.model.identity import FindingId
+from steward.model.identity import FindingId, GpuId
 from steward.store.journal import open_journal
 from told import steward
 
@@ -53,6 +53,13 @@ def test_findings_are_listed(folder: Path) -> None:
     answer = steward("findings", "list", "--data", folder)
 
     assert "f-j1" in answer.out
+
+
+def test_a_finding_about_one_gpu_is_placed_there_and_one_about_more_by_its_subject() -> None:
+    lost_gpu = replace(finding(), subject="n1", gpus=(GpuId("n1/gpu0"),))
+
+    assert lost_gpu.place == "n1/gpu0"
+    assert replace(lost_gpu, gpus=(GpuId("n1/gpu0"), GpuId("n1/gpu1"))).place == "n1"
 
 
 @pytest.fixture

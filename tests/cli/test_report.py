@@ -154,7 +154,7 @@ def test_findings_are_listed_newest_first(tmp_path: Path) -> None:
     header, line = answer.out.splitlines()
     assert header.split() == ["id", "noticed", "severity", "subject", "title"]
     assert line.startswith("f-j1  20")
-    assert line.endswith("ago)  waste     j1       j1 is idle")
+    assert line.endswith("ago)  waste     n1/gpu0  j1 is idle")
 
 
 def test_findings_as_json_have_their_evidence(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_slurm import FakeSlurm
+from patience import LONG_S
 from steward.clients.slurm import SlurmCommands, SlurmError, SlurmJob, SlurmMissingError
 from steward.clients.slurm.jobs import job_from_json
 from steward.clients.slurm.json_stream import read_entries
@@ -18,7 +19,7 @@ from steward.clients.slurm.syntax import gres, hosts, number
 from steward.errors import StewardError
 
 
-def commands(folder: Path, *, version: str = "22.05", timeout_s: float = 10.0) -> SlurmCommands:
+def commands(folder: Path, *, version: str = "22.05", timeout_s: float = LONG_S) -> SlurmCommands:
     FakeSlurm(folder, version=version)
     return SlurmCommands(folder=f"{folder}:/bin:/usr/bin", timeout_s=timeout_s)
 

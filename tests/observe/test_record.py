@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from factories import gpu_row, samples
+from patience import LONG_S
 from steward.clock import ManualClock
 from steward.errors import StewardError
 from steward.model.event import Availability, Observation
@@ -39,7 +40,7 @@ def test_a_recording_ends_in_time_and_keeps_every_look() -> None:
     eye, kept = Eye(), list[Observation]()
 
     done = record(
-        Watch([eye]),
+        Watch([eye], timeout_s=LONG_S),
         kept.append,
         clock=ManualClock(100.0),
         for_s=2.5 * LOOK_S,
@@ -58,7 +59,9 @@ def test_a_recording_that_is_reported_to_stop_takes_a_last_look() -> None:
     stop, kept = threading.Event(), list[Observation]()
     stop.set()
 
-    done = record(Watch([Eye()]), kept.append, clock=ManualClock(0.0), for_s=60.0, stop=stop)
+    done = record(
+        Watch([Eye()], timeout_s=LONG_S), kept.append, clock=ManualClock(0.0), for_s=60.0, stop=stop
+    )
 
     assert len(kept) == 1
     assert done.rows == 2
@@ -66,7 +69,7 @@ def test_a_recording_that_is_reported_to_stop_takes_a_last_look() -> None:
 
 def test_a_fault_is_kept_with_what_others_saw() -> None:
     kept = list[Observation]()
-    watch = Watch([Eye(broken_at_s=LOOK_S), Eye()])
+    watch = Watch([Eye(broken_at_s=LOOK_S), Eye()], timeout_s=LONG_S)
 
     done = record(
         watch, kept.append, clock=ManualClock(0.0), for_s=1.5 * LOOK_S, stop=threading.Event()
@@ -85,7 +88,11 @@ def test_a_full_disk_is_a_fault_and_no_end() -> None:
         kept.append(seen)
 
     done = record(
-        Watch([Eye()]), keep, clock=ManualClock(0.0), for_s=2.5 * LOOK_S, stop=threading.Event()
+        Watch([Eye()], timeout_s=LONG_S),
+        keep,
+        clock=ManualClock(0.0),
+        for_s=2.5 * LOOK_S,
+        stop=threading.Event(),
     )
 
     assert [(fault.where, fault.problem) for fault in done.faults] == [
@@ -103,6 +110,6 @@ def test_a_clock_that_jumps_neither_ends_a_recording_nor_makes_it_endless(jump_s
         if next(jumps, False):
             clock.set(clock.now_s() + jump_s)
 
-    record(Watch([eye]), keep, clock=clock, for_s=120.0, stop=threading.Event())
+    record(Watch([eye], timeout_s=LONG_S), keep, clock=clock, for_s=120.0, stop=threading.Event())
 
     assert 120.0 / LOOK_S / 2 <= len(eye.looks_s) <= 120.0 / LOOK_S + 2

@@ -58,7 +58,9 @@ def gate() -> Iterator[threading.Event]:
 
 
 def test_what_all_collectors_see_comes_together() -> None:
-    watch = Watch([Eye("a", busy("n1/gpu0", 0.1)), Eye("b", busy("n2/gpu0", 0.2))])
+    watch = Watch(
+        [Eye("a", busy("n1/gpu0", 0.1)), Eye("b", busy("n2/gpu0", 0.2))], timeout_s=LONG_S
+    )
 
     seen, faults = watch.look(5.0)
 
@@ -73,7 +75,9 @@ def test_a_collector_that_throws_costs_only_its_own_samples() -> None:
     def unhappy(_t_s: float) -> Observation:
         raise StewardError("no driver", hint="install it")
 
-    watch = Watch([Eye("a", broken), Eye("b", busy("n2/gpu0", 0.2)), Eye("c", unhappy)])
+    watch = Watch(
+        [Eye("a", broken), Eye("b", busy("n2/gpu0", 0.2)), Eye("c", unhappy)], timeout_s=LONG_S
+    )
 
     seen, faults = watch.look(5.0)
 
@@ -117,7 +121,9 @@ def test_a_collector_that_hangs_is_named_once_and_read_when_it_comes_back(
 
 def test_a_frame_of_wrong_shape_is_a_fault_of_its_collector() -> None:
 
-    watch = Watch([Eye("odd", lambda _t: Observation(frame=pl.DataFrame({"t_s": [1.0]})))])
+    watch = Watch(
+        [Eye("odd", lambda _t: Observation(frame=pl.DataFrame({"t_s": [1.0]})))], timeout_s=LONG_S
+    )
 
     seen, (fault,) = watch.look(1.0)
 
@@ -141,7 +147,7 @@ def test_nodes_of_the_same_name_are_one_node_with_all_its_gpus() -> None:
         ),
         jobs=(job(),),
     )
-    watch = Watch([Eye("host", lambda _t: host), Eye("nvml", lambda _t: gpus)])
+    watch = Watch([Eye("host", lambda _t: host), Eye("nvml", lambda _t: gpus)], timeout_s=LONG_S)
 
     seen, _ = watch.look(1.0)
 
@@ -172,11 +178,11 @@ class Stream(Eye):
 
 
 def test_streams_continue_where_an_earlier_watch_was() -> None:
-    first = Watch([Stream(), Eye("plain", busy("n2/gpu0", 0.2))])
+    first = Watch([Stream(), Eye("plain", busy("n2/gpu0", 0.2))], timeout_s=LONG_S)
     first.look(1.0)
     first.look(2.0)
 
-    second = Watch([Stream(), Eye("plain", busy("n2/gpu0", 0.2))])
+    second = Watch([Stream(), Eye("plain", busy("n2/gpu0", 0.2))], timeout_s=LONG_S)
     second.resume({**first.positions(), "plain": {"at": 9}, "gone": {"at": 9}})
     seen, _ = second.look(3.0)
 
@@ -207,7 +213,11 @@ def test_what_a_late_answer_has_read_counts_only_when_it_is_fetched(gate: thread
 def test_tenants_that_are_seen_join_those_that_the_site_has_named() -> None:
     named = replace(tenants("bio")[0], guaranteed_gpus=4)
     seen = [Observation(tenants=tenants("bio", "chem")), Observation(tenants=tenants("physics"))]
-    watch = Watch([Eye("a", lambda _t: seen[0]), Eye("b", lambda _t: seen[1])], tenants=(named,))
+    watch = Watch(
+        [Eye("a", lambda _t: seen[0]), Eye("b", lambda _t: seen[1])],
+        tenants=(named,),
+        timeout_s=LONG_S,
+    )
 
     result, _ = watch.look(1.0)
 
@@ -227,7 +237,7 @@ def test_the_description_with_a_gpus_memory_is_preferred() -> None:
 
     for order in ((full, bare), (bare, full)):
         eyes = [Eye(f"e{i}", lambda _t, c=c: Observation(cluster=c)) for i, c in enumerate(order)]
-        seen, _ = Watch(eyes).look(1.0)
+        seen, _ = Watch(eyes, timeout_s=LONG_S).look(1.0)
         assert seen.cluster is not None
         assert seen.cluster.nodes[0].gpus[0].model.memory_bytes > 0
 
@@ -241,7 +251,11 @@ def test_closing_closes_all_sources_even_if_one_refuses() -> None:
             raise OSError("it sticks")
 
     watch = Watch(
-        [ClosableCollector("a", busy("n1/gpu0", 0.1)), ClosableCollector("b", busy("n1/gpu0", 0.1))]
+        [
+            ClosableCollector("a", busy("n1/gpu0", 0.1)),
+            ClosableCollector("b", busy("n1/gpu0", 0.1)),
+        ],
+        timeout_s=LONG_S,
     )
 
     watch.close()
@@ -270,7 +284,8 @@ def test_a_source_that_is_being_read_or_does_not_close_blocks_nothing(
             ClosableCollector("read", hang),
             ClosableCollector("sticks", busy("a", 0.1)),
             ClosableCollector("c", busy("b", 0.1)),
-        ]
+        ],
+        timeout_s=LONG_S,
     )
     watch.timeout_s = 0.2
     answered: set[str] = set()
@@ -287,7 +302,7 @@ def test_a_panic_of_a_library_is_a_fault_of_the_collector_that_had_it() -> None:
     def panic(_t_s: float) -> Observation:
         raise pl.exceptions.PanicException("index out of bounds")
 
-    watch = Watch([Eye("a", panic), Eye("b", busy("n2/gpu0", 0.2))])
+    watch = Watch([Eye("a", panic), Eye("b", busy("n2/gpu0", 0.2))], timeout_s=LONG_S)
 
     first, (fault,) = watch.look(1.0)
     second, (again,) = watch.look(2.0)
@@ -299,7 +314,10 @@ def test_a_panic_of_a_library_is_a_fault_of_the_collector_that_had_it() -> None:
 
 def test_other_values_of_wrong_shape_are_a_fault_of_their_collector() -> None:
     odd = pl.DataFrame({"t_s": [1.0], "entity": ["n1"], "metric": ["x"], "value": [1]})
-    watch = Watch([Eye("odd", lambda _t: Observation(other=odd)), Eye("b", busy("n2/gpu0", 0.2))])
+    watch = Watch(
+        [Eye("odd", lambda _t: Observation(other=odd)), Eye("b", busy("n2/gpu0", 0.2))],
+        timeout_s=LONG_S,
+    )
 
     seen, (fault,) = watch.look(1.0)
 
@@ -312,7 +330,10 @@ def test_an_account_of_the_cluster_that_does_not_fit_costs_only_itself() -> None
     one, two = cluster(node("n1", 1)), cluster(node("n2", 1))
     strange = replace(two, nodes=(replace(two.nodes[0], gpus=one.nodes[0].gpus),))
     result = {"a": one, "b": strange}
-    watch = Watch([Eye(name, lambda _t, n=name: Observation(cluster=result[n])) for name in "ab"])
+    watch = Watch(
+        [Eye(name, lambda _t, n=name: Observation(cluster=result[n])) for name in "ab"],
+        timeout_s=LONG_S,
+    )
 
     seen, (fault,) = watch.look(1.0)
     result["b"] = two
@@ -330,7 +351,9 @@ def test_a_collector_that_has_nothing_to_read_has_a_reason_until_it_brings_somet
     library = RecordedNvml(1)
     library.refuses["nvmlInit"] = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
     registry = GpuRegistry(Driver(library, plugged=Path("/nowhere")))
-    watch = Watch([Nvml(node="n1", registry=registry), Eye("b", busy("n2/gpu0", 0.2))])
+    watch = Watch(
+        [Nvml(node="n1", registry=registry), Eye("b", busy("n2/gpu0", 0.2))], timeout_s=LONG_S
+    )
 
     watch.look(5.0)
     watch.look(6.0)
@@ -348,7 +371,7 @@ def test_a_collector_that_has_nothing_to_read_has_a_reason_until_it_brings_somet
 def test_a_line_with_an_impossible_time_is_of_now_and_harms_no_other() -> None:
     times = (5.0, 2.5e11, float("nan"), float("inf"), -1.0, 1e300)
     lines = tuple(LogLine(t_s=each, entity="n1", source="app", text="x") for each in times)
-    watch = Watch([Eye("a", lambda _t_s: Observation(lines=lines))])
+    watch = Watch([Eye("a", lambda _t_s: Observation(lines=lines))], timeout_s=LONG_S)
 
     seen, faults = watch.look(10.0)
 
@@ -361,7 +384,9 @@ def test_lines_come_as_they_are_where_joining_them_fails() -> None:
         raise ValueError("no")
 
     line = LogLine(t_s=5.0, entity="n1", source="app", text="x")
-    watch = Watch([Eye("a", lambda _t_s: Observation(lines=(line,)))], join_lines=broken)
+    watch = Watch(
+        [Eye("a", lambda _t_s: Observation(lines=(line,)))], join_lines=broken, timeout_s=LONG_S
+    )
 
     seen, (fault,) = watch.look(10.0)
 

@@ -85,12 +85,38 @@ def test_a_torn_page_costs_only_its_own_entries(tmp_path: Path) -> None:
     assert (tmp_path / "journal.sqlite3.damaged-1").exists()
 
 
-def test_a_broken_first_page_costs_what_came_after_the_backup(tmp_path: Path) -> None:
+@pytest.mark.parametrize("junk", [bytes(PAGE), bytes(range(256)) * 16], ids=["zeros", "junk"])
+def test_a_broken_first_page_costs_nothing(tmp_path: Path, junk: bytes) -> None:
+    file = written(tmp_path / "journal.sqlite3")
+    overwrite(file, 0, junk)
+
+    with closing(opened(file)) as journal:
+        values = [entry.value for entry in journal.read(limit=1000)]
+        (message,) = journal.damage()
+        (new,) = journal.append([event(401)])
+
+    assert values == [event(number) for number in range(1, 401)]
+    assert "nothing is known to be lost up to seq 400" in message
+    assert new == 401
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+def test_a_broken_first_page_does_not_cost_what_is_in_the_log(tmp_path: Path) -> None:
+    with closing(opened(tmp_path / "journal.sqlite3")) as journal:
+        journal.append([event(number) for number in range(1, 101)])
+        file = left_by_a_crash(tmp_path / "journal.sqlite3", tmp_path / "copy")
+    overwrite(file, 0, bytes(PAGE))
+
+    with closing(opened(file)) as journal:
+        assert [entry.seq for entry in journal.read(limit=1000)] == [*range(1, 101)]
+
+
+def test_broken_first_pages_cost_what_came_after_the_backup(tmp_path: Path) -> None:
     file = written(tmp_path / "journal.sqlite3", entries=100)
     write_backup(file)
     with closing(opened(file)) as journal:
         journal.append([event(101)])
-    overwrite(file, 0, bytes(PAGE))
+    overwrite(file, 0, bytes(8 * PAGE))  # with the pages at which all tables begin
 
     with closing(opened(file)) as journal:
         values = [entry.value for entry in journal.read(limit=1000)]

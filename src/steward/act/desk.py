@@ -333,7 +333,7 @@ class Desk:
             return True
         if each.decision.returns or not (each.uncertain or each.tries):
             return False
-        return each.decision.action.may_be_done(view)  # type: ignore[arg-type] # its domain's view
+        return view.may_be_done(each.decision.action)
 
     # -- acting --------------------------------------------------------------------------------
 

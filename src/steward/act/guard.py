@@ -84,7 +84,7 @@ class Guard:
     def _rule(
         self, decision: Decision, view: View, *, approved: bool, since_s: float
     ) -> tuple[Ruling, str]:
-        unmet = decision.action.unmet(view)  # type: ignore[arg-type] # a domain's own view
+        unmet = view.unmet(decision.action)
         if unmet:
             return Ruling.EXPIRE, unmet
         if decision.returns or approved:

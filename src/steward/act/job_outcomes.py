@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
-from steward.model.actions import CallBack, Preempt, Resume, Start
+from steward.model.actions import Action, CallBack, Preempt, Resume, Start
 from steward.model.decision import Decision, Receipt
 from steward.model.identity import DecisionId, JobId
 from steward.model.job import Job, JobState
@@ -15,28 +17,39 @@ from steward.model.yardstick import RETURN_TIME, RUN, STOP_COST
 __all__ = ["ReturnOutcomes", "RunOutcomes", "StopOutcomes"]
 
 
+A = TypeVar("A", bound=Action)
+
+
 @dataclass(slots=True, kw_only=True)
-class _Case:
+class _Case(Generic[A]):
     decision: Decision
+    action: A
     from_s: float
     seen_s: float
     step_s: float = 0.0  # the longest time between two looks
     total: float = 0.0
 
 
-class _Cases:
+class _Cases(ABC, Generic[A]):
     """Decisions of some types from their receipt until their outcome is known."""
 
-    types: tuple[type, ...] = ()
-
     def __init__(self) -> None:
-        self._cases: dict[DecisionId, _Case] = {}
+        self._cases: dict[DecisionId, _Case[A]] = {}
+
+    @abstractmethod
+    def _measured(self, action: Action) -> A | None:
+        """Return an action if it is measured here."""
+
+    @abstractmethod
+    def _look(self, case: _Case[A], view: ClusterView, gone: dict[JobId, Job]) -> Outcome | None:
+        """Take in one moment of a case; return its outcome once that is known."""
 
     def begin(self, decision: Decision, receipt: Receipt, _: ClusterView | None) -> None:
         """Start to follow a decision that was carried out or begun."""
-        if isinstance(decision.action, self.types) and decision.id not in self._cases:
+        action = self._measured(decision.action)
+        if action is not None and decision.id not in self._cases:
             self._cases[decision.id] = _Case(
-                decision=decision, from_s=receipt.t_s, seen_s=receipt.t_s
+                decision=decision, action=action, from_s=receipt.t_s, seen_s=receipt.t_s
             )
 
     def resume(self, story: Story) -> None:
@@ -70,14 +83,9 @@ class _Cases:
         """Return nothing: the next run goes on with them."""
         return []
 
-    def _look(
-        self, case: _Case, view: ClusterView, gone: dict[JobId, Job]
-    ) -> Outcome | None:  # pragma: no cover - each kind has its own
-        raise NotImplementedError
-
 
 def _outcome(
-    case: _Case, view: ClusterView, gained: Interval, *, yardstick: str, text: str
+    case: _Case[A], view: ClusterView, gained: Interval, *, yardstick: str, text: str
 ) -> Outcome:
     return Outcome(
         decision=case.decision.id,
@@ -93,17 +101,18 @@ def _outcome(
     )
 
 
-class RunOutcomes(_Cases):
+class RunOutcomes(_Cases[Start | Resume]):
     """How long a started job has held its GPUs by the check.
 
     A job that a later decision stopped is not held against the one that started it.
     """
 
-    types = (Start, Resume)
-
     def __init__(self) -> None:
         super().__init__()
         self._stopped: set[JobId] = set()
+
+    def _measured(self, action: Action) -> Start | Resume | None:
+        return action if isinstance(action, Start | Resume) else None
 
     def begin(self, decision: Decision, receipt: Receipt, view: ClusterView | None) -> None:
         """Start to follow a start, or note that a job is stopped by a decision."""
@@ -114,13 +123,13 @@ class RunOutcomes(_Cases):
     def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
         """Take in one moment; return the outcomes that are due in it."""
         found = super().follow(view)
-        followed = {case.decision.action.acts_on for case in self._cases.values()}
-        self._stopped &= {job for job in followed if job is not None}
+        self._stopped &= {case.action.job for case in self._cases.values()}
         return found
 
-    def _look(self, case: _Case, view: ClusterView, gone: dict[JobId, Job]) -> Outcome | None:
-        action = case.decision.action
-        assert isinstance(action, Start | Resume)  # noqa: S101 - see `types`
+    def _look(
+        self, case: _Case[Start | Resume], view: ClusterView, gone: dict[JobId, Job]
+    ) -> Outcome | None:
+        action = case.action
         job = gone.get(action.job) or view.details.get(action.job)
         until_s = min(view.t_s, case.from_s + case.decision.check_after_s)
         if job is None:
@@ -143,8 +152,10 @@ class RunOutcomes(_Cases):
         return self._end(case, view, why, completed=ours)
 
     @staticmethod
-    def _end(case: _Case, view: ClusterView, why: str, *, completed: bool = False) -> Outcome:
-        half = case.step_s * len(case.decision.action.gpus)
+    def _end(
+        case: _Case[Start | Resume], view: ClusterView, why: str, *, completed: bool = False
+    ) -> Outcome:
+        half = case.step_s * len(case.action.gpus)
         gained = Interval(low=max(0.0, case.total - half), mid=case.total, high=case.total + half)
         text = f"{why}: it ran for {case.total / 3600:.2f} GPU-hours by then"
         outcome = _outcome(case, view, gained, yardstick=RUN, text=text)
@@ -153,14 +164,16 @@ class RunOutcomes(_Cases):
         return replace(outcome, expected=min(outcome.expected, case.total))
 
 
-class StopOutcomes(_Cases):
+class StopOutcomes(_Cases[Preempt]):
     """What it cost to save a job, to repeat what was lost, and to restore it."""
 
-    types = (Preempt,)
+    def _measured(self, action: Action) -> Preempt | None:
+        return action if isinstance(action, Preempt) else None
 
-    def _look(self, case: _Case, view: ClusterView, gone: dict[JobId, Job]) -> Outcome | None:
-        action = case.decision.action
-        assert isinstance(action, Preempt)  # noqa: S101 - see `types`
+    def _look(
+        self, case: _Case[Preempt], view: ClusterView, gone: dict[JobId, Job]
+    ) -> Outcome | None:
+        action = case.action
         job = gone.get(action.job) or view.details.get(action.job)
         if job is not None and job.state is JobState.RUNNING and {*job.gpus} == {*action.gpus}:
             return None  # it is still saving
@@ -179,14 +192,16 @@ class StopOutcomes(_Cases):
         return _outcome(case, view, gained, yardstick=STOP_COST, text=text)
 
 
-class ReturnOutcomes(_Cases):
+class ReturnOutcomes(_Cases[CallBack]):
     """How long an owner waited for its GPUs."""
 
-    types = (CallBack,)
+    def _measured(self, action: Action) -> CallBack | None:
+        return action if isinstance(action, CallBack) else None
 
-    def _look(self, case: _Case, view: ClusterView, gone: dict[JobId, Job]) -> Outcome | None:
-        action = case.decision.action
-        assert isinstance(action, CallBack)  # noqa: S101 - see `types`
+    def _look(
+        self, case: _Case[CallBack], view: ClusterView, gone: dict[JobId, Job]
+    ) -> Outcome | None:
+        action = case.action
         if any(loan.id == action.loan for loan in view.loans):
             return None
         job = gone.get(action.borrower) or view.details.get(action.borrower)

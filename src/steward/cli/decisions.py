@@ -103,13 +103,13 @@ def explain(
 
     with open_store(config, data) as store:
         telemetry = store.telemetry()
-        told = explain_decision(store.journal, telemetry, DecisionId(decision))
+        found = explain_decision(store.journal, telemetry, DecisionId(decision))
         present_s = now_s(store.journal)
         print_warnings(telemetry.damage())
     if as_json:
-        print_json(record_of(told))
+        print_json(record_of(found))
     else:
-        print_lines(lines_of(told, present_s))
+        print_lines(lines_of(found, present_s))
 
 
 @app.command()

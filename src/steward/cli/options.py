@@ -123,7 +123,7 @@ def now_s(journal: Journal) -> float:
 
 
 def _where_else(folder: Path) -> str:
-    """Say where a journal might be: somebody who ran the demo looks here first."""
+    """Return a hint where a journal might be: after a demo, in its folder."""
     demos = sorted(folder.glob("demo/*/journal.sqlite3"))
     if demos:
         return f"the newest demo is there: add --data {demos[-1].parent}"

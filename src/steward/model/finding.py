@@ -50,7 +50,7 @@ class Quote:
     t_s: float
     text: str
     stream: str  # a file, a unit, a container
-    line: int = 0  # its number there; 0 where nobody counted
+    line: int = 0  # its number there; 0 if unknown
     entity: str = ""
 
 
@@ -70,9 +70,14 @@ class Finding:
     tenant: TenantId | None = None
     gpus: tuple[GpuId, ...] = ()
     quotes: tuple[Quote, ...] = ()
-    hits: int = 1  # matches of its rule so far; what comes later is told as recurrences
-    weight: float = 0.5  # how far its rule was right before; 0.5 where nobody can know yet
+    hits: int = 1  # matches of its rule so far; later ones are recurrences
+    weight: float = 0.5  # how far its rule was right before; 0.5 while that is unknown
     treatment: Treatment | None = None  # what its rule would do about it
+
+    @property
+    def place(self) -> str:
+        """The one GPU that it is about, else its subject: a node, a job, or another entity."""
+        return self.gpus[0] if len(self.gpus) == 1 else self.subject
 
     @property
     def is_trusted(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ __all__ = [
     "QUEUED",
     "RUNNING",
     "AllocationColumns",
+    "ClusterAction",
     "ClusterView",
     "GpuColumns",
     "JobColumns",
@@ -191,6 +192,14 @@ class TenantColumns:
         return len(self.ids)
 
 
+class ClusterAction(Protocol):
+    """What a moment of a cluster needs to know of an action: see `steward.model.actions`."""
+
+    def unmet(self, view: ClusterView, /) -> str: ...
+
+    def may_be_done(self, view: ClusterView, /) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterView:
     """The moment. Nothing in it can be changed."""
@@ -228,6 +237,14 @@ class ClusterView:
     def lasting(self) -> Mapping[DecisionId, JobId]:
         """Decisions whose effect lasts, each with the job that it affects."""
         return {loan.id: loan.owner for loan in self.loans}
+
+    def unmet(self, action: ClusterAction) -> str:
+        """Return why an action cannot be done in this moment, or an empty text."""
+        return action.unmet(self)
+
+    def may_be_done(self, action: ClusterAction) -> bool:
+        """Return whether this moment looks as if an action had been carried out already."""
+        return action.may_be_done(self)
 
     def claims_of(self, job: JobId) -> frozenset[str]:
         """Return what is reserved while a job is left alone: its GPUs, or itself if it waits."""

@@ -2,7 +2,8 @@
 
 A damaged file is never deleted: it is renamed to `*.damaged-N`. The new journal holds what the
 backup holds and what SQLite can still read from the damaged file, under the same numbers; every
-entry has a checksum of its own.
+entry has a checksum of its own. Without its first page SQLite can read nothing: a copy of the file
+gets that of a new journal, whose tables begin at the same pages.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 
 import sqlalchemy as sa
 
@@ -32,6 +35,7 @@ __all__ = ["backup_of", "make_private", "restored", "write_backup"]
 
 _SIDE_FILES = ("-wal", "-shm")
 _BATCH_ROWS = 10_000
+_PAGE_BYTES = 4096  # SQLite's own choice
 _UNKNOWN_NUMBERS = 100_000  # skipped where the newest number is unknown
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 _COLUMNS = ", ".join(Row._fields)
@@ -83,7 +87,8 @@ def restored(file: Path) -> tuple[str, ...]:
         return ()
     for path in (draft, *(_sibling(draft, ending) for ending in ("-journal", *_SIDE_FILES))):
         path.unlink(missing_ok=True)
-    kept, newest = _copy((file, backup_of(file)), draft)
+    with _with_new_first_page(file) as renewed:
+        kept, newest = _copy((file, renewed, backup_of(file)), draft)
     _sync(draft)
     aside = next(path for path in _asides(file) if not path.exists())
     file.rename(aside)
@@ -147,7 +152,7 @@ def _copy(sources: Iterable[Path], target: Path) -> tuple[set[int], int]:
                 for batch in _batches(_sound_rows(source, kept)):
                     connection.execute(sa.insert(ENTRIES), [row._asdict() for row in batch])
             known = max(*kept, *given, 0)
-            skipped = 0 if given[0] else _UNKNOWN_NUMBERS
+            skipped = 0 if any(given[:-1]) else _UNKNOWN_NUMBERS  # the backup's are older
             about = {"schema_version": SCHEMA_VERSION, "numbers_given": known + skipped}
             connection.execute(
                 sa.insert(META), [{"name": name, "value": str(n)} for name, n in about.items()]
@@ -170,6 +175,38 @@ def _sound_rows(file: Path, kept: set[int]) -> Iterator[Row]:
                 if row is not None and row.seq not in kept:
                     kept.add(row.seq)
                     yield row
+
+
+@contextmanager
+def _with_new_first_page(file: Path) -> Iterator[Path]:
+    """Yield a copy of a journal, and of its log, with the first page of a new one."""
+    with TemporaryDirectory(prefix=".renewed-", dir=file.parent) as folder:
+        copy, new = Path(folder) / "journal", Path(folder) / "new"
+        if not _has_entries(file):
+            with suppress(OSError):  # no room for it: the backup is left
+                _renew(file, copy, new)
+        yield copy
+
+
+def _renew(file: Path, copy: Path, new: Path) -> None:
+    for ending in ("", "-wal"):
+        if _sibling(file, ending).exists():
+            copyfile(_sibling(file, ending), _sibling(copy, ending))
+    engine = sa.create_engine(sa.URL.create("sqlite", database=str(new)))
+    TABLES.create_all(engine)
+    engine.dispose()
+    page = bytearray(new.read_bytes()[:_PAGE_BYTES])
+    page[18:20] = b"\2\2"  # it has a log
+    page[24:28] = b"\xff" * 4  # the number of pages is not in here: the file has it
+    with copy.open("r+b") as handle:
+        handle.write(page)
+
+
+def _has_entries(file: Path) -> bool:
+    """Return whether SQLite finds the table of entries, and any in it."""
+    with suppress(*_UNREADABLE), _opened(file) as connection:
+        return connection.execute("SELECT 1 FROM entries LIMIT 1").fetchone() is not None
+    return False
 
 
 def _row(line: tuple[object, ...]) -> Row | None:

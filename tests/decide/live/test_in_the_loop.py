@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from patience import LONG_S
 from steward.clock import ManualClock
 from steward.config.assemble import assemble
 from steward.config.settings import Settings
@@ -21,6 +22,7 @@ BUSY = replace(
 def test_commons_advises_in_the_loop_and_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     settings = Settings.model_validate(
         {
+            "observe": {"timeout_s": LONG_S},
             "learn": {"estimators": ["similar-jobs", "tenant-use"]},
             "decide": {"policies": ["commons"]},
             "store": {"folder": str(tmp_path)},

@@ -11,7 +11,7 @@ import pytest
 
 from observe.agent.test_shipper import SENDER, Clocks, FakeServer
 from observe.parcels import small
-from patience import until
+from patience import LONG_S, until
 from steward.clock import WallClock
 from steward.errors import StewardError
 from steward.model.event import Availability, Observation
@@ -54,7 +54,7 @@ class Scene:
             ParcelBuffer(self.spool), self.server, sender=SENDER, clocks=self.clocks
         )
         self.agent = Agent(
-            Watch((self.source,)),
+            Watch((self.source,), timeout_s=LONG_S),
             self.shipping,
             clock=WallClock(),
             folder=folder,

@@ -208,7 +208,7 @@ def test_one_that_hangs_keeps_its_thread_and_the_others_continue(
 
 
 def test_a_look_brings_all_ticks_since_the_last_one_translated() -> None:
-    watch = Watch([Meter(lambda: [50.0, 2000.0])], sample_every_s=0.05)
+    watch = Watch([Meter(lambda: [50.0, 2000.0])], sample_every_s=0.05, timeout_s=LONG_S)
 
     first, _ = watch.look(time.time())
     fetched = sum(table.height for table in first.tables)
@@ -427,7 +427,7 @@ def test_a_look_that_fails_does_not_take_the_samples_with_it() -> None:
 
         def close(self) -> None: ...
 
-    watch = Watch([Torn(lambda: [50.0, 2.0])], sample_every_s=0.05)
+    watch = Watch([Torn(lambda: [50.0, 2.0])], sample_every_s=0.05, timeout_s=LONG_S)
 
     seen, (fault,) = watch.look(time.time())
     watch.close()

@@ -19,33 +19,33 @@ __all__ = ["lines_of", "record_of"]
 Line = tuple[str, str]
 
 
-def record_of(told: DecisionExplanation) -> dict[str, Any]:
+def record_of(found: DecisionExplanation) -> dict[str, Any]:
     """Return a story as JSON shows it; samples are rows of time and value."""
     return {
-        "state": told.story.state.value,
-        "gained_gpu_seconds": told.story.gained,
-        "story": plain(told.story),
-        "findings": plain(told.findings),
-        "samples": {name: plain(_values(name, frame)) for name, frame in told.samples.items()},
+        "state": found.story.state.value,
+        "gained_gpu_seconds": found.story.gained,
+        "story": plain(found.story),
+        "findings": plain(found.findings),
+        "samples": {name: plain(_values(name, frame)) for name, frame in found.samples.items()},
     }
 
 
-def lines_of(told: DecisionExplanation, now_s: float) -> Iterator[str]:
-    """Tell the story: what, why, expected, allowed, approved, done, measured, and the samples."""
-    story = told.story
+def lines_of(found: DecisionExplanation, now_s: float) -> Iterator[str]:
+    """Write the story: what, why, expected, allowed, approved, done, measured, and the samples."""
+    story = found.story
     decision = story.decision
     undo = f"; taking it back: {story.undo_state.value}" if story.undo_state else ""
     yield f"decision {decision.id}: {story.state.value}{undo}"
     yield from _pairs(_head(decision, now_s))
     ruled = [(each.ruling.value, each.t_s, each.why) for each in story.verdicts]
-    yield from _part("what the guard said", ruled)
+    yield from _part("rulings of the guard", ruled)
     said = [(each.choice, each.t_s, _by(each)) for each in story.choices]
-    yield from _part("what people said", said)
+    yield from _part("choices", said)
     done = [(each.result, each.t_s, each.text) for each in story.receipts]
-    yield from _part("what was done", done)
+    yield from _part("receipts", done)
     ends = [("final" if each.final else "so far", each) for each in story.outcomes]
     yield from _part("what came of it", [(word, each.t_s, _outcome(each)) for word, each in ends])
-    yield from _findings(told)
+    yield from _findings(found)
 
 
 def _head(decision: Decision, now_s: float) -> Iterator[Line]:
@@ -81,18 +81,18 @@ def _outcome(outcome: Outcome) -> str:
     )
 
 
-def _findings(told: DecisionExplanation) -> Iterator[str]:
-    missing = len(told.story.decision.findings) - len(told.findings)
+def _findings(found: DecisionExplanation) -> Iterator[str]:
+    missing = len(found.story.decision.findings) - len(found.findings)
     if missing:
         yield from ("", f"{missing} of its findings are not in the journal any more")
-    for finding in told.findings:
+    for finding in found.findings:
         yield ""
         yield f"finding {finding.id}: {finding.title}"
         yield from _pairs(_finding(finding))
         for evidence in finding.evidence:
             name = f"{evidence.entity} {evidence.metric}"
             yield f"  {name}: {evidence.says}"
-            yield f"    {_samples(name, told.samples.get(name))}"
+            yield f"    {_samples(name, found.samples.get(name))}"
 
 
 def _finding(finding: Finding) -> Iterator[Line]:

@@ -84,8 +84,7 @@ def _decisions(account: Account) -> Iterator[str]:
 def _findings(account: Account) -> Iterator[str]:
     yield "<h2>Findings that matter most</h2>"
     rows = [
-        (each.severity.value, each.subject, each.title, moment(each.t_s))
-        for each in account.findings
+        (each.severity.value, each.place, each.title, moment(each.t_s)) for each in account.findings
     ]
     columns = ("severity", "subject", "finding", "noticed")
     yield from table(columns, rows) if rows else ("<p>None yet.</p>",)

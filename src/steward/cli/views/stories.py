@@ -59,6 +59,6 @@ def finding_row(finding: Finding, now_s: float) -> tuple[str, ...]:
         finding.id,
         moment_ago(finding.t_s, now_s),
         finding.severity.value,
-        finding.subject,
+        finding.place,
         finding.title,
     )

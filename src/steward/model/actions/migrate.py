@@ -7,13 +7,11 @@ from typing import ClassVar, Literal
 
 from steward.model.actions.checks import (
     Budget,
-    gpu_claims,
     gpus_unfit,
-    job_claim,
     not_running,
     plural,
 )
-from steward.model.finding import Finding
+from steward.model.actions.traits import OnJob
 from steward.model.identity import DecisionId, GpuId, JobId
 from steward.model.view import ClusterView
 from steward.model.yardstick import STOP_COST
@@ -22,7 +20,7 @@ __all__ = ["Migrate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Migrate:
+class Migrate(OnJob):
     """Save a running job and let it go on on other GPUs."""
 
     job: JobId
@@ -32,28 +30,11 @@ class Migrate:
 
     budget: ClassVar = Budget.DISTURB
     yardstick: ClassVar = STOP_COST
-    returns: ClassVar = False
-    lasts: ClassVar = False
 
     @property
     def gpus(self) -> tuple[GpuId, ...]:
         """All GPUs that it touches."""
         return (*self.source, *self.target)
-
-    @property
-    def acts_on(self) -> JobId:
-        """The job that moves."""
-        return self.job
-
-    @property
-    def affects(self) -> JobId:
-        """The job that is left alone for a while when a person refuses."""
-        return self.job
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """What no other open decision may be about."""
-        return gpu_claims(self.gpus) | {job_claim(self.job)}
 
     @property
     def sentence(self) -> str:
@@ -80,8 +61,3 @@ class Migrate:
         """Return whether the view looks as if it had been carried out already."""
         job = view.details.get(self.job)
         return job is not None and {*job.gpus} == {*self.target}
-
-    @classmethod
-    def for_finding(cls, _: Finding, __: ClusterView) -> None:
-        """Return None: a finding does not say where a job should go."""
-        return

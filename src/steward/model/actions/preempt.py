@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from steward.model.actions.checks import Budget, gpu_claims, job_claim, not_running, plural
+from steward.model.actions.checks import Budget, not_running, plural
+from steward.model.actions.traits import OnJob
 from steward.model.finding import Finding
 from steward.model.identity import DecisionId, GpuId, JobId
 from steward.model.job import JobState
@@ -19,7 +20,7 @@ __all__ = ["Preempt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preempt:
+class Preempt(OnJob):
     """Save a running job, free these GPUs and put it back into the queue."""
 
     job: JobId
@@ -28,23 +29,6 @@ class Preempt:
 
     budget: ClassVar = Budget.DISTURB
     yardstick: ClassVar = STOP_COST
-    returns: ClassVar = False
-    lasts: ClassVar = False
-
-    @property
-    def acts_on(self) -> JobId:
-        """The job that stops by it."""
-        return self.job
-
-    @property
-    def affects(self) -> JobId:
-        """The job that is left alone for a while when a person refuses."""
-        return self.job
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """What no other open decision may be about."""
-        return gpu_claims(self.gpus) | {job_claim(self.job)}
 
     @property
     def sentence(self) -> str:

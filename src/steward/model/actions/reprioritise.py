@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from steward.model.actions.checks import Budget, job_claim, not_queued
-from steward.model.finding import Finding
+from steward.model.actions.checks import Budget, not_queued
+from steward.model.actions.traits import OnJob
 from steward.model.identity import DecisionId, GpuId, JobId
 from steward.model.view import ClusterView
 from steward.model.yardstick import WAITING
@@ -15,7 +15,7 @@ __all__ = ["Reprioritise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reprioritise:
+class Reprioritise(OnJob):
     """Change where a waiting job stands in the engine's own queue."""
 
     job: JobId
@@ -25,24 +25,7 @@ class Reprioritise:
 
     budget: ClassVar = Budget.START
     yardstick: ClassVar = WAITING
-    returns: ClassVar = False
-    lasts: ClassVar = False
     gpus: ClassVar[tuple[GpuId, ...]] = ()
-
-    @property
-    def acts_on(self) -> JobId:
-        """The job that gets another priority."""
-        return self.job
-
-    @property
-    def affects(self) -> JobId:
-        """The job that is left alone for a while when a person refuses."""
-        return self.job
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """What no other open decision may be about."""
-        return frozenset({job_claim(self.job)})
 
     @property
     def sentence(self) -> str:
@@ -64,8 +47,3 @@ class Reprioritise:
         """Return whether the view looks as if it had been carried out already."""
         job = view.details.get(self.job)
         return job is not None and job.priority == self.priority
-
-    @classmethod
-    def for_finding(cls, _: Finding, __: ClusterView) -> None:
-        """Return None: a finding does not say by how much."""
-        return

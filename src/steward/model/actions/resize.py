@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from steward.model.actions.checks import Budget, gpu_claims, job_claim, not_running, plural
-from steward.model.finding import Finding
+from steward.model.actions.checks import Budget, not_running, plural
+from steward.model.actions.traits import OnJob
 from steward.model.identity import DecisionId, GpuId, JobId
 from steward.model.view import ClusterView
 from steward.model.yardstick import RUN
@@ -15,7 +15,7 @@ __all__ = ["Resize"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resize:
+class Resize(OnJob):
     """Let a job that can do so go on with more or fewer GPUs."""
 
     job: JobId
@@ -25,28 +25,11 @@ class Resize:
 
     budget: ClassVar = Budget.DISTURB
     yardstick: ClassVar = RUN
-    returns: ClassVar = False
-    lasts: ClassVar = False
 
     @property
     def gpus(self) -> tuple[GpuId, ...]:
         """The GPUs that it takes or frees."""
         return tuple(sorted({*self.now} ^ {*self.then}))
-
-    @property
-    def acts_on(self) -> JobId:
-        """The job that changes size."""
-        return self.job
-
-    @property
-    def affects(self) -> JobId:
-        """The job that is left alone for a while when a person refuses."""
-        return self.job
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """What no other open decision may be about."""
-        return gpu_claims(self.gpus) | {job_claim(self.job)}
 
     @property
     def sentence(self) -> str:
@@ -75,8 +58,3 @@ class Resize:
         """Return whether the view looks as if it had been carried out already."""
         job = view.details.get(self.job)
         return job is not None and {*job.gpus} == {*self.then}
-
-    @classmethod
-    def for_finding(cls, _: Finding, __: ClusterView) -> None:
-        """Return None: a finding does not say which GPUs."""
-        return

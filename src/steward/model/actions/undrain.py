@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from steward.model.actions.checks import Budget, node_claim, node_missing, plural
+from steward.model.actions.checks import Budget, node_missing, plural
+from steward.model.actions.traits import OnNode, node_gpus
 from steward.model.finding import Finding
-from steward.model.frame import steps_of
 from steward.model.identity import DecisionId, GpuId, NodeId
 from steward.model.view import ClusterView
 from steward.model.yardstick import SERVICE
@@ -19,7 +19,7 @@ __all__ = ["Undrain"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undrain:
+class Undrain(OnNode):
     """Let jobs start on a node again that was drained."""
 
     node: NodeId
@@ -28,23 +28,7 @@ class Undrain:
 
     budget: ClassVar = Budget.START
     yardstick: ClassVar = SERVICE
-    returns: ClassVar = False
     lasts: ClassVar = False
-
-    @property
-    def acts_on(self) -> None:
-        """No job starts or stops by it."""
-        return
-
-    @property
-    def affects(self) -> None:
-        """No job is disturbed by it."""
-        return
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """What no other open decision may be about."""
-        return frozenset({node_claim(self.node)})
 
     @property
     def sentence(self) -> str:
@@ -71,8 +55,7 @@ class Undrain:
     @classmethod
     def for_finding(cls, finding: Finding, view: ClusterView) -> Undrain | None:
         """Return what brings back the node that a finding is about."""
-        name = steps_of(finding.subject)[0]
-        node = next((each for each in view.cluster.nodes if each.id == name), None)
-        if node is None or not view.is_draining(node.id):
+        found = node_gpus(finding, view)
+        if found is None or not view.is_draining(found[0]):
             return None
-        return cls(node=node.id, gpus=tuple(gpu.id for gpu in node.gpus))
+        return cls(node=found[0], gpus=found[1])

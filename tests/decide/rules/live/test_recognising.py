@@ -245,6 +245,7 @@ def test_what_became_of_jobs_is_read_as_events_each_once() -> None:
 
     assert again.hits == found.hits == 1
     assert found.subject == "job:j1"
+    assert found.title.endswith(": job j1")
 
 
 def test_events_and_beginnings_of_spans_are_read_once() -> None:

@@ -64,6 +64,8 @@ def finding_of(hit: Hit, rule: Rule, entity: str, view: ClusterView, *, weight: 
         owner = replace(owner, gpus=tuple(failed))
     named = owner.gpus[0] if len(owner.gpus) == 1 else entity
     where = f" on {named}" if entity else " on many more at once"
+    if entity.startswith("job:"):
+        where = f": job {entity.removeprefix('job:')}"
     return Finding(
         id=FindingId(stable_id("f", rule.id, entity, round(hit.t_ns / NS_PER_S))),
         t_s=view.t_s,

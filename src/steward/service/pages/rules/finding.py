@@ -184,7 +184,7 @@ def headline(story: FindingStory, snapshot: StateSnapshot, rule: Rule | None) ->
 
 
 def opinion_list(opinions: tuple[Opinion, ...], now_s: float) -> Markup:
-    """List what people said."""
+    """List opinions on a finding."""
     if not opinions:
         return Markup("")
     words = {"confirm": "confirmed", "dismiss": "dismissed"}

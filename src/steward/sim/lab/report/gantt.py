@@ -51,7 +51,7 @@ def draw(gantt: Gantt, *, gpus: float, colours: Sequence[int], name: str) -> tup
 
 
 def lanes(gantt: Gantt, gpus: float) -> tuple[list[tuple[int, list[Piece]]], int]:
-    """Give every span pieces of the axis that nobody else has at that time."""
+    """Give every span pieces of the axis that are free at that time."""
     free: list[Piece] = [(0.0, float(gpus))]
     running: list[tuple[float, int, list[Piece]]] = []
     found, shared = [], 0

@@ -13,7 +13,7 @@ _OBJECTS = 200_000  # allocations between garbage collections
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Reduce garbage collections: rules and hits have no cycles, and collecting is half the time."""
+    """Collect garbage rarely: rules and hits have no cycles, and collecting is half the time."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(_OBJECTS, *before[1:])

@@ -10,6 +10,7 @@ from steward.decide.rules.rule_check import check
 from steward.decide.rules.terms import Prefilter
 from steward.errors import StewardError
 from steward.inspection.folders import examples_in
+from steward.inspection.garbage import few_collections
 from steward.model.rules import Clause, Negation, Rule, RuleNode, SourceLocation, Term
 from steward.store.rules import Parsed, RuleFault, examine_rules
 
@@ -31,7 +32,8 @@ class Checked:
 def valid_rules(paths: Sequence[Path], *, lenient: bool) -> tuple[Rule, ...]:
     """Return rules that can run, or raise `RuleFaults` with all faults."""
     _must_exist(paths)
-    return with_patterns_checked(examine_rules(paths, lenient=lenient)).valid()
+    with few_collections():
+        return with_patterns_checked(examine_rules(paths, lenient=lenient)).valid()
 
 
 def with_patterns_checked(parsed: Parsed) -> Parsed:
@@ -54,7 +56,8 @@ def with_patterns_checked(parsed: Parsed) -> Parsed:
 def check_rules(paths: Sequence[Path], *, lenient: bool) -> Checked:
     """Check files and folders of rules without running them."""
     _must_exist(paths)
-    parsed = with_patterns_checked(examine_rules(paths, lenient=lenient))
+    with few_collections():
+        parsed = with_patterns_checked(examine_rules(paths, lenient=lenient))
     faults = sorted(parsed.faults, key=lambda each: _order(each.place))
     advice = [each for rule in parsed.rules for each in _advice(rule)]
     advice += _slow(parsed.rules)

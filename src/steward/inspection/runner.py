@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from steward.decide.rules.engine import EngineLimits, RuleEngine
 from steward.decide.rules.metric import MetricWatch, compile_metric
 from steward.inspection.feeds import EngineInput, Feed, LogFeed, LogReader, TelemetryFeed, feed
+from steward.inspection.garbage import few_collections
 from steward.inspection.report import HitCollector, RunReport, StreamReport
 from steward.model.rules import Hit, LogBlock, MetricTerm, Mode, Rule, Stream
 from steward.observe.logs import Following, ReadCounts
 
 __all__ = ["Listeners", "follow_rules", "run_rules"]
 
-_OBJECTS = 200_000  # allocations between garbage collections
 Metrics = Callable[[MetricTerm], MetricWatch]
 
 
@@ -43,7 +41,7 @@ def run_rules(
     began_s = time.perf_counter()
     engine = RuleEngine(rules, mode=mode, compile_metric=metrics)
     collector = HitCollector(rules)
-    with _few_collections():
+    with few_collections():
         for hit in feed(engine, feeds, mode=mode, progress=listeners.piece, reader=reader):
             collector.add((hit,))
             listeners.hit(hit)
@@ -58,19 +56,6 @@ def run_rules(
         samples=sum(each.rows for each in series),
         notes=tuple(note for each in series for note in (*each.notes, *each.complaints())),
     )
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Reduce garbage collections: hits have no cycles, and collecting takes half the time."""
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def follow_rules(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steward.inspection.checks import valid_rules, with_patterns_checked
+from steward.inspection.garbage import few_collections
 from steward.model.rules import Rule
 from steward.store.packages import installed_packages, packages_folder, shipped
 from steward.store.rules import examine_rules
@@ -45,7 +46,8 @@ def own_rules(store: Path) -> RuleSelection:
     installed = installed_packages(packages_folder(store))
     places += [(f"{each.manifest.name} {each.manifest.version}", each.folder) for each in installed]
     for name, folder in places:
-        read = with_patterns_checked(examine_rules([folder], lenient=True))
+        with few_collections():
+            read = with_patterns_checked(examine_rules([folder], lenient=True))
         notes += [f"left out: {fault}" for fault in read.faults]
         for rule in read.rules:
             if rule.id in found:

@@ -36,18 +36,18 @@ class MappingReader:
                 self._missing(name)
 
     def _take(self, entry: MappingEntry) -> None:
-        name, place = entry.key.text, entry.key.place
+        name = entry.key.text
         known = self.shape.fields.get(name)
         if known is None:
             self._unknown(entry)
         elif known.only_lenient:
             problem = f"`{name}` means nothing in `{self.shape.name}`"
-            self.diagnostics.ignored(place, problem, "some public rules have it; take it out")
-        elif name in self.found:
-            first = self.found[name].key.place
-            self.diagnostics.fault(
-                place, f"`{name}` is written twice; first in line {first.line}", "keep one of them"
+            self.diagnostics.ignored(
+                entry.key.place, problem, "some public rules have it; take it out"
             )
+        elif name in self.found:
+            problem = f"`{name}` is written twice; first in line {self.found[name].key.line}"
+            self.diagnostics.fault(entry.key.place, problem, "keep one of them")
         else:
             self.found[name] = entry
 

@@ -110,8 +110,8 @@ def resolve_term(tree: Tree, named: NamedTerms, diagnostics: Diagnostics) -> Res
 def _fields(tree: Tree, diagnostics: Diagnostics) -> MappingReader:
     if not isinstance(tree, Scalar):
         return MappingReader(tree, "term", diagnostics)
-    key = Scalar(text="value", quoted=False, place=tree.place)
-    value = Scalar(text=tree.text, quoted=True, place=tree.place)  # `- null` is the text
+    key = tree._replace(text="value", quoted=False)
+    value = tree._replace(quoted=True)  # `- null` is the text
     whole = MappingTree(entries=(MappingEntry(key=key, value=value),), place=tree.place, size=3)
     return MappingReader(whole, "term", diagnostics)
 

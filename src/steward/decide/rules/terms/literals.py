@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ __all__ = [
     "letters",
     "rarity",
     "sequence",
+    "text",
 ]
 
 _MOST_EXACT = 16  # strings in a product: more add little
@@ -118,6 +120,7 @@ NOTHING = Facts(exact=frozenset({_Text("", caseless=False)}))  # matches, and ta
 ANYTHING = Facts()
 
 
+@lru_cache(maxsize=50_000)
 def rarity(text: bytes) -> float:
     """Guess how seldom a text is in logs: by its length, where common words hardly count."""
     return len(text) - 0.8 * sum(len(word) for word in _COMMON.findall(text))
@@ -128,6 +131,14 @@ def letters(characters: Iterable[str], *, caseless: bool) -> Facts:
     texts = frozenset(_Text(each, caseless and each.isalpha()) for each in characters)
     vague = any(_is_vague(each.text, caseless=caseless) for each in texts)
     return ANYTHING if vague or len(texts) > _MOST_EXACT else Facts(exact=texts)
+
+
+def text(characters: str, *, caseless: bool) -> Facts:
+    """Return the facts of characters that follow one another."""
+    if not characters.isascii():
+        return sequence([letters(each, caseless=caseless) for each in characters])
+    folds = caseless and any(each.isalpha() for each in characters)
+    return Facts(exact=frozenset({_Text(characters, folds)}))
 
 
 def _is_vague(character: str, *, caseless: bool) -> bool:

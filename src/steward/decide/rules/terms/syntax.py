@@ -13,6 +13,7 @@ from steward.decide.rules.terms.literals import (
     either,
     letters,
     sequence,
+    text,
 )
 
 __all__ = ["needed_by"]
@@ -24,6 +25,7 @@ _REPEAT = re.compile(r"(?:([*+?])|\{(\d+)(,?)(\d*)\})\??")
 _NUMBERED = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|x\{([0-9A-Fa-f]+)\}|([0-7]{1,3}))")
 _ONE_OF_A_KIND = re.compile(r"\\(?:[dDsSwWC]|[pP](?:\{[^}]*\}|.))")
 _CLASS = re.compile(r"\[(\^?)(\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*)\]", re.DOTALL)
+_PLAIN_TEXT = re.compile(r"[^\\\[(){|.^$*+?]+(?![*+?{])")  # a sign of repetition is of one letter
 _PLAIN_CLASS = re.compile(r"[^\\\[\-]*")
 
 
@@ -71,6 +73,11 @@ class _Reader:
     def _branch(self, depth: int) -> Facts:
         parts: list[Facts] = []
         while self._next not in ("", "|", ")"):
+            plain = _PLAIN_TEXT.match(self.pattern, self.at)
+            if plain:
+                self.at = plain.end()
+                parts.append(text(plain[0], caseless=self.caseless))
+                continue
             part = self._part(depth)
             repeat = _REPEAT.match(self.pattern, self.at)
             if repeat:
@@ -144,12 +151,12 @@ class _Reader:
 
     def _quoted(self) -> Facts:
         r"""Read up to `\E` or the end; a repetition after it is of its last letter."""
-        text, _, _ = self.pattern[self.at :].partition("\\E")
-        after = self.at + len(text) + 2
+        quoted, _, _ = self.pattern[self.at :].partition("\\E")
+        after = self.at + len(quoted) + 2
         if _REPEAT.match(self.pattern, after):
             raise _Unknown
         self.at = min(after, len(self.pattern))
-        return sequence([letters(each, caseless=self.caseless) for each in text])
+        return text(quoted, caseless=self.caseless)
 
     def _refuse_repeat(self) -> None:
         """Raise when what follows repeats something before what was just read."""

@@ -23,7 +23,7 @@ from steward.decide.rules.engine import TELEMETRY, RuleEngine
 from steward.decide.rules.prefiltered_block import PrefilteredBlock
 from steward.inspection.read_ahead import InProcess, ReadAhead
 from steward.inspection.series.telemetry import telemetry_frames
-from steward.inspection.worker_pool import LogFiles, WorkerPool
+from steward.inspection.worker_pool import StreamFiles, WorkerPool
 from steward.model.event import Event
 from steward.model.frame import T_S, Frame
 from steward.model.rules import Hit, LogBlock, Mode, Stream
@@ -223,7 +223,7 @@ def _open(
         return each.pieces(engine, mode)
     source, can_be_sent = each.stream.source, each.files and each.reading.stamp is None
     if isinstance(reader, WorkerPool) and can_be_sent:
-        log = LogFiles(
+        log = StreamFiles(
             stream=each.stream,
             files=each.files,
             mode=mode,

@@ -34,7 +34,7 @@ from steward.inspection.scan_worker import (
 from steward.model.rules import Mode, Stream
 from steward.observe.logs import ReadCounts, Reading
 
-__all__ = ["LogFiles", "WorkerPool"]
+__all__ = ["StreamFiles", "WorkerPool"]
 
 MOST_BYTES = 64 * 2**20  # limit of the buffers; each stream may always buffer one block
 _PROGRAM = (
@@ -46,7 +46,7 @@ _END_S = 10.0  # a process in an uninterruptible read does not end earlier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogFiles:
+class StreamFiles:
     """The files of one stream, and how they are read."""
 
     stream: Stream
@@ -64,7 +64,7 @@ class LogFiles:
 @dataclass(slots=True, kw_only=True, eq=False)
 class _OpenStream:
     number: int
-    log: LogFiles
+    log: StreamFiles
     size_bytes: int
     ready: SimpleQueue[ScannedBlock | EndOfStream | None] = field(default_factory=SimpleQueue)
 
@@ -187,7 +187,7 @@ class WorkerPool:
         return tuple(each.pid for each in self._workers)
 
     def begin(
-        self, log: LogFiles, route: Route | None, *, open_streams: int
+        self, log: StreamFiles, route: Route | None, *, open_streams: int
     ) -> Iterator[PrefilteredBlock]:
         """Start to read a stream, one of so many that are open; return its prefiltered blocks."""
         self._last_number += 1

@@ -92,12 +92,12 @@ STREAMS = st.lists(st.tuples(st.sampled_from(["log.a", "log.b", "log.c", ""]), L
 
 def written(lines: list[tuple[int, str, int]]) -> bytes:
     """Write lines, each some seconds after or before the last; some have no time."""
-    at_s, text = START_S, ""
+    at_s, text = START_S, []
     for number, (step_s, word, id_) in enumerate(lines):
         at_s += step_s
         stamp = "" if number % 7 == 5 else f"{np.datetime64(at_s, 's')}Z "
-        text += f"{stamp}{word} id={id_}\n"
-    return text.encode()
+        text.append(f"{stamp}{word} id={id_}\n")
+    return "".join(text).encode()
 
 
 def feeds_of(

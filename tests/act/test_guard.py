@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factories import call_back, decision, job, loan, node, outcome, view
+from factories import call_back, decision, job, loan, node, outcome, start, view
 from steward.act.guard import Guard, Limits
 from steward.model.cluster import Health
 from steward.model.decision import Autonomy, Ruling
@@ -46,6 +46,15 @@ def test_autonomy_is_the_lower_of_the_sites_and_the_tenants(
     guard = Guard(Limits(autonomy=site, tenant_autonomy=ceilings))
 
     assert guard.judge(decision(), ready()).ruling is ruling
+
+
+@pytest.mark.parametrize("site", [Autonomy.APPROVE, Autonomy.AUTO])
+def test_a_tenants_waiting_jobs_are_started_by_the_autonomy_of_the_site(site: Autonomy) -> None:
+    guard = Guard(Limits(autonomy=site, tenant_autonomy={TenantId("a"): Autonomy.APPROVE}))
+    seen = view(node("n1", 1), jobs=[job("j1")])
+
+    ruling = guard.judge(start(job="j1"), seen).ruling
+    assert ruling is (Ruling.GO if site is Autonomy.AUTO else Ruling.ASK)
 
 
 def test_a_persons_approval_is_above_autonomy_and_budget_but_not_above_preconditions() -> None:

@@ -426,26 +426,22 @@ def test_a_cluster_with_a_scheduler_of_its_own_does_not_start_jobs() -> None:
 
 
 def test_no_job_is_stopped_for_a_start_that_may_not_go() -> None:
-    advise = Limits(autonomy=Autonomy.AUTO, tenant_autonomy={TenantId("c"): Autonomy.ADVISE})
-    spent = Limits(autonomy=Autonomy.AUTO, started_gpus_per_hour=0)
-    seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
-    for limits, tenant in ((advise, "c"), (spent, "a")):
-        hand = Hand()
-        table = Desk(Guard(limits), hand)
-
-        table.receive([preempt(), replace(AFTER, tenant=TenantId(tenant))], (), seen)
-        list(table.carry_out(1000.0))
-
-        assert hand.done == []
-
-
-def test_a_stop_goes_when_a_person_approves_the_start_that_needs_it() -> None:
-    asks = Limits(autonomy=Autonomy.AUTO, tenant_autonomy={TenantId("c"): Autonomy.APPROVE})
     hand = Hand()
-    table = Desk(Guard(asks), hand)
+    table = Desk(Guard(Limits(autonomy=Autonomy.AUTO, started_gpus_per_hour=0)), hand)
+
+    table.receive([preempt(), AFTER], (), view(jobs=[job("j1", on=[GPU]), job("j2")]))
+    list(table.carry_out(1000.0))
+
+    assert hand.done == []
+
+
+def test_an_approved_stop_goes_when_the_start_that_needs_it_is_approved_too() -> None:
+    hand = Hand()
+    table = Desk(Guard(Limits(autonomy=Autonomy.APPROVE)), hand)
     seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
 
-    first = table.receive([preempt(), replace(AFTER, tenant=TenantId("c"))], (), seen)
+    first = table.receive([preempt(), AFTER], (), seen)
+    table.receive([], [said("approve", "d-stop")], seen)
     list(table.carry_out(1000.0))
     before = list(hand.done)
     table.receive([], [said("approve", "d-start")], seen)

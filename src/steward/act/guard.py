@@ -25,6 +25,8 @@ REMEMBERED = 10_000
 class Limits:
     """How much may change. A tenant's autonomy is a ceiling on the site's, never above it.
 
+    It is about what a tenant already has: its waiting jobs are started by the site's autonomy.
+
     Starting what waits and disturbing what runs have budgets of their own: a scheduler starts
     hundreds of jobs an hour, and disturbs few.
     """
@@ -112,6 +114,8 @@ class Guard:
 
     def _rule_by_autonomy(self, decision: Decision, t_s: float) -> tuple[Ruling, str]:
         level = self.limits.autonomy_for(decision.tenant)
+        if decision.action.budget is Budget.START:  # who submitted the job asked for it
+            level = self.limits.autonomy
         if level.rank <= Autonomy.ADVISE.rank:
             return Ruling.ADVISE, f"autonomy for {decision.tenant or 'the site'} is '{level.value}'"
         if not decision.trusted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,14 +20,16 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 def steward(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the installed command."""
     folder = tmp_path_factory.mktemp("wheel")
+    # With the sources on the path pip takes them for an installed steward.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(ROOT)], check=True)
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(ROOT)], env=env, check=True)
     (wheel,) = folder.glob("steward-*.whl")
     subprocess.run([sys.executable, "-m", "venv", str(folder / "env")], check=True)
     python = folder / "env/bin/python"
     pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     constraints = str(ROOT / "constraints.txt")
-    subprocess.run([*pip, "install", "--constraint", constraints, str(wheel)], check=True)
+    subprocess.run([*pip, "install", "--constraint", constraints, str(wheel)], env=env, check=True)
     return folder / "env/bin/steward"
 
 

@@ -132,8 +132,8 @@ class StandingApprovalBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
     tenant: str = Field(max_length=200, description="whose GPUs")
     action: str = Field(max_length=40, description="type of the action, as `lend`")
-    hours: float = Field(gt=0, le=24 * 30, description="how long, in real hours")
-    gpus: int = Field(ge=1, description="how many GPUs in all")
+    hours: float = Field(gt=0, le=24 * 30, strict=True, description="how long, in real hours")
+    gpus: int = Field(ge=1, strict=True, description="how many GPUs in all")
     note: str = Field("", max_length=2000)
 
 

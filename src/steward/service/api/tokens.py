@@ -26,7 +26,9 @@ class TokenRequest(BaseModel):
     name: str = Field(max_length=100, pattern=PRINTABLE, description="the person or program")
     role: Role = Role.VIEWER
     node: str = Field("", max_length=100, pattern="^[!-~]*$", description="of an agent's token")
-    days: float | None = Field(None, gt=0, le=36500, description="until it expires; null is never")
+    days: float | None = Field(
+        None, gt=0, le=36500, strict=True, description="until it expires; null is never"
+    )
 
 
 class TokenReply(Reply):

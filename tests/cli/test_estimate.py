@@ -65,3 +65,10 @@ def test_a_state_that_cannot_be_used_is_named_and_left_where_it_is(folder: Path)
     assert "damaged" in answer.err
     assert saved.read_bytes() == b"broken"
     assert [each.name for each in folder.rglob("*") if each.is_file()] == [saved.name]
+
+
+def test_a_folder_that_is_not_there_is_an_error_and_not_an_empty_answer(tmp_path: Path) -> None:
+    answer = steward("estimate", "--gpus", 2, "--data", tmp_path / "elsewhere")
+
+    assert answer.code == 2
+    assert "elsewhere: there is no such folder" in answer.err

@@ -9,6 +9,7 @@ import typer
 from steward.cli.options import Config, Data, Json, read_settings
 from steward.cli.output import print_json, print_note, print_table, print_warnings
 from steward.cli.words import number, span
+from steward.errors import StewardError
 
 if TYPE_CHECKING:
     from steward.model.forecast import Forecast
@@ -42,6 +43,10 @@ def estimate(  # noqa: PLR0913 - options of a command
     from steward.model.identity import TenantId
     from steward.model.job import JobRequest, JobShape
 
+    if data is not None and not data.is_dir():
+        raise StewardError(
+            "there is no such folder", where=str(data), hint="`steward up` makes one and learns"
+        )
     request = JobRequest(shape=JobShape(gpus=gpus), tenant=TenantId(tenant), user=user, name=name)
     estimators, discarded = learned_estimators(read_settings(config, data))
     print_warnings(discarded)

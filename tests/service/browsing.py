@@ -54,7 +54,8 @@ def opened(
     made.on("request", lambda request: broken.extend(_outside(request.url, address)))
     yield page
     made.close()
-    assert [each for each in broken if "401" not in each and "404" not in each] == []
+    faults = [each for each in broken if "401" not in each and "404" not in each]
+    assert not faults, faults
 
 
 def _outside(url: str, address: str) -> list[str]:

@@ -324,6 +324,36 @@ def test_our_own_page_can_decide(make_bed: MakeBed) -> None:
     assert answer.status_code == 202
 
 
+@pytest.mark.parametrize("says", ["No response returned.", "something broke"])
+def test_nobody_to_answer_is_no_error_of_ours_but_everything_else_is(
+    make_bed: MakeBed, says: str
+) -> None:
+    bed = make_bed()
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        raise AssertionError(message)
+
+    async def behind(_scope: Scope, receive: Receive, _send: Send) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        raise RuntimeError(says)
+
+    middleware = AccessMiddleware(
+        behind, access=bed.access, rate=RateLimit(10), body=BodyLimit(10), check_host=False
+    )
+    scope = {"type": "http", "method": "GET", "path": "/login", "query_string": b"", "headers": []}
+    answer = middleware(scope, receive, send)
+
+    if says == "something broke":
+        with pytest.raises(RuntimeError, match=says):
+            asyncio.run(answer)
+    else:
+        asyncio.run(answer)
+
+
 def socket_answer(bed: ServiceBed, headers: dict[str, str]) -> list[str]:
     """Ask for the socket that live pages use, and return the kinds of messages that come back."""
     sent: list[str] = []

@@ -45,6 +45,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 # Paths that need an agent's token, and all that such a token opens beside them.
 TELEMETRY = ("/api/v1/agents/parcels", *PUSHED)
 FOR_AGENTS = (*TELEMETRY, "/api/v1/agents/time", METRICS)
+NO_RESPONSE = "No response returned."  # what starlette's BaseHTTPMiddleware raises
 HEADERS = {
     # The page framework compiles its templates in the browser, hence the two 'unsafe' ones;
     # nothing at all may come from another address.
@@ -107,7 +108,27 @@ class AccessMiddleware:
         except StewardError as fault:
             await error_response(fault)(scope, receive, send)
             return
-        await self.app(scope, receive, send)
+        await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer. Nothing is to be answered once the sender is gone.
+
+        Starlette's own middleware, which the pages bring along, calls that an error of the
+        application: a browser that is closed while it loads would leave a traceback.
+        """
+        gone = False
+
+        async def received() -> Message:
+            nonlocal gone
+            message = await receive()
+            gone = gone or message["type"] == "http.disconnect"
+            return message
+
+        try:
+            await self.app(scope, received, send)
+        except RuntimeError as fault:
+            if not (gone and str(fault) == NO_RESPONSE):
+                raise
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

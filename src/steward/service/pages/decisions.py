@@ -1,10 +1,10 @@
-"""`/decisions` and `/decisions/ID`: what was decided, why, and what people choice to it."""
+"""`/decisions` and `/decisions/ID`: what was decided, why, and what people chose."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import get_args
+from typing import TypeVar, get_args
 
 from nicegui import ui
 from nicegui.element import Element
@@ -18,7 +18,7 @@ from steward.service.live_state import StateSnapshot
 from steward.service.pages.approvals import StandingApprovals
 from steward.service.pages.confirmation import Confirmation, toast
 from steward.service.pages.drawings import empty, moment, state_chip
-from steward.service.pages.explanation import draw_explanation
+from steward.service.pages.explanation import Explanation
 from steward.service.pages.frame import Show, Visit, card, keep_in_address
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
@@ -27,6 +27,8 @@ from steward.store.choices import ChoiceName, possible_choices
 from steward.store.journal_summary import TrackedStory
 
 __all__ = ["ListOrder", "decision_line", "decision_page", "decisions_page", "question"]
+
+T = TypeVar("T")
 
 AT_ONCE = 25
 WORDS = {"approve": "Approve", "reject": "Reject", "undo": "Undo"}
@@ -235,6 +237,7 @@ class _Row:
         self._tracked = tracked
         self._all_opened = opened
         self._explained = 0  # up to which journal entry
+        self._explanation: Explanation | None = None
         with ui.element("article").classes("st-decision") as self.element:
             with ui.element("div").classes("st-decision-head"):
                 self._head = Html(tag="div", classes="st-decision-line")
@@ -288,16 +291,22 @@ class _Row:
             found = await asyncio.to_thread(live_state.explain, decision)
             samples = await asyncio.to_thread(live_state.samples, found)
         except StewardError as fault:
+            self._explanation = None
             notice = _notice(fault)
             self._fill(lambda: Html(notice))
             return
-        self._fill(lambda: draw_explanation(found, samples))
+        if self._explanation is None:
+            self._explanation = self._fill(Explanation)
+        if not self.element.is_deleted and self._explanation is not None:
+            self._explanation.show(found, samples)
 
-    def _fill(self, draw: Callable[[], object]) -> None:
-        if not self.element.is_deleted:  # the list may have moved on in the meantime
-            self._body.clear()
-            with self._body:
-                draw()
+    def _fill(self, draw: Callable[[], T]) -> T | None:
+        """Draw into the emptied body; None if the list moved on in the meantime."""
+        if self.element.is_deleted:
+            return None
+        self._body.clear()
+        with self._body:
+            return draw()
 
     def _offer(self, offered: tuple[ChoiceName, ...]) -> None:
         if offered == self._offered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from nicegui import ui
 
@@ -27,7 +28,7 @@ from steward.service.pages.wording import (
 )
 from steward.store.explain import DecisionExplanation
 
-__all__ = ["draw_explanation", "promised_and_measured", "timeline"]
+__all__ = ["Explanation", "promised_and_measured", "timeline"]
 
 RULINGS = {
     Ruling.GO: "The guard let it pass",
@@ -46,24 +47,42 @@ SAID = {"approve": "approved", "reject": "rejected", "undo": "undid"}
 MEANINGS = {metric.name: metric.meaning for metric in METRICS}
 
 
-def draw_explanation(
-    found: DecisionExplanation, samples: Mapping[str, Mapping[str, Frame]]
-) -> None:
-    """Draw the whole explanation into the present element."""
-    story = found.story
-    decision = story.decision
-    with ui.element("div").classes("st-pair"):
-        with ui.element("div"):
-            Html(join(tag("h3", "What happened"), timeline(story)))
-        with ui.element("div"):
-            if not decision.returns:
-                Html(join(tag("h3", "Promised and measured"), promised_and_measured(story)))
-            Html(join(tag("h3", "What it rests on"), _basis(found)))
-    for metric, series in samples.items():
-        if any(frame.height for frame in series.values()):
+class Explanation:
+    """The whole explanation, drawn into the present element and kept up to date there.
+
+    Charts stay while their decision goes on: one that is replaced flickers, and a browser that
+    is still loading the drawing library stumbles over it.
+    """
+
+    def __init__(self) -> None:
+        with ui.element("div").classes("st-pair"):
+            self._happened = Html()
+            with ui.element("div"):
+                self._promised = Html()
+                self._basis = Html()
+        self._charts_at = ui.element("div")
+        self._charts: dict[str, Chart] = {}
+
+    def show(self, found: DecisionExplanation, samples: Mapping[str, Mapping[str, Frame]]) -> None:
+        """Show what is known now."""
+        story = found.story
+        self._happened.show(join(tag("h3", "What happened"), timeline(story)))
+        if not story.decision.returns:
+            self._promised.show(
+                join(tag("h3", "Promised and measured"), promised_and_measured(story))
+            )
+        self._basis.show(join(tag("h3", "What it rests on"), _basis(found)))
+        for metric, series in samples.items():
+            if any(frame.height for frame in series.values()):
+                self._chart(metric, sample_chart(metric, series, decided_s=story.decision.t_s))
+
+    def _chart(self, metric: str, options: dict[str, Any]) -> None:
+        if metric not in self._charts:
             meaning = MEANINGS.get(metric, "")
-            Html(tag("h3", metric, tag("span", f" {meaning}" if meaning else None)))
-            Chart(sample_chart(metric, series, decided_s=decision.t_s))
+            with self._charts_at:
+                Html(tag("h3", metric, tag("span", f" {meaning}" if meaning else None)))
+                self._charts[metric] = Chart(options)
+        self._charts[metric].show(lambda: options["series"])
 
 
 def timeline(story: Story) -> Markup:

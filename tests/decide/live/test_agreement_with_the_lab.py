@@ -29,3 +29,14 @@ def test_kueue_takes_back_from_the_same_borrowers_in_both(seed: int) -> None:
     kueue = next(case for case in CASES if case.name == "kueue")
 
     assert differences(kueue, random_trace(seed, deadlines=False, within_quota=False)) == 0
+
+
+@pytest.mark.parametrize(("title", "seed"), [("commons packed", 197), ("commons count", 43)])
+def test_levels_that_two_jobs_reach_at_one_instant_are_one_call_in_both(
+    title: str, seed: int
+) -> None:
+    case = next(each for each in CASES if each.title.startswith(title))
+
+    trace = random_trace(seed, deadlines=case.deadlines, within_quota=False)
+
+    assert differences(case, trace) == 0

@@ -42,6 +42,11 @@ __all__ = [
 ]
 
 
+# Levels that jobs reach at one instant are reached together: sums of floats differ by a rounding
+# error, and the policy would be called between the two. A power of two: dividing rounds nothing.
+_PER_S = float(2**20)
+
+
 class EventOrder(IntEnum):
     """What goes first at one instant."""
 
@@ -151,7 +156,7 @@ def _next_level_s(state: ReplayState, policy: PolicyParameters, job: int) -> flo
 def watch_level(state: ReplayState, policy: PolicyParameters, job: int) -> None:
     """Ask to be told when a running job reaches its next level, if it will get that far."""
     if policy.law in (Law.LEVEL, Law.EXPERIENCE):
-        at = _next_level_s(state, policy, job)
+        at = np.round(_next_level_s(state, policy, job) * _PER_S) / _PER_S
         done = state.now_s[0] + (state.work_s[job] - state.attained_s[job]) / state.rate[job]
         if at < done:
             push(state.heap, at, EventOrder.LEVEL, job, state.stamp[job])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -39,16 +40,21 @@ class _Texts(NamedTuple):
 class LiteralIndex:
     """Sets of literals, and the terms that may hold where all literals of a set are found.
 
-    Of each set of literals only the rarest is searched for everywhere (`literals`); where it is
-    found, the entry is searched for the others.
+    Of each set of literals only one is searched for everywhere (`literals`): that of `chosen`, or
+    the one that is probably rarest. Where it is found, the entry is searched for the others.
     """
 
-    def __init__(self, needs: Sequence[Need | None]) -> None:
+    def __init__(
+        self,
+        needs: Sequence[Need | None],
+        *,
+        chosen: Mapping[LiteralSet, Literal] = MappingProxyType({}),
+    ) -> None:
         alternatives: dict[LiteralSet, list[int]] = {}
         for term, need in enumerate(needs):
             for literal_set in need.alternatives if need else ():
                 alternatives.setdefault(literal_set, []).append(term)
-        rarest = [_rarest_first(literal_set)[0] for literal_set in alternatives]
+        rarest = [chosen.get(each) or _rarest_first(each)[0] for each in alternatives]
         self.literals: list[Literal] = sorted(set(rarest))
         owners: dict[Literal, list[int]] = {each: [] for each in self.literals}
         for number, each in enumerate(rarest):
@@ -65,6 +71,12 @@ class LiteralIndex:
         )
         self._texts = _texts(others)
         self._terms = len(needs)
+        self._sets = tuple(alternatives)
+        self._owners = owners
+
+    def sets_of(self, literal: Literal) -> list[LiteralSet]:
+        """Return the sets for which a literal is searched for everywhere."""
+        return [self._sets[number] for number in self._owners[literal]]
 
     def terms(self, block: LogBlock, entries: Longs, literals: Longs) -> Longs:
         """Return each pair of an entry and a term that may hold for it as `entry * terms + term`.
@@ -101,11 +113,30 @@ def _texts(literals: Sequence[Literal]) -> _Texts:
 
 
 @njit
+def _may_have(entry: Bytes, text: Bytes, fold_bit: np.uint8) -> bool:
+    """Return whether the first and the last byte of a text stand as far apart in an entry.
+
+    It has no branch, so that it is compiled to vector instructions.
+    """
+    last = text.size - 1
+    first_byte, last_byte = text[0] | fold_bit, text[last] | fold_bit
+    begins, ends = entry[: entry.size - last], entry[last:]
+    found = np.uint8(0)
+    for at in range(begins.size):
+        found |= np.uint8((begins[at] | fold_bit) == first_byte) & np.uint8(
+            (ends[at] | fold_bit) == last_byte
+        )
+    return bool(found != 0)
+
+
+@njit
 def _has(entry: Bytes, literal: int, texts: _Texts, fold: Bytes) -> bool:
     """Return whether a literal is in an entry."""
     text = texts.bytes[texts.first[literal] : texts.first[literal + 1]]
     caseless = texts.caseless[literal]
-    for at in range(max(entry.size - text.size + 1, 0)):
+    if text.size > entry.size or not _may_have(entry, text, np.uint8(32 * caseless)):
+        return False
+    for at in range(entry.size - text.size + 1):
         same = np.uint64(0)  # unsigned: no wrapping
         while same < text.size:
             byte = entry[np.uint64(at) + same]

@@ -24,6 +24,7 @@ __all__ = ["LiteralSearch"]
 Longs = NDArray[np.int64]
 _CHECK_BYTES = 4 * 2**20  # searched before literals are chosen anew; then twice as many, and so on
 _CHECK_BYTES_PER_LITERAL = 2048  # compiling takes as long as searching so many
+_SAMPLE_BYTES = 2**20  # in which literals are counted
 _BYTES_PER_FREQUENT = 16 * 1024  # a literal found more often than once in so many is frequent
 
 
@@ -100,7 +101,8 @@ def _rarer_ones(
     block: LogBlock, index: LiteralIndex, frequent: Sequence[Literal]
 ) -> dict[LiteralSet, Literal]:
     """Return a rarer literal for sets of frequent ones, for which a block has one."""
-    text = block.buffer[int(block.start[0]) : int(block.end[-1])]
+    begin = int(block.start[0])
+    text = block.buffer[begin : min(int(block.end[-1]), begin + _SAMPLE_BYTES)]
     folded = text.lower()
     counts: dict[Literal, int] = {}
     better: dict[LiteralSet, Literal] = {}

@@ -74,10 +74,11 @@ class Prefilter:
 
     def _test(self, block: LogBlock, entry: Longs, term: Longs) -> list[bool]:
         """Test entries one by one."""
-        tests, holds, last, text = self._tests, [], -1, b""
-        for one, which in zip(entry.tolist(), term.tolist(), strict=True):
+        tests, holds, last, text, buffer = self._tests, [], -1, b"", block.buffer
+        columns = (entry, block.start[entry], block.end[entry], term)
+        for one, begin, end, which in zip(*(each.tolist() for each in columns), strict=True):
             if one != last:
-                last, text = one, block.text(one)
+                last, text = one, buffer[begin:end]
             holds.append(tests[which](text))
         return holds
 

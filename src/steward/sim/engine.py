@@ -296,10 +296,11 @@ class Engine:
         work = self.meter.work(life)
         if kept:
             life.save(work)
-            restore = life.job.checkpointing.restore_s * len(life.gpus)
         else:
             lost_s = life.done_s(t_s) - life.saved_s
             redo = work - life.saved_work
+        if life.saved_s > 0:
+            restore = life.job.checkpointing.restore_s * len(life.gpus)
         self._leave(life, t_s, redo=redo, restore=restore)
         self._wait(life, life.job.changed(t_s, JobState.QUEUED, why, lost_s=lost_s), t_s)
 

@@ -152,7 +152,7 @@ def test_while_the_owner_is_awake_the_loan_gains_nothing() -> None:
 
 @given(asks=st.floats(0.3, 1.0), awake_part=st.floats(0.15, 1.0), had_room=st.booleans())
 def test_what_an_owner_loses_is_known_wherever_between_two_samples_it_woke(
-    asks: float, awake_part: float, had_room: bool
+    *, asks: float, awake_part: float, had_room: bool
 ) -> None:
     scene = Scene()
     speed = 1.0 / (1.0 + asks)  # of both, while both work

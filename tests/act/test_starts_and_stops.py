@@ -607,3 +607,18 @@ def test_where_every_start_needs_a_person_a_waiting_job_stays_reserved() -> None
     table.receive([start()], (), seen)
 
     assert table.reserved(seen) == {f"gpu:{GPU}", "job:j2"}
+
+
+def test_a_node_is_drained_although_a_person_is_asked_about_one_of_its_gpus() -> None:
+    table = Desk(Guard(ASKS_ONE), Hand())
+    seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
+    table.receive([asked_stop(), AFTER], (), seen)
+
+    drains = replace(decision("d-drain"), action=Drain(node=NodeId("n1"), gpus=(GpuId(GPU),)))
+    new = table.receive([drains], (), seen)
+
+    assert rulings(new) == [
+        ("d-start", Ruling.EXPIRE),
+        ("d-stop", Ruling.EXPIRE),
+        ("d-drain", Ruling.GO),
+    ]

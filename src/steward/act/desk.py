@@ -85,9 +85,10 @@ class Desk:
     Two open decisions are never about the same thing, unless one waits for the other. Those that
     wait are released when what they wait for is done, and dropped when it fails.
 
-    People take hours to answer. What waits for them keeps neither free GPUs nor a waiting job from
-    others: a start that also takes free GPUs is refused while a stop that it needs may not go, and
-    a waiting job goes to the first decision that may start it without asking.
+    People take hours to answer. What waits for them keeps no free GPU, waiting job or failing node
+    from others: a start that also takes free GPUs is refused while a stop that it needs may not go,
+    a waiting job goes to the first decision that may start it without asking, and a node is
+    drained although somebody is asked about one of its GPUs.
     """
 
     def __init__(self, guard: Guard, actuator: Actuator[Action]) -> None:
@@ -132,22 +133,22 @@ class Desk:
     def reserved(self, view: View) -> frozenset[str]:
         """Return the claims of open decisions, and of those who are left alone for a while."""
         self._spared = {job: s for job, s in self._spared.items() if s > view.t_s}
-        claims = [
-            each.decision.action.claims - {self._yields(each)} for each in self._open.values()
-        ]
+        claims = [each.decision.action.claims - self._yields(each) for each in self._open.values()]
         claims += [view.claims_of(each) for each in self.guard.resting(view.t_s)]
         return frozenset(self._spared).union(*claims)
 
-    def _yields(self, each: _Open) -> str:
-        """Return the claim on a waiting job that a decision gives up while a person is asked.
+    def _yields(self, each: _Open) -> frozenset[str]:
+        """Return the claims that a decision gives up to others while a person is asked about it.
 
-        Where every start needs a person, nothing is gained by it.
+        Those are the job that it would start, and the nodes of its GPUs: they can be drained.
+        Where everything needs a person, nothing is gained by it.
         """
+        if self.guard.limits.autonomy is not Autonomy.AUTO or not self._asks(each):
+            return frozenset()
         action = each.decision.action
         starts = action.budget is Budget.START or action.acts_on != action.affects
-        if not starts or action.acts_on is None or not self._asks(each):
-            return ""
-        return job_claim(action.acts_on) if self.guard.limits.autonomy is Autonomy.AUTO else ""
+        jobs = {job_claim(action.acts_on)} if starts and action.acts_on is not None else set()
+        return _nodes(action) | jobs
 
     def _asks(self, each: _Open) -> bool:
         """Return whether a decision, or one that it waits for, waits for a person."""
@@ -220,10 +221,10 @@ class Desk:
     def _give_way(
         self, waiting: Iterable[DecisionId], to: DecisionId, t_s: float
     ) -> Iterator[Verdict]:
-        """Close decisions that wait for a person: another starts the same job without asking."""
+        """Close decisions that wait for a person: another about the same needs none."""
         for id_ in sorted(waiting):
             self._close(self._open[id_].decision, _End.VOID, t_s)
-            why = f"{to} starts the same job and needs no approval"
+            why = f"{to} is about the same and needs no approval"
             yield Verdict(decision=id_, t_s=t_s, ruling=Ruling.EXPIRE, why=why)
 
     def _numbered(
@@ -318,7 +319,9 @@ class Desk:
         )
         if undoing.id in self._open or undoing.id in self._closed:
             return
-        rivals = _ClaimIndex((each.decision, "") for each in self._open.values()).rivals(undoing)
+        rivals = _ClaimIndex((each.decision, frozenset()) for each in self._open.values()).rivals(
+            undoing
+        )
         if any(self._open[id_].tries or self._open[id_].begun_s is not None for id_ in rivals):
             self._undos.append(choice)
             return
@@ -482,25 +485,26 @@ _WORDS = {
 class _ClaimIndex:
     """Which decisions are about what: jobs, GPUs, nodes, and the nodes of GPUs."""
 
-    def __init__(self, decisions: Iterable[tuple[Decision, str]]) -> None:
-        """Index decisions, each with the claim that it gives up if another wants it."""
+    def __init__(self, decisions: Iterable[tuple[Decision, frozenset[str]]]) -> None:
+        """Index decisions, each with the claims that it gives up if another wants them."""
         self._claims: defaultdict[str, set[DecisionId]] = defaultdict(set)
         self._nodes: defaultdict[str, set[DecisionId]] = defaultdict(set)
-        self._yielded: dict[str, DecisionId] = {}
+        self._yielded: defaultdict[str, set[DecisionId]] = defaultdict(set)
         for decision, yields in decisions:
             self.add(decision, yields)
 
-    def add(self, decision: Decision, yields: str = "") -> None:
-        for claim in decision.action.claims - {yields}:
+    def add(self, decision: Decision, yields: frozenset[str] = frozenset()) -> None:
+        for claim in decision.action.claims - yields:
             self._claims[claim].add(decision.id)
-        for node in _nodes(decision.action):
+        for node in _nodes(decision.action) - yields:
             self._nodes[node].add(decision.id)
-        if yields:
-            self._yielded[yields] = decision.id
+        for claim in yields:
+            self._yielded[claim].add(decision.id)
 
     def yielding_to(self, decision: Decision) -> set[DecisionId]:
-        """Return the decisions about the same job that would give it up."""
-        return {self._yielded[each] for each in decision.action.claims if each in self._yielded}
+        """Return the decisions that would give up what this one is about."""
+        found = [self._yielded.get(each, set()) for each in decision.action.claims]
+        return set().union(*found) - {decision.id}
 
     def rivals(self, decision: Decision) -> set[DecisionId]:
         """Return the decisions about the same job or GPU, or about a node with its GPUs."""

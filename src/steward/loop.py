@@ -30,6 +30,7 @@ from steward.observe.latest import Latest
 from steward.ports import V
 from steward.resume import resume
 from steward.stages import Stages
+from steward.store.disk_thread import DiskThread
 from steward.store.journal import Journal
 from steward.store.learned import LearnedStates
 from steward.store.recording import Recording
@@ -85,6 +86,7 @@ class Loop(Generic[V]):
         self.patterns: tuple[Pattern, ...] = ()
         self.unsettled: tuple[Outcome, ...] = ()  # what open loans brought since their last check
         self._clock = clock
+        self._disk = DiskThread("telemetry")  # done before samples of the next turn are kept
         self._time = SteadyTime(clock, least_s=every_s)
         self._turns = 0
         self._book = Bookkeeping(journal, learned)
@@ -123,6 +125,7 @@ class Loop(Generic[V]):
         seen, faults = self.stages.watch.look(t_s)
         for fault in faults:
             self._book.fault(fault)
+        self._book.attempt("telemetry", self._disk.wait, None)
         self._book.attempt("telemetry", partial(self._keep, seen), None)
         if self.forwarding is not None:
             self._book.note(self.forwarding.take(seen, t_s))
@@ -241,6 +244,7 @@ class Loop(Generic[V]):
         if self._turns:
             book.write(self.stages.verifier.settle(self.view), self._time.t_s)
             book.save_learned((*self.stages.estimators, *self.stages.miners), self._time.t_s)
+        book.attempt("telemetry", self._disk.close, None)
         book.attempt("telemetry", self.recording.close, None)
         if self.intake is not None:
             book.attempt("intake", self.intake.close, None)
@@ -261,7 +265,7 @@ class Loop(Generic[V]):
         self.recording.positions = self.stages.watch.positions()
 
     def _write_samples(self, seen: Observation, t_s: float) -> None:
-        """Write what is due to disk, and show what is newest: no decision waits for these."""
+        """Write what is due beside the loop, and show what is newest: no decision waits for it."""
         self._book.attempt("telemetry", partial(self._upkeep, t_s), None)
         learners = (*self.stages.estimators, *self.stages.miners)
         self._book.save_learned_if_due(learners, t_s)
@@ -272,9 +276,14 @@ class Loop(Generic[V]):
         self.journal.upkeep()
         for problem in self.recording.new_damage():
             self._book.fault(Fault(t_s=t_s, where="telemetry", problem=problem))
+        release = self.intake.due_release(t_s) if self.intake is not None else None
+        self._disk.begin(partial(self._write_due, t_s, release))
+
+    def _write_due(self, t_s: float, release: int | None) -> None:
         self.recording.upkeep(t_s)
-        if self.intake is not None:
-            self.intake.upkeep(t_s, self.recording.flush)
+        if self.intake is not None and release is not None:
+            self.recording.flush()
+            self.intake.release(release)
 
     def _status(
         self, *, took_s: float = 0.0, decided_s: float = 0.0, behind_s: float = 0.0

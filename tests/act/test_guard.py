@@ -53,8 +53,10 @@ def test_a_tenants_waiting_jobs_are_started_by_the_autonomy_of_the_site(site: Au
     guard = Guard(Limits(autonomy=site, tenant_autonomy={TenantId("a"): Autonomy.APPROVE}))
     seen = view(node("n1", 1), jobs=[job("j1")])
 
-    ruling = guard.judge(start(job="j1"), seen).ruling
-    assert ruling is (Ruling.GO if site is Autonomy.AUTO else Ruling.ASK)
+    verdict = guard.judge(start(job="j1"), seen)
+    assert verdict.ruling is (Ruling.GO if site is Autonomy.AUTO else Ruling.ASK)
+    if site is Autonomy.APPROVE:
+        assert verdict.why == "autonomy for the site is 'approve': a person decides"
 
 
 def test_a_persons_approval_is_above_autonomy_and_budget_but_not_above_preconditions() -> None:

@@ -113,11 +113,9 @@ class Guard:
         return None if holds else (Ruling.EXPIRE, f"{expr} does not hold for {decision.subject}")
 
     def _rule_by_autonomy(self, decision: Decision, t_s: float) -> tuple[Ruling, str]:
-        level = self.limits.autonomy_for(decision.tenant)
-        if decision.action.budget is Budget.START:  # who submitted the job asked for it
-            level = self.limits.autonomy
+        level, whose = self._autonomy_of(decision)
         if level.rank <= Autonomy.ADVISE.rank:
-            return Ruling.ADVISE, f"autonomy for {decision.tenant or 'the site'} is '{level.value}'"
+            return Ruling.ADVISE, f"autonomy for {whose} is '{level.value}'"
         if not decision.trusted:
             return Ruling.ADVISE, "the rule behind it was wrong too often to act on"
         held = self._held(decision, t_s)
@@ -126,14 +124,20 @@ class Guard:
         if decision.action.type == "tell":
             return Ruling.GO, "advice changes nothing"
         if level is Autonomy.APPROVE:
-            return self._rule_by_approval(decision, t_s)
+            return self._rule_by_approval(decision, whose, t_s)
         return Ruling.GO, "within budgets"
 
-    def _rule_by_approval(self, decision: Decision, t_s: float) -> tuple[Ruling, str]:
+    def _autonomy_of(self, decision: Decision) -> tuple[Autonomy, str]:
+        """Return what may be done without a person, and whose autonomy says so."""
+        if not decision.tenant or decision.action.budget is Budget.START:  # its owner asked for it
+            return self.limits.autonomy, "the site"
+        return self.limits.autonomy_for(decision.tenant), decision.tenant
+
+    def _rule_by_approval(self, decision: Decision, whose: str, t_s: float) -> tuple[Ruling, str]:
         approval = self._approval_for(decision, t_s)
         if approval is not None:
             return Ruling.GO, f"{approval.user} approved such actions in advance ({approval.id})"
-        return Ruling.ASK, f"autonomy for {decision.tenant} is 'approve': a person decides"
+        return Ruling.ASK, f"autonomy for {whose} is 'approve': a person decides"
 
     def _held(self, decision: Decision, t_s: float) -> str:
         until_s, why = self._open.get(decision.yardstick, (t_s, ""))

@@ -56,7 +56,7 @@ def test_a_full_spool_and_a_retry_lose_no_rate(tmp_path: Path) -> None:
                 refused += 1
                 found |= rates(intake.collect(0.0))
                 intake.collect(0.0)
-                intake.release()
+                intake.release(intake.stored)
                 intake.accept("remote-write", body(second))  # the sender tries again
         found |= rates(intake.collect(0.0))
 
@@ -94,7 +94,7 @@ def test_bodies_that_are_read_back_from_disk_have_their_rates(tmp_path: Path) ->
         found = {}
         for _ in range(10):
             found |= rates(intake.collect(0.0))
-            intake.release()
+            intake.release(intake.stored)
 
     assert found == {1.0: 100.0, 2.0: 100.0, 3.0: 100.0}
 

@@ -91,7 +91,7 @@ def test_what_was_kept_is_not_and_its_numbers_are_still_known(tmp_path: Path) ->
         before.accept("parcel", parcel(1), position=once(1))
         before.collect(T0)
         before.collect(T0)
-        before.release()
+        before.release(before.stored)
 
     with closing(Intake(tmp_path)) as after:
         assert times(after.collect(T0)) == []
@@ -102,7 +102,7 @@ def test_the_newest_observation_is_not_released_yet(tmp_path: Path) -> None:
     with closing(Intake(tmp_path)) as before:
         before.accept("parcel", parcel(1), position=once(1))
         before.collect(T0)
-        before.release()  # the turn that collected it may be late
+        before.release(before.stored)  # the turn that collected it may be late
 
     with closing(Intake(tmp_path)) as after:
         assert times(after.collect(T0)) == [1]
@@ -126,7 +126,7 @@ def test_what_does_not_fit_into_memory_waits_on_disk(tmp_path: Path) -> None:
         looks = 0
         while len(seen) < 10:
             seen += times(intake.collect(T0))
-            intake.release()
+            intake.release(intake.stored)
             looks += 1
 
         assert seen == list(range(1, 11))
@@ -141,7 +141,7 @@ def test_nothing_more_is_collected_while_the_store_keeps_nothing(tmp_path: Path)
             pass
 
         assert intake.stats.waiting_bodies > 0
-        intake.release()
+        intake.release(intake.stored)
         assert times(intake.collect(T0)) != []
 
 
@@ -157,7 +157,7 @@ def test_senders_are_queried_to_wait_when_the_disk_share_is_used_up(tmp_path: Pa
             )
         intake.collect(T0)
         intake.collect(T0)
-        intake.release()
+        intake.release(intake.stored)
 
         assert intake.accept("parcel", parcel(accepted + 1), position=once(accepted + 1))
         assert times(intake.collect(T0)) == [accepted + 1]
@@ -277,7 +277,7 @@ def test_many_threads_lose_nothing_while_the_loop_collects(intake: Intake) -> No
     collected = []
     while any(thread.is_alive() for thread in threads):
         collected += list(intake.collect(T0).tables)
-        intake.release()
+        intake.release(intake.stored)
     collected += list(intake.collect(T0).tables)
 
     rows = pl.concat(collected)

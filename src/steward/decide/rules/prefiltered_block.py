@@ -57,7 +57,7 @@ class PrefilteredBlock(ScannedBlock):
 
     def by_host(self) -> Iterator[PrefilteredBlock]:
         """Yield the matches of each host; each part has the times of all entries."""
-        own = {id(each): each for each in self.streams}
+        own = {} if self.stream.entity else {id(each): each for each in self.streams}
         if len(own) <= 1:
             yield replace(self, stream=next(iter(own.values()), self.stream))
             return

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from steward.model.actions.checks import Budget, gpu_claims, plural
+from steward.model.actions.traits import OnNoJob
 from steward.model.finding import Finding
 from steward.model.identity import DecisionId, GpuId
 from steward.model.view import ClusterView
@@ -15,7 +16,7 @@ __all__ = ["Reset"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reset:
+class Reset(OnNoJob):
     """Reset GPUs that no job uses, as a driver does to clear errors."""
 
     gpus: tuple[GpuId, ...]
@@ -23,18 +24,7 @@ class Reset:
 
     budget: ClassVar = Budget.DISTURB
     yardstick: ClassVar = SERVICE
-    returns: ClassVar = False
     lasts: ClassVar = False
-
-    @property
-    def acts_on(self) -> None:
-        """No job starts or stops by it."""
-        return
-
-    @property
-    def affects(self) -> None:
-        """No job is disturbed by it."""
-        return
 
     @property
     def claims(self) -> frozenset[str]:

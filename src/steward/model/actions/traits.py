@@ -22,7 +22,7 @@ from steward.model.yardstick import RUN
 if TYPE_CHECKING:
     from steward.model.actions.preempt import Preempt
 
-__all__ = ["OnJob", "OnNode", "StartsJob", "node_gpus"]
+__all__ = ["OnJob", "OnNoJob", "OnNode", "StartsJob", "node_gpus"]
 
 
 class _HasJob(Protocol):
@@ -93,8 +93,8 @@ class StartsJob(OnJob):
         return job is not None and job.state is not JobState.QUEUED
 
 
-class OnNode:
-    """An action on a whole node: no job starts or stops by it."""
+class OnNoJob:
+    """An action by which no job starts, stops or is disturbed."""
 
     __slots__ = ()
 
@@ -109,6 +109,12 @@ class OnNode:
     def affects(self) -> None:
         """No job is disturbed by it."""
         return
+
+
+class OnNode(OnNoJob):
+    """An action on a whole node."""
+
+    __slots__ = ()
 
     @property
     def claims(self: _HasNode) -> frozenset[str]:

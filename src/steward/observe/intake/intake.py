@@ -180,24 +180,29 @@ class Intake:
             return replace(seen, frames=without_stored(seen.frames, self._read_stored))
         return seen
 
-    def release(self) -> None:
-        """Delete all that earlier calls of `collect` returned; the store has made it durable.
+    @property
+    def stored(self) -> int:
+        """The newest body that earlier calls of `collect` returned.
 
         The newest call is not meant: a slow turn may not have stored it yet.
         """
         with self._lock:
-            upto = self._stored
+            return self._stored
+
+    def release(self, upto: int) -> None:
+        """Delete all bodies up to this one; the store has made them durable."""
+        with self._lock:
             while self._unreleased and self._unreleased[0][0] <= upto:
                 self._unreleased.popleft()
         self._streams.save()  # before the spool deletes what it could be learned from
         self._spool.release(upto)
 
-    def upkeep(self, t_s: float, flush: Callable[[], None]) -> None:
-        """Flush the store every half minute, and release here what is durable."""
-        if not 0 <= t_s - self._released_s < RELEASE_EVERY_S:
-            self._released_s = t_s
-            flush()
-            self.release()
+    def due_release(self, t_s: float) -> int | None:
+        """Return up to where to release once the store is flushed; None: not due."""
+        if 0 <= t_s - self._released_s < RELEASE_EVERY_S:
+            return None
+        self._released_s = t_s
+        return self.stored
 
     def close(self) -> None:
         """Unlock the folder. What was accepted and not released is read again next time."""

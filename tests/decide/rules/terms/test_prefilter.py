@@ -94,6 +94,15 @@ def test_a_literal_across_two_entries_is_in_neither(*, accelerate: bool) -> None
 
 
 @WAYS
+def test_an_empty_entry_is_tested_apart_from_the_one_that_begins_where_it_does(
+    *, accelerate: bool
+) -> None:
+    within = block(b"", b"7", between=(b"",))
+
+    assert found(Prefilter([regex(r"\d")], accelerate=accelerate), within) == [(1, 0)]
+
+
+@WAYS
 def test_what_lies_between_entries_means_nothing(*, accelerate: bool) -> None:
     within = block(b"started", b"stopped", between=(b"2025 error ",))
 

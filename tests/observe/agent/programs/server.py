@@ -58,7 +58,7 @@ def keep(intake: Intake, recording: Recording) -> None:
         if time.monotonic() - kept_s > KEPT_EVERY_S:
             kept_s = time.monotonic()
             recording.flush()
-            intake.release()
+            intake.release(intake.stored)
         time.sleep(0.02)
 
 

@@ -71,7 +71,7 @@ class SourceNames:
             buffer=b"".join(texts),
             start=np.append(0, ends[:-1]).astype(np.int64),
             end=ends,
-            t_ns=np.array([round(line.t_s * 1e9) for line in lines], dtype=np.int64),
+            t_ns=np.rint(1e9 * np.array([line.t_s for line in lines])).astype(np.int64),
             line=np.array([line.number for line in lines], dtype=np.int64),
             joined=np.array([b"\n" in text for text in texts], dtype=bool),
             timed=np.ones(len(lines), dtype=bool),

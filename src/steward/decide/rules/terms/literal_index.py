@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,10 @@ from steward.model.rules import LogBlock
 __all__ = ["FOLD", "LiteralIndex"]
 
 Longs = NDArray[np.int64]
+Ints = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
+
+_PAIRS = 4096  # places in the table of pairs of bytes: it stays in the nearest cache
 
 FOLD = np.arange(256, dtype=np.uint8)  # to lower case, ASCII only
 FOLD[ord("A") : ord("Z") + 1] += 32
@@ -39,16 +43,21 @@ class _Texts(NamedTuple):
 class LiteralIndex:
     """Sets of literals, and the terms that may hold where all literals of a set are found.
 
-    Of each set of literals only the rarest is searched for everywhere (`literals`); where it is
-    found, the entry is searched for the others.
+    Of each set of literals only one is searched for everywhere (`literals`): that of `chosen`, or
+    the one that is probably rarest. Where it is found, the entry is searched for the others.
     """
 
-    def __init__(self, needs: Sequence[Need | None]) -> None:
+    def __init__(
+        self,
+        needs: Sequence[Need | None],
+        *,
+        chosen: Mapping[LiteralSet, Literal] = MappingProxyType({}),
+    ) -> None:
         alternatives: dict[LiteralSet, list[int]] = {}
         for term, need in enumerate(needs):
             for literal_set in need.alternatives if need else ():
                 alternatives.setdefault(literal_set, []).append(term)
-        rarest = [_rarest_first(literal_set)[0] for literal_set in alternatives]
+        rarest = [chosen.get(each) or _rarest_first(each)[0] for each in alternatives]
         self.literals: list[Literal] = sorted(set(rarest))
         owners: dict[Literal, list[int]] = {each: [] for each in self.literals}
         for number, each in enumerate(rarest):
@@ -65,6 +74,12 @@ class LiteralIndex:
         )
         self._texts = _texts(others)
         self._terms = len(needs)
+        self._sets = tuple(alternatives)
+        self._owners = owners
+
+    def sets_of(self, literal: Literal) -> list[LiteralSet]:
+        """Return the sets for which a literal is searched for everywhere."""
+        return [self._sets[number] for number in self._owners[literal]]
 
     def terms(self, block: LogBlock, entries: Longs, literals: Longs) -> Longs:
         """Return each pair of an entry and a term that may hold for it as `entry * terms + term`.
@@ -75,7 +90,7 @@ class LiteralIndex:
             order = np.argsort(entries, kind="stable")
             entries, literals = entries[order], literals[order]
         text = np.frombuffer(block.buffer, dtype=np.uint8), block.start, block.end
-        found = np.empty(len(entries) + 64, dtype=np.int64)
+        found = np.empty(4 * len(entries) + 64, dtype=np.int64)
         while True:
             tables = (self._tables, self._texts, FOLD, self._terms)
             count = _join(text, entries, literals, tables, found)
@@ -101,31 +116,35 @@ def _texts(literals: Sequence[Literal]) -> _Texts:
 
 
 @njit
-def _has(entry: Bytes, literal: int, texts: _Texts, fold: Bytes) -> bool:
-    """Return whether a literal is in an entry."""
-    text = texts.bytes[texts.first[literal] : texts.first[literal + 1]]
-    caseless = texts.caseless[literal]
-    for at in range(max(entry.size - text.size + 1, 0)):
+def _place_of_pair(bytes_: Bytes, at: int) -> np.uint64:
+    """Return the place of two bytes, without case, in the table of pairs; others may share it."""
+    first = np.uint64(bytes_[np.uint64(at)]) | np.uint64(32)
+    second = np.uint64(bytes_[np.uint64(at + 1)]) | np.uint64(32)
+    return (first ^ second << np.uint64(5)) & np.uint64(_PAIRS - 1)
+
+
+@njit
+def _is_in(buffer: Bytes, span: tuple[int, int], literal: int, texts: _Texts, fold: Bytes) -> bool:
+    """Return whether a literal stands in a part of a buffer."""
+    first, caseless = texts.first[literal], texts.caseless[literal]
+    size = texts.first[literal + 1] - first
+    for at in range(span[0], span[1] - size + 1):
         same = np.uint64(0)  # unsigned: no wrapping
-        while same < text.size:
-            byte = entry[np.uint64(at) + same]
-            if (fold[byte] if caseless else byte) != text[same]:
+        while np.int64(same) < size:
+            byte = buffer[np.uint64(at) + same]
+            if (fold[byte] if caseless else byte) != texts.bytes[np.uint64(first) + same]:
                 break
             same += np.uint64(1)
-        if same == text.size:
+        if np.int64(same) == size:
             return True
     return False
 
 
 @njit
-def _has_all(
-    entry: Bytes, literals: Longs, texts: _Texts, fold: Bytes, known: NDArray[np.int8]
-) -> bool:
-    """Return whether all these literals are in an entry; `known` caches answers: 1 or 0."""
-    for literal in literals:
-        if known[literal] < 0:
-            known[literal] = _has(entry, literal, texts, fold)
-        if not known[literal]:
+def _may_be_in(literal: int, texts: _Texts, pairs: Ints, entry: int) -> bool:
+    """Return whether an entry has all pairs of bytes of a literal."""
+    for at in range(texts.first[literal], texts.first[literal + 1] - 1):
+        if pairs[_place_of_pair(texts.bytes, at)] != entry:
             return False
     return True
 
@@ -143,6 +162,40 @@ def _note(entry: int, terms: Longs, term_seen: Longs, found: Longs, count: int) 
 
 
 @njit
+def _has_all(
+    block: tuple[Bytes, Longs, Longs],
+    entry: int,
+    literals: tuple[Longs, int, int],
+    texts: tuple[_Texts, Bytes],
+    known: tuple[Ints, Ints, Ints],
+) -> bool:
+    """Return whether all these literals are in an entry. Changes `known`.
+
+    `known` has by literal the entry in which it was looked for last and that in which it was
+    found, and by pair of bytes the last entry that has it: most literals are ruled out by these.
+    """
+    buffer, start, end = block
+    values, first, last = literals
+    looked_for, found, pairs = known
+    for at in range(first, last):
+        literal = values[at]
+        if looked_for[literal] != entry:
+            looked_for[literal] = entry
+            if looked_for[-1] != entry:  # its pairs are not noted yet
+                looked_for[-1] = entry
+                for place in range(start[entry], end[entry] - 1):
+                    pairs[_place_of_pair(buffer, place)] = entry
+            span = (start[entry], end[entry])
+            if _may_be_in(literal, texts[0], pairs, entry) and _is_in(
+                buffer, span, literal, texts[0], texts[1]
+            ):
+                found[literal] = entry
+        if found[literal] != entry:
+            return False
+    return True
+
+
+@njit
 def _join(
     block: tuple[Bytes, Longs, Longs],
     entries: Longs,
@@ -151,27 +204,29 @@ def _join(
     found: Longs,
 ) -> int:
     """Write the pairs as far as there is room; return how many there are."""
-    buffer, start, end = block
     (sets_of, others_of, terms_of), texts, fold, terms = tables
-    count, last = 0, -1
+    count = 0
     # The entry at which each was last found: nothing has to be cleared between entries.
     literal_seen = np.full(sets_of.first.size, -1, dtype=np.int64)
     term_seen = np.full(terms, -1, dtype=np.int64)
-    known = np.full(texts.caseless.size, -1, dtype=np.int8)
+    known = (
+        np.full(texts.caseless.size + 1, -1, dtype=np.int32),
+        np.full(texts.caseless.size, -1, dtype=np.int32),
+        np.full(_PAIRS, -1, dtype=np.int32),
+    )
     for pair in range(entries.size):
         entry, literal = entries[pair], literals[pair]
-        if entry != last:
-            known[:] = -1
-            last = entry
         if literal_seen[literal] == entry:
             continue
         literal_seen[literal] = entry
         for at in range(sets_of.first[literal], sets_of.first[literal + 1]):
             literal_set = sets_of.values[at]
-            others = others_of.values[
-                others_of.first[literal_set] : others_of.first[literal_set + 1]
-            ]
-            if not _has_all(buffer[start[entry] : end[entry]], others, texts, fold, known):
+            others = (
+                others_of.values,
+                others_of.first[literal_set],
+                others_of.first[literal_set + 1],
+            )
+            if not _has_all(block, entry, others, (texts, fold), known):
                 continue
             mine = terms_of.values[terms_of.first[literal_set] : terms_of.first[literal_set + 1]]
             count = _note(entry, mine, term_seen, found, count)

@@ -7,7 +7,7 @@ An entry is one text, also when it was folded from several lines: `.` matches a 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import re2
 
@@ -15,16 +15,21 @@ from steward.errors import StewardError
 
 __all__ = ["capture_of", "search_of"]
 
+# Where a match and its groups begin and end: (anchor, text, first byte, last byte) -> spans
+_Spans = Callable[[object, bytes, int, int], Sequence[tuple[int, int]]]
+_UNANCHORED = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001 - what `search` uses
+_NOWHERE = (-1, -1)
 _BAD_BYTE = "steward.bad-byte"
 codecs.register_error(_BAD_BYTE, lambda error: ("\ufffd", error.start + 1))  # type: ignore[attr-defined]
 
 
 def search_of(pattern: str) -> Callable[[bytes], bool]:
     """Return a test for whether a text has a match of the pattern anywhere."""
-    search = _compiled(_without_edges(pattern), capture=False).search
+    spans = _spans_of(_compiled(_without_edges(pattern), capture=False))
 
     def test(text: bytes) -> bool:
-        return search(_as_utf8(text)) is not None
+        text = text if text.isascii() else _as_utf8(text)
+        return spans(_UNANCHORED, text, 0, len(text))[0] != _NOWHERE
 
     return test
 
@@ -33,13 +38,23 @@ def capture_of(pattern: str, name: str) -> Callable[[bytes], str | None]:
     """Return an extractor of the group called `name`, else group 1, else the whole match."""
     compiled = _compiled(pattern)
     group = compiled.groupindex.get(name, min(compiled.groups, 1))
+    spans = _spans_of(compiled)
 
     def capture(text: bytes) -> str | None:
-        found = compiled.search(_as_utf8(text))
-        taken = None if found is None else found.group(group)
-        return None if taken is None else taken.decode()
+        text = _as_utf8(text)
+        found = spans(_UNANCHORED, text, 0, len(text))
+        if found[0] == _NOWHERE or found[group] == _NOWHERE:
+            return None
+        begin, end = found[group]
+        return text[begin:end].decode()
 
     return capture
+
+
+def _spans_of(compiled: re2._Regexp) -> _Spans:
+    """Return what the package's own `search` calls, which takes three times as long."""
+    spans: _Spans = compiled._regexp.Match  # noqa: SLF001
+    return spans
 
 
 def _compiled(pattern: str, *, capture: bool = True) -> re2._Regexp:

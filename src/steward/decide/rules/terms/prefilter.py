@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.rules.terms.automaton import AutomatonSearch
 from steward.decide.rules.terms.jq_program import needed_by_program
-from steward.decide.rules.terms.literal_index import LiteralIndex
+from steward.decide.rules.terms.literal_search import LiteralSearch
 from steward.decide.rules.terms.literals import Literal, Need
-from steward.decide.rules.terms.search import HyperscanSearch, Search, has_hyperscan
+from steward.decide.rules.terms.search import has_hyperscan
 from steward.decide.rules.terms.syntax import needed_by
 from steward.decide.rules.terms.term import Test, compile_term, longest_bytes
 from steward.model.rules import LogBlock, Term
@@ -52,11 +51,7 @@ class Prefilter:
         self._json = np.array([each.kind == "jq" for each in self.terms], dtype=bool)
         self._longest = _longs([longest_bytes(each) for each in self.terms])
         self._everywhere = _longs([n for n, need in enumerate(needs) if need is None])
-        self._literal_index = LiteralIndex(needs)
-        literals = self._literal_index.literals
-        self._search: Search = (
-            HyperscanSearch(literals) if accelerate else AutomatonSearch(literals)
-        )
+        self._search = LiteralSearch(needs, accelerate=accelerate)
 
     @property
     def unfiltered(self) -> tuple[Term, ...]:
@@ -68,7 +63,7 @@ class Prefilter:
 
         `shared`: other threads search at the same time, for which another search may be faster.
         """
-        suspected = self._literal_index.terms(block, *self._search.find(block, shared=shared))
+        suspected = self._search.terms(block, shared=shared)
         pairs = np.sort(np.concatenate([suspected, self._unfiltered_pairs(block)]))
         entry, term = np.divmod(pairs, max(len(self.terms), 1))
         entry, term, too_long = self._leave_out_no_json(block, entry, term)
@@ -79,10 +74,11 @@ class Prefilter:
 
     def _test(self, block: LogBlock, entry: Longs, term: Longs) -> list[bool]:
         """Test entries one by one."""
-        tests, holds, last, text = self._tests, [], -1, b""
-        for one, which in zip(entry.tolist(), term.tolist(), strict=True):
+        tests, holds, last, text, buffer = self._tests, [], -1, b"", block.buffer
+        columns = (entry, block.start[entry], block.end[entry], term)
+        for one, begin, end, which in zip(*(each.tolist() for each in columns), strict=True):
             if one != last:
-                last, text = one, block.text(one)
+                last, text = one, buffer[begin:end]
             holds.append(tests[which](text))
         return holds
 

@@ -22,13 +22,12 @@ import polars as pl
 from rules.made_rules import log_rules, metric_rules, terms_of
 from steward.decide.rules.engine import RuleEngine
 from steward.decide.rules.terms import Prefilter, compile_term
-from steward.inspection.feeds import LogFeed, feed, reader_for
+from steward.inspection.feeds import LogFeed, feed
 from steward.model.rules import LogBlock, Mode, Stream
 from steward.observe.logs import Following, follow, read_blocks
 from steward.store.rules import parse_rules
 
 BLOCKS = 12  # of four megabytes
-FILES = 4
 LINES_ONE_BY_ONE = 3000
 FOLLOWED_LINES, FOLLOWED_EVERY_S = 300, 0.02
 WANTED = """
@@ -62,40 +61,6 @@ def whole(log: Path, count: int) -> dict[str, float]:
         "ready_s": round(ready_s, 3),
         "peak_mib": round(_peak_mib()),
         "peak_before_mib": round(before_mib),
-    }
-
-
-def parallel(log: Path, count: int) -> dict[str, float | str]:
-    """Read a log several times over, as files of their own, on the cores that this process has.
-
-    As in `steward rules run`, other processes start before rules are read.
-    """
-    files = [log.with_name(f"{log.name}.{number}") for number in range(FILES)]
-    for file in files:
-        file.unlink(missing_ok=True)
-        file.hardlink_to(log)
-    feeds = [LogFeed(stream=Stream(name=file.name), sources=(file,)) for file in files]
-    with reader_for(feeds) as reader:
-        engine = RuleEngine(log_rules(count), mode=Mode.STRICT)
-        engine.fresh().read(next(_blocks(log)))  # compiles
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-        began_s, began_cpu_s = time.perf_counter(), time.process_time()
-        hits = sum(1 for _ in feed(engine, feeds, mode=Mode.STRICT, reader=reader))
-        took_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
-        reads = len(reader)
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {
-        "files": FILES,
-        "reader": type(reader).__name__,
-        "readers": reads,
-        "wall_s": round(took_s, 3),
-        "cpu_s": round(cpu_s, 3),
-        "workers_cpu_s": round(children.ru_utime + children.ru_stime, 3),  # with their start
-        "wall_mb_per_s": round(sum(each.tally.bytes for each in feeds) / took_s / 1e6, 1),
-        "preempted": resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - before,  # by others
-        "hits": hits,
-        "peak_mib": round(max(_peak_mib(), children.ru_maxrss / 1024)),  # of one process
-        "peak_of_all_mib": round(_peak_mib() + reads * children.ru_maxrss / 1024),
     }
 
 
@@ -225,7 +190,6 @@ if __name__ == "__main__":
     what, path, number = sys.argv[1:]
     runs = {
         "whole": whole,
-        "parallel": parallel,
         "parts": parts,
         "one-by-one": one_by_one,
         "series": series,

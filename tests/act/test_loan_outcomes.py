@@ -140,14 +140,55 @@ def test_an_owner_that_lets_go_without_ending_ends_the_loan_too() -> None:
 
 def test_while_the_owner_is_awake_the_loan_gains_nothing() -> None:
     scene = Scene()
-    scene.look(1010.0, borrower=0.8)
-    scene.look(1020.0, borrower=0.5, owner=0.5)  # woke in between: half of it was still a gain
-    scene.look(1030.0, borrower=0.5, owner=0.5)
+    scene.look(1010.0, borrower=1.0)
+    for t_s in (1020.0, 1030.0):
+        scene.look(t_s, borrower=0.5, owner=0.5)
 
     (found,) = scene.verifier.settle(scene.made.view(1030.0))
 
-    assert found.gained.mid == pytest.approx(8.0 + 4.0)
-    assert found.counterfactual == pytest.approx(2.5 + 5.0)
+    assert found.gained.mid == pytest.approx(10.0)
+    assert found.counterfactual == pytest.approx(10.0)
+
+
+@given(asks=st.floats(0.3, 1.0), awake_part=st.floats(0.15, 1.0), had_room=st.booleans())
+def test_what_an_owner_loses_is_known_wherever_between_two_samples_it_woke(
+    *, asks: float, awake_part: float, had_room: bool
+) -> None:
+    scene = Scene()
+    speed = 1.0 / (1.0 + asks)  # of both, while both work
+    scene.look(1010.0, borrower=asks)
+    scene.verifier._cases[decision().id].had_room = had_room
+    worked = (1.0 - awake_part + awake_part * speed) * asks
+    scene.look(1020.0, borrower=worked, owner=awake_part * speed)
+
+    (found,) = scene.verifier.settle(scene.made.view(1020.0))
+
+    lost = awake_part * (1.0 - speed)
+    since = -lost if had_room else worked - lost
+    assert found.gained.mid == pytest.approx(10.0 * (asks + since))
+
+
+def test_an_owner_that_works_beside_one_that_saves_itself_loses_nothing() -> None:
+    scene = Scene()
+    scene.look(1010.0, borrower=1.0)
+    scene.look(1020.0, borrower=0.0, owner=1.0)
+
+    (found,) = scene.verifier.settle(scene.made.view(1020.0))
+
+    assert found.gained.mid == pytest.approx(10.0)
+
+
+def test_a_borrower_that_was_called_back_saved_itself_at_the_end() -> None:
+    scene = Scene()
+    scene.look(1100.0, borrower=1.0)
+
+    saves_s = job("j2").checkpointing.save_s
+    scene.tell(job("j2").changed(1101.0 + saves_s, JobState.QUEUED, "called back"))
+    (found,) = scene.look(1110.0 + saves_s)
+
+    assert saves_s > 0
+    assert found.gained.mid == pytest.approx(101.0 - 30.0)
+    assert found.lent == pytest.approx(101.0 + saves_s)
 
 
 def test_when_there_has_been_room_elsewhere_for_a_minute_the_loan_gains_nothing_more() -> None:
@@ -156,12 +197,12 @@ def test_when_there_has_been_room_elsewhere_for_a_minute_the_loan_gains_nothing_
     scene.made.fold(Observation(cluster=moment(node("n1", 1), node("n2", 1)).view(0.0).cluster))
     scene.made.fold(Observation(frame=samples(1015.0, {"n2/gpu0": gpu_row(0.0)})))
 
-    for t_s in range(1020, 1101, 10):
+    for t_s in range(1020, 1101, 10):  # free at 1020, so there is room at 1080 and not before
         scene.look(float(t_s), borrower=1.0)
     (found,) = scene.verifier.settle(scene.made.view(1100.0))
 
-    assert found.gained.mid == pytest.approx(70.0)
-    assert found.counterfactual == pytest.approx(30.0)
+    assert found.gained.mid == pytest.approx(80.0)
+    assert found.counterfactual == pytest.approx(20.0)
     assert "room elsewhere" in found.text
 
 

@@ -517,3 +517,108 @@ def test_what_could_not_be_written_down_is_not_carried_out_later() -> None:
 
     assert list(table.carry_out(1010.0)) == []
     assert hand.done == []
+
+
+ASKED = TenantId("b")
+ASKS_ONE = Limits(autonomy=Autonomy.AUTO, tenant_autonomy={ASKED: Autonomy.APPROVE})
+
+
+def asked_stop(name: str = "d-stop", *, job: str = "j1", gpu: str = GPU) -> Decision:
+    return replace(preempt(name, job=job, gpus=(gpu,)), tenant=ASKED)
+
+
+def test_free_gpus_are_not_kept_for_a_start_while_a_person_is_asked_about_a_stop() -> None:
+    table = Desk(Guard(ASKS_ONE), Hand())
+    wide = replace(start(gpus=(GPU, OTHER)), after=("d-stop",))
+    seen = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2", shape=JobShape(gpus=2))])
+
+    new = table.receive([asked_stop(), wide], (), seen)
+
+    assert new == []
+    assert table.refused["it would keep GPUs free until a stop is allowed"] == 1
+    assert table.reserved(seen) == {"job:j1"}  # so that policies plan without stopping it
+    assert table.reserved(replace(seen, t_s=1600.0)) == frozenset()
+
+
+def test_no_job_is_stopped_while_a_person_is_asked_about_another_stop_for_the_same_start() -> None:
+    hand = Hand()
+    table = Desk(Guard(ASKS_ONE), hand)
+    wide = replace(start(gpus=(GPU, OTHER)), after=("d-stop", "d-other"))
+    jobs = [job("j1", on=[GPU]), job("j3", on=[OTHER]), job("j2", shape=JobShape(gpus=2))]
+    seen = view(node("n1", 2), jobs=jobs)
+
+    table.receive([asked_stop(), asked_stop("d-other", job="j3", gpu=OTHER), wide], (), seen)
+    one = table.receive([], [said("approve", "d-stop")], seen)
+    list(table.carry_out(1000.0))
+    before = list(hand.done)
+    table.receive([], [said("approve", "d-other")], seen)
+    list(table.carry_out(1010.0))
+
+    assert rulings(one) == [("d-stop", Ruling.HOLD)]
+    assert (before, hand.done) == ([], ["d-stop", "d-other"])
+
+
+def test_a_job_whose_start_waits_for_a_person_goes_to_who_may_start_it_at_once() -> None:
+    hand = Hand()
+    table = Desk(Guard(ASKS_ONE), hand)
+    seen = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2")])
+    table.receive([asked_stop(), AFTER], (), seen)
+
+    kept = table.reserved(seen)
+    new = table.receive([start("d-now", gpus=(OTHER,))], (), seen)
+    list(table.carry_out(1000.0))
+
+    assert kept == {f"gpu:{GPU}", "job:j1"}
+    assert rulings(new) == [
+        ("d-start", Ruling.EXPIRE),
+        ("d-stop", Ruling.EXPIRE),
+        ("d-now", Ruling.GO),
+    ]
+    assert hand.done == ["d-now"]
+
+
+def test_a_start_that_waits_for_a_person_does_not_give_way_to_another_that_does() -> None:
+    table = Desk(Guard(ASKS_ONE), Hand())
+    jobs = [job("j1", on=[GPU]), job("j3", on=[OTHER]), job("j2")]
+    seen = view(node("n1", 2), jobs=jobs)
+    table.receive([asked_stop(), AFTER], (), seen)
+
+    other = replace(start("d-too", gpus=(OTHER,)), after=("d-other",))
+    new = table.receive([asked_stop("d-other", job="j3", gpu=OTHER), other], (), seen)
+
+    assert new == []
+    assert table.refused["conflict"] == 1
+
+
+def test_a_borrower_that_waits_for_a_persons_word_can_be_started() -> None:
+    table = Desk(Guard(ASKS_ONE), Hand())
+    seen = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2")])
+    table.receive([replace(decision(), tenant=ASKED)], (), seen)
+
+    new = table.receive([start("d-now", gpus=(OTHER,))], (), seen)
+
+    assert rulings(new) == [("d-1", Ruling.EXPIRE), ("d-now", Ruling.GO)]
+
+
+def test_where_every_start_needs_a_person_a_waiting_job_stays_reserved() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+    seen = view(jobs=[job("j2")])
+
+    table.receive([start()], (), seen)
+
+    assert table.reserved(seen) == {f"gpu:{GPU}", "job:j2"}
+
+
+def test_a_node_is_drained_although_a_person_is_asked_about_one_of_its_gpus() -> None:
+    table = Desk(Guard(ASKS_ONE), Hand())
+    seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
+    table.receive([asked_stop(), AFTER], (), seen)
+
+    drains = replace(decision("d-drain"), action=Drain(node=NodeId("n1"), gpus=(GpuId(GPU),)))
+    new = table.receive([drains], (), seen)
+
+    assert rulings(new) == [
+        ("d-start", Ruling.EXPIRE),
+        ("d-stop", Ruling.EXPIRE),
+        ("d-drain", Ruling.GO),
+    ]

@@ -28,6 +28,11 @@ def test_a_number_that_is_not_one_is_refused() -> None:
         replace(demo(), sample_every_s=float("nan"))
 
 
+def test_a_gpu_cannot_fail_before_the_start() -> None:
+    with pytest.raises(StewardError, match=r"first_failure_s is -1\.0, not 0 or more"):
+        replace(demo(), first_failure_s=-1.0)
+
+
 def test_the_demo_is_eight_nodes_of_eight_gpus_and_five_tenants() -> None:
     scenario = demo()
 

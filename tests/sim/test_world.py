@@ -112,16 +112,25 @@ def test_the_frame_has_a_row_for_every_gpu_and_every_running_job_in_our_words() 
     assert frame["gpu.busy_share"].drop_nulls().is_between(0.0, 1.0).all()
 
 
-def test_gpu_rows_say_nothing_about_hosts_and_job_rows_nothing_about_gpus() -> None:
+def test_rows_of_gpus_jobs_and_nodes_have_the_metrics_of_their_kind_alone() -> None:
     world = World(SMALL, start_s=START_S)
 
     frame = world.collect(START_S + 10).frame
 
     jobs = frame["entity"].str.starts_with("job:")
+    nodes = frame["entity"].is_in(["n01", "n02"])
+    rows = {"job": jobs, "host": nodes, "gpu": ~jobs & ~nodes, "share": jobs & ~jobs}
     for column in frame.columns[2:]:
-        assert frame[column].is_null().equals(~jobs if column.startswith("job.") else jobs) or (
-            column.startswith("share.") and frame[column].is_null().all()
-        )
+        assert frame[column].is_not_null().equals(rows[column.partition(".")[0]]), column
+
+
+def test_the_load_of_nodes_is_what_their_jobs_use() -> None:
+    world = World(SMALL, start_s=START_S)
+
+    frame = world.collect(START_S + 10).frame
+
+    assert frame["host.load_1m"].drop_nulls().len() == 2
+    assert frame["host.load_1m"].sum() == pytest.approx(frame["job.cpu.busy_cores"].sum())
 
 
 def test_what_an_idle_holder_shows_is_what_was_measured(stage: Any) -> None:
@@ -196,6 +205,20 @@ def test_a_broken_gpu_says_nothing_and_is_bad_until_it_is_mended() -> None:
                 silent.add((gpu, t_s))
 
     assert len(silent) > 20
+
+
+def test_one_gpu_fails_at_the_time_that_a_scenario_names() -> None:
+    certain = replace(SMALL, failures_per_gpu_hour=0.0, repair_s=60.0, first_failure_s=100.0)
+    world = World(certain, start_s=START_S)
+
+    before = world.collect(START_S + 99)
+    (failed,) = world.collect(START_S + 100).events
+    after = world.collect(START_S + 3000).events
+
+    assert "gpu.failed" not in {event.kind for event in before.events}
+    assert failed.kind == "gpu.failed"
+    (repaired,) = [event for event in after if event.kind.startswith("gpu.")]
+    assert (repaired.kind, repaired.subject) == ("gpu.repaired", failed.subject)
 
 
 # -- time ----------------------------------------------------------------------------------------

@@ -15,8 +15,17 @@ from enum import Enum
 
 from steward.act.guard import Guard
 from steward.errors import PermanentError, StewardError, TemporaryError
-from steward.model.actions import Action
-from steward.model.decision import Choice, Decision, DecisionState, Receipt, Ruling, Verdict
+from steward.model.actions import Action, Budget
+from steward.model.actions.checks import job_claim
+from steward.model.decision import (
+    Autonomy,
+    Choice,
+    Decision,
+    DecisionState,
+    Receipt,
+    Ruling,
+    Verdict,
+)
 from steward.model.frame import steps_of
 from steward.model.identity import DecisionId, stable_id
 from steward.model.outcome import Story
@@ -28,6 +37,7 @@ TRIES = 3
 REMEMBERED = 10_000
 STEWARD = "steward"  # who undoes what a check found to be worse
 SEEN_WITHIN_S = 60.0  # what an engine has done is in the view at the latest after this time
+SPARED_S = 600.0  # nothing is planned for so long around a job that may not be stopped now
 _NUMBER = re.compile(r"\b\d[\d.,]*\b")  # in a reason: seconds and GPUs that are left
 LONGEST_S = 86_400.0  # what was begun and is not over by then has failed
 
@@ -74,6 +84,11 @@ class Desk:
 
     Two open decisions are never about the same thing, unless one waits for the other. Those that
     wait are released when what they wait for is done, and dropped when it fails.
+
+    People take hours to answer. What waits for them keeps no free GPU, waiting job or failing node
+    from others: a start that also takes free GPUs is refused while a stop that it needs may not go,
+    a waiting job goes to the first decision that may start it without asking, and a node is
+    drained although somebody is asked about one of its GPUs.
     """
 
     def __init__(self, guard: Guard, actuator: Actuator[Action]) -> None:
@@ -83,6 +98,7 @@ class Desk:
         self._open: dict[DecisionId, _Open] = {}
         self._closed: OrderedDict[DecisionId, _Closed] = OrderedDict()
         self._undos: list[Choice] = []  # that have to wait for what is being carried out
+        self._spared: dict[str, float] = {}  # claims on jobs that may not be stopped: until when
 
     def resume(self, stories: Iterable[Story]) -> None:
         """Take up again what an earlier run left open."""
@@ -116,9 +132,29 @@ class Desk:
 
     def reserved(self, view: View) -> frozenset[str]:
         """Return the claims of open decisions, and of those who are left alone for a while."""
-        claims = [each.decision.action.claims for each in self._open.values()]
+        self._spared = {job: s for job, s in self._spared.items() if s > view.t_s}
+        claims = [each.decision.action.claims - self._yields(each) for each in self._open.values()]
         claims += [view.claims_of(each) for each in self.guard.resting(view.t_s)]
-        return frozenset().union(*claims)
+        return frozenset(self._spared).union(*claims)
+
+    def _yields(self, each: _Open) -> frozenset[str]:
+        """Return the claims that a decision gives up to others while a person is asked about it.
+
+        Those are the job that it would start, and the nodes of its GPUs: they can be drained.
+        Where everything needs a person, nothing is gained by it.
+        """
+        if self.guard.limits.autonomy is not Autonomy.AUTO or not self._asks(each):
+            return frozenset()
+        action = each.decision.action
+        starts = action.budget is Budget.START or action.acts_on != action.affects
+        jobs = {job_claim(action.acts_on)} if starts and action.acts_on is not None else set()
+        return _nodes(action) | jobs
+
+    def _asks(self, each: _Open) -> bool:
+        """Return whether a decision, or one that it waits for, waits for a person."""
+        if each.verdict is not None and each.verdict.ruling is Ruling.ASK and not each.approved:
+            return True
+        return any(self._asks(self._open[id_]) for id_ in each.decision.after if id_ in self._open)
 
     def receive(
         self, decisions: Sequence[Decision], choices: Sequence[Choice], view: View
@@ -151,13 +187,14 @@ class Desk:
 
     # -- taking in -----------------------------------------------------------------------------
 
-    def _accept(self, decisions: Sequence[Decision], view: View) -> list[Decision]:
+    def _accept(self, decisions: Sequence[Decision], view: View) -> list[Decision | Verdict]:
         """Open those proposals that are new and about nothing that another one is about.
 
         What only makes room for others is not opened when none of those is.
         """
         again: dict[DecisionId, DecisionId] = {}
-        index = _ClaimIndex(each.decision for each in self._open.values())
+        index = _ClaimIndex((each.decision, self._yields(each)) for each in self._open.values())
+        given_way: list[Decision | Verdict] = []
         accepted: dict[DecisionId, Decision] = {}
         wanted: defaultdict[DecisionId, list[DecisionId]] = defaultdict(list)
         for proposed in decisions:
@@ -167,7 +204,8 @@ class Desk:
             known = self._open.get(decision.id)
             if known is not None:
                 known.proposed_s = view.t_s
-            elif decision.id not in self._closed and self._is_free(decision, index):
+            elif decision.id not in self._closed and self._is_free(decision, index, view.t_s):
+                given_way += self._give_way(index.yielding_to(decision), decision.id, view.t_s)
                 index.add(decision)
                 self._open[decision.id] = _Open(decision=decision, proposed_s=view.t_s)
                 accepted[decision.id] = decision
@@ -178,7 +216,16 @@ class Desk:
                 self.refused["what it makes room for was not accepted"] += 1
             elif id_ in self._open:
                 self._open[id_].makes_room_for = opened
-        return list(accepted.values())
+        return [*given_way, *accepted.values()]
+
+    def _give_way(
+        self, waiting: Iterable[DecisionId], to: DecisionId, t_s: float
+    ) -> Iterator[Verdict]:
+        """Close decisions that wait for a person: another about the same needs none."""
+        for id_ in sorted(waiting):
+            self._close(self._open[id_].decision, _End.VOID, t_s)
+            why = f"{to} is about the same and needs no approval"
+            yield Verdict(decision=id_, t_s=t_s, ruling=Ruling.EXPIRE, why=why)
 
     def _numbered(
         self, decision: Decision, again: dict[DecisionId, DecisionId], t_s: float
@@ -203,14 +250,34 @@ class Desk:
             return False
         return closed.end is _End.EXPIRED or t_s >= closed.t_s + closed.decision.check_after_s
 
-    def _is_free(self, decision: Decision, index: _ClaimIndex) -> bool:
-        """Return whether no other open decision is about the same, and count where one is."""
-        missing = [each for each in decision.after if not self._is_open_or_done(each)]
-        rivals = index.rivals(decision) - {*decision.after}
-        if decision.returns or not (missing or rivals):
-            return True
-        self.refused["what it waits for was not accepted" if missing else "conflict"] += 1
-        return False
+    def _is_free(self, decision: Decision, index: _ClaimIndex, t_s: float) -> bool:
+        """Return whether a decision may be opened, and count why not."""
+        refused = "" if decision.returns else self._in_the_way(decision, index, t_s)
+        if refused:
+            self.refused[refused] += 1
+        return not refused
+
+    def _in_the_way(self, decision: Decision, index: _ClaimIndex, t_s: float) -> str:
+        if any(not self._is_open_or_done(each) for each in decision.after):
+            return "what it waits for was not accepted"
+        stops = [self._open[id_] for id_ in decision.after if id_ in self._open]
+        blocked = [each for each in stops if not self._could_go(each, t_s)]
+        goes = self.guard.permits(decision, t_s) is Ruling.GO
+        if index.rivals(decision) - {*decision.after}:
+            return "conflict"
+        if index.yielding_to(decision) and not (goes and not blocked):
+            return "conflict"
+        theirs = {gpu for each in blocked for gpu in each.decision.action.gpus}
+        if goes and blocked and not theirs.issuperset(decision.action.gpus):
+            for each in blocked:
+                self._spare(each.decision.action, t_s)
+            return "it would keep GPUs free until a stop is allowed"
+        return ""
+
+    def _spare(self, stop: Action, t_s: float) -> None:
+        """Let policies plan without stopping a job for a while: that may not be done now."""
+        if stop.affects is not None:
+            self._spared[job_claim(stop.affects)] = t_s + SPARED_S
 
     def _is_open_or_done(self, id_: DecisionId) -> bool:
         closed = self._closed.get(id_)
@@ -252,7 +319,9 @@ class Desk:
         )
         if undoing.id in self._open or undoing.id in self._closed:
             return
-        rivals = _ClaimIndex(each.decision for each in self._open.values()).rivals(undoing)
+        rivals = _ClaimIndex((each.decision, frozenset()) for each in self._open.values()).rivals(
+            undoing
+        )
         if any(self._open[id_].tries or self._open[id_].begun_s is not None for id_ in rivals):
             self._undos.append(choice)
             return
@@ -291,7 +360,17 @@ class Desk:
         )
         if verdict.ruling is Ruling.EXPIRE and self._is_just_released(each, view.t_s):
             return replace(verdict, ruling=Ruling.HOLD, why=f"{verdict.why}, as seen so far")
+        if verdict.ruling is Ruling.GO and self._is_in_vain(each, view.t_s):
+            return replace(verdict, ruling=Ruling.HOLD, why="another stop for the same start waits")
         return verdict
+
+    def _is_in_vain(self, each: _Open, t_s: float) -> bool:
+        """Return whether all that this makes room for also waits for a stop that may not go."""
+        after = [self._open[id_].decision.after for id_ in each.makes_room_for if id_ in self._open]
+        return bool(after) and all(
+            any(id_ in self._open and not self._could_go(self._open[id_], t_s) for id_ in others)
+            for others in after
+        )
 
     def _by_others(self, each: _Open, t_s: float) -> tuple[Ruling | None, str]:
         decision = each.decision
@@ -316,7 +395,8 @@ class Desk:
         return None, ""
 
     def _could_go(self, each: _Open, t_s: float) -> bool:
-        return each.approved or self.guard.permits(each.decision, t_s) is Ruling.GO
+        going = each.verdict is not None and each.verdict.ruling is Ruling.GO
+        return each.approved or going or self.guard.permits(each.decision, t_s) is Ruling.GO
 
     @staticmethod
     def _is_just_released(each: _Open, t_s: float) -> bool:
@@ -405,17 +485,26 @@ _WORDS = {
 class _ClaimIndex:
     """Which decisions are about what: jobs, GPUs, nodes, and the nodes of GPUs."""
 
-    def __init__(self, decisions: Iterable[Decision]) -> None:
+    def __init__(self, decisions: Iterable[tuple[Decision, frozenset[str]]]) -> None:
+        """Index decisions, each with the claims that it gives up if another wants them."""
         self._claims: defaultdict[str, set[DecisionId]] = defaultdict(set)
         self._nodes: defaultdict[str, set[DecisionId]] = defaultdict(set)
-        for decision in decisions:
-            self.add(decision)
+        self._yielded: defaultdict[str, set[DecisionId]] = defaultdict(set)
+        for decision, yields in decisions:
+            self.add(decision, yields)
 
-    def add(self, decision: Decision) -> None:
-        for claim in decision.action.claims:
+    def add(self, decision: Decision, yields: frozenset[str] = frozenset()) -> None:
+        for claim in decision.action.claims - yields:
             self._claims[claim].add(decision.id)
-        for node in _nodes(decision.action):
+        for node in _nodes(decision.action) - yields:
             self._nodes[node].add(decision.id)
+        for claim in yields:
+            self._yielded[claim].add(decision.id)
+
+    def yielding_to(self, decision: Decision) -> set[DecisionId]:
+        """Return the decisions that would give up what this one is about."""
+        found = [self._yielded.get(each, set()) for each in decision.action.claims]
+        return set().union(*found) - {decision.id}
 
     def rivals(self, decision: Decision) -> set[DecisionId]:
         """Return the decisions about the same job or GPU, or about a node with its GPUs."""

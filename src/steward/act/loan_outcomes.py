@@ -1,9 +1,9 @@
 """Measures what each loan was really worth, against what would have happened without it.
 
 What would have happened: the GPUs stay idle and the borrower waits, until some node has had room
-for it for a minute; from then on the loan gains nothing. While the owner is awake beside the
-borrower, what one wins the other loses, so that counts as nothing too. Work that has to be done
-again and the restore after a call-back are taken off.
+for it for a minute; from then on the loan gains nothing. What the owner loses while both work is
+taken off, also from then on; so are work that has to be done again and the restore after a
+call-back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from steward.model.view import HEALTH_CODES, ClusterView
 __all__ = ["LoanOutcomes"]
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 ROOM_S = 60.0  # GPUs free for so long are room; a scheduler between two turns leaves some free too
 
 
@@ -60,7 +59,8 @@ class _Case:
     had_room: bool = False  # somewhere else, at some time since the loan began
     idle_watts: float = float("nan")
     shares: Floats = field(default_factory=lambda: np.empty(0))  # the borrower's, at the last look
-    awake: Bools = field(default_factory=lambda: np.empty(0, bool))  # the owner, at the last look
+    owner: Floats = field(default_factory=lambda: np.empty(0))  # the owner's, then; 0 if quiet
+    alone: Floats = field(default_factory=lambda: np.empty(0))  # the borrower's beside a quiet one
     sums: _Sums = field(default_factory=_Sums)
 
 
@@ -202,34 +202,40 @@ class LoanOutcomes:
         if elapsed_s <= 0:
             return
         busy, owner = view.gpus.borrower_busy_share[rows], view.gpus.owner_busy_share[rows]
-        case.had_room = case.had_room or self._rooms.fits(view, case.action.borrower)
         seen = ~np.isnan(busy) if elapsed_s <= self.stale_after_s else np.zeros(len(rows), bool)
         awake = owner >= self.quiet_share  # unknown is not awake: the policy ends such loans
-        self._add(case, elapsed_s, np.where(seen, busy, 0.0), awake=awake)
+        self._add(case, elapsed_s, np.where(seen, busy, 0.0), owner=np.where(awake, owner, 0.0))
+        case.had_room = case.had_room or self._rooms.fits(view, case.action.borrower)
         lent_s = until_s - max(case.seen_s, case.from_s)
         case.sums.lent += lent_s * len(case.gpus)
         case.sums.unseen += lent_s * (len(case.gpus) - int(seen.sum()))
         case.seen_s = until_s
 
-    def _add(self, case: _Case, elapsed_s: float, busy: Floats, *, awake: Bools) -> None:
-        """Add one stretch. An owner that woke in it did so, for all we know, in its middle."""
+    @staticmethod
+    def _add(case: _Case, elapsed_s: float, busy: Floats, *, owner: Floats) -> None:
+        """Add one stretch: what the borrower did, less what its owner lost by it.
+
+        Two that ask for more than a GPU get parts of it. An owner that asks for all of it beside a
+        borrower that asks for `alone` has `1 / (1 + alone)`, so for each second of its own work it
+        lost `alone`. That holds wherever in the stretch it woke, and never is more than what the
+        borrower did.
+        """
         sums, size = case.sums, len(busy)
-        was_awake = case.awake if len(case.awake) == size else np.zeros(size, bool)
-        before = case.shares if len(case.shares) == size else busy
-        woke = awake & ~was_awake
-        alone_part = 1.0 - 0.5 * (awake.astype(float) + was_awake)
-        alone = float(np.sum(alone_part * np.where(woke, before, busy)))
-        beside = float(np.sum((1.0 - alone_part) * busy))
+        before = case.alone if len(case.alone) == size else np.ones(size)
+        case.alone = np.where(owner > 0, before, busy)
+        lost = float(np.sum(np.minimum(busy, owner * before)))
+        worked = float(np.sum(busy))
         if case.had_room:
-            sums.otherwise += (alone + beside) * elapsed_s
+            sums.gained -= lost * elapsed_s
+            sums.otherwise += worked * elapsed_s
         else:
-            sums.gained += alone * elapsed_s
-            sums.otherwise += beside * elapsed_s
+            sums.gained += (worked - lost) * elapsed_s
+            sums.otherwise += lost * elapsed_s
         sums.looks += 1
-        sums.shares += alone
-        sums.squares += alone * alone
+        sums.shares += worked - lost
+        sums.squares += (worked - lost) ** 2
         sums.step_s = max(sums.step_s, elapsed_s)
-        case.awake, case.shares = awake, busy
+        case.owner, case.shares = owner, busy
 
     # -- ends ----------------------------------------------------------------------------------
 
@@ -239,7 +245,8 @@ class LoanOutcomes:
         ended_s, why, lost_s, called_back = _how_it_ended(case, borrower, gone, view.t_s)
         stretch_s = min(max(0.0, ended_s - case.seen_s), max(0.0, view.t_s - case.seen_s))
         if stretch_s > 0:
-            self._add(case, stretch_s, case.shares, awake=case.awake)
+            saving_s = _saving_s(borrower) if called_back and not lost_s else 0.0
+            self._add(case, max(0.0, stretch_s - saving_s), case.shares, owner=case.owner)
             case.sums.lent += stretch_s * len(case.gpus)
             case.sums.unseen += stretch_s * (len(case.gpus) - len(case.shares))
             case.seen_s += stretch_s
@@ -358,6 +365,11 @@ def _how_it_ended(
     if owner is not None and owner.end_s is not None:
         return owner.end_s, "the owner ended; the borrower holds the GPUs now", 0.0, False
     return now_s, "the owner let go of the GPUs", 0.0, False
+
+
+def _saving_s(borrower: Job | None) -> float:
+    """Return how long a borrower that was called back saved itself: a GPU does little meanwhile."""
+    return 0.0 if borrower is None else borrower.checkpointing.save_s
 
 
 def _say(why: str, mid: float, sums: _Sums, *, had_room: bool) -> str:

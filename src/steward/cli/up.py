@@ -227,7 +227,7 @@ def _scheduling(policy: str, settings: Settings) -> dict[str, Any]:
 
     if policy not in (there := schedulers()):
         raise unknown_name("scheduling policy", policy, there, where="--policy")
-    policies = dict.fromkeys((*settings.decide.policies, policy))
+    policies = dict.fromkeys((policy, *settings.decide.policies))  # who can start needs no loan
     estimators = dict.fromkeys((*settings.learn.estimators, "similar-jobs", "tenant-use"))
     return {
         # a scheduler disturbs as a matter of course: the cautious default is for lending

@@ -35,6 +35,7 @@ __all__ = ["Engine", "EngineUpdates"]
 Ints = NDArray[np.int64]
 HOUR_S = 3600.0
 SOURCE = "simulated"
+_CERTAIN = 1  # the version of a fault that is planned for certain, and not by chance
 _WHY_ENDED = {
     JobState.COMPLETED: "done",
     JobState.FAILED: "exit code 1",
@@ -86,6 +87,7 @@ class Engine:
         self._line = WaitingLine()
         self._queue: EventQueue[_Event] = EventQueue()
         self._faults = np.random.default_rng([seed, 4])
+        self._certain_faults = np.random.default_rng([seed, 5])
         self._taken = 0
         self._pass_s = -np.inf
         self._changed: dict[int, SimulatedJob] = {}
@@ -296,10 +298,11 @@ class Engine:
         work = self.meter.work(life)
         if kept:
             life.save(work)
-            restore = life.job.checkpointing.restore_s * len(life.gpus)
         else:
             lost_s = life.done_s(t_s) - life.saved_s
             redo = work - life.saved_work
+        if life.saved_s > 0:
+            restore = life.job.checkpointing.restore_s * len(life.gpus)
         self._leave(life, t_s, redo=redo, restore=restore)
         self._wait(life, life.job.changed(t_s, JobState.QUEUED, why, lost_s=lost_s), t_s)
 
@@ -344,9 +347,16 @@ class Engine:
             at_s = t_s + float(self._faults.exponential(1.0 / per_s))
             self._queue.push(at_s, Rank.FAULT, _Event(_Do.FAULT, row))
 
+    def plan_certain_fault(self, at_s: float) -> None:
+        """Let some GPU fail at a time, besides those that fail by chance."""
+        row = int(self._certain_faults.integers(len(self.cluster)))
+        self._queue.push(at_s, Rank.FAULT, _Event(_Do.FAULT, row, _CERTAIN))
+
     def _on_fault(self, event: _Event, t_s: float) -> None:
-        repair_s = float(self._faults.exponential(self.scenario.repair_s))
-        self._plan_fault(t_s)
+        random = self._faults if event.version != _CERTAIN else self._certain_faults
+        repair_s = float(random.exponential(self.scenario.repair_s))
+        if event.version != _CERTAIN:
+            self._plan_fault(t_s)
         row = event.number
         if not self.cluster.healthy[row]:
             return

@@ -39,10 +39,12 @@ _COLUMNS = (
     "job.disk.write_bytes_per_s",
     "share.busy_share",
     "share.memory.used_bytes",
+    "host.load_1m",
 )
 _GPU = slice(0, 5)
 _JOB = slice(5, 8)
 _SHARE = slice(8, 10)
+_HOST = 10
 _AMBIENT_CELSIUS = 34.0  # of a GPU on which nothing runs, as measured
 _HOTTEST_CELSIUS = 85.0  # where an H200 begins to slow itself down
 
@@ -64,9 +66,10 @@ class FrameSampler:
         self._last_s = begin_s
         self._blocks: list[_Block] = []
         self._gpu_names = np.array(meter.cluster.ids, dtype=object)
+        self._node_names = [node.id for node in meter.cluster.cluster.nodes]
 
     def take(self, t_s: float) -> None:
-        """Sample everything that speaks at `t_s`. A broken GPU says nothing."""
+        """Sample everything that reports at `t_s`: a broken GPU does not, its node does."""
         meter = self._meter
         period_s = t_s - self._last_s
         meter.settle_all(t_s)
@@ -76,7 +79,10 @@ class FrameSampler:
         names: list[str] = self._gpu_names[healthy].tolist()
         names += [job_entity(life.id) for life in map(meter.lives.__getitem__, slots) if life]
         names += [name for name, _, _ in shares]
+        hosts_from = len(names)
+        names += self._node_names
         values = np.full((len(_COLUMNS), len(names)), np.nan)
+        values[_HOST, hosts_from:] = self._loads(period_s)
         jobs_from, shares_from = len(healthy), len(healthy) + len(slots)
         values[_GPU, :jobs_from] = self._gpus(t_s, period_s)[:, healthy]
         values[_JOB, jobs_from:shares_from] = meter.host_period[slots].T / period_s
@@ -103,6 +109,17 @@ class FrameSampler:
             for name, column in zip(_COLUMNS, values, strict=True)
         ]
         return pl.DataFrame(columns)
+
+    def _loads(self, period_s: float) -> Floats:
+        """Return by node how many cores its jobs keep busy."""
+        meter, cluster = self._meter, self._meter.cluster
+        loads = np.zeros(len(self._node_names))
+        for seat in (OWNER, BORROWER):
+            gpus = np.flatnonzero(cluster.seats[seat] != NOBODY)
+            slots = cluster.seats[seat, gpus]
+            cores = meter.host_period[slots, 0] / meter.size[slots] / period_s
+            np.add.at(loads, cluster.node[gpus], cores)
+        return loads
 
     def _gpus(self, t_s: float, period_s: float) -> Floats:
         """Return one column per GPU. Two jobs on one GPU add to what it shows."""

@@ -54,6 +54,7 @@ class Scenario:
     longest_job_s: float = 24 * HOUR_S
     failures_per_gpu_hour: float = 1e-4
     repair_s: float = 2 * HOUR_S  # mean
+    first_failure_s: float | None = None  # a GPU fails then for certain, counted from the start
     starts_jobs: bool = True  # False: after the warm-up, somebody else decides who runs
 
     def __post_init__(self) -> None:
@@ -87,11 +88,14 @@ class Scenario:
             for name in above_zero
             if not getattr(self, name) > 0
         ]
-        return faults + [
+        faults += [
             f"{name} is {getattr(self, name)}, not 0 or more"
             for name in not_negative
             if not getattr(self, name) >= 0
         ]
+        if self.first_failure_s is not None and not self.first_failure_s >= 0:
+            faults.append(f"first_failure_s is {self.first_failure_s}, not 0 or more")
+        return faults
 
     def _faulty_groups(self) -> list[str]:
         faults = [] if self.groups else ["there are no groups"]
@@ -129,7 +133,8 @@ def demo() -> Scenario:
 
     Far more is wanted than there is, as on most shared clusters: a queue persists also when idle
     GPUs are lent. Failures are a hundred times as frequent as the one per 100,000 GPU-hours that
-    large sites report, so that an afternoon of the demo has a chance to show one.
+    large sites report, and one GPU fails in the first hour for certain: its node is drained, and
+    comes back when the GPU is repaired.
     """
     return Scenario(
         name="demo",
@@ -141,6 +146,7 @@ def demo() -> Scenario:
         initial_jobs=180,
         longest_job_s=12 * HOUR_S,
         failures_per_gpu_hour=1e-3,
+        first_failure_s=HOUR_S / 2,
     )
 
 
@@ -157,6 +163,7 @@ def sized(gpus: int, jobs: int) -> Scenario:
         warm_up_s=HOUR_S / 4,
         initial_jobs=round(1.1 * jobs),
         usual_queue=waiting,
+        first_failure_s=None,
     )
 
 

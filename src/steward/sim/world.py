@@ -55,6 +55,8 @@ class World:
         self._engine.starts_jobs = scenario.starts_jobs
         self._engine.news()  # what happened before anybody looked
         self._engine.meter.begin(start_s)
+        if scenario.first_failure_s is not None:
+            self._engine.plan_certain_fault(start_s + scenario.first_failure_s)
         self._sampler = FrameSampler(self._engine.meter, self._engine.ledger, begin_s=start_s)
         every_s = scenario.sample_every_s
         self._instant = math.floor(start_s / every_s)  # the last one, as a count

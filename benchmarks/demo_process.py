@@ -17,7 +17,7 @@ STEWARD = [sys.executable, "-m", "steward"]
 
 
 class Demo:
-    """One run of the demo on a data folder. It is ready when the constructor returns."""
+    """One run of the demo on a data folder. Ask it nothing before `wait_until_ready` returns."""
 
     def __init__(self, folder: str, *, speed: float, policy: str | None = None) -> None:
         scheduling = ["--policy", policy] if policy else []
@@ -28,6 +28,10 @@ class Demo:
             stdout=subprocess.PIPE,
             stderr=self._errors,
         )
+        self.url = self._token = ""
+
+    def wait_until_ready(self) -> None:
+        """Return when it answers; end the program with its errors if it never will."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from typing import IO, Any
 __all__ = ["Demo"]
 
 STEWARD = [sys.executable, "-m", "steward"]
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"  # users do not set it, and it costs seconds at every start
 
 
 class Demo:
@@ -27,6 +29,7 @@ class Demo:
             [*command, "--speed", str(speed), "--data", folder, *scheduling],
             stdout=subprocess.PIPE,
             stderr=self._errors,
+            env={name: each for name, each in os.environ.items() if name != _NO_BYTECODE},
         )
         self.url = self._token = ""
 

@@ -106,6 +106,8 @@ def test_a_fault_of_something_else_does_not_name_a_gpu_that_failed_before() -> N
         ("gpu_busy_share + 1 < 2", "GPU busy share fitted the rule for 60 s"),
         ("gpu_busy_share < 2 unless gpu_busy_share > 0.5",
          "GPU busy share below 200 % for 60 s, 10 % at the end"),
+        ("count by (node) (gpu_busy_share == 0.1)", "GPU busy share at 10 % for 60 s"),
+        ("(gpu_busy_share < bool 0.3) == 1", "GPU busy share below 30 % for 60 s"),
     ],
 )  # fmt: skip
 def test_evidence_is_said_in_words_not_in_promql(expr: str, says: str) -> None:

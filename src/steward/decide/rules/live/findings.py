@@ -36,6 +36,7 @@ NS_PER_S = 1e9
 MOST_ITEMS = 20  # lines and series of one finding
 MOST_TEXT = 2000  # characters of a line
 _COMPARED = ("<", "<=", ">", ">=", "==")
+_FILTERS = (*_COMPARED, "!=", "and", "unless")  # which pass values of one side
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 _WORDS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least", "==": "at"}
 _UNITS = {"W": " W", "J": " J", "s": " s", "Hz": " Hz", "By": " B", "By/s": " B/s", "1/s": " per s",
@@ -148,8 +149,7 @@ def _series_text(item: Item, name: str) -> str:
         return f"{_title(name)} fitted the rule for {held}"
     bound = bounds[name]
     at_end = ""
-    is_left = name == next(iter(bounds))  # a comparison has the value of its left side
-    if is_left and isfinite(item.value):
+    if name == _valued_metric(item.expr) and isfinite(item.value):
         at_end = f", {_figure(name, item.value * bound.scale)} at the end"
     return f"{_title(name)} {_WORDS[bound.op]} {_figure(name, bound.number)} for {held}{at_end}"
 
@@ -207,6 +207,22 @@ def bounds_of(expr: str) -> Mapping[str, Bound]:
                     bound = Bound(op, number.value * column.scale, column.scale)
                     found.setdefault(column.name, bound)
     return MappingProxyType(found)
+
+
+@lru_cache(maxsize=10_000)
+def _valued_metric(expr: str) -> str:
+    """Return the metric whose values an expression has; '' where it has others, as counts.
+
+    >>> _valued_metric("gpu_busy_share < 0.3 and gpu_power_watts > 100")
+    'gpu.busy_share'
+    >>> _valued_metric("count(gpu_busy_share == 0)")
+    ''
+    """
+    side = parse(expr)
+    while isinstance(side, Binary) and side.op in _FILTERS and not side.as_bool:
+        side = side.right if isinstance(side.left, Number) else side.left
+    series = _series(side)
+    return "" if series is None else column_of(series, expr).name
 
 
 def _series(side: Expression) -> Selector | None:

@@ -30,7 +30,9 @@ from steward.store.journal import Journal, open_journal
 SPEED = 600.0
 HISTORIES = 4
 AT_ONCE = 2
-LONGEST_S = 3.0  # from ready to the kill
+MOST_ROUNDS = 8  # of choices before a kill, however slow the machine is
+CHOICES_AT_ONCE = 3
+LONGEST_PAUSE_S = 0.5  # between rounds, and before the kill
 WHILE_STARTING = 0.25  # of the kills: the journal is read and resumed then
 STARTING_S = 4.0  # the longest time until such a kill
 WORDS = {"waiting": ("approve", "reject"), "active": ("undo",), "advised": ("approve",)}
@@ -53,21 +55,19 @@ def die_while_starting(folder: str, policy: str, after_s: float) -> None:
 
 
 def live_and_die(folder: str, policy: str, random_: random.Random, choices: Choices) -> None:
-    """Run, choose until a random moment, kill."""
+    """Run, choose for a random number of rounds, kill."""
     demo = Demo(folder, speed=SPEED, policy=policy)
     demo.wait_until_ready()
-    until_s = time.monotonic() + random_.uniform(0.0, LONGEST_S)
-    asked: set[str] = set()
-    while time.monotonic() < until_s:
-        for item in demo.ask(OPEN)["items"]:
-            name, words = item["decision"]["id"], WORDS[item["state"]]
-            if name in asked or time.monotonic() > until_s or random_.random() < 0.5:
-                continue
-            asked.add(name)
-            choice = (name, random_.choice(words))
+    known: set[str] = set()
+    for _ in range(random_.randint(0, MOST_ROUNDS)):
+        found = [item for item in demo.ask(OPEN)["items"] if item["decision"]["id"] not in known]
+        for item in random_.sample(found, min(len(found), CHOICES_AT_ONCE)):
+            name = item["decision"]["id"]
+            known.add(name)
+            choice = (name, random_.choice(WORDS[item["state"]]))
             choices.sent[choice] += 1
             choices.acknowledged[choice] += demo.chooses(*choice)
-        time.sleep(random_.uniform(0.0, 0.1))
+        time.sleep(random_.uniform(0.0, LONGEST_PAUSE_S))
     demo.kill()
 
 

@@ -45,9 +45,9 @@ class Trial:
     faults: tuple[str, ...]
 
 
-def journal_trial(folder: Path, number: int, dice: random.Random) -> Trial:
+def journal_trial(folder: Path, number: int, random_: random.Random) -> Trial:
     """Kill a process that appends to the journal in `folder`; earlier trials may have used it."""
-    acknowledged = _killed(_append_for_ever, folder, number, dice)
+    acknowledged = _killed(_append_for_ever, folder, number, random_)
     with closing(_journal(folder)) as journal:
         entries = journal.read(limit=10**9)
         faults = list(journal.damage())
@@ -59,9 +59,9 @@ def journal_trial(folder: Path, number: int, dice: random.Random) -> Trial:
     return _judged(acknowledged, found, faults)
 
 
-def telemetry_trial(folder: Path, number: int, dice: random.Random) -> Trial:
+def telemetry_trial(folder: Path, number: int, random_: random.Random) -> Trial:
     """Kill a process that flushes and compacts telemetry in `folder`."""
-    acknowledged = _killed(_flush_for_ever, folder, number, dice)
+    acknowledged = _killed(_flush_for_ever, folder, number, random_)
     with closing(Telemetry(folder, keep_days=10**5)) as telemetry:
         everything = telemetry.read(from_s=0.0, to_s=float("inf"))
         faults = list(telemetry.damage())
@@ -84,7 +84,10 @@ def _journal(folder: Path) -> Journal:
 
 
 def _killed(
-    write: Callable[[Path, int, Connection], None], folder: Path, number: int, dice: random.Random
+    write: Callable[[Path, int, Connection], None],
+    folder: Path,
+    number: int,
+    random_: random.Random,
 ) -> int:
     """Let a child write until a random moment, kill it, return how many it was told are safe."""
     receiving, sending = _CONTEXT.Pipe(duplex=False)
@@ -94,9 +97,9 @@ def _killed(
     acknowledged = 0
     with receiving, suppress(EOFError):
         receiving.recv()  # it is about to open the store
-        for _ in range(dice.randrange(_MAX_ACKNOWLEDGED)):
+        for _ in range(random_.randrange(_MAX_ACKNOWLEDGED)):
             acknowledged = receiving.recv()
-        _spin(dice.expovariate(1 / 0.003))
+        _spin(random_.expovariate(1 / 0.003))
         child.kill()
         while True:  # what it had acknowledged before it died
             acknowledged = receiving.recv()
@@ -115,11 +118,11 @@ def _spin(seconds: float) -> None:
 def _append_for_ever(folder: Path, number: int, acknowledge: Connection) -> None:
     acknowledge.send(0)
     journal = _journal(folder)
-    dice = random.Random(number)  # noqa: S311 - sizes of batches
+    random_ = random.Random(number)  # noqa: S311 - sizes of batches
     written = 0
     while True:
-        size = dice.randint(1, 6)
-        journal.append([_event(number, written + i, dice.randint(0, 3000)) for i in range(size)])
+        size = random_.randint(1, 6)
+        journal.append([_event(number, written + i, random_.randint(0, 3000)) for i in range(size)])
         written += size
         acknowledge.send(written)
 

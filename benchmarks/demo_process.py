@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,10 +15,11 @@ from typing import IO, Any
 __all__ = ["Demo"]
 
 STEWARD = [sys.executable, "-m", "steward"]
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"  # users do not set it, and it costs seconds at every start
 
 
 class Demo:
-    """One run of the demo on a data folder. It is ready when the constructor returns."""
+    """One run of the demo on a data folder. Ask it nothing before `wait_until_ready` returns."""
 
     def __init__(self, folder: str, *, speed: float, policy: str | None = None) -> None:
         scheduling = ["--policy", policy] if policy else []
@@ -27,7 +29,12 @@ class Demo:
             [*command, "--speed", str(speed), "--data", folder, *scheduling],
             stdout=subprocess.PIPE,
             stderr=self._errors,
+            env={name: each for name, each in os.environ.items() if name != _NO_BYTECODE},
         )
+        self.url = self._token = ""
+
+    def wait_until_ready(self) -> None:
+        """Return when it answers; end the program with its errors if it never will."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factories import decision, gpu_row, job, loan, moment, node, outcome, receipt, samples, view
+from factories import (
+    decision,
+    gpu_row,
+    job,
+    loan,
+    moment,
+    node,
+    outcome,
+    receipt,
+    samples,
+    start,
+    view,
+)
 from steward.act.loan_outcomes import LoanOutcomes
 from steward.model.event import Observation
 from steward.model.frame import share_entity
@@ -204,6 +216,61 @@ def test_when_there_has_been_room_elsewhere_for_a_minute_the_loan_gains_nothing_
     assert found.gained.mid == pytest.approx(80.0)
     assert found.counterfactual == pytest.approx(20.0)
     assert "room elsewhere" in found.text
+
+
+def with_free_node(scene: Scene, *jobs: Job) -> None:
+    """Add a node n2 of one GPU on which these jobs run."""
+    scene.made.fold(Observation(cluster=moment(node("n1", 1), node("n2", 1)).view(0.0).cluster))
+    scene.made.fold(Observation(frame=samples(1000.0, {"n2/gpu0": gpu_row(0.5)}), jobs=jobs))
+
+
+def test_room_counts_from_when_the_last_job_left_though_turns_are_slow() -> None:
+    scene = Scene()
+    other = job("j3", on=["n2/gpu0"])
+    with_free_node(scene, other)
+    scene.look(1010.0, borrower=1.0)
+
+    scene.tell(replace(other, end_s=1012.0).changed(1012.0, JobState.COMPLETED, "done"))
+    for t_s in (1030.0, 1060.0, 1090.0):  # samples come every ten seconds, one in three is seen
+        scene.look(t_s, borrower=1.0)
+    (found,) = scene.verifier.settle(scene.made.view(1090.0))
+
+    assert found.gained.mid == pytest.approx(80.0)  # to the first sample from 1072 on
+    assert found.counterfactual == pytest.approx(10.0)
+
+
+def test_room_counts_from_when_a_job_was_stopped_there() -> None:
+    scene = Scene()
+    other = job("j3", on=["n2/gpu0"])
+    with_free_node(scene, other)
+    scene.look(1010.0, borrower=1.0)
+
+    scene.tell(replace(other.changed(1012.0, JobState.QUEUED, "preempted"), gpus=()))
+    for t_s in (1030.0, 1060.0, 1090.0):
+        scene.look(t_s, borrower=1.0)
+    (found,) = scene.verifier.settle(scene.made.view(1090.0))
+
+    assert found.gained.mid == pytest.approx(80.0)
+
+
+def test_a_gpu_on_which_a_job_ran_between_two_looks_was_not_free_all_the_time() -> None:
+    scene = Scene()
+    with_free_node(scene)
+    scene.tell(replace(job("j9"), submit_s=0.0).changed(0.0, JobState.QUEUED, "submitted"))
+    for t_s in range(1010, 1050, 10):
+        scene.look(float(t_s), borrower=1.0)
+
+    started = start(job="j9", gpus=("n2/gpu0",))
+    scene.verifier.begin(started, receipt(started, t_s=1050.0), scene.made.view(1050.0))
+    scene.look(1050.0, borrower=1.0)  # of the same turn: the job is not in this view yet
+    failed = replace(job("j9"), end_s=1055.0).changed(1055.0, JobState.FAILED, "exit code 1")
+    scene.tell(failed)
+    for t_s in range(1060, 1120, 10):
+        scene.look(float(t_s), borrower=1.0)
+    (found,) = scene.verifier.settle(scene.made.view(1110.0))
+
+    assert found.gained.mid == pytest.approx(110.0)
+    assert found.counterfactual == 0.0
 
 
 def test_what_nobody_saw_widens_the_range_and_is_filled_with_the_mean() -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from math import sqrt
+from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.model.actions import Lend
+from steward.model.actions import Lend, Resume, Start
 from steward.model.cluster import Health
 from steward.model.decision import Decision, Receipt
 from steward.model.forecast import REMAINING_S
@@ -72,9 +72,12 @@ class LoanOutcomes:
         self.stale_after_s = stale_after_s
         self._cases: dict[DecisionId, _Case] = {}
         self._rooms = _Rooms()
+        self._sample_s = np.inf  # the shortest time between two samples
 
     def begin(self, decision: Decision, receipt: Receipt, view: ClusterView) -> None:
         """Start to follow a loan that was just carried out."""
+        if isinstance(decision.action, Start | Resume):
+            self._rooms.take(receipt.gpus, decision.action.job)
         if not isinstance(decision.action, Lend) or receipt.result == "begun":
             return
         rows = _rows(view, receipt.gpus)
@@ -204,33 +207,45 @@ class LoanOutcomes:
         busy, owner = view.gpus.borrower_busy_share[rows], view.gpus.owner_busy_share[rows]
         seen = ~np.isnan(busy) if elapsed_s <= self.stale_after_s else np.zeros(len(rows), bool)
         awake = owner >= self.quiet_share  # unknown is not awake: the policy ends such loans
-        self._add(case, elapsed_s, np.where(seen, busy, 0.0), owner=np.where(awake, owner, 0.0))
-        case.had_room = case.had_room or self._rooms.fits(view, case.action.borrower)
+        room_s = self._room_s(case, view, until_s)
+        before_s = min(max(room_s - case.seen_s, 0.0), elapsed_s)
+        owner = np.where(awake, owner, 0.0)
+        self._add(case, elapsed_s, np.where(seen, busy, 0.0), owner=owner, before_s=before_s)
+        case.had_room = case.had_room or room_s <= until_s
         lent_s = until_s - max(case.seen_s, case.from_s)
         case.sums.lent += lent_s * len(case.gpus)
         case.sums.unseen += lent_s * (len(case.gpus) - int(seen.sum()))
         case.seen_s = until_s
 
+    def _room_s(self, case: _Case, view: ClusterView, until_s: float) -> float:
+        """Return from which sample on the borrower could have run elsewhere; infinite if none."""
+        if case.had_room:
+            return case.seen_s
+        self._sample_s = min(self._sample_s, until_s - case.seen_s)
+        room_s = self._rooms.room_s(view, case.action.borrower)
+        if room_s > until_s:
+            return np.inf
+        samples = max(0, ceil((room_s - case.seen_s) / self._sample_s - 1e-9))
+        return min(case.seen_s + samples * self._sample_s, until_s)
+
     @staticmethod
-    def _add(case: _Case, elapsed_s: float, busy: Floats, *, owner: Floats) -> None:
+    def _add(
+        case: _Case, elapsed_s: float, busy: Floats, *, owner: Floats, before_s: float
+    ) -> None:
         """Add one stretch: what the borrower did, less what its owner lost by it.
 
         Two that ask for more than a GPU get parts of it. An owner that asks for all of it beside a
         borrower that asks for `alone` has `1 / (1 + alone)`, so for each second of its own work it
         lost `alone`. That holds wherever in the stretch it woke, and never is more than what the
-        borrower did.
+        borrower did. Nothing is gained after `before_s`: there was room elsewhere.
         """
         sums, size = case.sums, len(busy)
         before = case.alone if len(case.alone) == size else np.ones(size)
         case.alone = np.where(owner > 0, before, busy)
         lost = float(np.sum(np.minimum(busy, owner * before)))
         worked = float(np.sum(busy))
-        if case.had_room:
-            sums.gained -= lost * elapsed_s
-            sums.otherwise += worked * elapsed_s
-        else:
-            sums.gained += (worked - lost) * elapsed_s
-            sums.otherwise += lost * elapsed_s
+        sums.gained += worked * before_s - lost * elapsed_s
+        sums.otherwise += worked * (elapsed_s - before_s) + lost * before_s
         sums.looks += 1
         sums.shares += worked - lost
         sums.squares += (worked - lost) ** 2
@@ -246,7 +261,9 @@ class LoanOutcomes:
         stretch_s = min(max(0.0, ended_s - case.seen_s), max(0.0, view.t_s - case.seen_s))
         if stretch_s > 0:
             saving_s = _saving_s(borrower) if called_back and not lost_s else 0.0
-            self._add(case, max(0.0, stretch_s - saving_s), case.shares, owner=case.owner)
+            worked_s = max(0.0, stretch_s - saving_s)
+            before_s = 0.0 if case.had_room else worked_s
+            self._add(case, worked_s, case.shares, owner=case.owner, before_s=before_s)
             case.sums.lent += stretch_s * len(case.gpus)
             case.sums.unseen += stretch_s * (len(case.gpus) - len(case.shares))
             case.seen_s += stretch_s
@@ -325,26 +342,61 @@ class _Rooms:
     def __init__(self) -> None:
         self._ids: NDArray[np.object_] | None = None
         self._since_s: Floats = np.empty(0)
+        self._holder: NDArray[np.object_] = np.empty(0, object)  # the last job on each GPU
+        self._begun: list[tuple[tuple[GpuId, ...], JobId]] = []  # since the view at hand
+        self._begun_before: list[tuple[tuple[GpuId, ...], JobId]] = []
 
     def follow(self, view: ClusterView) -> None:
-        """Note since when each GPU is free."""
+        """Note since when each GPU is free: since its last job left it, where that is known."""
         gpus = view.gpus
         if self._ids is not gpus.ids:
             self._ids, self._since_s = gpus.ids, np.full(len(gpus), np.inf)
+            self._holder = np.full(len(gpus), None, object)
+        for begun, id_ in self._begun_before:
+            rows = _rows(view, begun)
+            self._since_s[rows], self._holder[rows] = np.inf, id_
+        self._begun_before, self._begun = self._begun, []
         good = gpus.health == HEALTH_CODES[Health.GOOD]
         free = (gpus.users == 0) & good & ~view.nodes.draining[gpus.node]
         self._since_s[~free] = np.inf
-        self._since_s[free & np.isinf(self._since_s)] = view.t_s
+        gone = {job.id: job for job in view.ended}
+        for row in np.flatnonzero(free & np.isinf(self._since_s)).tolist():
+            holder = self._holder[row]
+            job = gone.get(holder) or view.details.get(holder)
+            self._since_s[row] = _left_s(job, view.t_s)
+        self._holder[:] = None
+        held = np.flatnonzero(gpus.owner >= 0)
+        self._holder[held] = view.jobs.ids[gpus.owner[held]]
 
-    def fits(self, view: ClusterView, borrower: JobId) -> bool:
-        """Return whether the borrower could run somewhere without the loan."""
+    def take(self, gpus: tuple[GpuId, ...], job: JobId) -> None:
+        """Note that a job begins on GPUs that the view at hand shows as free.
+
+        It may have ended when the next view is made.
+        """
+        self._begun.append((gpus, job))
+
+    def room_s(self, view: ClusterView, borrower: JobId) -> float:
+        """Return since when the borrower could run somewhere without the loan; infinite if not."""
         job = view.details.get(borrower)
         if job is None:
-            return False
-        gpus, wanted = view.gpus, job.shape.gpu_models
+            return np.inf
+        gpus, wanted, need = view.gpus, job.shape.gpu_models, job.shape.gpus
         suits = np.array([not wanted or model in wanted for model in view.models], dtype=bool)
-        lasting = (view.t_s - self._since_s >= ROOM_S) & suits[gpus.model]
-        return bool((np.bincount(gpus.node[lasting]) >= job.shape.gpus).any())
+        free = np.flatnonzero(np.isfinite(self._since_s) & suits[gpus.model])
+        free = free[np.lexsort((self._since_s[free], gpus.node[free]))]
+        last = free[need - 1 :]  # the last of so many GPUs to become free, if they are of one node
+        same = gpus.node[last] == gpus.node[free[: len(last)]]
+        return float(np.min(self._since_s[last[same]], initial=np.inf)) + ROOM_S
+
+
+def _left_s(job: Job | None, now_s: float) -> float:
+    """Return when a job left its GPUs, as far as that is known."""
+    if job is None:
+        return now_s
+    if job.end_s is not None:
+        return min(job.end_s, now_s)
+    stopped = job.state is JobState.QUEUED and bool(job.history)
+    return min(job.history[-1].t_s, now_s) if stopped else now_s
 
 
 def _how_it_ended(

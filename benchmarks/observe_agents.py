@@ -96,7 +96,7 @@ def _check(seen: object) -> None:
 def _store(recording: Recording, intake: Intake, seen: Observation) -> None:
     recording.keep(seen)
     recording.flush()
-    intake.release()
+    intake.release(intake.stored)
 
 
 def _body(agent: int, turn: int, from_s: float) -> bytes:

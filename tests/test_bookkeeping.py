@@ -49,6 +49,23 @@ def test_what_was_learned_is_restored_by_the_next_run(tmp_path: Path) -> None:
     assert list(again.faults) == []
 
 
+def test_a_plug_that_cannot_save_costs_its_own_state_only(tmp_path: Path) -> None:
+    class Broken(Counter):
+        name = "broken"
+
+        def save_state(self) -> dict[str, Any]:
+            raise KeyError("nothing")
+
+    good, restored, first = Counter(), Counter(), book(tmp_path)
+    good.count = 7
+
+    first.save_learned([Broken(), good], 1000.0)
+    book(tmp_path).restore_learned([restored])
+
+    assert restored.count == 7
+    assert first.faults[-1].where == "broken"
+
+
 def test_a_state_of_another_version_is_discarded_with_a_reason(tmp_path: Path) -> None:
     book(tmp_path).save_learned([Counter(version=1)], 1000.0)
     newer, again = Counter(version=2), book(tmp_path)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from factories import job
+from factories import finding, job
 from patience import LONG_S, until
 from steward.clock import ManualClock
 from steward.errors import StewardError
@@ -26,6 +26,7 @@ from steward.model.view import ClusterView
 from steward.observe.watch import Watch
 from steward.store.choices import record_choice
 from steward.store.explain import explain
+from steward.store.journal import open_journal
 from steward.store.telemetry import Telemetry
 from tiny_world import GPU, TinyWorld, tiny_loop, turn_until
 
@@ -259,8 +260,9 @@ def test_an_actuator_that_half_succeeds_is_followed_on_what_it_did(
     assert lent.gained == pytest.approx(0.8 * 600, rel=0.02)  # of one GPU, not of two
 
 
+@pytest.mark.parametrize("kind", [StewardError, NotADirectoryError])
 def test_samples_that_cannot_be_stored_are_a_fault_and_the_loop_goes_on(
-    tmp_path: Path, clock: ManualClock, world: TinyWorld
+    tmp_path: Path, clock: ManualClock, world: TinyWorld, kind: type[Exception]
 ) -> None:
     loop = tiny_loop(tmp_path, world, clock)
     recording = loop.recording
@@ -272,7 +274,7 @@ def test_samples_that_cannot_be_stored_are_a_fault_and_the_loop_goes_on(
             return getattr(recording, name)
 
         def upkeep(self, _now_s: float) -> None:
-            raise StewardError("no space left for samples", hint="make room")
+            raise kind("no space left for samples")
 
     loop.recording = Full()  # type: ignore[assignment]
     turn_until(loop, clock, START_S + 400)
@@ -281,7 +283,7 @@ def test_samples_that_cannot_be_stored_are_a_fault_and_the_loop_goes_on(
     loop.recording = recording
     loop.telemetry.flush()
 
-    assert full.problem == "no space left for samples"
+    assert "no space left for samples" in full.problem
     assert len(world.carried_out) == 1
     kept = loop.telemetry.read(entities=[GPU], from_s=START_S, to_s=START_S + 400)
     assert kept.height == 40  # nothing that was seen meanwhile is lost
@@ -447,6 +449,25 @@ def test_a_crash_costs_at_most_a_minute_of_what_open_loans_brought(
     assert shown - 60.0 <= again <= shown + 60.0
 
 
+def test_a_loan_of_three_weeks_is_followed_on_and_can_be_undone_after_a_restart(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    first = tiny_loop(tmp_path, world, clock)
+    turn_until(first, clock, START_S + 400)
+    (lent,) = stories(first)
+    first.close()
+    clock.set(START_S + 21 * 86400)
+    world.changed, world._first = set(world.jobs), True
+
+    second = tiny_loop(tmp_path, world, clock)
+    second.turn()
+    record_choice(second.journal, lent.decision.id, "undo", user="ada", t_s=clock.now_s())
+    turn_until(second, clock, clock.now_s() + 30)
+
+    assert world.carried_out == [lent.decision.id, lent.decision.undo_id]
+    assert stories(second)[0].state is DecisionState.UNDONE
+
+
 def test_the_budget_and_the_breaker_outlive_a_restart(
     tmp_path: Path, clock: ManualClock, world: TinyWorld
 ) -> None:
@@ -472,25 +493,28 @@ def test_a_closed_loop_without_turns_writes_nothing(tmp_path: Path, clock: Manua
     assert DecisionId("x") not in again.stages.desk._closed
 
 
+class Meter:
+    """A sampler with one value."""
+
+    name, vocabulary = "meter", "canonical"
+    what = Layout(blocks=(Block(entity="n1", names=("host.load_1m",)),))
+
+    def available(self) -> Availability:
+        return Availability(status="ok", reason="always")
+
+    def collect(self, t_s: float) -> Observation:
+        return Observation()
+
+    def close(self) -> None: ...
+
+    def layout(self) -> Layout:
+        return self.what
+
+    def sample(self, into: NDArray[np.float64]) -> None:
+        into[0] = 1.5
+
+
 def test_the_last_ticks_are_kept_when_the_loop_ends(tmp_path: Path, clock: ManualClock) -> None:
-    class Meter:
-        name, vocabulary = "meter", "canonical"
-        what = Layout(blocks=(Block(entity="n1", names=("host.load_1m",)),))
-
-        def available(self) -> Availability:
-            return Availability(status="ok", reason="always")
-
-        def collect(self, t_s: float) -> Observation:
-            return Observation()
-
-        def close(self) -> None: ...
-
-        def layout(self) -> Layout:
-            return self.what
-
-        def sample(self, into: NDArray[np.float64]) -> None:
-            into[0] = 1.5
-
     loop = tiny_loop(tmp_path, TinyWorld(), clock)
     loop.stages = replace(
         loop.stages, watch=Watch([Meter()], sample_every_s=0.05, timeout_s=LONG_S)
@@ -503,6 +527,37 @@ def test_the_last_ticks_are_kept_when_the_loop_ends(tmp_path: Path, clock: Manua
 
     kept = Telemetry(tmp_path / "telemetry").read(entities=["n1"], from_s=0.0, to_s=1e11)
     assert kept.height >= ticks
+
+
+def test_what_happens_before_the_end_is_found_and_journaled_too(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    class Recogniser:
+        name = "lines"
+
+        def weigh(self, _weights: object) -> None: ...
+
+        def recognise(self, seen: Observation, view: ClusterView) -> tuple[Finding, ...]:
+            return tuple(replace(finding(each.kind), t_s=view.t_s) for each in seen.events)
+
+        def recurrences(self, _t_s: float) -> tuple[()]:
+            return ()
+
+    loop = tiny_loop(tmp_path, world, clock)
+    loop.stages = replace(
+        loop.stages,
+        watch=Watch([world, Meter()], sample_every_s=3600.0, timeout_s=LONG_S),
+        recognisers=[Recogniser()],
+    )
+    loop.turn()
+    fatal = Event(t_s=clock.now_s(), kind="gpu.fault", subject=GPU, text="Xid 79", source="kernel")
+    world.events = (fatal,)
+
+    loop.close()
+
+    after = open_journal(f"sqlite:///{tmp_path / 'journal.sqlite3'}")
+    assert fatal in [entry.value for entry in after.read(kinds=("event",))]
+    assert len(after.read(kinds=("finding",))) == 1
 
 
 def test_a_damaged_telemetry_file_is_a_fault_in_the_journal_and_the_loop_goes_on(

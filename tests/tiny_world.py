@@ -22,7 +22,7 @@ from steward.learn.patterns.idle_habits import IdleHabits
 from steward.loop import Loop
 from steward.model.actions import Action, Lend
 from steward.model.decision import Autonomy, Decision, Receipt
-from steward.model.event import Availability, Observation
+from steward.model.event import Availability, Event, Observation
 from steward.model.frame import job_entity, share_entity
 from steward.model.identity import GpuId, JobId
 from steward.model.job import Job, JobState
@@ -56,6 +56,7 @@ class TinyWorld:
         }
         self.changed: set[str] = set(self.jobs)
         self.carried_out: list[str] = []
+        self.events: tuple[Event, ...] = ()  # for the next look
         self._first = True
 
     def available(self) -> Availability:
@@ -66,7 +67,9 @@ class TinyWorld:
             raise self.collect_fault
         first, self._first = self._first, False
         changed, self.changed = self.changed, set()
+        events, self.events = self.events, ()
         return Observation(
+            events=events,
             frame=samples(t_s, self._rows()),
             jobs=tuple(self.jobs[name] for name in sorted(changed)),
             cluster=cluster(node("n1", 2)) if first else None,

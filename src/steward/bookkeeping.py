@@ -176,7 +176,7 @@ class Bookkeeping:
             learned.save(name, version, plug.save_state(), learnt_from=until, durable=durable)
 
         if self.learned is not None:
-            self.attempt("learned", partial(save, self.learned), None)
+            self.call(name_of(plug), partial(save, self.learned), None)
 
     def restore_learned(self, plugs: Sequence[object]) -> None:
         """Restore saved states; one that does not fit is discarded, with the reason as a fault."""

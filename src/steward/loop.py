@@ -125,7 +125,7 @@ class Loop(Generic[V]):
         seen, faults = self.stages.watch.look(t_s)
         for fault in faults:
             self._book.fault(fault)
-        self._book.attempt("telemetry", self._disk.wait, None)
+        self._book.call("telemetry", self._disk.wait, None)  # else these samples would be lost too
         self._book.attempt("telemetry", partial(self._keep, seen), None)
         if self.forwarding is not None:
             self._book.note(self.forwarding.take(seen, t_s))
@@ -235,7 +235,9 @@ class Loop(Generic[V]):
         if self._turns and watch.pace:
             watch.stop()
             t_s = self._next_time()
-            self._write_samples(self._observe(t_s), t_s)
+            seen = self._observe(t_s)
+            self._decide(self._learn(self.stages.moment.view(t_s)), seen)  # found, not acted on
+            self._write_samples(seen, t_s)
         if self.forwarding is not None:
             self.forwarding.finish()  # while the rest is made durable
         if self.questions is not None:
@@ -244,7 +246,7 @@ class Loop(Generic[V]):
         if self._turns:
             book.write(self.stages.verifier.settle(self.view), self._time.t_s)
             book.save_learned((*self.stages.estimators, *self.stages.miners), self._time.t_s)
-        book.attempt("telemetry", self._disk.close, None)
+        book.call("telemetry", self._disk.close, None)
         book.attempt("telemetry", self.recording.close, None)
         if self.intake is not None:
             book.attempt("intake", self.intake.close, None)

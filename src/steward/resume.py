@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steward.bookkeeping import Bookkeeping
-from steward.model.decision import DecisionState, StandingApproval
+from steward.model.decision import Decision, DecisionState, StandingApproval
 from steward.model.outcome import Story
 from steward.ports import V
 from steward.stages import Stages
@@ -14,6 +14,7 @@ __all__ = ["resume"]
 DAY_S = 86400.0
 RESUMED_S = 14 * DAY_S  # open decisions and loans of this time are taken up again
 APPROVALS_READ = 1_000
+OLDER_READ, LASTING_READ = 20_000, 2_000  # older decisions; those of them that may still last
 
 
 def resume(book: Bookkeeping, stages: Stages[V], view: V, now_s: float) -> None:
@@ -51,12 +52,25 @@ def _resume_story(book: Bookkeeping, stages: Stages[V], story: Story) -> None:
 
 
 def _recent_stories(journal: Journal, *, since_s: float) -> list[Story]:
-    """Return the stories since then, oldest first."""
+    """Return the stories since then, and older ones that still last; oldest first."""
     found: list[Story] = []
     before: int | None = None
     while page := journal.stories(before=before, limit=200):
-        found += [story for _, story in page if story.decision.t_s >= since_s]
-        before = page[-1][0]
-        if page[-1][1].decision.t_s < since_s:
+        recent = [(seq, story) for seq, story in page if story.decision.t_s >= since_s]
+        found += [story for _, story in recent]
+        before = recent[-1][0] if recent else before
+        if len(recent) < len(page):
             break
-    return found[::-1]
+    return _older_in_effect(journal, before) + found[::-1]
+
+
+def _older_in_effect(journal: Journal, before: int | None) -> list[Story]:
+    """Return older stories that still last, such as a node that was drained weeks ago."""
+    older = journal.read(kinds=("decision",), before=before, limit=OLDER_READ, newest_first=True)
+    ids = [
+        entry.id
+        for entry in older
+        if isinstance(entry.value, Decision) and entry.value.action.lasts
+    ][:LASTING_READ]
+    stories = journal.stories(ids=ids, limit=len(ids)) if ids else []
+    return [story for _, story in stories[::-1] if story.state is DecisionState.ACTIVE]

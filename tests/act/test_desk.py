@@ -3,13 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from act.hands import Hand, desk, said
-from factories import call_back, decision, job, loan, node, receipt, view
+from factories import call_back, decision, job, loan, node, receipt, start, view
 from steward.act.actuators.dry_run import DryRun
 from steward.act.desk import CarriedOut, Desk
 from steward.act.guard import Guard, Limits
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.decision import Autonomy, Decision, Receipt, Ruling, Verdict
-from steward.model.identity import JobId
+from steward.model.identity import DecisionId, JobId
 from steward.model.job import JobShape
 from steward.model.outcome import Story
 from steward.model.view import ClusterView
@@ -95,9 +95,17 @@ def test_a_rejected_decision_is_off_the_desk_and_does_not_come_back() -> None:
 def test_choices_about_decisions_that_are_not_open_change_nothing() -> None:
     table = desk()
 
-    new = table.receive([], [said("approve", "x"), said("reject", "x"), said("undo", "x")], ready())
+    new = table.receive([], [said("approve", "x"), said("reject", "x")], ready())
 
     assert new == []
+
+
+def test_an_undo_of_what_nobody_knows_any_more_is_answered() -> None:
+    (answer,) = desk().receive([], [said("undo", "x")], ready())
+
+    assert isinstance(answer, Verdict)
+    assert (answer.decision, answer.ruling) == ("x", Ruling.HOLD)
+    assert "cannot be undone any more" in answer.why
 
 
 def test_an_undo_makes_a_decision_of_its_own_in_the_name_of_the_person() -> None:
@@ -300,14 +308,17 @@ def test_an_approval_outlives_a_restart() -> None:
 
 
 def test_the_desk_forgets_the_oldest_of_very_many_closed_decisions() -> None:
-    table = desk()
+    table, lent = desk(), decision("d-lent")
+    table.resume([Story(decision=lent, receipts=(receipt(lent),))])
+    one = start()
 
     table.resume(
-        Story(decision=decision(f"d-{i}"), receipts=(receipt(decision(f"d-{i}")),))
-        for i in range(10_005)
+        Story(decision=replace(one, id=DecisionId(f"d-{i}")), receipts=(receipt(one),))
+        for i in range(20_000)
     )
 
-    assert len(table._closed) == 10_000
+    assert {*table._closed} == {"d-lent", *(f"d-{i}" for i in range(10_000, 20_000))}
+    assert table.receive([], [said("undo", "d-lent")], ready()) != []
 
 
 def test_errors_carry_what_where_and_what_next() -> None:

@@ -24,7 +24,7 @@ from steward.act.actuators.dry_run import DryRun
 from steward.act.desk import CarriedOut, Desk
 from steward.act.guard import Guard, Limits
 from steward.errors import PermanentError, TemporaryError
-from steward.model.actions import Action, Drain, Preempt, Start, Tell
+from steward.model.actions import Action, Drain, Preempt, Reprioritise, Start, Tell
 from steward.model.cluster import Health
 from steward.model.decision import (
     Autonomy,
@@ -298,6 +298,41 @@ def test_a_standing_approval_saves_clicks_until_its_time_or_its_gpus_run_out() -
     assert "ada approved such actions in advance" in first.why
     assert used_up.ruling is Ruling.ASK
     assert Guard(Limits(autonomy=Autonomy.APPROVE)).judge(start(), seen).ruling is Ruling.ASK
+
+
+@pytest.mark.parametrize(
+    ("site", "tenant", "left"),
+    [(Autonomy.APPROVE, Autonomy.ADVISE, 0), (Autonomy.AUTO, Autonomy.APPROVE, 1)],
+)
+def test_a_start_uses_a_standing_approval_where_the_site_asks_and_only_there(
+    site: Autonomy, tenant: Autonomy, left: int
+) -> None:
+    guard = Guard(Limits(autonomy=site, tenant_autonomy={TenantId("a"): tenant}))
+    allowed = StandingApproval(
+        id="a-1",
+        t_s=1000.0,
+        tenant=TenantId("a"),
+        action="start",
+        until_s=2000.0,
+        gpus=1,
+        user="ada",
+    )
+    guard.allow(allowed)
+
+    assert guard.judge(start(), view(jobs=[job("j2")])).ruling is Ruling.GO
+    guard.record(start(), 1000.0)
+
+    assert guard.approvals(1000.0) == [(allowed, left)]
+
+
+def test_changing_a_tenants_job_is_no_start_that_its_owner_asked_for() -> None:
+    ceilings = {TenantId("a"): Autonomy.ADVISE}
+    guard = Guard(Limits(autonomy=Autonomy.AUTO, tenant_autonomy=ceilings))
+    sooner = Reprioritise(job=JobId("j2"), before=0, priority=5)
+
+    verdict = guard.judge(replace(start(), action=sooner), view(jobs=[job("j2")]))
+
+    assert verdict.ruling is Ruling.ADVISE
 
 
 def test_a_standing_approval_covers_its_tenant_and_action_alone_and_can_be_revoked() -> None:

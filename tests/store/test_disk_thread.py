@@ -28,13 +28,25 @@ def test_the_caller_goes_on_while_the_work_is_done() -> None:
 
 
 def test_pieces_of_work_never_overlap() -> None:
-    disk, order = DiskThread("test"), []
+    disk, first_goes_on, order = DiskThread("test"), threading.Event(), list[str]()
 
-    for number in range(20):
-        disk.begin(lambda number=number: order.append(number))
+    def first() -> None:
+        first_goes_on.wait(LONG_S)
+        order.append("first")
+
+    def begin_another() -> None:
+        disk.begin(lambda: order.append("second"))
+        order.append("begun")
+
+    disk.begin(first)
+    caller = threading.Thread(target=begin_another)
+    caller.start()
+    first_goes_on.set()
+    caller.join(LONG_S)
     disk.close()
 
-    assert order == list(range(20))
+    assert order[0] == "first"
+    assert {*order} == {"first", "begun", "second"}
 
 
 def test_what_goes_wrong_is_raised_once_by_whoever_waits() -> None:

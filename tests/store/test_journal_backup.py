@@ -294,6 +294,9 @@ def test_each_damaged_file_is_kept(tmp_path: Path) -> None:
 def test_a_restore_that_was_interrupted_is_finished(tmp_path: Path) -> None:
     file = written(tmp_path / "journal.sqlite3")
     file.rename(tmp_path / "journal.sqlite3.restored")
+    (tmp_path / "journal.sqlite3.damaged-1").write_bytes(b"it was here")
+    log = tmp_path / "journal.sqlite3-wal"  # of the damaged one: it must not be applied
+    log.write_bytes(b"an old log")
 
     with closing(opened(file)) as journal:
         kept = len(journal.read(limit=1000))
@@ -302,6 +305,7 @@ def test_a_restore_that_was_interrupted_is_finished(tmp_path: Path) -> None:
     assert kept == 400
     assert "interrupted" in message
     assert not list(tmp_path.glob("*.restored"))
+    assert (tmp_path / "journal.sqlite3.damaged-1-wal").read_bytes() == b"an old log"
 
 
 def test_a_journal_in_use_is_not_taken_away_from_its_user(tmp_path: Path) -> None:

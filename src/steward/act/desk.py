@@ -8,7 +8,7 @@ out again, which changes nothing where it had been done, since actuators know de
 from __future__ import annotations
 
 import re
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -64,6 +64,11 @@ class _Closed:
     end: _End
     t_s: float
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it may still be in effect."""
+        return self.end is _End.DONE and self.decision.action.lasts
+
 
 @dataclass(slots=True, kw_only=True)
 class _Open:
@@ -96,7 +101,8 @@ class Desk:
         self.actuator = actuator
         self.refused: Counter[str] = Counter()  # proposals that were not taken, by reason
         self._open: dict[DecisionId, _Open] = {}
-        self._closed: OrderedDict[DecisionId, _Closed] = OrderedDict()
+        self._closed: dict[DecisionId, _Closed] = {}
+        self._lasting = 0  # of those, as counted last
         self._undos: list[Choice] = []  # that have to wait for what is being carried out
         self._spared: dict[str, float] = {}  # claims on jobs that may not be stopped: until when
 
@@ -301,6 +307,9 @@ class Desk:
         Open decisions about the same give way, unless the engine is at one of them.
         """
         found = self._closed.get(choice.decision)
+        if found is None and choice.decision not in self._open:
+            why = "it cannot be undone any more: it was too long ago"
+            yield Verdict(decision=choice.decision, t_s=view.t_s, ruling=Ruling.HOLD, why=why)
         undo = found.decision.undo if found is not None and found.end is _End.DONE else None
         if found is None or undo is None:
             return
@@ -462,8 +471,15 @@ class Desk:
     def _close(self, decision: Decision, end: _End, t_s: float) -> None:
         self._open.pop(decision.id, None)
         self._closed[decision.id] = _Closed(decision=decision, end=end, t_s=t_s)
-        while len(self._closed) > REMEMBERED:
-            self._closed.popitem(last=False)
+        if len(self._closed) > 2 * REMEMBERED + self._lasting:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget the oldest decisions, but none that lasts: people may undo it for weeks."""
+        lasting = [id_ for id_, each in self._closed.items() if each.lasts][-REMEMBERED:]
+        kept = {*list(self._closed)[-REMEMBERED:], *lasting}
+        self._closed = {id_: each for id_, each in self._closed.items() if id_ in kept}
+        self._lasting = len(lasting)
 
 
 _ENDS = {

@@ -9,6 +9,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from steward.model.actions import Action, Budget
+from steward.model.actions.traits import StartsJob
 from steward.model.decision import Autonomy, Decision, Ruling, StandingApproval, Verdict
 from steward.model.frame import job_entity, steps_of
 from steward.model.identity import DecisionId, JobId, TenantId
@@ -129,7 +130,8 @@ class Guard:
 
     def _autonomy_of(self, decision: Decision) -> tuple[Autonomy, str]:
         """Return what may be done without a person, and whose autonomy says so."""
-        if not decision.tenant or decision.action.budget is Budget.START:  # its owner asked for it
+        asked_for = isinstance(decision.action, StartsJob)  # by whoever submitted the job
+        if asked_for or not decision.tenant:
             return self.limits.autonomy, "the site"
         return self.limits.autonomy_for(decision.tenant), decision.tenant
 
@@ -207,7 +209,8 @@ class Guard:
             return
         self._done.append((t_s, budget, decision.tenant, gpus))
         self._spent[budget, decision.tenant] += gpus
-        if self.limits.autonomy_for(decision.tenant) is Autonomy.APPROVE:
+        level, _ = self._autonomy_of(decision)
+        if level is Autonomy.APPROVE:
             approval = self._approval_for(decision, t_s)
             if approval is not None:
                 self._used[approval.id] += gpus

@@ -303,7 +303,7 @@ class TenantSettings(_Section):
         None,
         strict=False,
         description="a ceiling for what may be done to this tenant's GPUs; unset means "
-        "`loop.autonomy`",
+        "`loop.autonomy`, which also decides about starting its waiting jobs",
     )
 
 

@@ -30,10 +30,9 @@ __all__ = [
 
 Array = NDArray[Any]
 
-_STEP = 2.0**0.5
-EDGES_S: Array = np.concatenate(
-    ([0.0], 60.0 * _STEP ** np.arange(48))
-)  # a minute to 20 years of GPU time
+# A minute to 20 years of GPU time. Every second edge is a whole number, and exactly that: jobs that
+# reach edges at one instant must be seen to.
+EDGES_S: Array = np.concatenate(([0.0], 60.0 * 2.0 ** (np.arange(48) / 2.0)))
 _LEVELS = len(EDGES_S)
 
 

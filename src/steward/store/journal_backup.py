@@ -12,7 +12,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
@@ -79,6 +79,7 @@ def restored(file: Path) -> tuple[str, ...]:
     """
     draft = _sibling(file, ".restored")
     if draft.exists() and not file.exists():  # a crash between the two renames below
+        _move_side_files(file, _last_aside(file))
         draft.rename(file)
         sync_folder(file.parent)
         return (f"{file} was damaged; restoring it was interrupted and is finished now",)
@@ -92,14 +93,25 @@ def restored(file: Path) -> tuple[str, ...]:
     _sync(draft)
     aside = next(path for path in _asides(file) if not path.exists())
     file.rename(aside)
-    for ending in _SIDE_FILES:
-        if _sibling(file, ending).exists():
-            _sibling(file, ending).rename(_sibling(aside, ending))
+    _move_side_files(file, aside)
     draft.rename(file)
     sync_folder(file.parent)
     restored_from = f"{len(kept)} entries were restored from it and its backup"
     fate = f"it is kept as {aside.name}. {restored_from}; {_losses(kept, newest)}"
     return (f"{file} was damaged ({fault}); {fate}",)
+
+
+def _move_side_files(file: Path, aside: Path) -> None:
+    """Put the log of a damaged journal beside it: SQLite would apply it to the restored one."""
+    for ending in _SIDE_FILES:
+        if _sibling(file, ending).exists():
+            _sibling(file, ending).rename(_sibling(aside, ending))
+
+
+def _last_aside(file: Path) -> Path:
+    """Return where the journal that was damaged last is kept."""
+    there = list(takewhile(Path.exists, _asides(file)))
+    return there[-1] if there else next(_asides(file))
 
 
 def _fault(file: Path) -> str:

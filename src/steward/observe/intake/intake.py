@@ -169,7 +169,7 @@ class Intake:
         with self._lock:
             self._stored = self._collected
             events, self._events = self._events, []
-        room = self._max_open_bytes - sum(size for _, size in self._unreleased)
+            room = self._max_open_bytes - sum(size for _, size in self._unreleased)
         replayed, bodies = self._collected < self._replayed, self._next_bodies(t_s)
         while room > 0 and (body := next(bodies, None)) is not None:
             self._merger.add(body.content)

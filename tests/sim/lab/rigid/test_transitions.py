@@ -16,9 +16,9 @@ from sim.lab.rigid.laws import (
     short_of_guarantee,
 )
 from sim.lab.rigid.small_cases import rows, trace_from
-from steward.model.machines import Machines
+from steward.model.machines import Machines, machines_of
 from steward.model.replay import Replay
-from steward.model.trace import Trace
+from steward.model.trace import Trace, trace_of
 from steward.sim.lab.run import replay
 from steward.sim.lab.settings import LabSettings
 
@@ -166,3 +166,22 @@ def test_nobody_waits_for_a_guaranteed_place_that_is_there(
     made = replay(*state[:2], "commons", state[2])
 
     assert short_of_guarantee(made, placed=True) == []
+
+
+@pytest.mark.parametrize("policy", ["las", "tiresias"])
+@pytest.mark.parametrize("begins_s", [1.0, 1.2, 1.4, 1.7, 1.9])
+def test_a_job_as_long_as_a_threshold_is_not_stopped_when_it_is_done(
+    policy: str, begins_s: float
+) -> None:
+    trace = trace_of(
+        "a job of just 7,200 s",
+        submit_s=[0.0, begins_s, begins_s + 100.0],
+        duration_s=[0.5, 7200.0, 9000.0],
+        gpus=[1, 1, 1],
+        tenant=["a", "a", "a"],
+    )
+
+    found = replay(trace, machines_of(1), policy, LabSettings())
+
+    assert int(found.preemptions[1]) == 1
+    assert float(found.end_s[1] - begins_s) == pytest.approx(10450.0)

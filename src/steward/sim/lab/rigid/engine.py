@@ -321,7 +321,7 @@ def _shield(state: ReplayState, policy: PolicyParameters) -> None:
     queue, now = state.queue, state.now_s[0]
     for i in range(queue.running_n[0]):
         job = queue.running[i]
-        ran_s = state.attained_s[job] + (now - state.updated_s[job]) * state.rate[job]
+        ran_s = state.before_s[job] + (now - queue.since_s[job]) * state.rate[job]
         cost_s = state.price_s[job] * (state.stops[job] + 1)
         if cost_s > policy.patience * ran_s:
             queue.key[job] = 0.0

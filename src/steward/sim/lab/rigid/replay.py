@@ -170,7 +170,7 @@ def _replay_state(
         work_s=trace.duration_s.copy(),
         attained_s=np.zeros(n),
         forgiven_s=np.zeros(n),
-        updated_s=np.zeros(n),
+        before_s=np.zeros(n),
         rate=np.ones(n),
         stamp=np.zeros(n, ints),
         level=np.zeros(n, ints),

@@ -109,7 +109,7 @@ class ReplayState(NamedTuple):
     work_s: Array  # what it has to run in all, with what was lost
     attained_s: Array
     forgiven_s: Array  # attained time that no longer counts against it
-    updated_s: Array
+    before_s: Array  # attained before its present run
     rate: Array
     stamp: Array
     level: Array
@@ -198,7 +198,7 @@ def by_reference(state: ReplayState) -> Any:  # noqa: ANN401 - has the fields of
         state.work_s,
         state.attained_s,
         state.forgiven_s,
-        state.updated_s,
+        state.before_s,
         state.rate,
         state.stamp,
         state.level,

@@ -42,11 +42,6 @@ __all__ = [
 ]
 
 
-# Levels that jobs reach at one instant are reached together: sums of floats differ by a rounding
-# error, and the policy would be called between the two. A power of two: dividing rounds nothing.
-_PER_S = float(2**20)
-
-
 class EventOrder(IntEnum):
     """What goes first at one instant."""
 
@@ -60,10 +55,8 @@ class EventOrder(IntEnum):
 
 @njit
 def bring_up_to_date(state: ReplayState, job: int) -> None:
-    """Count what a running job has done since it was last looked at."""
-    now = state.now_s[0]
-    state.attained_s[job] += (now - state.updated_s[job]) * state.rate[job]
-    state.updated_s[job] = now
+    """Count what a running job has done."""
+    state.attained_s[job] = state.before_s[job] + _ran_here(state, job)
 
 
 @njit
@@ -142,23 +135,33 @@ def _next_level_s(state: ReplayState, policy: PolicyParameters, job: int) -> flo
     if policy.law == Law.EXPERIENCE:
         if level + 1 >= len(state.experience.edges):
             return np.inf
-        left = state.experience.edges[level + 1] / _size(state, job) - state.attained_s[job]
+        threshold = state.experience.edges[level + 1] / _size(state, job)
     elif level >= len(policy.thresholds):
         return np.inf
     else:
-        left = policy.thresholds[level] - _counted(state, policy, job)
+        threshold = policy.thresholds[level]
         if policy.by_gpus:
-            left /= _size(state, job)
-    return float(state.now_s[0] + left / state.rate[job])
+            threshold /= _size(state, job)
+        threshold += state.forgiven_s[job]
+    return _reached_s(state, job, threshold)
+
+
+@njit
+def _reached_s(state: ReplayState, job: int, attained_s: float) -> float:
+    """Return when a running job will have attained so much.
+
+    Counted from its start, not from now: sums of steps would put two jobs that get there at one
+    instant a rounding error apart, and the policy would be called between them.
+    """
+    return float(state.queue.since_s[job] + (attained_s - state.before_s[job]) / state.rate[job])
 
 
 @njit
 def watch_level(state: ReplayState, policy: PolicyParameters, job: int) -> None:
     """Ask to be told when a running job reaches its next level, if it will get that far."""
     if policy.law in (Law.LEVEL, Law.EXPERIENCE):
-        at = np.round(_next_level_s(state, policy, job) * _PER_S) / _PER_S
-        done = state.now_s[0] + (state.work_s[job] - state.attained_s[job]) / state.rate[job]
-        if at < done:
+        at = _next_level_s(state, policy, job)
+        if at < _reached_s(state, job, state.work_s[job]):
             push(state.heap, at, EventOrder.LEVEL, job, state.stamp[job])
 
 
@@ -264,7 +267,7 @@ def start(state: ReplayState, policy: PolicyParameters, job: int) -> None:
 def _run(state: ReplayState, policy: PolicyParameters, job: int) -> None:
     queue, alloc, now = state.queue, state.alloc, state.now_s[0]
     queue.since_s[job] = now
-    state.updated_s[job] = now
+    state.before_s[job] = state.attained_s[job]
     if np.isnan(state.first_s[job]):
         state.first_s[job] = now
     rate = state.type_speed[queue.held_type[job]]
@@ -277,13 +280,8 @@ def _run(state: ReplayState, policy: PolicyParameters, job: int) -> None:
     state.work_s[job] += _boot_s(state, job)
     state.lost_s[job] += _boot_s(state, job)
     state.stamp[job] += 1
-    push(
-        state.heap,
-        now + (state.work_s[job] - state.attained_s[job]) / rate,
-        EventOrder.END,
-        job,
-        state.stamp[job],
-    )
+    done = _reached_s(state, job, state.work_s[job])
+    push(state.heap, done, EventOrder.END, job, state.stamp[job])
     if policy.law == Law.EXPERIENCE:
         queue.key[job] = rank(state, policy, job) / policy.lead
     watch_level(state, policy, job)

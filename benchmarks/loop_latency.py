@@ -5,6 +5,9 @@ would be live: normalising, storing, folding, learning, recognising with all rul
 steward, detecting, deciding, judging, acting and journaling with fsync on a real disk. What the
 simulator itself needs to produce the samples is measured and left out: live, that time is spent
 elsewhere.
+
+Between the turns the same small computation is timed again and again: how far its 99th percentile
+is above its median (`noise`) is the machine's own part in the tail of the turns.
 """
 
 from __future__ import annotations
@@ -56,6 +59,15 @@ class Timed:
         """Hold nothing open."""
 
 
+def _same_work_ms() -> float:
+    """Do the same work as ever, about as long as the rules of a turn take; return how long."""
+    began_s = time.perf_counter()
+    total = 0
+    for i in range(300_000):
+        total += i & 7
+    return (time.perf_counter() - began_s) * 1000
+
+
 def measure(gpus: int, jobs: int, turns: int) -> dict[str, Any]:
     """Turn a site of this size and return its latencies."""
     world = World(sized(gpus, jobs), seed=1, start_s=START_S)
@@ -74,7 +86,7 @@ def measure(gpus: int, jobs: int, turns: int) -> dict[str, Any]:
             }
         )
         loop = assemble(settings, clock=clock, collectors=[collector], actuator=world)
-        took_ms, decided_ms, cpu_ms, in_view = [], [], [], []
+        took_ms, decided_ms, cpu_ms, in_view, same_ms = [], [], [], [], []
         for turn in range(WARM_TURNS + turns):
             if turn == WARM_TURNS:
                 loop.settle()  # as `run` does after its first turns
@@ -87,6 +99,7 @@ def measure(gpus: int, jobs: int, turns: int) -> dict[str, Any]:
                 decided_ms.append((loop.status.last_decided_s - collector.seconds) * 1000)
                 cpu_ms.append(cpu_s * 1000)
                 in_view.append(len(loop.view.jobs))
+                same_ms.append(_same_work_ms())
         decided = len(loop.journal.read(kinds=("decision",), limit=1_000_000))
         loop.close()
     p50, p90, p99 = np.percentile(took_ms, [50, 90, 99])
@@ -99,6 +112,7 @@ def measure(gpus: int, jobs: int, turns: int) -> dict[str, Any]:
         "decided_p99_ms": round(float(np.percentile(decided_ms, 99)), 2),
         "cpu_p50_ms": round(float(np.percentile(cpu_ms, 50)), 2),
         "cpu_p99_ms": round(float(np.percentile(cpu_ms, 99)), 2),
+        "noise": round(float(np.divide(*np.percentile(same_ms, [99, 50]))), 2),
         "turns": turns,
         "jobs_in_view": round(float(np.mean(in_view))),
         "decisions": decided,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from act.hands import Hand, desk, said
 from factories import call_back, decision, job, loan, node, receipt, start, view
 from steward.act.actuators.dry_run import DryRun
-from steward.act.desk import CarriedOut, Desk
+from steward.act.desk import REMEMBERED, CarriedOut, Desk
 from steward.act.guard import Guard, Limits
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.decision import Autonomy, Decision, Receipt, Ruling, Verdict
@@ -314,10 +314,10 @@ def test_the_desk_forgets_the_oldest_of_very_many_closed_decisions() -> None:
 
     table.resume(
         Story(decision=replace(one, id=DecisionId(f"d-{i}")), receipts=(receipt(one),))
-        for i in range(20_000)
+        for i in range(2 * REMEMBERED)
     )
 
-    assert {*table._closed} == {"d-lent", *(f"d-{i}" for i in range(10_000, 20_000))}
+    assert {*table._closed} == {"d-lent", *(f"d-{i}" for i in range(REMEMBERED, 2 * REMEMBERED))}
     assert table.receive([], [said("undo", "d-lent")], ready()) != []
 
 

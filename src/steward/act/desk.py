@@ -34,7 +34,7 @@ from steward.ports import Actuator, View
 __all__ = ["CarriedOut", "Desk"]
 
 TRIES = 3
-REMEMBERED = 10_000
+REMEMBERED = 2_500  # closed decisions; a scheduler makes thousands a day
 STEWARD = "steward"  # who undoes what a check found to be worse
 SEEN_WITHIN_S = 60.0  # what an engine has done is in the view at the latest after this time
 SPARED_S = 600.0  # nothing is planned for so long around a job that may not be stopped now

@@ -118,7 +118,7 @@ class JournalSummary:
         journal: Journal,
         assumptions: Assumptions,
         *,
-        keep: int = 2000,
+        keep: int = 1000,
         keep_findings: int = 500,
         on_value: Callable[[Record], object] = lambda _value: None,
     ) -> None:

@@ -22,6 +22,7 @@ from steward.observe.agent.buffer import ParcelBuffer
 from steward.observe.agent.shipper import AgentIdentity, Shipper
 from steward.store.spool import Spool
 
+MOST_WAITING = 100
 T0 = float(os.environ["T0"])  # samples that are too old would be removed as such
 
 
@@ -52,6 +53,8 @@ def main(folder: str, url: str, run: str) -> None:
         sys.stdout.write(f"{run} {number}\n")
         sys.stdout.flush()
         time.sleep(0.004)
+        while shipping.buffer.waiting_parcels > MOST_WAITING:  # a slow server is sent it later
+            time.sleep(0.02)
 
 
 if __name__ == "__main__":

@@ -285,8 +285,8 @@ def api() -> Iterator[str]:
     schema = _schema()
     yield "# HTTP API"
     yield ""
-    yield "The service publishes this as OpenAPI at `/api/v1/openapi.json`. On any address but"
-    yield "loopback, requests need `Authorization: Bearer TOKEN`; `steward token new` makes one."
+    yield "The service publishes this as OpenAPI at `/api/v1/openapi.json`. Every request needs"
+    yield "`Authorization: Bearer TOKEN`; `steward token new` makes one."
     routes = {
         f"{method.upper()} {path}": route
         for path, methods in schema["paths"].items()

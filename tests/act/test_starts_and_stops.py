@@ -657,3 +657,28 @@ def test_a_node_is_drained_although_a_person_is_asked_about_one_of_its_gpus() ->
         ("d-stop", Ruling.EXPIRE),
         ("d-drain", Ruling.GO),
     ]
+
+
+def test_a_start_that_was_stopped_and_resumed_since_can_no_longer_be_undone() -> None:
+    table = desk()
+    waits, runs = view(jobs=[job("j2")]), view(jobs=[job("j2", on=[GPU])], t_s=1010.0)
+    for made, seen in ((start(), waits), (preempt(job="j2"), runs)):
+        table.receive([replace(made, t_s=seen.t_s)], (), seen)
+        list(table.carry_out(seen.t_s))
+
+    (answer,) = table.receive([], [said("undo", "d-start")], replace(runs, t_s=1020.0))
+
+    assert isinstance(answer, Verdict)
+    assert answer.ruling is Ruling.HOLD
+    assert answer.why == "it cannot be undone any more: d-stop was carried out since"
+
+
+def test_what_a_person_undid_is_left_alone_for_a_while() -> None:
+    table = desk()
+    table.receive([start()], (), view(jobs=[job("j2")]))
+    list(table.carry_out(1000.0))
+    runs = view(jobs=[job("j2", on=[GPU])], t_s=1010.0)
+
+    table.receive([], [said("undo", "d-start")], runs)
+
+    assert table.guard.resting(1010.0) == ["j2"]

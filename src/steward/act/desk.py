@@ -34,7 +34,7 @@ from steward.ports import Actuator, View
 __all__ = ["CarriedOut", "Desk"]
 
 TRIES = 3
-REMEMBERED = 2_500  # closed decisions; a scheduler makes thousands a day
+REMEMBERED = 1_000  # closed decisions; a scheduler makes thousands a day
 STEWARD = "steward"  # who undoes what a check found to be worse
 SEEN_WITHIN_S = 60.0  # what an engine has done is in the view at the latest after this time
 SPARED_S = 600.0  # nothing is planned for so long around a job that may not be stopped now
@@ -307,9 +307,10 @@ class Desk:
         Open decisions about the same give way, unless the engine is at one of them.
         """
         found = self._closed.get(choice.decision)
-        if found is None and choice.decision not in self._open:
-            why = "it cannot be undone any more: it was too long ago"
+        if too_late := self._too_late_to_undo(choice.decision):
+            why = f"it cannot be undone any more: {too_late}"
             yield Verdict(decision=choice.decision, t_s=view.t_s, ruling=Ruling.HOLD, why=why)
+            return
         undo = found.decision.undo if found is not None and found.end is _End.DONE else None
         if found is None or undo is None:
             return
@@ -339,7 +340,29 @@ class Desk:
             why = f"{choice.user} undid {decision.id}"
             yield Verdict(decision=id_, t_s=view.t_s, ruling=Ruling.EXPIRE, why=why)
         self._open[undoing.id] = _Open(decision=undoing, proposed_s=view.t_s, approved=by_person)
+        affected = decision.action.affects
+        if by_person and affected is not None:  # else the policy would do it again at once
+            self.guard.leave_alone(affected, view.t_s)
         yield undoing
+
+    def _too_late_to_undo(self, id_: DecisionId) -> str:
+        """Return why there is nothing left to take back; empty if there is."""
+        found = self._closed.get(id_)
+        if found is None:
+            return "" if id_ in self._open else "it was too long ago"
+        if found.lasts or found.end is not _End.DONE:
+            return ""
+        claims = found.decision.action.claims
+        later = (
+            each.decision.id
+            for each in reversed(self._closed.values())
+            if each.end is _End.DONE
+            and each.t_s > found.t_s
+            and not claims.isdisjoint(each.decision.action.claims)
+            and each.decision.undoes != id_
+        )
+        newer = next(later, "")
+        return f"{newer} was carried out since" if newer else ""
 
     # -- judging -------------------------------------------------------------------------------
 
@@ -471,7 +494,7 @@ class Desk:
     def _close(self, decision: Decision, end: _End, t_s: float) -> None:
         self._open.pop(decision.id, None)
         self._closed[decision.id] = _Closed(decision=decision, end=end, t_s=t_s)
-        if len(self._closed) > 2 * REMEMBERED + self._lasting:
+        if len(self._closed) > 1.25 * REMEMBERED + self._lasting:
             self._forget()
 
     def _forget(self) -> None:

@@ -324,6 +324,17 @@ def test_the_desk_forgets_the_oldest_of_very_many_closed_decisions() -> None:
     assert table.receive([], [said("undo", "d-lent")], ready()) != []
 
 
+def test_what_is_proposed_on_and_on_is_remembered_and_not_carried_out_twice() -> None:
+    table, waits = desk(), view(jobs=[job("j2")])
+    table.receive([start()], (), waits)
+    assert len(list(table.carry_out(1000.0))) == 1
+    others = (replace(start(), id=DecisionId(f"d-{i}")) for i in range(3 * REMEMBERED))
+
+    for made in others:
+        table.resume([Story(decision=made, receipts=(receipt(made),))])
+        assert table.receive([start()], (), waits) == []
+
+
 def test_errors_carry_what_where_and_what_next() -> None:
     fault = StewardError("it broke", where="here", hint="mend it")
 

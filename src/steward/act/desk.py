@@ -34,7 +34,8 @@ from steward.ports import Actuator, View
 __all__ = ["CarriedOut", "Desk"]
 
 TRIES = 3
-REMEMBERED = 1_000  # closed decisions; a scheduler makes thousands a day
+REMEMBERED = 1_000  # closed decisions that nobody proposes any more; a scheduler makes many
+LASTING = 10_000  # closed decisions that may still be in effect, such as drains and loans
 STEWARD = "steward"  # who undoes what a check found to be worse
 SEEN_WITHIN_S = 60.0  # what an engine has done is in the view at the latest after this time
 SPARED_S = 600.0  # nothing is planned for so long around a job that may not be stopped now
@@ -207,10 +208,8 @@ class Desk:
             decision = self._numbered(proposed, again, view.t_s)
             for id_ in decision.after:
                 wanted[id_].append(decision.id)
-            known = self._open.get(decision.id)
-            if known is not None:
-                known.proposed_s = view.t_s
-            elif decision.id not in self._closed and self._is_free(decision, index, view.t_s):
+            known = self._is_known(decision.id, view.t_s)
+            if not known and self._is_free(decision, index, view.t_s):
                 given_way += self._give_way(index.yielding_to(decision), decision.id, view.t_s)
                 index.add(decision)
                 self._open[decision.id] = _Open(decision=decision, proposed_s=view.t_s)
@@ -223,6 +222,14 @@ class Desk:
             elif id_ in self._open:
                 self._open[id_].makes_room_for = opened
         return [*given_way, *accepted.values()]
+
+    def _is_known(self, id_: DecisionId, t_s: float) -> bool:
+        """Return whether a proposal is open or over; both are remembered while it is made."""
+        if id_ in self._open:
+            self._open[id_].proposed_s = t_s
+        elif id_ in self._closed:
+            self._closed[id_] = self._closed.pop(id_)  # among the last that are forgotten
+        return id_ in self._open or id_ in self._closed
 
     def _give_way(
         self, waiting: Iterable[DecisionId], to: DecisionId, t_s: float
@@ -498,8 +505,8 @@ class Desk:
             self._forget()
 
     def _forget(self) -> None:
-        """Forget the oldest decisions, but none that lasts: people may undo it for weeks."""
-        lasting = [id_ for id_, each in self._closed.items() if each.lasts][-REMEMBERED:]
+        """Forget the oldest decisions; those that last much later: people may undo them."""
+        lasting = [id_ for id_, each in self._closed.items() if each.lasts][-LASTING:]
         kept = {*list(self._closed)[-REMEMBERED:], *lasting}
         self._closed = {id_: each for id_, each in self._closed.items() if id_ in kept}
         self._lasting = len(lasting)

@@ -14,6 +14,7 @@ from factories import decision, finding, outcome, preempt, receipt, start
 from steward.model.decision import Choice, DecisionState, Ruling, Verdict
 from steward.model.finding import Recurrence, Severity
 from steward.model.outcome import Assumptions, Interval, savings_of
+from steward.model.yardstick import STOP_COST
 from steward.store.journal import Journal, open_journal
 from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary
 
@@ -49,6 +50,20 @@ def test_sums_taken_bit_by_bit_are_those_of_all_outcomes(journal: Journal) -> No
     for name in ("gpu_hours", "cost", "energy_kwh", "co2_kg"):
         _assert_close(getattr(summary.savings, name), getattr(exact, name))
     assert (summary.savings.outcomes, summary.savings.decisions) == (10, 3)
+
+
+def test_what_stops_cost_is_summed_beside_savings_and_is_no_outcome_of_theirs(
+    journal: Journal,
+) -> None:
+    summary = JournalSummary(journal, Assumptions())
+    journal.append([decision("d-1"), preempt("d-stop")])
+
+    journal.append([outcome("d-1"), outcome("d-stop", gained=-900.0, yardstick=STOP_COST)])
+    summary.catch_up()
+
+    assert summary.stop_cost_gpu_s == 900.0
+    assert summary.savings.gpu_hours.mid == pytest.approx(300.0 / 3600.0)
+    assert (summary.savings.outcomes, summary.savings.decisions) == (1, 1)
 
 
 def _assert_close(one: Interval, other: Interval) -> None:

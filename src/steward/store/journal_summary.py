@@ -17,6 +17,7 @@ from steward.model.decision import Choice, Decision, DecisionState, Receipt, Ver
 from steward.model.finding import Finding, Recurrence
 from steward.model.identity import DecisionId
 from steward.model.outcome import Assumptions, Interval, Outcome, Savings, Story, savings_of
+from steward.model.yardstick import STOP_COST, YARDSTICKS
 from steward.store.finding_summary import FindingSummary
 from steward.store.journal import Journal, JournalEntry, Record
 
@@ -130,6 +131,7 @@ class JournalSummary:
         self.findings = FindingSummary(keep_findings)
         self.carried_out: Counter[str] = Counter()  # decisions by type of action
         self.lent_gpus = 0  # of all loans so far
+        self.stop_cost_gpu_s = 0.0  # what stopping jobs cost; savings do not take it off
         self._in_memory: Counter[DecisionState] = Counter()
         self._dropped: Counter[DecisionState] = Counter()
         self.seq = 0
@@ -219,6 +221,10 @@ class JournalSummary:
     # -- adding up -----------------------------------------------------------------------------
 
     def _add(self, outcome: Outcome) -> None:
+        if outcome.yardstick == STOP_COST:
+            self.stop_cost_gpu_s -= outcome.gained.mid
+        if not YARDSTICKS[outcome.yardstick].saves:
+            return
         tracked = self._stories.get(outcome.decision)
         first = tracked is None or sum(o.effect is None for o in tracked.story.outcomes) == 1
         more = savings_of((outcome,), self._assumptions)

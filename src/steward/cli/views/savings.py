@@ -11,7 +11,7 @@ from steward.cli.words import number
 from steward.config.settings import Settings
 from steward.model.decision import DecisionState
 from steward.model.finding import Finding
-from steward.model.outcome import Interval, Savings
+from steward.model.outcome import HOUR_S, Interval, Savings
 from steward.store.journal import Journal
 from steward.store.journal_summary import CurvePoint, JournalSummary
 
@@ -23,6 +23,7 @@ __all__ = [
     "lines_of",
     "record_of",
     "rows_of",
+    "stop_cost_text",
 ]
 
 SAVINGS_COLUMNS = ("saved", "amount", "from", "to", "unit")
@@ -42,6 +43,7 @@ class Account:
     curve: tuple[CurvePoint, ...]
     states: dict[DecisionState, int]
     findings: tuple[Finding, ...]
+    stop_cost_gpu_hours: float = 0.0  # not taken off the savings, which are those of loans
 
 
 def account_of(journal: Journal, settings: Settings, made_s: float) -> Account:
@@ -56,6 +58,7 @@ def account_of(journal: Journal, settings: Settings, made_s: float) -> Account:
         curve=summary.curve.points,
         states={state: count for state, count in summary.states.items() if count},
         findings=tuple(summary.findings.gravest(TOP_FINDINGS)),
+        stop_cost_gpu_hours=summary.stop_cost_gpu_s / HOUR_S,
     )
 
 
@@ -77,6 +80,8 @@ def lines_of(account: Account) -> Iterator[str]:
         yield from (SIMULATED, "")
     yield "measured"
     yield f"  {savings.outcomes} outcomes of {savings.decisions} decisions; ranges hold with 95 %"
+    if text := stop_cost_text(account):
+        yield f"  {text}"
     yield "assumed"
     yield f"  a GPU-hour costs {number(assumed.price_per_gpu_hour)} {assumed.currency}"
     yield f"  a GPU keeps {number(assumed.host_watts_per_gpu)} W of its host powered"
@@ -88,6 +93,14 @@ def lines_of(account: Account) -> Iterator[str]:
         yield "  none yet"
 
 
+def stop_cost_text(account: Account) -> str:
+    """Say what stopping jobs cost, if any were stopped."""
+    if account.stop_cost_gpu_hours <= 0:
+        return ""
+    cost = number(account.stop_cost_gpu_hours)
+    return f"stopping jobs for others cost {cost} GPU-hours, which are not taken off"
+
+
 def record_of(account: Account) -> dict[str, Any]:
     """Return the report as JSON shows it, in the API's words."""
     savings = account.savings
@@ -96,6 +109,7 @@ def record_of(account: Account) -> dict[str, Any]:
         "simulated": account.simulated,
         "made_s": account.made_s,
         "gpu_hours": plain(savings.gpu_hours),
+        "stop_cost_gpu_hours": account.stop_cost_gpu_hours,
         "cost": plain(savings.cost),
         "energy_kwh": plain(savings.energy_kwh),
         "co2_kg": plain(savings.co2_kg),

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from steward.cli.views.chart import chart
-from steward.cli.views.savings import SAVINGS_COLUMNS, SIMULATED, Account, rows_of
+from steward.cli.views.savings import (
+    SAVINGS_COLUMNS,
+    SIMULATED,
+    Account,
+    rows_of,
+    stop_cost_text,
+)
 from steward.cli.words import moment, number
 from steward.documents import document, escaped, table, write_document
 
@@ -59,6 +65,8 @@ def _measured(account: Account) -> Iterator[str]:
         f"<p>{savings.outcomes} outcomes of {savings.decisions} decisions, each measured against "
         "what would have happened without it. The ranges hold with 95&nbsp;% confidence.</p>"
     )
+    if text := stop_cost_text(account):
+        yield f"<p>{escaped(text)}.</p>"
     yield from table(SAVINGS_COLUMNS, rows_of(account))
 
 

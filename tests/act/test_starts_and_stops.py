@@ -276,18 +276,23 @@ def test_people_have_as_long_as_the_setting_says_to_answer() -> None:
     assert rulings(late) == [("d-start", Ruling.GO)]
 
 
-def test_a_standing_approval_saves_clicks_until_its_time_or_its_gpus_run_out() -> None:
-    guard = Guard(Limits(autonomy=Autonomy.APPROVE))
-    seen = view(jobs=[job("j2"), job("j3")])
-    allowed = StandingApproval(
+def approval(*, gpus: int) -> StandingApproval:
+    """Return ada's approval of starts of tenant a."""
+    return StandingApproval(
         id="a-1",
         t_s=1000.0,
         tenant=TenantId("a"),
         action="start",
         until_s=2000.0,
-        gpus=1,
+        gpus=gpus,
         user="ada",
     )
+
+
+def test_a_standing_approval_saves_clicks_until_its_time_or_its_gpus_run_out() -> None:
+    guard = Guard(Limits(autonomy=Autonomy.APPROVE))
+    seen = view(jobs=[job("j2"), job("j3")])
+    allowed = approval(gpus=1)
     guard.allow(allowed)
 
     first = guard.judge(start(), seen)
@@ -308,15 +313,7 @@ def test_a_start_uses_a_standing_approval_where_the_site_asks_and_only_there(
     site: Autonomy, tenant: Autonomy, left: int
 ) -> None:
     guard = Guard(Limits(autonomy=site, tenant_autonomy={TenantId("a"): tenant}))
-    allowed = StandingApproval(
-        id="a-1",
-        t_s=1000.0,
-        tenant=TenantId("a"),
-        action="start",
-        until_s=2000.0,
-        gpus=1,
-        user="ada",
-    )
+    allowed = approval(gpus=1)
     guard.allow(allowed)
 
     assert guard.judge(start(), view(jobs=[job("j2")])).ruling is Ruling.GO
@@ -338,15 +335,7 @@ def test_changing_a_tenants_job_is_no_start_that_its_owner_asked_for() -> None:
 def test_a_standing_approval_covers_its_tenant_and_action_alone_and_can_be_revoked() -> None:
     guard = Guard(Limits(autonomy=Autonomy.APPROVE))
     seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
-    allowed = StandingApproval(
-        id="a-1",
-        t_s=1000.0,
-        tenant=TenantId("a"),
-        action="start",
-        until_s=2000.0,
-        gpus=9,
-        user="ada",
-    )
+    allowed = approval(gpus=9)
     guard.allow(allowed)
 
     assert guard.judge(preempt(), seen).ruling is Ruling.ASK

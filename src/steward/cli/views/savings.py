@@ -11,7 +11,7 @@ from steward.cli.words import number
 from steward.config.settings import Settings
 from steward.model.decision import DecisionState
 from steward.model.finding import Finding
-from steward.model.outcome import HOUR_S, Interval, Savings
+from steward.model.outcome import Interval, Savings
 from steward.store.journal import Journal
 from steward.store.journal_summary import CurvePoint, JournalSummary
 
@@ -58,7 +58,7 @@ def account_of(journal: Journal, settings: Settings, made_s: float) -> Account:
         curve=summary.curve.points,
         states={state: count for state, count in summary.states.items() if count},
         findings=tuple(summary.findings.gravest(TOP_FINDINGS)),
-        stop_cost_gpu_hours=summary.stop_cost_gpu_s / HOUR_S,
+        stop_cost_gpu_hours=summary.stop_cost_gpu_hours,
     )
 
 

@@ -50,9 +50,11 @@ def account_of(journal: Journal, settings: Settings, made_s: float) -> Account:
     """Read the journal once and add it up."""
     summary = JournalSummary(journal, settings.savings.assumptions, keep_findings=READ_FINDINGS)
     summary.catch_up()
+    marker = settings.store.demo_marker
+    simulated = marker.exists()
     return Account(
-        site=settings.site.name,
-        simulated=settings.store.demo_marker.exists(),
+        site=(marker.read_text() if simulated else "") or settings.site.name,
+        simulated=simulated,
         made_s=made_s,
         savings=summary.savings,
         curve=summary.curve.points,

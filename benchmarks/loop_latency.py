@@ -31,6 +31,7 @@ START_S = 1_800_000_000.0
 EVERY_S = 10.0
 SIZES = {64: 160, 1024: 2700, 8192: 16000}  # GPUs: jobs in view at first; lending thins the queue
 TURNS = {64: 1000, 1024: 1000, 8192: 300}
+SETTLE_S = 0.05  # live, ten seconds: what is written beside the loop is done by the next turn
 WARM_TURNS = 40  # more than the five idle minutes that it takes to find anything
 
 
@@ -94,6 +95,7 @@ def measure(gpus: int, jobs: int, turns: int) -> dict[str, Any]:
             loop.turn()
             cpu_s = time.thread_time() - began_cpu_s  # the collector has a thread of its own
             clock.set(clock.now_s() + EVERY_S)
+            time.sleep(SETTLE_S)
             if turn >= WARM_TURNS:
                 took_ms.append((loop.status.last_turn_s - collector.seconds) * 1000)
                 decided_ms.append((loop.status.last_decided_s - collector.seconds) * 1000)

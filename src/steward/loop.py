@@ -91,6 +91,7 @@ class Loop(Generic[V]):
         self._turns = 0
         self._book = Bookkeeping(journal, learned)
         resume(self._book, stages, self.view, clock.now_s())
+        self._weigh_rules(clock.now_s(), first=True)
         positions = recording.about.get("positions")
         if isinstance(positions, dict):
             stages.watch.resume(positions)
@@ -113,6 +114,7 @@ class Loop(Generic[V]):
         self._act(view, decisions)
         decided_s = time.perf_counter() - began_s
         self._verify(view)
+        self._weigh_rules(t_s)
         self._write_samples(seen, t_s)
         self.view = view
         self._turns += 1
@@ -143,10 +145,6 @@ class Loop(Generic[V]):
         for miner in self.stages.miners:
             patterns += book.call(miner.name, partial(miner.mine, view), ())
         self.patterns = tuple(patterns)
-        if self.stages.recognisers:
-            weights = book.rule_weights(view.t_s, first=not self._turns)
-            for recogniser in self.stages.recognisers if weights is not None else ():
-                book.call(recogniser.name, partial(recogniser.weigh, weights or {}), None)
         return view
 
     def _decide(self, view: V, seen: Observation) -> tuple[V, list[Decision]]:
@@ -202,6 +200,14 @@ class Loop(Generic[V]):
             if outcome.effect is not None and outcome.effect.worse and decision.undo is not None
         ]
         self._book.write([*(outcome for _, outcome in found), *undone], view.t_s)
+
+    def _weigh_rules(self, t_s: float, *, first: bool = False) -> None:
+        """Set how far each rule is trusted from now on, if anything about one has changed."""
+        if not self.stages.recognisers:
+            return
+        weights = self._book.rule_weights(t_s, first=first)
+        for each in self.stages.recognisers if weights is not None else ():
+            self._book.call(each.name, partial(each.weigh, weights or {}), None)
 
     # -- around the turns ----------------------------------------------------------------------
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
 
-from factories import decision, finding
+from factories import decision, finding, outcome, preempt
 from local_socket import listening
 from steward.cli.decisions import STATES
 from steward.model.decision import DecisionState
+from steward.model.yardstick import STOP_COST
 from steward.store.journal import open_journal
 from told import Answer, steward, told
 
@@ -24,7 +25,7 @@ def test_decisions_are_listed_newest_first(tmp_path: Path) -> None:
 
     lines = answer.out.splitlines()
     assert answer.code == 0
-    assert lines[0].split() == ["id", "decided", "state", "what", "gained", "because"]
+    assert lines[0].split() == ["id", "decided", "state", "what", "measured", "because"]
     assert [line.split()[0] for line in lines[1:]] == [
         "d-back",
         "d-active",
@@ -34,6 +35,16 @@ def test_decisions_are_listed_newest_first(tmp_path: Path) -> None:
     ]
     assert "0.71 GPU-hours" in lines[-1]
     assert "Lend 1 GPU of job j1 to job j2" in lines[-1]
+
+
+def test_a_list_tells_what_a_stop_cost(tmp_path: Path) -> None:
+    with closing(open_journal(f"sqlite:///{tmp_path}/journal.sqlite3")) as journal:
+        stop_cost = outcome("d-stop", gained=-900.0, yardstick=STOP_COST)
+        journal.append([preempt("d-stop"), stop_cost])
+
+    answer = steward("decisions", "list", "--data", tmp_path)
+
+    assert "-0.25 GPU-hours" in answer.out
 
 
 def test_a_list_is_plain_when_it_is_piped(tmp_path: Path) -> None:

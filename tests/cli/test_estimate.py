@@ -37,15 +37,24 @@ def test_the_run_time_of_a_job_is_estimated_from_similar_ones(folder: Path) -> N
     assert found["quantity"] == "run.left_s"
     assert found["low"] <= found["mid"] <= found["high"]
     assert 1800 < found["mid"] < 7200
-    assert "10 similar jobs" in found["basis"]
+    assert "10 jobs of the same size, tenant, user and name" in found["basis"]
 
 
 def test_an_estimate_is_a_table_for_people(folder: Path) -> None:
-    answer = steward("estimate", "--gpus", 2, "--data", folder)
+    answer = steward("estimate", "--gpus", 1, "--tenant", "another", "--data", folder)
 
     assert answer.code == 0
     assert "run time" in answer.out
+    assert "10 jobs of the same size" in answer.out
     assert "four of five such jobs" in answer.err
+
+
+def test_a_size_of_which_no_job_has_ended_is_not_guessed_from_others(folder: Path) -> None:
+    answer = steward("estimate", "--gpus", 1000, "--data", folder)
+
+    assert answer.code == 0
+    assert "no job of 1000 GPUs has ended where steward saw it" in answer.err
+    assert steward("estimate", "--gpus", 1000, "--data", folder, "--json").json == []
 
 
 def test_where_no_estimator_can_tell_one_is_named(tmp_path: Path) -> None:

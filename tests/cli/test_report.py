@@ -54,7 +54,7 @@ def test_the_report_as_json_has_the_words_of_the_api(tmp_path: Path) -> None:
 def test_the_report_of_a_demo_is_marked_as_simulated_everywhere(tmp_path: Path) -> None:
     told(tmp_path)
     real = steward("report", "--data", tmp_path, "--html", tmp_path / "real.html")
-    (tmp_path / "simulated").touch()
+    (tmp_path / "simulated").write_text("demo")
 
     demo = steward("report", "--data", tmp_path, "--html", tmp_path / "demo.html")
 
@@ -62,7 +62,8 @@ def test_the_report_of_a_demo_is_marked_as_simulated_everywhere(tmp_path: Path) 
     assert "simulated: figures of a demo, not of a real cluster" in demo.out
     assert "simulated: figures" not in (tmp_path / "real.html").read_text(encoding="utf-8")
     assert "simulated: figures" in (tmp_path / "demo.html").read_text(encoding="utf-8")
-    assert steward("report", "--data", tmp_path, "--json").json["simulated"] is True
+    account = steward("report", "--data", tmp_path, "--json").json
+    assert (account["simulated"], account["site"]) == (True, "demo")
 
 
 def test_the_report_lists_faults_before_newer_waste(tmp_path: Path) -> None:

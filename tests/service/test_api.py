@@ -6,10 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from factories import decision, finding, outcome, receipt
+from factories import decision, finding, outcome, preempt, receipt
 from service.bed import AND_CHECKED_S, LONG_ENOUGH_S, MakeBed, ServiceBed
 from steward.model.decision import Autonomy, Ruling, Verdict
 from steward.model.identity import DecisionId
+from steward.model.yardstick import STOP_COST
+from steward.service.pages.savings import stop_cost_line
 
 
 def test_the_cluster_shows_each_gpu_its_owner_and_how_long_it_has_been_idle(
@@ -225,6 +227,20 @@ def test_without_outcomes_savings_are_zero_and_there_is_no_truth(make_bed: MakeB
     assert savings["series"] == []
 
 
+def test_what_stopping_jobs_cost_is_told_beside_the_savings(make_bed: MakeBed) -> None:
+    bed = make_bed()
+    stop_cost = outcome("d-stop", gained=-900.0, yardstick=STOP_COST)
+    bed.loop.journal.append([preempt("d-stop"), stop_cost])
+
+    savings = bed.client.get("/api/v1/savings").json()
+    metrics = bed.client.get("/metrics").text
+
+    assert savings["stop_cost_gpu_hours"] == 0.25
+    assert savings["gpu_hours"]["mid"] == 0.0
+    assert "steward_stop_cost_gpu_seconds 900.0" in metrics
+    assert "cost 0.25 GPU-h" in stop_cost_line(bed.live_state.refresh())
+
+
 def test_a_figure_that_nobody_knows_is_null_and_never_nan(make_bed: MakeBed) -> None:
     bed = make_bed()
     made = decision("d-1")
@@ -385,3 +401,5 @@ def test_an_approval_in_advance_lasts_for_real_hours_and_needs_a_known_tenant(
     assert made.json()["until_s"] == made.json()["t_s"] + 60 * 7200.0
     assert refused.status_code == 422
     assert "no tenant called 'x'; known: a, b" in refused.json()["error"]["problem"]
+    for unbounded in ({"gpus": 10**9}, {"hours": 1e-6}, {"hours": 10_000.0}):
+        assert bed.client.post("/api/v1/approvals", json={**body, **unbounded}).status_code == 422

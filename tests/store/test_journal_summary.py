@@ -61,7 +61,7 @@ def test_what_stops_cost_is_summed_beside_savings_and_is_no_outcome_of_theirs(
     journal.append([outcome("d-1"), outcome("d-stop", gained=-900.0, yardstick=STOP_COST)])
     summary.catch_up()
 
-    assert summary.stop_cost_gpu_s == 900.0
+    assert summary.stop_cost_gpu_hours == 0.25
     assert summary.savings.gpu_hours.mid == pytest.approx(300.0 / 3600.0)
     assert (summary.savings.outcomes, summary.savings.decisions) == (1, 1)
 

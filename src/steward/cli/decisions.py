@@ -161,7 +161,7 @@ ActionType = Annotated[
 ForHours = Annotated[
     float, typer.Option("--hours", min=0.01, max=720, help="How long, in real hours.")
 ]
-Gpus = Annotated[int, typer.Option("--gpus", min=1, help="How many GPUs in all.")]
+Gpus = Annotated[int, typer.Option("--gpus", min=1, max=1_000_000, help="How many GPUs in all.")]
 
 
 @app.command()

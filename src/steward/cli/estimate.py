@@ -35,7 +35,7 @@ def estimate(  # noqa: PLR0913 - options of a command
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate how long a job will run, from jobs like it that steward has seen end.
+    """Estimate how long a job will run, from jobs of its size that steward has seen end.
 
     What a running steward has learned is read as it was last saved, at most ten minutes ago.
     """
@@ -55,7 +55,9 @@ def estimate(  # noqa: PLR0913 - options of a command
         print_json(found)
         return
     columns = ("quantity", "low", "likely", "high", "based on")
-    print_table(columns, [_row(each) for each in found], empty=_NONE)
+    learns = any(estimator.name == "similar-jobs" for estimator in estimators)
+    empty = f"no job of {gpus} GPUs has ended where steward saw it" if learns else _NONE
+    print_table(columns, [_row(each) for each in found], empty=empty)
     if found:
         print_note("four of five such jobs are between low and high")
 

@@ -346,7 +346,7 @@ def _keep_apart(plan: _Plan) -> None:
             hint="name another folder with --data" + ("" if plan.demo else ", or add --demo"),
         )
     if plan.demo:
-        marker.touch()
+        marker.write_text(plan.settings.site.name)
 
 
 def _saved_before(loop: Loop[ClusterView], settings: Settings) -> float:

@@ -9,10 +9,12 @@ from itertools import pairwise
 from math import isfinite
 
 from steward.errors import StewardError
+from steward.model.yardstick import YARDSTICKS
 
 __all__ = [
     "ago",
     "gpu_hours",
+    "in_unit",
     "log_time",
     "moment",
     "moment_ago",
@@ -126,6 +128,16 @@ def short_number(value: float) -> str:
 def gpu_hours(gpu_seconds: float) -> str:
     """Write GPU-seconds as people count them."""
     return f"{number(gpu_seconds / HOUR_S)} GPU-hours"
+
+
+def in_unit(value: float, yardstick: str) -> tuple[float, str]:
+    """Return a figure of a yardstick, and its unit; GPU time in hours.
+
+    >>> in_unit(-5400.0, "stop-cost")
+    (-1.5, 'GPU-hours')
+    """
+    unit = YARDSTICKS[yardstick].unit
+    return (value / HOUR_S, "GPU-hours") if unit == "GPU-seconds" else (value, unit)
 
 
 def sparkline(values: Sequence[float | None], *, width: int = 60) -> str:

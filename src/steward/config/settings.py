@@ -350,7 +350,7 @@ class StoreSettings(_Section):
 
     @property
     def demo_marker(self) -> Path:
-        """The file that marks a folder whose data are simulated."""
+        """The file that marks a folder whose data are simulated; it names the simulated site."""
         return self.path / "simulated"
 
     @property

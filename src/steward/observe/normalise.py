@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 
@@ -74,18 +74,8 @@ class Normaliser:
 
     def _gaps(self, frame: Frame) -> list[Event]:
         """Report entities that were silent for too long, between two frames or within one."""
-        owing = frame.lazy().filter(~pl.col(ENTITY).str.contains("^job:|@"))  # jobs come and go
-        spans = (
-            owing.group_by(ENTITY, maintain_order=True)
-            .agg(
-                pl.col(T_S).min().alias("first_s"),
-                pl.col(T_S).max().alias("last_s"),
-                pl.col(T_S).sort().diff().max().alias("within_s"),
-            )
-            .collect()
-        )
         found = []
-        for entity, first_s, last_s, within_s in spans.iter_rows():
+        for entity, first_s, last_s, within_s in _spans(frame):
             seen_s = self._seen_s.pop(entity, first_s)
             silent_s = max(first_s - seen_s, within_s or 0.0)
             self._seen_s[entity] = max(seen_s, last_s)  # what comes late takes nothing back
@@ -153,6 +143,27 @@ class Normaliser:
             plain[name].fill_null(grown[name]) if name in given else grown[name]
             for name in grown.columns
         )
+
+
+def _spans(frame: Frame) -> Iterable[tuple[str, float, float, float | None]]:
+    """Return the first and last time of each entity, and its longest silence in between.
+
+    Jobs are left out: they come and go.
+    """
+    times = frame[T_S]
+    if times.min() == times.max():  # most frames are of one moment
+        t_s = times[0]
+        return ((entity, t_s, t_s, None) for entity in frame[ENTITY].to_list() if _stays(entity))
+    spans = frame.group_by(ENTITY, maintain_order=True).agg(
+        pl.col(T_S).min().alias("first_s"),
+        pl.col(T_S).max().alias("last_s"),
+        pl.col(T_S).sort().diff().max().alias("within_s"),
+    )
+    return (span for span in spans.iter_rows() if _stays(span[0]))
+
+
+def _stays(entity: str) -> bool:
+    return not entity.startswith("job:") and "@" not in entity
 
 
 def _rates(readings: Frame, counters: Mapping[str, str]) -> Frame:

@@ -70,6 +70,7 @@ class StateSnapshot:
     stories: tuple[TrackedStory, ...]  # newest first
     states: Mapping[DecisionState, int]
     savings: Savings
+    stop_cost_gpu_hours: float  # what stopping jobs for others cost; not taken off the savings
     curve: tuple[CurvePoint, ...]
     carried_out: Mapping[str, int]  # decisions by type of action
     lent_gpus: int  # of all loans so far
@@ -282,6 +283,7 @@ class LiveState:
             stories=tuple(summary.stories()),
             states=MappingProxyType(summary.states),
             savings=savings,
+            stop_cost_gpu_hours=summary.stop_cost_gpu_hours,
             curve=summary.curve.points,
             truth=truth,
             truth_curve=self._truth_curve.points,

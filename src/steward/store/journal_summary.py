@@ -23,6 +23,7 @@ from steward.store.journal import Journal, JournalEntry, Record
 
 __all__ = ["CurvePoint", "DownsampledCurve", "JournalSummary", "TrackedStory"]
 
+HOUR_S = 3600.0
 _READ_AT_ONCE = 1000
 _CARRIED_OUT = ("done", "partly")
 _CLOSED = frozenset(
@@ -131,7 +132,7 @@ class JournalSummary:
         self.findings = FindingSummary(keep_findings)
         self.carried_out: Counter[str] = Counter()  # decisions by type of action
         self.lent_gpus = 0  # of all loans so far
-        self.stop_cost_gpu_s = 0.0  # what stopping jobs cost; savings do not take it off
+        self.stop_cost_gpu_hours = 0.0  # what stopping jobs cost; savings do not take it off
         self._in_memory: Counter[DecisionState] = Counter()
         self._dropped: Counter[DecisionState] = Counter()
         self.seq = 0
@@ -222,7 +223,7 @@ class JournalSummary:
 
     def _add(self, outcome: Outcome) -> None:
         if outcome.yardstick == STOP_COST:
-            self.stop_cost_gpu_s -= outcome.gained.mid
+            self.stop_cost_gpu_hours -= outcome.gained.mid / HOUR_S
         if not YARDSTICKS[outcome.yardstick].saves:
             return
         tracked = self._stories.get(outcome.decision)

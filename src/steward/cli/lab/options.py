@@ -89,8 +89,8 @@ class LabOptions:
         typer.Option(
             "--tenant-quota",
             metavar="TENANT=GPUS",
-            help="GPUs guaranteed to a tenant; repeat it. Without any: in proportion to each "
-            "tenant's GPU-time in the trace.",
+            help="GPUs guaranteed to a tenant; repeat it. Without any: half of the GPUs, in "
+            "proportion to each tenant's GPU-time in the trace.",
         ),
     ] = None
     locality: Annotated[

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from steward.cli.output import plain
-from steward.cli.words import gpu_hours, moment, moment_ago, number, span, sparkline
+from steward.cli.words import gpu_hours, in_unit, moment, moment_ago, number, span, sparkline
 from steward.model.decision import Choice, Decision
 from steward.model.finding import Finding
 from steward.model.frame import T_S, Frame
 from steward.model.outcome import Outcome
-from steward.model.yardstick import YARDSTICKS
 from steward.store.explain import DecisionExplanation
 
 __all__ = ["lines_of", "record_of"]
@@ -68,11 +67,9 @@ def _by(choice: Choice) -> str:
 
 def _outcome(outcome: Outcome) -> str:
     """Write an outcome in hours where its yardstick is GPU time, else in its own unit."""
-    unit, factor = YARDSTICKS[outcome.yardstick].unit, 1.0
-    if unit == "GPU-seconds":
-        unit, factor = "GPU-hours", 1 / 3600
+    _, unit = in_unit(outcome.expected, outcome.yardstick)
     low, mid, high, promised = (
-        number(each * factor)
+        number(in_unit(each, outcome.yardstick)[0])
         for each in (outcome.gained.low, outcome.gained.mid, outcome.gained.high, outcome.expected)
     )
     return (

@@ -11,7 +11,7 @@ from steward.cli.words import number
 from steward.config.settings import Settings
 from steward.model.decision import DecisionState
 from steward.model.finding import Finding
-from steward.model.outcome import HOUR_S, Interval, Savings
+from steward.model.outcome import Interval, Savings
 from steward.store.journal import Journal
 from steward.store.journal_summary import CurvePoint, JournalSummary
 
@@ -50,15 +50,17 @@ def account_of(journal: Journal, settings: Settings, made_s: float) -> Account:
     """Read the journal once and add it up."""
     summary = JournalSummary(journal, settings.savings.assumptions, keep_findings=READ_FINDINGS)
     summary.catch_up()
+    marker = settings.store.demo_marker
+    simulated = marker.exists()
     return Account(
-        site=settings.site.name,
-        simulated=settings.store.demo_marker.exists(),
+        site=(marker.read_text() if simulated else "") or settings.site.name,
+        simulated=simulated,
         made_s=made_s,
         savings=summary.savings,
         curve=summary.curve.points,
         states={state: count for state, count in summary.states.items() if count},
         findings=tuple(summary.findings.gravest(TOP_FINDINGS)),
-        stop_cost_gpu_hours=summary.stop_cost_gpu_s / HOUR_S,
+        stop_cost_gpu_hours=summary.stop_cost_gpu_hours,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from steward.cli.output import plain
-from steward.cli.words import ago, gpu_hours, moment, moment_ago
+from steward.cli.words import ago, gpu_hours, in_unit, moment, moment_ago, number
 from steward.model.finding import Finding
 from steward.model.outcome import Story
 
@@ -17,7 +17,7 @@ __all__ = [
     "row",
 ]
 
-COLUMNS = ("id", "decided", "state", "what", "gained", "because")
+COLUMNS = ("id", "decided", "state", "what", "measured", "because")
 FINDING_COLUMNS = ("id", "noticed", "severity", "subject", "title")
 
 
@@ -29,9 +29,20 @@ def row(story: Story, now_s: float) -> tuple[str, ...]:
         f"{moment(decision.t_s)}, {ago(decision.t_s, now_s)}",
         story.state.value,
         decision.action.sentence,
-        gpu_hours(story.gained) if story.outcomes else "-",
+        _measured(story),
         decision.because,
     )
+
+
+def _measured(story: Story) -> str:
+    """Write what was measured so far: all of a loan, the last figure of anything else."""
+    if not story.outcomes:
+        return "-"
+    last = story.outcomes[-1]
+    if story.gained or last.effect is not None:
+        return gpu_hours(story.gained)
+    value, unit = in_unit(last.gained.mid, last.yardstick)
+    return f"{number(value)} {unit}"
 
 
 def record(seq: int, story: Story) -> dict[str, Any]:

@@ -45,6 +45,7 @@ Kind = tuple[object, ...]
 
 LOW, MID, HIGH = 0.9, 0.5, 0.1  # chances of running longer
 _DEPTH = 4  # all jobs; of one size; of one tenant; of one user and name
+_SAME = {1: "size", 2: "size and tenant", _DEPTH: "size, tenant, user and name"}
 _NO_GPU = 0.001  # as in the lab: so that the time of jobs without GPUs counts, but little
 _ENDS_S = np.append(EDGES_S, 2.0 * EDGES_S[-1])  # of levels of GPU time: the last has an end, too
 
@@ -107,17 +108,23 @@ class SimilarJobs:
         )
 
     def estimate(self, request: JobRequest) -> tuple[Forecast, ...]:
-        """Return the estimated duration of a job, from similar ones."""
+        """Return the estimated duration of a job; nothing where none of its size has ended.
+
+        GPU time of other sizes tells too little: divided by 1,000 GPUs, hours become seconds.
+        """
         shape = request.shape
-        kind = (shape.gpus, request.tenant, request.user, _stem(request.name))
-        row = next(self._rows[each] for each in _kinds(kind) if each in self._rows)
+        own = (shape.gpus, request.tenant, request.user, _stem(request.name))
+        kind = next(each for each in _kinds(own) if each in self._rows)
+        row = self._rows[kind]
+        if not kind or self._past.total[row] == 0.0:
+            return ()
         self._renew(row)
         at, used = np.array([row]), np.zeros(1)
         low, mid, high = (
             float(self._left(at, used, chance)[0]) / max(shape.gpus, _NO_GPU)
             for chance in (LOW, MID, HIGH)
         )
-        basis = f"{self.name}, {self._past.total[row]:.0f} similar jobs"
+        basis = f"{self.name}, {self._past.total[row]:.0f} jobs of the same {_SAME[len(kind)]}"
         return (
             Forecast(
                 subject=request.name, quantity=RUN_LEFT_S, low=low, mid=mid, high=high, basis=basis

@@ -84,7 +84,7 @@ class RuleTally:
 
     def weights(self, now_s: float) -> dict[str, float]:
         """Return the weight of each rule."""
-        return {each.rule: each.weight for each in self.stats(now_s)}
+        return {rule: self._accounts[rule].weight(now_s) for rule in sorted(self._accounts)}
 
     def save_state(self) -> dict[str, Any]:
         """Return the state, most of it as one JSON text: that is written in a few milliseconds."""
@@ -200,11 +200,20 @@ class _Account:
         while len(self.judged) > MOST_JUDGED:
             self.judged.popitem(last=False)
 
-    def stats(self, now_s: float) -> RuleStats:
+    def weight(self, now_s: float) -> float:
+        good, bad = self._judged_as(now_s)
+        return good / (good + bad)
+
+    def _judged_as(self, now_s: float) -> tuple[float, float]:
+        """Return how often it was right and wrong, older judgements faded."""
         good, bad = 1.0, 1.0  # uniform prior over weights
         for t_s, was_good in self.judged.values():
             part = 0.5 ** (max(0.0, now_s - t_s) / HALF_LIFE_S)
             good, bad = (good + part, bad) if was_good else (good, bad + part)
+        return good, bad
+
+    def stats(self, now_s: float) -> RuleStats:
+        good, bad = self._judged_as(now_s)
         low, high = (float(betaincinv(good, bad, share)) for share in (0.1, 0.9))
         return RuleStats(
             rule=self.rule,

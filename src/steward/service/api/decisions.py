@@ -132,8 +132,8 @@ class StandingApprovalBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
     tenant: str = Field(max_length=200, description="whose GPUs")
     action: str = Field(max_length=40, description="type of the action, as `lend`")
-    hours: float = Field(gt=0, le=24 * 30, strict=True, description="how long, in real hours")
-    gpus: int = Field(ge=1, strict=True, description="how many GPUs in all")
+    hours: float = Field(ge=0.01, le=24 * 30, strict=True, description="how long, in real hours")
+    gpus: int = Field(ge=1, le=1_000_000, strict=True, description="how many GPUs in all")
     note: str = Field("", max_length=2000)
 
 

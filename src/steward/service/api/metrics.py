@@ -143,6 +143,11 @@ def _worth(snapshot: StateSnapshot) -> Iterator[Metric]:
         for bound in ("low", "mid", "high"):
             family.add_metric([bound], getattr(interval, bound))
         yield family
+    yield GaugeMetricFamily(
+        "steward_stop_cost_gpu_seconds",
+        "GPU-seconds that stopping jobs for others cost; not taken off the savings.",
+        value=snapshot.stop_cost_gpu_hours * HOUR_S,
+    )
 
 
 def _gpus(snapshot: StateSnapshot) -> Iterator[Metric]:

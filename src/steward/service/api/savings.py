@@ -37,6 +37,9 @@ class SavingsReply(Reply):
     cost: IntervalReply
     energy_kwh: IntervalReply
     co2_kg: IntervalReply
+    stop_cost_gpu_hours: Number = Field(
+        description="what stopping jobs for others cost; not taken off the savings"
+    )
     outcomes: int
     decisions: int
     assumptions: AssumptionsReply
@@ -60,6 +63,7 @@ def savings_routes(live_state: LiveState) -> APIRouter:
             cost=IntervalReply.model_validate(sums.cost),
             energy_kwh=IntervalReply.model_validate(sums.energy_kwh),
             co2_kg=IntervalReply.model_validate(sums.co2_kg),
+            stop_cost_gpu_hours=snapshot.stop_cost_gpu_hours,
             outcomes=sums.outcomes,
             decisions=sums.decisions,
             assumptions=AssumptionsReply.model_validate(sums.assumptions),

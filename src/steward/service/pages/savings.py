@@ -11,7 +11,7 @@ from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Chart, Html
 from steward.service.pages.wording import amount, interval, plural, promises_text
 
-__all__ = ["assumption_table", "saved_figures", "savings_page"]
+__all__ = ["assumption_table", "saved_figures", "savings_page", "stop_cost_line"]
 
 CHART_EVERY_S = 3.0
 NOTHING = empty(
@@ -24,6 +24,7 @@ def savings_page(_visit: Visit) -> Show:
     """Build the page and return what keeps it up to date."""
     figures = Html(classes="st-figures st-large")
     truth = Html()
+    cost = Html()
     with card("GPU-hours put to work that would have been idle"):
         nothing = Html()
         chart = Chart(savings_chart(), classes="st-chart", every_s=CHART_EVERY_S)
@@ -33,6 +34,7 @@ def savings_page(_visit: Visit) -> Show:
     def show(snapshot: StateSnapshot) -> None:
         figures.show(saved_figures(snapshot))
         truth.show(_truth(snapshot))
+        cost.show(stop_cost_line(snapshot))
         table.show(assumption_table(snapshot.savings.assumptions))
         nothing.show(Markup("") if snapshot.curve else NOTHING)
         chart.element.set_visibility(bool(snapshot.curve))
@@ -75,6 +77,15 @@ def _truth(snapshot: StateSnapshot) -> Markup:
     exact = f" The simulator's own account is {amount(snapshot.truth)} GPU-h"
     off = _off(saved.gpu_hours.mid, snapshot.truth)
     return tag("p", measured, exact, off, ".", class_="st-quiet")
+
+
+def stop_cost_line(snapshot: StateSnapshot) -> Markup:
+    """Say what stopping jobs cost, if any were stopped."""
+    if snapshot.stop_cost_gpu_hours <= 0:
+        return Markup("")
+    cost = amount(snapshot.stop_cost_gpu_hours)
+    told = f"Stopping jobs for others cost {cost} GPU-h; the figures above do not take it off."
+    return tag("p", told, class_="st-quiet")
 
 
 def _off(measured: float, truth: float) -> str:

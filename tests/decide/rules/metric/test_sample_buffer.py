@@ -126,3 +126,14 @@ def test_what_was_looked_up_is_kept_for_others_unless_it_is_very_much() -> None:
 
     assert buffer.found_at(b"", few) is buffer.found_at(b"", few)
     assert buffer.found_at(b"", many) is not buffer.found_at(b"", many)
+
+
+def test_samples_of_other_metrics_bring_on_the_time_of_a_term_without_them() -> None:
+    across = compile_metric(MetricTerm(expr="max by (node) (steward_gpu_busy_share) < 0.3"))
+    power = pl.DataFrame({"t_s": [1005.0], "entity": ["n1/gpu0"], "gpu.power_watts": [300.0]})
+
+    early = across.add(busy({"n1/gpu0": [0.1]}, from_s=1000.2))
+    found = across.add(power)
+
+    assert early == []  # its second is not over
+    assert [item.t_ns for item in found] == [1001 * 10**9]

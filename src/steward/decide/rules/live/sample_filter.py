@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
 from steward.decide.rules.metric import Phases
@@ -16,7 +16,6 @@ __all__ = ["SampleFilter"]
 
 _PHASE = "steward_phase"  # column prefix of phases in metric terms
 _JOB = "job_id"
-_NO_HOLDERS: Mapping[str, str] = MappingProxyType({})
 
 
 class SampleFilter:
@@ -32,8 +31,9 @@ class SampleFilter:
         holders = _holders(view)
         if not frame.height or not holders:
             return frame
-        held = pl.col(ENTITY).replace_strict(holders, default=None, return_dtype=pl.String)
-        return frame.with_columns(held.alias(_JOB))
+        # Holders change with every job that starts or ends: one pass costs less than a join.
+        held = [holders.get(entity) for entity in frame[ENTITY].to_list()]
+        return frame.with_columns(pl.Series(_JOB, held, pl.String))
 
     def _parts(self, seen: Observation, now_s: float) -> Iterator[Frame]:
         for table in seen.tables:
@@ -50,9 +50,7 @@ class SampleFilter:
             yield self._phases.add(seen.spans, now_s)
 
 
-def _holders(view: ClusterView) -> Mapping[str, str]:
-    rows = [row for row, owner in enumerate(view.gpus.owner.tolist()) if owner >= 0]
-    if not rows:
-        return _NO_HOLDERS
+def _holders(view: ClusterView) -> dict[str, str]:
+    rows = np.flatnonzero(view.gpus.owner >= 0)
     jobs = view.jobs.ids[view.gpus.owner[rows]]
-    return {str(gpu): str(job) for gpu, job in zip(view.gpus.ids[rows], jobs, strict=True)}
+    return dict(zip(view.gpus.ids[rows].tolist(), jobs.tolist(), strict=True))

@@ -167,7 +167,7 @@ class SampleBuffer:
         strange = np.flatnonzero(self._own[rows.numbers] < 0)
         some = np.append(0, np.cumsum(present))[rows.off]
         for at in strange[some[strange + 1] > some[strange]].tolist():
-            key = rows.keys[at]
+            key = rows.key_index.keys[rows.numbers[at]]
             mine = self.known.number(key if self._by_job else (key[0], ""))
             self._own[rows.numbers[at]] = mine
         return self._own[rows.numbers]
@@ -231,6 +231,7 @@ class TermSamples:
         self._by_job = by_job
         names = {each.column.name for each in wanted.values()}
         self._has_phases = PHASE in names
+        self._names = frozenset(names)
         self.columns = tuple(sorted(names - {PHASE}))
         self._join(SampleBuffer(most_series=most_series, by_job=by_job))
 
@@ -281,6 +282,10 @@ class TermSamples:
             names += tuple([each for each in sorted(buffer.present) if self._uses_phase(each)])
         self.counts.late += sum(buffer.late[name] for name in names)
         return names
+
+    def in_frame(self, rows: SortedFrame) -> bool:
+        """Return whether a frame may have samples for this term."""
+        return self._has_phases or not self._names.isdisjoint(rows.metrics)
 
     def uses(self, name: str) -> bool:
         """Return whether some selector uses a column."""

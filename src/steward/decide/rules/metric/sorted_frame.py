@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,23 +35,28 @@ class KeyIndex:
 
     def __init__(self, buffers: dict[tuple[bool, int], SampleBuffer] | None = None) -> None:
         self.buffers = {} if buffers is None else buffers
+        self.keys: list[Key] = []  # by number
         self._number: dict[Key, int] = {}
         self.label_index = LabelIndex()  # the same for labels
 
     def __len__(self) -> int:
-        return len(self._number)
+        return len(self.keys)
 
-    def of(self, keys: Iterable[Key]) -> Longs:
+    def of(self, keys: Sequence[Key]) -> Longs:
         """Return the numbers of keys; new ones get the next."""
-        number = self._number
-        return np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
+        found = list(map(self._number.get, keys))
+        if None in found:
+            new = [key for key in dict.fromkeys(keys) if key not in self._number]
+            self._number |= {key: number for number, key in enumerate(new, len(self.keys))}
+            self.keys += new
+            found = list(map(self._number.get, keys))
+        return np.array(found, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SortedFrame:
-    """Rows by entity and time. `keys` are entities, or entities with the job that held them."""
+    """Rows by key and time. A key is an entity, or an entity with the job that held it."""
 
-    keys: tuple[Key, ...]
     numbers: Longs  # of the keys
     key_index: KeyIndex
     off: Longs  # rows of key `i` are `[off[i]:off[i + 1]]`
@@ -87,27 +93,20 @@ def sort_frame(frame: Frame, before: KeyIndex | None = None) -> SortedFrame:
     `before` is the key_index of the frame before; an index that has grown too long is replaced.
     """
     good = _usable(frame)
-    code = _codes(good)
     t_ns = nanoseconds(good[T_S].to_numpy())
+    key_index = KeyIndex() if before is None else before
+    if len(key_index) > 2 * good.height + _MOST_GONE:
+        key_index = KeyIndex(key_index.buffers)
+    number = _numbers(good, t_ns, key_index)
     order = None
-    step = np.diff(code)
+    step = np.diff(number)
     if (step < 0).any() or ((step == 0) & (np.diff(t_ns) < 0)).any():
-        order = np.lexsort((t_ns, code))
-        code, t_ns = code[order], t_ns[order]
-    starts = np.flatnonzero(np.diff(code, prepend=-1))
-    rows = starts if order is None else order[starts]
-    entities = good[ENTITY].gather(rows).to_list()
-    jobs = good[JOB].gather(rows).to_list() if JOB in good.columns else [None] * len(entities)
-    keys = tuple((entity, job or "") for entity, job in zip(entities, jobs, strict=True))
-    most = 2 * len(keys) + _MOST_GONE
-    if before is None:
-        key_index = KeyIndex()
-    else:
-        key_index = before if len(before) <= most else KeyIndex(before.buffers)
-    off = np.append(starts, len(code))
+        order = np.lexsort((t_ns, number))
+        number, t_ns = number[order], t_ns[order]
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    off = np.append(starts, good.height)
     return SortedFrame(
-        keys=keys,
-        numbers=key_index.of(keys),
+        numbers=number[starts],
         key_index=key_index,
         off=off,
         t_ns=t_ns,
@@ -132,9 +131,19 @@ def _most(newest_ns: Longs) -> int:
     return int(np.sort(newest_ns)[len(newest_ns) // 2]) if len(newest_ns) else -(2**62)
 
 
-def _codes(frame: Frame) -> Longs:
-    """Return a number for each entity and job."""
-    names = [name for name in (ENTITY, JOB) if name in frame.columns]
-    ranks = frame.select(pl.col(name).fill_null("").rank("dense").cast(pl.Int64) for name in names)
+def _numbers(frame: Frame, t_ns: Longs, key_index: KeyIndex) -> Longs:
+    """Return the number of each row's key."""
+    names = frame.select(pl.col(ENTITY, JOB).fill_null("") if JOB in frame.columns else ENTITY)
+    if len(t_ns) and t_ns.min() == t_ns.max():  # most frames have each key once
+        return key_index.of(_keys(names))
+    ranks = names.select(pl.all().rank("dense").cast(pl.Int64))
     code = ranks[ENTITY].to_numpy()
-    return code if len(names) == 1 else code * (frame.height + 1) + ranks[JOB].to_numpy()
+    if JOB in ranks.columns:
+        code = code * (frame.height + 1) + ranks[JOB].to_numpy()
+    _, first, row = np.unique(code, return_index=True, return_inverse=True)
+    return key_index.of(_keys(names[first]))[row]
+
+
+def _keys(names: Frame) -> list[Key]:
+    jobs = names[JOB].to_list() if JOB in names.columns else repeat("")
+    return list(zip(names[ENTITY].to_list(), jobs, strict=False))  # `repeat` has no end

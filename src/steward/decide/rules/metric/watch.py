@@ -137,6 +137,9 @@ class MetricWatch:
         """Read new samples, in any order; return conditions that have held for long enough."""
         rows = frame if isinstance(frame, SortedFrame) else sort_frame(frame)
         self._clock_ns = max(self._clock_ns, rows.clock_ns)
+        if self._samples is not None and not self._samples.in_frame(rows):
+            self.counts.untimed += rows.untimed
+            return self.tick(self._clock_ns)
         return self._reported(self._evaluation.add(rows, self._clock_ns))
 
     def tick(self, t_ns: int) -> list[Item]:
@@ -198,7 +201,7 @@ class MetricWatch:
                     self._holding[identity] = item = self._item(identity, t_ns, since_ns, value)
                     found.append(item)
         self._end_silent(self._clock_ns)
-        return sorted(found, key=lambda item: (item.t_ns, item.entity))
+        return sorted(found, key=_place)
 
     def _end(self, identity: tuple[str, Labels], until_ns: int) -> None:
         item = self._holding.pop(identity, None)
@@ -221,6 +224,7 @@ class MetricWatch:
             }
             for identity in [each for each in self._holding if each not in known]:
                 self._end(identity, clock_ns)
+        self.ended.sort(key=lambda each: _place(each.item))
 
     def _item(self, identity: tuple[str, Labels], t_ns: int, since_ns: int, value: float) -> Item:
         entity, labels = identity
@@ -235,6 +239,11 @@ class MetricWatch:
             value=value,
             extracted=MappingProxyType(dict(labels)),
         )
+
+
+def _place(item: Item) -> tuple[int, str, tuple[tuple[str, str], ...]]:
+    """Return what items are sorted by; the order of series depends on what else was read."""
+    return item.t_ns, item.entity, tuple(item.extracted.items())
 
 
 @lru_cache(maxsize=1024)  # the same rules are compiled for every example they are tested on

@@ -19,7 +19,7 @@ from steward.config.settings import Settings
 from steward.loop import Loop
 from steward.service.pages.rules.listing import prometheus_note
 
-HOT = "set:\n  match: [{promql: {expr: %s, for: 30s}}]\n"
+HOT = "set:\n  match: [{promql: {expr: %s, for: 10s}}]\n"
 START_S = 1_700_000_000.0
 
 
@@ -109,7 +109,7 @@ DCGM_FI_DEV_GPU_TEMP{Hostname="far",gpu="3"} 50
 
 @pytest.mark.real
 def test_a_real_steward_asks_a_real_prometheus(tmp_path: Path) -> None:
-    from service.browsing import chromium, expect
+    from service.browsing import chromium, expect, new_context
 
     rules = hot(tmp_path / "rules")
     with (
@@ -129,10 +129,8 @@ def test_a_real_steward_asks_a_real_prometheus(tmp_path: Path) -> None:
 
         (first,) = until(found, why="the finding")
         with chromium() as browser:
-            context = browser.new_context()
-            form = {"token": up.viewer.read_text()}
-            context.request.post(f"http://{up.steward}/login", form=form)
-            page = context.new_page()
+            token = up.viewer.read_text()
+            page = new_context(browser, f"http://{up.steward}", token).new_page()
             page.goto(f"http://{up.steward}/rules")
             queried = f"Metric terms also query {bed.address}"
             expect(page.locator(".st-main")).to_contain_text(queried)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
 from patience import until
-from service.browsing import opened
+from service.browsing import drawn, opened
 from service.labs import TRACE
 from service.running import Running, running
 from steward.store.tokens import Role, Tokens
@@ -54,17 +54,18 @@ def test_an_uploaded_trace_is_compared_and_its_table_is_seen(
         page.get_by_label("GPUs", exact=True).fill("8")
         run(page)
 
-        table = report(page).get_by_role("table").first
-        expect(table).to_be_visible(timeout=COMPILED_WITHIN_MS)
+        # until then the page shows another test's comparison, if there was one
+        result = page.locator(".st-lab-result")
+        left_out = "1 row left out: larger than the cluster (8 GPUs)"
+        expect(result).to_contain_text(left_out, timeout=COMPILED_WITHIN_MS)
+        expect(result).to_contain_text("8 GPUs in 1 node")
 
+        table = report(page).get_by_role("table").first
         names = table.get_by_role("rowheader")
-        expect(names).to_have_count(2, timeout=COMPILED_WITHIN_MS)
+        expect(names).to_have_count(2)
         assert set(names.all_inner_texts()) == {"fifo", "commons"}
         expect(table.locator("td.best").first).to_be_visible()
         expect(table.locator("small", has_text="…").first).to_be_visible()
-        result = page.locator(".st-lab-result")
-        expect(result).to_contain_text("1 row left out: larger than the cluster (8 GPUs)")
-        expect(result).to_contain_text("8 GPUs in 1 node")
         with page.expect_download() as download:
             page.get_by_role("link", name="Download results.json").click()
         saved = json.loads(download.value.path().read_text())
@@ -146,14 +147,17 @@ def test_a_comparison_that_runs_is_cancelled_and_the_others_stay_within_reach(
         expect(shown).to_contain_text(EMPTY, timeout=COMPILED_WITHIN_MS)
 
         page.get_by_label("The example").check()
+        choose(page, "shockwave", "themis", "max-min")  # they take minutes
         run(page)
         expect(shown).not_to_contain_text("empty.csv")
         page.get_by_role("button", name="Cancel").click()
         expect(shown.locator(".st-chip").first).to_have_text("cancelled")
 
-        page.locator("a.st-news", has_text="empty.csv").click()
+        other = page.locator("a.st-news", has_text="empty.csv")
+        address = other.get_attribute("href")
+        other.click()
 
-        expect(page).to_have_url(re.compile(r"/lab\?run=lab-"))
+        expect(page).to_have_url(f"{service.address}{address}")
         expect(shown).to_contain_text(EMPTY)
 
 
@@ -177,5 +181,6 @@ def test_the_form_and_a_comparison_fit_a_phone(browser: Browser, service: Runnin
         page.goto(f"{service.address}/lab")
         expect(page.get_by_role("button", name="Run the comparison")).to_be_visible()
         expect(page.locator("form.st-lab")).to_be_visible()
+        drawn(page)
 
         assert page.evaluate("document.documentElement.scrollWidth") == 375

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from service.browsing import opened
+from service.browsing import drawn, opened
 from service.running import Running, running
 
 pytestmark = pytest.mark.real
@@ -43,12 +43,14 @@ def test_dragging_over_the_map_compares_a_stretch_with_the_rest(
 ) -> None:
     with opened(browser, watched) as page:
         map_of(page, watched)
-        box = page.locator(".st-rhythm canvas").bounding_box()
-        assert box is not None
-        page.mouse.move(box["x"] + 0.85 * box["width"], box["y"] + 20)
-        page.mouse.down()
-        page.mouse.move(box["x"] + 0.92 * box["width"], box["y"] + 20, steps=3)
-        page.mouse.up()
+        canvas = page.locator(".st-rhythm canvas")
+        width = canvas.evaluate("(each) => each.clientWidth")
+        # it waits until the canvas stays where it is: curves come in meanwhile
+        canvas.drag_to(
+            canvas,
+            source_position={"x": 0.85 * width, "y": 20},
+            target_position={"x": 0.92 * width, "y": 20},
+        )
 
         expect(page.get_by_text("what was different from the rest")).to_be_visible()
         expect(page.locator(".st-rhythm-picked")).to_be_visible()
@@ -95,5 +97,6 @@ def test_a_phone_does_not_scroll_sideways(browser: Browser, watched: Running, pa
     with opened(browser, watched, viewport=PHONE, color_scheme="dark") as page:
         page.goto(watched.address + path)
         expect(page.locator(".st-card").first).to_be_visible()
+        drawn(page)
 
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

@@ -81,7 +81,9 @@ def test_a_stream_goes_on_where_a_client_was_cut_off(tmp_path: Path) -> None:
         cut = {"Last-Event-ID": str(int(entry["id"]) - 1)} | service.headers
         with httpx.stream("GET", url, headers=cut, timeout=120) as stream:
             again = first(events(stream.iter_lines()), lambda event: event["event"] == "entry")
-        wrong = httpx.get(url, headers={"Last-Event-ID": "yesterday"} | service.headers)
+        wrong = httpx.get(
+            url, headers={"Last-Event-ID": "yesterday"} | service.headers, timeout=120
+        )
 
     assert json.loads(turn["data"]).keys() == {"turns", "t_s", "last_turn_s"}
     assert again == entry

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from patience import free_port
+from patience import LONG_S, free_port
 from steward.store.journal import Journal, open_journal
 
 PASSWORD = "correct-horse"  # noqa: S105 - of a server that lives for seconds
@@ -60,11 +60,11 @@ def postgresql() -> Iterator[str]:
 
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c fsync=off -k {folder}"
     call("initdb", "-U", "steward", "-A", "scram-sha-256", f"--pwfile={folder}/password")
-    call("pg_ctl", "start", "-w", "-l", f"{folder}/log", "-o", options)
+    call("pg_ctl", "start", "-w", "-t", f"{LONG_S:.0f}", "-l", f"{folder}/log", "-o", options)
     try:
         yield f"postgresql://steward:{PASSWORD}@127.0.0.1:{port}/postgres"
     finally:
-        call("pg_ctl", "stop", "-m", "immediate")
+        call("pg_ctl", "stop", "-t", f"{LONG_S:.0f}", "-m", "immediate")
         shutil.rmtree(folder)
 
 

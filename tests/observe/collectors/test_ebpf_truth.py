@@ -268,19 +268,20 @@ def test_round_trips_of_a_connection_are_those_of_its_socket() -> None:
     with probing("tcp") as probes, socket.create_server(("127.0.0.1", 0)) as server:
         client = socket.create_connection(server.getsockname())
         peer, _ = server.accept()
-        before = read(probes)["n1"]
+        before, known_s = read(probes)["n1"], []
         for _ in range(500):
             client.sendall(b"x")
             peer.sendall(peer.recv(1))
             client.recv(1)
+            tcp_info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+            known_s.append(struct.unpack_from("<I", tcp_info, 68)[0] * 1e-6)
         after = read(probes)["n1"]
-        tcp_info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-        rtt_us = struct.unpack_from("<I", tcp_info, 68)[0]
         client.close()
         peer.close()
 
     assert grown(before, after)["tcp.rtt.count"] >= 900
-    assert after["tcp.rtt.p50"] == pytest.approx(rtt_us * 1e-6, rel=1.0)
+    # a busy machine takes longer for some than for others
+    assert min(known_s) / 2 <= after["tcp.rtt.p50"] <= 2 * max(known_s)
 
 
 FAKE = """

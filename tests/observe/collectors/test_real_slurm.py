@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from beds.slurm import SlurmBed, slurm_bed
+from patience import LONG_S
 from steward.clients.slurm import SlurmCommands, SlurmJob
 from steward.errors import StewardError
 from steward.model.event import Observation
@@ -16,6 +17,8 @@ from steward.model.job import Job, JobState
 from steward.observe.collectors.slurm import Slurm
 
 pytestmark = pytest.mark.real
+
+STAY = "sleep 3600"  # until it is cancelled, however slow the machine is
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +34,8 @@ def bed(shared_bed: SlurmBed) -> SlurmBed:
     return shared_bed
 
 
-def watched(bed: SlurmBed) -> Slurm:
-    return Slurm(conf=bed.env["SLURM_CONF"], every_s=0.0, timeout_s=20.0, lookback_s=3600.0)
+def watched(bed: SlurmBed, *, timeout_s: float = LONG_S) -> Slurm:
+    return Slurm(conf=bed.env["SLURM_CONF"], every_s=0.0, timeout_s=timeout_s, lookback_s=3600.0)
 
 
 def look(slurm: Slurm) -> Observation:
@@ -52,7 +55,7 @@ def ended(bed: SlurmBed, *jobs: str) -> None:
 
 def test_two_jobs_on_one_node_hold_the_gpus_that_they_see_themselves(bed: SlurmBed) -> None:
     output = bed.folder / "output"
-    script = f"echo $SLURM_JOB_ID $CUDA_VISIBLE_DEVICES >> {output}; sleep 60"
+    script = f"echo $SLURM_JOB_ID $CUDA_VISIBLE_DEVICES >> {output}; {STAY}"
     ids = [bed.submit(script, "-A", "bio", "-w", "n1", f"--gres=gpu:{n}") for n in (3, 2)]
     bed.wait_for(lambda: output.exists() and output.read_text().count("\n") == 2, why="two jobs")
 
@@ -89,7 +92,7 @@ def test_exit_codes_and_signals_are_reported(bed: SlurmBed) -> None:
 
 def test_accounting_has_jobs_that_the_controller_has_dropped(bed: SlurmBed) -> None:
     id_ = bed.submit("exit 7", "-A", "bio")
-    commands = SlurmCommands(conf=bed.env["SLURM_CONF"])
+    commands = SlurmCommands(conf=bed.env["SLURM_CONF"], timeout_s=LONG_S)
 
     def accounted() -> dict[str, SlurmJob]:
         return {job.id: job for job in commands.ended(past_s=600)}
@@ -115,11 +118,11 @@ def test_a_node_that_is_drained_has_a_reason_and_comes_back(bed: SlurmBed) -> No
 
 def test_a_preempted_job_goes_back_into_the_queue(bed: SlurmBed) -> None:
     everything = ("-N", "4", "--gres=gpu:8", "--exclusive")
-    low = bed.submit("sleep 60", "-A", "bio", "-p", "pool", "--requeue", *everything)
+    low = bed.submit(STAY, "-A", "bio", "-p", "pool", "--requeue", *everything)
     bed.wait_for(lambda: bed.state_of(low) == "RUNNING", why="the first job")
     slurm = watched(bed)
     first = look(slurm)
-    high = bed.submit("sleep 60", "-A", "vision", "-p", "gpu", *everything)
+    high = bed.submit(STAY, "-A", "vision", "-p", "gpu", *everything)
     bed.wait_for(lambda: bed.state_of(high) == "RUNNING", why="the second job")
 
     seen = look(slurm)
@@ -137,9 +140,9 @@ def test_a_controller_that_is_away_is_a_fault_and_nothing_is_forgotten(tmp_path:
     """On a bed of its own: after such a restart, nodes take time to register again."""
     with slurm_bed(tmp_path) as bed:
         pids = [daemon.pid for daemon in bed.daemons.values()]
-        id_ = bed.submit("sleep 60", "-A", "bio", "--gres=gpu:1")
+        id_ = bed.submit(STAY, "-A", "bio", "--gres=gpu:1")
         bed.wait_for(lambda: bed.state_of(id_) == "RUNNING", why="a job")
-        slurm = watched(bed)
+        slurm = watched(bed, timeout_s=20.0)  # it is waited for in full
         look(slurm)
         bed.stop("slurmctld")
 

@@ -308,6 +308,16 @@ def test_a_gpu_is_told_in_one_line(make_bed: MakeBed) -> None:
     assert f'href="/decisions/{bed.only_decision()}"' in detail
 
 
+def test_a_line_about_a_gpu_is_not_sent_again_each_second(make_bed: MakeBed) -> None:
+    """A link that is replaced while somebody presses it leads nowhere."""
+    bed = make_bed(run_s=LONG_ENOUGH_S, autonomy=Autonomy.AUTO)
+    (lent, _) = bed.live_state.refresh().cluster.gpus
+
+    said = {gpu_detail(replace(lent, idle_s=300.0 + each)) for each in range(60)}
+
+    assert len(said) == 1
+
+
 def test_the_charts_end_now_and_hold_the_simulators_account(make_bed: MakeBed) -> None:
     bed = make_bed(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO, truth=lambda: 0.1)
     bed.live_state.refresh()

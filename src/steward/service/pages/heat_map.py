@@ -19,7 +19,7 @@ from steward.service.cluster_snapshot import ClusterSnapshot, GpuRow, GpuState, 
 from steward.service.pages.drawings import empty
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop
-from steward.service.pages.wording import GPU_MARKS, GPU_WORDS, duration, share
+from steward.service.pages.wording import GPU_MARKS, GPU_WORDS, about, share
 
 __all__ = ["HeatMap", "cells_of", "gpu_detail", "legend"]
 
@@ -153,7 +153,7 @@ def gpu_detail(gpu: GpuRow) -> Markup:
         f"{gpu.model}, {GPU_WORDS[gpu.state]}, {share(gpu.busy_share)} busy",
         f"held by job {gpu.owner} of {gpu.tenant or 'an unknown tenant'}" if gpu.owner else "",
         f"lent to job {gpu.borrower}" if gpu.borrower else "",
-        f"not used by its owner for {duration(gpu.idle_s)}" if gpu.idle_s is not None else "",
+        f"not used by its owner for {about(gpu.idle_s)}" if gpu.idle_s is not None else "",
         _memory(gpu),
         f"{gpu.power_watts:.0f} W" if gpu.power_watts is not None else "",
         f"health {gpu.health.value}",

@@ -26,7 +26,7 @@ from decide.rules.metric.made_up import (
     record,
     recorded,
 )
-from patience import free_port, until
+from patience import LONG_S, free_port, until
 from steward.clients.prometheus import PrometheusServer, QuerySeries
 from steward.clients.web import Endpoint
 from steward.decide.rules.metric import compile_metric
@@ -72,7 +72,8 @@ def asked(
     )
     try:
         until(lambda: _ready(f"http://127.0.0.1:{port}"), why="Prometheus")
-        yield PrometheusServer(Endpoint(url=f"http://127.0.0.1:{port}")), frame
+        endpoint = Endpoint(url=f"http://127.0.0.1:{port}", timeout_s=LONG_S)
+        yield PrometheusServer(endpoint), frame
     finally:
         started.kill()
         started.wait()

@@ -37,6 +37,8 @@ class Normaliser:
         if not frame.height:
             return frame, ()
         placed = frame.drop_nulls([name for name in (T_S, ENTITY) if name in frame.columns])
+        if T_S in placed.columns and placed[T_S].is_nan().any():
+            placed = placed.filter(pl.col(T_S).is_not_nan())
         lost = frame.height - placed.height
         if not placed.height:
             return placed, tuple(self._lost(lost, self._newest_s(frame)))
@@ -47,7 +49,7 @@ class Normaliser:
 
     def _newest_s(self, frame: Frame) -> float:
         times = frame[T_S].drop_nulls() if T_S in frame.columns else ()
-        return max((float(t_s) for t_s in times), default=self._last_s)
+        return max((float(t_s) for t_s in times if t_s == t_s), default=self._last_s)  # noqa: PLR0124
 
     def _lost(self, rows: int, t_s: float) -> list[Event]:
         """Report rows without a time or an entity, and how many."""

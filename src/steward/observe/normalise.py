@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isnan
 
 import polars as pl
 
@@ -49,7 +50,7 @@ class Normaliser:
 
     def _newest_s(self, frame: Frame) -> float:
         times = frame[T_S].drop_nulls() if T_S in frame.columns else ()
-        return max((float(t_s) for t_s in times if t_s == t_s), default=self._last_s)  # noqa: PLR0124
+        return max((float(t_s) for t_s in times if not isnan(t_s)), default=self._last_s)
 
     def _lost(self, rows: int, t_s: float) -> list[Event]:
         """Report rows without a time or an entity, and how many."""

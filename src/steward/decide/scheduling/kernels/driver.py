@@ -248,7 +248,7 @@ def _list_running(queue: QueueState, walked: int) -> None:  # noqa: C901 - compi
     for i in range(walked):
         job = order[i]
         if queue.runs[job] == _WALKED:
-            while running[at] != job:
+            while at < queue.running_n[0] and running[at] != job:
                 n += _listed(queue, running[at], n)
                 at += 1
         else:

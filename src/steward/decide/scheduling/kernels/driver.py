@@ -204,7 +204,7 @@ def _start(
     """Let a waiting job that holds its GPUs run. It is not stopped again in this call."""
     leave(queue, job)
     queue.held[queue.tenant[job]] += queue.need[job]
-    queue.runs[job], queue.since_s[job] = 1, alloc.now_s[0]
+    queue.runs[job], queue.since_s[job], queue.late[job] = 1, alloc.now_s[0], 0
     if policy.sharing == Sharing.COMMONS:
         queue.key[job] = 0.0
     else:

@@ -269,7 +269,8 @@ def _line_up(
     began_s = np.where(stopped & (queue.runs == 0), view.jobs.began_s[rows], 0.0)
     for at in _restarted_at_once(view, np.flatnonzero(stopped & (queue.runs == 1)), rows):
         began_s[at] = _begun_before_s(view.details[view.job_id(int(rows[at]))])
-    line = np.lexsort((np.nan_to_num(began_s), stopped, came, ~front))
+    together = np.round(np.nan_to_num(began_s), 6)  # a replay's looks at one instant are one time
+    line = np.lexsort((together, stopped, came, ~front))
     queue.seq[line] = np.arange(len(rows))
     waits = np.flatnonzero(queue.runs == 0)
     order = np.lexsort((queue.seq[waits], queue.key[waits], queue.queue_of[waits]))

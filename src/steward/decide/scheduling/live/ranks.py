@@ -124,7 +124,7 @@ def _levels(
         key=level.astype(np.float64),
         attained_s=attained_s,
         since_s=np.maximum(np.nan_to_num(began_s), reached_s),
-        falls=runs & np.isin(counted, steps),
+        falls=runs & (view.jobs.start_s < view.t_s) & np.isin(counted, steps),
         fell=np.isin((view.jobs.ran_s - forgiven_s) * size, steps),
     )
 

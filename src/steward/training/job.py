@@ -1,0 +1,445 @@
+"""A training that continues where it was interrupted, and saves when it is asked to."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from steward.training.checkpoints import CheckpointFolder
+from steward.training.loader import LoaderPosition
+from steward.training.progress import ProgressFile
+from steward.training.protocol import (
+    CAN_SAVE,
+    CHECKPOINTS,
+    DONE,
+    FOLDER_VARIABLE,
+    MANIFEST,
+    SaveAnswer,
+    TrainingError,
+    read_json,
+    write_json,
+)
+from steward.training.ranks import Ranks
+from steward.training.requests import SAVE, STOP, RequestFile, SignalFlag
+from steward.training.saving import BackgroundSave, read_checkpoint
+from steward.training.staging import HostBuffers
+from steward.training.state import (
+    Snapshot,
+    capture_generators,
+    encode,
+    restore_generators,
+    stateful,
+)
+
+__all__ = ["TrainingJob", "attach"]
+
+EVERY_S = 1800.0
+MOST_DEFERRED = 256  # calls of step() without an optimizer step that a save waits for
+_OWN = ("loader", "generators", "job")  # names in a checkpoint that are not the caller's
+_REFUSED, _NONE = -2, -1
+
+
+def attach(  # noqa: PLR0913 - the caller's one line
+    model: Any = None,  # noqa: ANN401 - torch may not be there
+    optimizer: Any = None,  # noqa: ANN401
+    scheduler: Any = None,  # noqa: ANN401
+    *,
+    loader: Any = None,  # noqa: ANN401
+    folder: str | os.PathLike[str] | None = None,
+    every_s: float | None = EVERY_S,
+    stop_on_term: bool = False,
+    **more: Any,  # noqa: ANN401
+) -> TrainingJob:
+    """Return the job, continued from its newest whole checkpoint if there is one.
+
+    `more` takes whatever else has a state: a scaler, averaged weights, a second optimizer, random
+    generators. Checkpoints are in `$STEWARD_JOB_FOLDER/checkpoints`, or in `folder`, or in
+    `./checkpoints`. Besides on request, one is saved every `every_s` seconds. TERM causes a save
+    and nothing else, because some engines send it as a warning; with `stop_on_term` the process
+    then ends by that signal.
+    """
+    given = {"model": model, "optimizer": optimizer, "scheduler": scheduler, **more}
+    if taken := [name for name in more if name in _OWN]:
+        raise TrainingError(
+            f"`{taken[0]}` is a name of ours", where="training.attach", hint="use another name"
+        )
+    objects = {name: value for name, value in given.items() if value is not None}
+    place = os.environ.get(FOLDER_VARIABLE)
+    job_folder = Path(place).absolute() if place else None
+    checkpoints = Path(folder or (job_folder or Path()) / CHECKPOINTS).absolute()
+    return TrainingJob(
+        objects,
+        LoaderPosition(loader if loader is not None else ()),
+        job_folder=job_folder,
+        checkpoints=checkpoints,
+        every_s=every_s,
+        stop_on_term=stop_on_term,
+    )
+
+
+class TrainingJob:
+    """What `attach` returns: iterate over `batches`, call `step` after each optimizer step."""
+
+    def __init__(  # noqa: PLR0913 - made by `attach` only
+        self,
+        objects: dict[str, Any],
+        loader: LoaderPosition,
+        *,
+        job_folder: Path | None,
+        checkpoints: Path,
+        every_s: float | None,
+        stop_on_term: bool,
+    ) -> None:
+        self.steps = 0
+        self.resumed_from: Path | None = None
+        self.fell_back: list[str] = []
+        self._objects = objects
+        self._states = {name: stateful(name, value) for name, value in objects.items()}
+        self._loader = loader
+        self._folder = job_folder
+        self._checkpoints = CheckpointFolder(checkpoints)
+        self._every_s = every_s
+        self._stop_on_term = stop_on_term
+        self._ranks = Ranks()
+        loader.rank = self._ranks.rank
+        self._shared = _replicated(objects) if self._ranks.size > 1 else {}
+        self._buffers = HostBuffers()
+        self._save: BackgroundSave | None = None
+        self._generators: dict[str, Any] | None = None  # to set when the iterator is built
+        self._due_s = time.monotonic() + every_s if every_s else float("inf")
+        self._agreed = 0
+        self._deferred = 0
+        self._optimizer_steps = self._optimizer_steps_seen = 0
+        self._hooks = self._count_optimizer_steps()
+        self._make_folders()
+        self._resume()
+        self._request = RequestFile(self._folder)
+        self._signals = SignalFlag()
+        self._progress = ProgressFile(self._folder if self._ranks.rank == 0 else None)
+        self._announce()
+        atexit.register(self._at_exit)
+
+    @property
+    def epoch(self) -> int:
+        """Return the number of the epoch that is being trained, from 0."""
+        return self._loader.epoch
+
+    def batches(self, epochs: int | None = None) -> Iterator[Any]:
+        """Yield the rest of this epoch, or of all epochs until there were `epochs`."""
+        last = self.epoch + 1 if epochs is None else epochs
+        while self.epoch < last:
+            generators, self._generators = self._generators, None
+            yield from self._loader.rest_of_epoch(generators)
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """Yield the epochs that are left, from the interrupted one; use `batches` within each."""
+        while self.epoch < count:
+            epoch = self.epoch
+            yield epoch
+            if self.epoch == epoch:  # `batches` was not used up, or not used
+                self._loader.epoch += 1
+
+    def step(self, *, loss: Any = None, samples: int | None = None) -> None:  # noqa: ANN401
+        """Count an optimizer step; report, save or stop if it is time to.
+
+        Raises SystemExit(0) after a save that was requested with a stop.
+        """
+        self.steps += 1
+        now_s = time.monotonic()
+        level = max(self._request.level(), self._signal_level(), SAVE * (now_s >= self._due_s))
+        agreed = level if self._ranks.alone else self._ranks.result()
+        self._agreed = max(self._agreed, agreed)
+        if self._request.fault and not self._agreed:
+            self._refuse()
+        if self._agreed and self._at_boundary():
+            level, self._agreed = self._agreed, 0
+            self._save_now(stop=level == STOP)
+            level = 0
+        if not self._ranks.alone:
+            self._ranks.start(level)
+        self._optimizer_steps_seen = self._optimizer_steps
+        self._progress.update(
+            now_s, step=self.steps, epoch=self.epoch, loss=loss, samples=samples, fell_back=self.fell_back
+        )
+
+    def save(self) -> SaveAnswer:
+        """Save now and wait for it. All ranks have to call it, between two steps."""
+        self._save_now(stop=False)
+        assert self._save is not None
+        return self._save.wait()
+
+    def finish(self) -> None:
+        """Record that the training is complete. Done by itself when the script ends normally."""
+        self.close()
+        if self._folder is not None and self._ranks.rank == 0 and self._folder.is_dir():
+            self._progress.write(step=self.steps, epoch=self.epoch, fell_back=self.fell_back)
+            write_json(self._folder / DONE, {"step": self.steps, "epoch": self.epoch}, durable=True)
+
+    def close(self) -> None:
+        """Wait for the last write and detach from signals and optimizers."""
+        atexit.unregister(self._at_exit)
+        if self._save is not None:
+            self._save.wait()
+        self._signals.restore()
+        for hook in self._hooks:
+            hook.remove()
+
+    # -- saving ------------------------------------------------------------------------------------
+
+    def _signal_level(self) -> int:
+        raised = self._signals.raised
+        if not raised:
+            return 0
+        if raised == signal.SIGTERM and self._stop_on_term:
+            return STOP
+        if self._save is not None and self._save.running:  # it is being saved already: one signal
+            self._signals.clear()  # reaches the ranks at different steps
+            return 0
+        return SAVE
+
+    def _at_boundary(self) -> bool:
+        """Return True if no gradients are being accumulated, as far as optimizers show it."""
+        stepped = self._optimizer_steps > self._optimizer_steps_seen or not self._optimizer_steps
+        self._deferred = 0 if stepped else self._deferred + 1
+        return stepped or self._deferred > MOST_DEFERRED
+
+    def _save_now(self, *, stop: bool) -> None:
+        if self._save is not None:
+            self._save.wait()  # its buffers are used again
+        began_s = time.perf_counter()
+        number, request_id = self._signals.clear(), self._request.clear()
+        if self._every_s:
+            self._due_s = time.monotonic() + self._every_s
+        self._save = BackgroundSave(
+            folder=self._checkpoints,
+            rank=self._ranks.rank,
+            size=self._ranks.size,
+            manifest=self._manifest(),
+            request_id=request_id,
+            began_s=began_s,
+            report=self._report,
+        )
+        parts, staged = self._stage()
+        self._save.start(parts, staged)
+        if stop:
+            saved = self._save.wait().result == "saved"
+            if not self._ranks.greatest(not saved):  # else the training goes on, on every rank
+                self._stop(number)
+
+    def _stage(self) -> tuple[Snapshot | str, Callable[[], None]]:
+        snapshot = self._snapshot()
+        try:
+            snapshot.check()
+            snapshot.tensors, staged = self._buffers.stage(snapshot.tensors)
+        except (TrainingError, RuntimeError, MemoryError) as fault:
+            return str(fault), lambda: None
+        return snapshot, staged
+
+    def _snapshot(self) -> Snapshot:
+        """Return the state of everything; tensors are not copied yet."""
+        snapshot = Snapshot()
+        own = {
+            "loader": self._loader.state_dict(),
+            "generators": capture_generators(),
+            "job": {"step": self.steps},
+        }
+        for name, state in self._states.items():
+            shared = self._shared.get(name, _nothing) if self._ranks.rank else _nothing
+            snapshot.tree[name] = encode(state.state_dict(), name, snapshot, shared)
+        for name, values in own.items():
+            snapshot.tree[name] = encode(values, name, snapshot)
+        return snapshot
+
+    def _manifest(self) -> dict[str, Any]:
+        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        versions = {"python": sys.version.split()[0]}
+        if torch is not None:
+            versions |= {"torch": str(torch.__version__), "cuda": str(torch.version.cuda or "")}
+        if numpy is not None:
+            versions["numpy"] = numpy.__version__
+        return {
+            "step": self.steps,
+            "epoch": self.epoch,
+            "batch": self._loader.batch,
+            "world_size": self._ranks.size,
+            "contains": {name: type(each).__qualname__ for name, each in self._objects.items()},
+            "versions": versions,
+        }
+
+    def _report(self, answer: SaveAnswer) -> None:
+        """Publish how a save ended. Runs in its thread."""
+        if answer.result != "saved":
+            warnings.warn(f"no checkpoint at step {answer.step}: {answer.why}", stacklevel=2)
+        if self._folder is None or self._ranks.rank:
+            return
+        try:
+            if answer.id:
+                answer.write(self._folder)
+            if answer.result == "saved":
+                self._progress.saved(answer)
+                self._write_can_save(bytes=answer.bytes, seconds=answer.seconds, blocked_s=answer.blocked_s)
+        except OSError as fault:
+            warnings.warn(f"{self._folder}: {fault}", stacklevel=2)
+
+    def _refuse(self) -> None:
+        """Answer a request that is not carried out."""
+        late = self._request.request is not None
+        why = self._request.fault
+        request_id = self._request.clear()
+        if self._folder is not None and self._ranks.rank == 0:
+            result: Any = "failed" if late else "cannot"
+            SaveAnswer(id=request_id, result=result, step=self.steps, why=why).write(self._folder)
+
+    def _stop(self, number: int) -> None:
+        """End the process: as requested with status 0, or by the signal that it was sent."""
+        atexit.unregister(self._at_exit)
+        if number == signal.SIGTERM:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTERM)
+        raise SystemExit(0)
+
+    # -- starting and ending -----------------------------------------------------------------------
+
+    def _make_folders(self) -> None:
+        try:
+            self._checkpoints.path.mkdir(parents=True, exist_ok=True)
+            if self._folder is not None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as fault:
+            hint = f"set {FOLDER_VARIABLE}, or hand a folder to attach"
+            raise TrainingError(
+                f"cannot be made: {fault.strerror}", where=str(fault.filename), hint=hint
+            ) from fault
+
+    def _resume(self) -> None:
+        """Load the checkpoint that rank 0 chooses, if there is one."""
+        step, refusal = _NONE, None
+        if self._ranks.rank == 0:
+            self._checkpoints.clean()
+            found, self.fell_back = self._checkpoints.newest_whole()
+            if found is not None:
+                refusal = self._refusal(read_json(found / MANIFEST), found)
+                step = _REFUSED if refusal else int(found.name.partition("-")[2])
+        step = self._ranks.from_first(step)
+        if step == _REFUSED:
+            raise refusal or TrainingError("rank 0 refused the checkpoint; its message says why")
+        if step != _NONE:
+            self._load(self._checkpoints.at(step))
+
+    def _refusal(self, manifest: dict[str, Any], path: Path) -> TrainingError | None:
+        size, given = manifest["world_size"], sorted(self._objects)
+        if size != self._ranks.size:
+            return TrainingError(
+                f"was written by {size} ranks; this training has {self._ranks.size}",
+                where=str(path),
+                hint=f"start it with {size} ranks, or in another folder to begin anew",
+            )
+        if sorted(manifest["contains"]) != given:
+            inside = ", ".join(sorted(manifest["contains"]))
+            return TrainingError(
+                f"holds {inside or 'nothing'}; attach was given {', '.join(given) or 'nothing'}",
+                where=str(path),
+                hint="hand in objects of the same names, or use another folder to begin anew",
+            )
+        return None
+
+    def _load(self, path: Path) -> None:
+        states = read_checkpoint(path, self._ranks.rank, self._keeps_devices)
+        for name, each in self._states.items():
+            try:
+                each.load_state_dict(states[name])
+            except Exception as fault:
+                raise TrainingError(
+                    f"`{name}` does not accept its state: {fault}",
+                    where=str(path),
+                    hint="was it built differently? use another folder to begin anew",
+                ) from fault
+        self.steps = states["job"]["step"]
+        self._loader.load_state_dict(states["loader"])
+        self._generators = states["generators"]
+        restore_generators(states["generators"])
+        self.resumed_from = path
+
+    def _keeps_devices(self, name: str) -> bool:
+        """Return False for what copies into memory of its own, wherever that is."""
+        torch = sys.modules.get("torch")
+        value = self._objects.get(name)
+        return value is not None and not (
+            torch is not None and isinstance(value, torch.nn.Module | torch.optim.Optimizer | torch.Generator)
+        )
+
+    def _announce(self) -> None:
+        """Write whether this job can save, and remove the mark of an earlier end."""
+        snapshot = self._snapshot()
+        self._can_save: dict[str, Any] = {
+            "can": not snapshot.faults,
+            "why": "; ".join(snapshot.faults),
+            "signals": self._signals.names,
+            "world_size": self._ranks.size,
+            "pid": os.getpid(),
+            "resumed_step": self.steps if self.resumed_from else None,
+        }
+        if snapshot.faults:
+            warnings.warn(f"this training cannot be saved: {self._can_save['why']}", stacklevel=4)
+        if self._folder is not None and self._ranks.rank == 0:
+            (self._folder / DONE).unlink(missing_ok=True)
+            self._write_can_save(bytes=snapshot.bytes, seconds=None, blocked_s=None)
+
+    def _write_can_save(self, **cost: float | None) -> None:
+        assert self._folder is not None
+        write_json(self._folder / CAN_SAVE, {**self._can_save, **cost})
+
+    def _count_optimizer_steps(self) -> list[Any]:
+        """Count the steps of torch optimizers: between them gradients may be accumulated."""
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return []
+
+        def count(*_: object) -> None:
+            self._optimizer_steps += 1
+
+        return [
+            each.register_step_post_hook(count)
+            for each in self._objects.values()
+            if isinstance(each, torch.optim.Optimizer) and hasattr(each, "_optimizer_step_post_hooks")
+        ]
+
+    def _at_exit(self) -> None:
+        """Mark the training as done, unless an exception ends the interpreter."""
+        if getattr(sys, "last_value", None) is None:
+            self.finish()
+        else:
+            self.close()
+
+
+def _nothing(_: str) -> bool:
+    return False
+
+
+def _replicated(objects: dict[str, Any]) -> dict[str, Callable[[str], bool]]:
+    """Return which tensors of which objects are equal on all ranks, by their paths.
+
+    Those are the parameters of a DistributedDataParallel module (not its buffers), and everything
+    of an optimizer of such parameters.
+    """
+    torch = sys.modules["torch"]
+    found: dict[str, Callable[[str], bool]] = {}
+    parameters: set[int] = set()
+    for name, each in objects.items():
+        if isinstance(each, torch.nn.parallel.DistributedDataParallel):
+            named = dict(each.named_parameters())
+            parameters.update(id(value) for value in named.values())
+            found[name] = {f"{name}/{key}" for key in named}.__contains__
+    for name, each in objects.items():
+        if type(each).__module__.startswith("torch.optim.") and hasattr(each, "param_groups"):
+            own = {id(value) for group in each.param_groups for value in group["params"]}
+            if own <= parameters:
+                found[name] = lambda _: True
+    return found

@@ -18,7 +18,7 @@ from typing import Any
 
 from steward.training.protocol import MANIFEST, TrainingError, read_json, write_json
 
-__all__ = ["CheckpointFolder", "HashingFile", "faults_of", "write_part"]
+__all__ = ["CheckpointFolder", "HashingFile", "Part", "faults_of", "seal", "write_part"]
 
 FORMAT = 1
 KEPT = 2
@@ -42,7 +42,7 @@ class HashingFile:
         self._bytes = 0
         self._fault: OSError | None = None
 
-    def write(self, data: Any) -> int:  # noqa: ANN401 - anything with a buffer
+    def write(self, data: Any) -> int:
         """Write all of `data` and return its size."""
         with memoryview(data).cast("B") as view:
             if self._fault is None:
@@ -79,8 +79,11 @@ def write_part(path: Path, write: Callable[[HashingFile], None]) -> Part:
         return hashing.close()
 
 
-def faults_of(checkpoint: Path) -> list[str]:
-    """Return what is wrong with a checkpoint: nothing if it is whole. Reads every byte."""
+def faults_of(checkpoint: Path, *, content: bool = True) -> list[str]:
+    """Return what is wrong with a checkpoint: nothing if it is whole.
+
+    With `content` every byte is read; without, sizes are compared only.
+    """
     try:
         manifest = read_json(checkpoint / MANIFEST)
         files: Mapping[str, Part] = manifest["files"]
@@ -90,23 +93,48 @@ def faults_of(checkpoint: Path) -> list[str]:
             return [f"{MANIFEST}: step {manifest['step']} in a folder named {checkpoint.name}"]
         if not files:
             return [f"{MANIFEST}: names no files"]
-        return [fault for name, part in files.items() if (fault := _fault(checkpoint, name, part))]
+        found = (_fault(checkpoint / name, part, content=content) for name, part in files.items())
+        return [fault for fault in found if fault]
     except TrainingError as fault:
         return [str(fault)]
     except (KeyError, TypeError, AttributeError) as fault:
         return [f"{MANIFEST}: not a manifest: {fault!r}"]
 
 
-def _fault(checkpoint: Path, name: str, part: Part) -> str:
-    path = checkpoint / name
+def _fault(path: Path, part: Part, *, content: bool) -> str:
     try:
         if (size := path.stat().st_size) != part["bytes"]:
-            return f"{name}: {size} bytes, not {part['bytes']}"
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return f"{path.name}: {size} bytes, not {part['bytes']}"
+        if not content or _digest(path) == part["sha256"]:
+            return ""
     except OSError as fault:
-        return f"{name}: {fault.strerror}"
-    return "" if digest == part["sha256"] else f"{name}: the content differs from its SHA-256"
+        return f"{path.name}: {fault.strerror}"
+    return f"{path.name}: the content differs from its SHA-256"
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def seal(folder: Path, manifest: dict[str, Any]) -> int:
+    """Make files that another program wrote durable, add a manifest, and return their size."""
+    files = {}
+    for each in sorted(folder.rglob("*")):
+        if each.is_file() and each.name != MANIFEST:
+            with each.open("rb") as file:
+                os.fsync(file.fileno())
+            size = each.stat().st_size
+            files[str(each.relative_to(folder))] = {"bytes": size, "sha256": _digest(each)}
+    _write_manifest(folder, {**manifest, "files": files})
+    _sync(folder.parent)
+    return sum(each["bytes"] for each in files.values())
+
+
+def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    record = {"format": FORMAT, "created_s": time.time(), **manifest}
+    write_json(folder / MANIFEST, record, durable=True)
+    _sync(folder)
 
 
 def _step(path: Path) -> int | None:
@@ -156,11 +184,15 @@ class CheckpointFolder:
         return temporary
 
     def publish(self, temporary: Path, manifest: dict[str, Any]) -> Path:
-        """Make a folder of complete parts the newest checkpoint; then remove all but two."""
-        record = {"format": FORMAT, "created_s": time.time(), **manifest}
-        write_json(temporary / MANIFEST, record, durable=True)
-        _sync(temporary)
+        """Make a folder of complete parts the newest checkpoint; then remove all but two.
+
+        A step that was saved before stays as it is: the training is where it was then.
+        """
         final = self.at(manifest["step"])
+        if final.exists():
+            shutil.rmtree(temporary, ignore_errors=True)
+            return final
+        _write_manifest(temporary, manifest)
         temporary.rename(final)
         _sync(self.path)
         for each in self.listed()[KEPT:]:

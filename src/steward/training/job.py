@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,8 @@ from steward.training.state import (
 
 __all__ = ["TrainingJob", "attach"]
 
+log = logging.getLogger(__name__)
+
 EVERY_S = 1800.0
 MOST_DEFERRED = 256  # calls of step() without an optimizer step that a save waits for
 _OWN = ("loader", "generators", "job")  # names in a checkpoint that are not the caller's
@@ -47,15 +49,15 @@ _REFUSED, _NONE = -2, -1
 
 
 def attach(  # noqa: PLR0913 - the caller's one line
-    model: Any = None,  # noqa: ANN401 - torch may not be there
-    optimizer: Any = None,  # noqa: ANN401
-    scheduler: Any = None,  # noqa: ANN401
+    model: Any = None,
+    optimizer: Any = None,
+    scheduler: Any = None,
     *,
-    loader: Any = None,  # noqa: ANN401
+    loader: Any = None,
     folder: str | os.PathLike[str] | None = None,
     every_s: float | None = EVERY_S,
     stop_on_term: bool = False,
-    **more: Any,  # noqa: ANN401
+    **more: Any,
 ) -> TrainingJob:
     """Return the job, continued from its newest whole checkpoint if there is one.
 
@@ -87,7 +89,7 @@ def attach(  # noqa: PLR0913 - the caller's one line
 class TrainingJob:
     """What `attach` returns: iterate over `batches`, call `step` after each optimizer step."""
 
-    def __init__(  # noqa: PLR0913 - made by `attach` only
+    def __init__(
         self,
         objects: dict[str, Any],
         loader: LoaderPosition,
@@ -122,7 +124,9 @@ class TrainingJob:
         self._resume()
         self._request = RequestFile(self._folder)
         self._signals = SignalFlag()
-        self._progress = ProgressFile(self._folder if self._ranks.rank == 0 else None)
+        self._progress = ProgressFile(
+            self._folder if self._ranks.rank == 0 else None, self.fell_back
+        )
         self._announce()
         atexit.register(self._at_exit)
 
@@ -146,10 +150,18 @@ class TrainingJob:
             if self.epoch == epoch:  # `batches` was not used up, or not used
                 self._loader.epoch += 1
 
-    def step(self, *, loss: Any = None, samples: int | None = None) -> None:  # noqa: ANN401
-        """Count an optimizer step; report, save or stop if it is time to.
+    def step(
+        self,
+        *,
+        loss: Any = None,
+        samples: int | None = None,
+        may_save: bool = True,
+    ) -> None:
+        """Count a step; report, save or stop if it is time to.
 
-        Raises SystemExit(0) after a save that was requested with a stop.
+        Raises SystemExit(0) after a save that was requested with a stop. Where the state is between
+        two states, `may_save=False` puts a save off to the next step; a step without an optimizer
+        step does so by itself.
         """
         self.steps += 1
         now_s = time.monotonic()
@@ -158,28 +170,24 @@ class TrainingJob:
         self._agreed = max(self._agreed, agreed)
         if self._request.fault and not self._agreed:
             self._refuse()
-        if self._agreed and self._at_boundary():
+        if self._agreed and self._at_boundary(may_save=may_save):
             level, self._agreed = self._agreed, 0
             self._save_now(stop=level == STOP)
             level = 0
         if not self._ranks.alone:
             self._ranks.start(level)
         self._optimizer_steps_seen = self._optimizer_steps
-        self._progress.update(
-            now_s, step=self.steps, epoch=self.epoch, loss=loss, samples=samples, fell_back=self.fell_back
-        )
+        self._progress.update(now_s, step=self.steps, epoch=self.epoch, loss=loss, samples=samples)
 
     def save(self) -> SaveAnswer:
         """Save now and wait for it. All ranks have to call it, between two steps."""
-        self._save_now(stop=False)
-        assert self._save is not None
-        return self._save.wait()
+        return self._save_now(stop=False).wait()
 
     def finish(self) -> None:
         """Record that the training is complete. Done by itself when the script ends normally."""
         self.close()
         if self._folder is not None and self._ranks.rank == 0 and self._folder.is_dir():
-            self._progress.write(step=self.steps, epoch=self.epoch, fell_back=self.fell_back)
+            self._progress.write(step=self.steps, epoch=self.epoch)
             write_json(self._folder / DONE, {"step": self.steps, "epoch": self.epoch}, durable=True)
 
     def close(self) -> None:
@@ -204,20 +212,21 @@ class TrainingJob:
             return 0
         return SAVE
 
-    def _at_boundary(self) -> bool:
+    def _at_boundary(self, *, may_save: bool) -> bool:
         """Return True if no gradients are being accumulated, as far as optimizers show it."""
         stepped = self._optimizer_steps > self._optimizer_steps_seen or not self._optimizer_steps
+        stepped = stepped and may_save
         self._deferred = 0 if stepped else self._deferred + 1
         return stepped or self._deferred > MOST_DEFERRED
 
-    def _save_now(self, *, stop: bool) -> None:
+    def _save_now(self, *, stop: bool) -> BackgroundSave:
         if self._save is not None:
             self._save.wait()  # its buffers are used again
         began_s = time.perf_counter()
         number, request_id = self._signals.clear(), self._request.clear()
         if self._every_s:
             self._due_s = time.monotonic() + self._every_s
-        self._save = BackgroundSave(
+        save = self._save = BackgroundSave(
             folder=self._checkpoints,
             rank=self._ranks.rank,
             size=self._ranks.size,
@@ -227,11 +236,12 @@ class TrainingJob:
             report=self._report,
         )
         parts, staged = self._stage()
-        self._save.start(parts, staged)
+        save.start(parts, staged)
         if stop:
-            saved = self._save.wait().result == "saved"
-            if not self._ranks.greatest(not saved):  # else the training goes on, on every rank
+            failed = save.wait().result != "saved"
+            if not self._ranks.greatest(failed):  # else the training goes on, on every rank
                 self._stop(number)
+        return save
 
     def _stage(self) -> tuple[Snapshot | str, Callable[[], None]]:
         snapshot = self._snapshot()
@@ -275,18 +285,20 @@ class TrainingJob:
 
     def _report(self, answer: SaveAnswer) -> None:
         """Publish how a save ended. Runs in its thread."""
-        if answer.result != "saved":
-            warnings.warn(f"no checkpoint at step {answer.step}: {answer.why}", stacklevel=2)
+        saved = answer.result == "saved"
+        if not saved:
+            log.warning("no checkpoint at step %d: %s", answer.step, answer.why)
         if self._folder is None or self._ranks.rank:
             return
         try:
             if answer.id:
                 answer.write(self._folder)
-            if answer.result == "saved":
+            if saved:
                 self._progress.saved(answer)
-                self._write_can_save(bytes=answer.bytes, seconds=answer.seconds, blocked_s=answer.blocked_s)
+                cost = {"seconds": answer.seconds, "blocked_s": answer.blocked_s}
+                self._write_can_save(self._folder, bytes=answer.bytes, **cost)
         except OSError as fault:
-            warnings.warn(f"{self._folder}: {fault}", stacklevel=2)
+            log.warning("%s: %s", self._folder, fault)
 
     def _refuse(self) -> None:
         """Answer a request that is not carried out."""
@@ -372,7 +384,8 @@ class TrainingJob:
         torch = sys.modules.get("torch")
         value = self._objects.get(name)
         return value is not None and not (
-            torch is not None and isinstance(value, torch.nn.Module | torch.optim.Optimizer | torch.Generator)
+            torch is not None
+            and isinstance(value, torch.nn.Module | torch.optim.Optimizer | torch.Generator)
         )
 
     def _announce(self) -> None:
@@ -387,14 +400,13 @@ class TrainingJob:
             "resumed_step": self.steps if self.resumed_from else None,
         }
         if snapshot.faults:
-            warnings.warn(f"this training cannot be saved: {self._can_save['why']}", stacklevel=4)
+            log.warning("this training cannot be saved: %s", self._can_save["why"])
         if self._folder is not None and self._ranks.rank == 0:
             (self._folder / DONE).unlink(missing_ok=True)
-            self._write_can_save(bytes=snapshot.bytes, seconds=None, blocked_s=None)
+            self._write_can_save(self._folder, bytes=snapshot.bytes, seconds=None, blocked_s=None)
 
-    def _write_can_save(self, **cost: float | None) -> None:
-        assert self._folder is not None
-        write_json(self._folder / CAN_SAVE, {**self._can_save, **cost})
+    def _write_can_save(self, folder: Path, **cost: float | None) -> None:
+        write_json(folder / CAN_SAVE, {**self._can_save, **cost})
 
     def _count_optimizer_steps(self) -> list[Any]:
         """Count the steps of torch optimizers: between them gradients may be accumulated."""
@@ -408,7 +420,8 @@ class TrainingJob:
         return [
             each.register_step_post_hook(count)
             for each in self._objects.values()
-            if isinstance(each, torch.optim.Optimizer) and hasattr(each, "_optimizer_step_post_hooks")
+            if isinstance(each, torch.optim.Optimizer)
+            and hasattr(each, "_optimizer_step_post_hooks")
         ]
 
     def _at_exit(self) -> None:

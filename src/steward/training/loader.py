@@ -13,7 +13,7 @@ import copy
 import hashlib
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -25,7 +25,7 @@ __all__ = ["LoaderPosition"]
 class LoaderPosition:
     """Iterates over a loader, epoch by epoch, and knows where it is."""
 
-    def __init__(self, loader: Any) -> None:  # noqa: ANN401 - any iterable
+    def __init__(self, loader: Any) -> None:
         self.rank = 0
         self.epoch = 0
         self.batch = 0  # batches of this epoch that were handed out
@@ -85,10 +85,16 @@ class LoaderPosition:
                 self._loader.load_state_dict(state["loader"])
             return iter(self._loader)
         if self._sampled is None:
-            return islice(iter(self._loader), self.batch, None)
-        sampler: _SkippingSampler = self._sampled.batch_sampler or self._sampled.sampler
+            rest = _Rest(self._loader, self.batch)
+            rest.skip_now()
+            return rest
+        sampler = self._sampled.batch_sampler
+        if sampler is None:
+            sampler = self._sampled.sampler
         sampler.begin(self.batch, _epoch_seed(self.rank))
-        return iter(self._sampled)
+        batches: Iterator[Any] = iter(self._sampled)
+        sampler.skip_now()
+        return batches
 
     def _set_epoch(self) -> None:
         for each in (self._loader, *_samplers(self._loader)):
@@ -103,13 +109,13 @@ class LoaderPosition:
             each.set_state(state)
 
 
-def _samplers(loader: Any) -> list[Any]:  # noqa: ANN401
+def _samplers(loader: Any) -> list[Any]:
     found = [getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)]
     found.append(getattr(found[1], "sampler", None))
     return _distinct(found)
 
 
-def _generators(loader: Any) -> list[Any]:  # noqa: ANN401
+def _generators(loader: Any) -> list[Any]:
     """Return the random generators that the caller gave to the loader or its samplers."""
     return _distinct([getattr(each, "generator", None) for each in (loader, *_samplers(loader))])
 
@@ -118,7 +124,7 @@ def _distinct(found: list[Any]) -> list[Any]:
     return list({id(each): each for each in found if each is not None}.values())
 
 
-def _with_skipping_sampler(loader: Any) -> Any:  # noqa: ANN401
+def _with_skipping_sampler(loader: Any) -> Any:
     """Return a copy of a map-style DataLoader that can skip batches, or None for anything else."""
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(loader, data.DataLoader):
@@ -140,16 +146,17 @@ class _SkippingSampler:
     middle of an epoch then draws what the one that it replaces would have drawn.
     """
 
-    def __init__(self, sampler: Any, *, workers: bool) -> None:  # noqa: ANN401
+    def __init__(self, sampler: Any, *, workers: bool) -> None:
         self._sampler = sampler
         self._workers = workers
         self._skip = 0
         self._seed = ""
+        self._rest: _Rest | None = None
 
     def __len__(self) -> int:
         return len(self._sampler)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what DataLoader or users look at
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_sampler":  # while it is being copied
             raise AttributeError(name)
         return getattr(self._sampler, name)
@@ -159,10 +166,41 @@ class _SkippingSampler:
         self._skip, self._seed = skip, seed
 
     def __iter__(self) -> Iterator[Any]:
-        skip, seed = self._skip, self._seed
-        for number, indices in enumerate(self._sampler):
-            if number >= skip:
-                yield _Seeded(indices, f"{seed}/{number}") if self._workers else indices
+        self._rest = _Rest(self._sampler, self._skip)
+        return self._numbered(self._rest, self._skip, self._seed)
+
+    def _numbered(self, rest: _Rest, first: int, seed: str) -> Iterator[Any]:
+        for number, indices in enumerate(rest, start=first):
+            yield _Seeded(indices, f"{seed}/{number}") if self._workers else indices
+
+    def skip_now(self) -> None:
+        """Draw what is skipped, of the newest iteration."""
+        if self._rest is not None:
+            self._rest.skip_now()
+
+
+class _Rest:
+    """An iterator without its first `skip` values.
+
+    They are read with the first value, or earlier by `skip_now`; not when it is built: DataLoader
+    draws a seed between building its sampler's iterator and reading from it.
+    """
+
+    def __init__(self, values: Iterable[Any], skip: int) -> None:
+        self._values = iter(values)
+        self._skip = skip
+
+    def __iter__(self) -> _Rest:
+        return self
+
+    def __next__(self) -> Any:
+        self.skip_now()
+        return next(self._values)
+
+    def skip_now(self) -> None:
+        skip, self._skip = self._skip, 0
+        for _ in islice(self._values, skip):
+            pass
 
 
 class _Seeded:
@@ -172,7 +210,7 @@ class _Seeded:
     generators are seeded. What it gets are the plain indices.
     """
 
-    def __init__(self, indices: Any, seed: str) -> None:  # noqa: ANN401
+    def __init__(self, indices: Any, seed: str) -> None:
         self.indices = indices
         self.seed = seed
 
@@ -180,7 +218,7 @@ class _Seeded:
         return _seed_worker, (self.indices, self.seed)
 
 
-def _seed_worker(indices: Any, seed: str) -> Any:  # noqa: ANN401
+def _seed_worker(indices: Any, seed: str) -> Any:
     number = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=8).digest())
     random.seed(number)
     sys.modules["torch"].manual_seed(number >> 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from pathlib import Path
@@ -17,7 +18,8 @@ EVERY_S = 1.0
 class ProgressFile:
     """Steps, loss and rates. Without a folder, or when it cannot be written, nothing happens."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, fell_back: list[str]) -> None:
+        self._fell_back = {"fell_back": fell_back} if fell_back else {}
         self._path = folder / PROGRESS if folder else None
         self._next_s = 0.0
         self._last: tuple[float, int] | None = None  # time and step of the last write
@@ -27,7 +29,7 @@ class ProgressFile:
         self._loss = _Loss()
 
     def update(
-        self, now_s: float, *, step: int, epoch: int, loss: Any, samples: int | None, fell_back: list[str]  # noqa: ANN401
+        self, now_s: float, *, step: int, epoch: int, loss: Any, samples: int | None
     ) -> None:
         """Count, and write if the last write is a second ago."""
         if self._path is None:
@@ -43,13 +45,13 @@ class ProgressFile:
                 self._rates["samples_per_s"] = self._samples / passed_s
         self._last, self._samples = (now_s, step), 0
         self._loss.update(loss)
-        self.write(step=step, epoch=epoch, fell_back=fell_back)
+        self.write(step=step, epoch=epoch)
 
     def saved(self, answer: SaveAnswer) -> None:
         """Keep the newest complete checkpoint for the next write."""
         self._saved = {"saved_step": answer.step, "saved_s": time.time()}
 
-    def write(self, *, step: int, epoch: int, fell_back: list[str]) -> None:
+    def write(self, *, step: int, epoch: int) -> None:
         """Write now."""
         if self._path is None:
             return
@@ -60,7 +62,7 @@ class ProgressFile:
             **self._rates,
             **self._loss.known(),
             **self._saved,
-            **({"fell_back": fell_back} if fell_back else {}),
+            **self._fell_back,
         }
         try:
             write_json(self._path, record)
@@ -76,7 +78,7 @@ class _Loss:
         self._host: Any = None
         self._event: Any = None
 
-    def update(self, loss: Any) -> None:  # noqa: ANN401 - a number or a tensor
+    def update(self, loss: Any) -> None:
         if self._event is not None and self._event.query():
             self._value, self._event = float(self._host), None
         if loss is None or self._event is not None:
@@ -91,5 +93,6 @@ class _Loss:
             self._value = float(loss.detach() if hasattr(loss, "detach") else loss)
 
     def known(self) -> dict[str, float]:
-        value = self._value
-        return {} if value is None or value != value or abs(value) == float("inf") else {"loss": value}
+        if self._value is None or not math.isfinite(self._value):
+            return {}
+        return {"loss": self._value}

@@ -110,9 +110,7 @@ def read_request(path: Path) -> SaveRequest:
     ):
         faults.append(f"`deadline_s` is {deadline_s!r}, not a Unix time")
     if faults:
-        raise TrainingError(
-            "; ".join(faults), where=str(path), hint="see docs/jobs/checkpoints.md"
-        )
+        raise TrainingError("; ".join(faults), where=str(path), hint="see docs/jobs/checkpoints.md")
     return SaveRequest(
         id=record["id"],
         do=record["do"],

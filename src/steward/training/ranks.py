@@ -12,7 +12,7 @@ __all__ = ["Ranks"]
 
 
 class Ranks:
-    """This process among those of `torch.distributed`, or alone.
+    """The processes of `torch.distributed` and the own place among them; or one process alone.
 
     Agreement uses a gloo group of its own: NCCL's results are on the GPU, and reading them there
     would make every step wait for it.

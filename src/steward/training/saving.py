@@ -39,7 +39,7 @@ class BackgroundSave:
     began_s: float  # time.perf_counter at the step boundary
     report: Callable[[SaveAnswer], None]  # called in the thread
     blocked_s: float = 0.0
-    answer: SaveAnswer | None = None
+    answer: SaveAnswer = field(init=False)
     _thread: threading.Thread = field(init=False)
 
     def start(self, parts: Snapshot | str, staged: Callable[[], None]) -> None:
@@ -54,7 +54,6 @@ class BackgroundSave:
     def wait(self) -> SaveAnswer:
         """Return the answer, once everything is on disk or has failed."""
         self._thread.join()
-        assert self.answer is not None
         return self.answer
 
     @property
@@ -79,7 +78,7 @@ class BackgroundSave:
                 shutil.rmtree(temporary, ignore_errors=True)
         else:
             self._finish("saved", files=files, path=path)
-        self.report(self.answer)  # type: ignore[arg-type]  # set by _finish
+        self.report(self.answer)
 
     def _write(
         self, temporary: Path, parts: Snapshot | str, staged: Callable[[], None]
@@ -121,7 +120,12 @@ class BackgroundSave:
         return files
 
     def _finish(
-        self, result: Any, *, why: str = "", files: dict[str, Part] | None = None, path: Path | str = ""
+        self,
+        result: Any,
+        *,
+        why: str = "",
+        files: dict[str, Part] | None = None,
+        path: Path | str = "",
     ) -> None:
         self.answer = SaveAnswer(
             id=self.request_id,
@@ -163,13 +167,11 @@ def _write_parts(folder: Path, name: str, parts: Snapshot) -> dict[str, Part]:
             folder / f"{name}.npz", lambda file: _write_all(file, buffer.getbuffer())
         )
     text = json.dumps(parts.tree, allow_nan=False).encode()
-    files[f"{name}.json"] = write_part(
-        folder / f"{name}.json", lambda file: _write_all(file, text)
-    )
+    files[f"{name}.json"] = write_part(folder / f"{name}.json", lambda file: _write_all(file, text))
     return files
 
 
-def _write_all(file: Any, data: Any) -> None:  # noqa: ANN401
+def _write_all(file: Any, data: Any) -> None:
     file.write(data)
 
 
@@ -181,13 +183,13 @@ def read_checkpoint(path: Path, rank: int, devices: Callable[[str], bool]) -> di
     """
     opened: dict[str, Any] = {}
 
-    def part(name: str) -> Any:  # noqa: ANN401
+    def part(name: str) -> Any:
         if name not in opened:
             opened[name] = _open(path / name)
         return opened[name]
 
-    def state(name: str, tree: Any) -> Any:  # noqa: ANN401
-        def tensor(record: dict[str, Any]) -> Any:  # noqa: ANN401
+    def state(name: str, tree: Any) -> Any:
+        def tensor(record: dict[str, Any]) -> Any:
             found = part(f"{_name(record.get('rank', rank))}.pt")[record["$tensor"]]
             found = found.clone()  # a view of a buffer with everything, mapped from the file
             return found.to(record["device"]) if devices(name) else found
@@ -198,11 +200,11 @@ def read_checkpoint(path: Path, rank: int, devices: Callable[[str], bool]) -> di
     return {name: state(name, tree) for name, tree in trees.items()}
 
 
-def _open(path: Path) -> Any:  # noqa: ANN401
+def _open(path: Path) -> Any:
     if path.suffix == ".npz":
-        import numpy  # noqa: PLC0415 - was there when the checkpoint was written
+        import numpy as np  # noqa: PLC0415 - was there when the checkpoint was written
 
-        with numpy.load(path, allow_pickle=False) as found:
+        with np.load(path, allow_pickle=False) as found:
             return dict(found)
     import torch  # noqa: PLC0415
 

@@ -47,7 +47,7 @@ class HostBuffers:
 
         return dict(zip(tensors, self._views, strict=True)), wait
 
-    def _allocate(self, torch: Any, layout: list[tuple[Any, ...]], *, pinned: bool) -> None:  # noqa: ANN401
+    def _allocate(self, torch: Any, layout: list[tuple[Any, ...]], *, pinned: bool) -> None:
         sizes: dict[Any, int] = {}
         starts = []
         for dtype, shape, _ in layout:
@@ -63,7 +63,7 @@ class HostBuffers:
             for (dtype, shape, strides), start in zip(layout, starts, strict=True)
         ]
 
-    def _buffer(self, torch: Any, dtype: Any, size: int, *, pinned: bool) -> Any:  # noqa: ANN401
+    def _buffer(self, torch: Any, dtype: Any, size: int, *, pinned: bool) -> Any:
         size_bytes = size * dtype.itemsize
         if pinned and size_bytes <= PINNED_BY_TORCH_BYTES:
             return torch.empty(size, dtype=dtype, pin_memory=True)
@@ -74,13 +74,13 @@ class HostBuffers:
                 self._registered.append(buffer.data_ptr())
         return buffer
 
-    def _release(self, torch: Any) -> None:  # noqa: ANN401
+    def _release(self, torch: Any) -> None:
         for address in self._registered:
             torch.cuda.cudart().cudaHostUnregister(address)
         self._registered, self._flat, self._views = [], {}, []
 
 
-def _strides(tensor: Any) -> tuple[int, ...]:  # noqa: ANN401
+def _strides(tensor: Any) -> tuple[int, ...]:
     """Return the strides of a compact copy: its own if it is dense in any order of dimensions."""
     expected = 1
     for size, stride in sorted(zip(tensor.shape, tensor.stride(), strict=True), key=_by_stride):

@@ -56,11 +56,11 @@ class Snapshot:
 
 
 def encode(
-    value: Any,  # noqa: ANN401 - whatever a state_dict holds
+    value: Any,
     path: str,
     into: Snapshot,
     shared: Callable[[str], bool] = lambda _: False,
-) -> Any:  # noqa: ANN401 - JSON
+) -> Any:
     """Return `value` as JSON; tensors and arrays are put `into` the snapshot, not yet copied.
 
     A tensor whose path is `shared` is the same on every rank, and is only referred to: rank 0 has
@@ -95,7 +95,7 @@ def _encode_dict(
 
 
 def _encode_other(
-    value: Any,  # noqa: ANN401
+    value: Any,
     path: str,
     into: Snapshot,
     shared: Callable[[str], bool],
@@ -117,8 +117,8 @@ def _encode_other(
 
 
 def _encode_tensor(
-    torch: Any,  # noqa: ANN401 - the module, which may not be there
-    value: Any,  # noqa: ANN401
+    torch: Any,
+    value: Any,
     path: str,
     into: Snapshot,
     shared: Callable[[str], bool],
@@ -145,10 +145,10 @@ def _free(path: str, taken: Mapping[str, Any]) -> str:
 
 
 def decode(
-    tree: Any,  # noqa: ANN401 - JSON
+    tree: Any,
     tensor: Callable[[dict[str, Any]], Any],
     array: Callable[[str], Any],
-) -> Any:  # noqa: ANN401 - whatever was encoded
+) -> Any:
     """Return the value that `encode` was given, with tensors and arrays from the two look-ups."""
     if isinstance(tree, list):
         return [decode(each, tensor, array) for each in tree]
@@ -159,7 +159,7 @@ def decode(
         pairs = [(decode(k, tensor, array), decode(v, tensor, array)) for k, v in tree["items"]]
         found = _DICTS[tree["$dict"]](pairs)
         if "metadata" in tree:
-            found._metadata = decode(tree["metadata"], tensor, array)
+            found._metadata = decode(tree["metadata"], tensor, array)  # noqa: SLF001 - as nn.Module
         return found
     if kind == "$sequence":
         return _SEQUENCES[tree["$sequence"]](decode(tree["items"], tensor, array))
@@ -171,7 +171,7 @@ def _decode_leaf(
     tree: dict[str, Any],
     tensor: Callable[[dict[str, Any]], Any],
     array: Callable[[str], Any],
-) -> Any:  # noqa: ANN401
+) -> Any:
     if kind == "$tensor":
         return tensor(tree)
     if kind == "$array":
@@ -192,7 +192,7 @@ class _Generator:
     load_state_dict: Callable[[Any], Any]
 
 
-def stateful(name: str, value: Any) -> Any:  # noqa: ANN401 - the caller's object
+def stateful(name: str, value: Any) -> Any:
     """Return `value`, or a view of a random generator, that has state_dict and load_state_dict."""
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
         return value
@@ -227,9 +227,9 @@ def restore_generators(states: Mapping[str, Any]) -> None:
     """Set the global random generators to captured states."""
     random.setstate(states["python"])
     if "numpy" in states:
-        import numpy  # noqa: PLC0415 - was there when the checkpoint was written
+        import numpy as np  # noqa: PLC0415 - was there when the checkpoint was written
 
-        numpy.random.set_state(states["numpy"])
+        np.random.set_state(states["numpy"])
     if "torch" in states:
         import torch  # noqa: PLC0415
 

@@ -119,7 +119,7 @@ def _digest(path: Path) -> str:
 
 def seal(folder: Path, manifest: dict[str, Any]) -> int:
     """Make files that another program wrote durable, add a manifest, and return their size."""
-    files = {}
+    files: dict[str, Part] = {}
     for each in sorted(folder.rglob("*")):
         if each.is_file() and each.name != MANIFEST:
             with each.open("rb") as file:
@@ -166,7 +166,7 @@ class CheckpointFolder:
 
         Those are renamed to `NAME.corrupt`, which keeps them for a person to look at.
         """
-        passed = []
+        passed: list[str] = []
         for each in self.listed():
             faults = faults_of(each)
             if not faults:

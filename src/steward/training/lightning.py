@@ -16,14 +16,14 @@ from steward.training.job import EVERY_S, TrainingJob, attach
 from steward.training.protocol import TrainingError
 
 if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
-    from pytorch_lightning import Callback  # type: ignore[import-not-found,unused-ignore]
+    from pytorch_lightning import Callback
 else:
-    from lightning.pytorch import Callback  # type: ignore[import-not-found,unused-ignore]
+    from lightning.pytorch import Callback
 
 __all__ = ["LightningCheckpoints"]
 
 
-class LightningCheckpoints(Callback):  # type: ignore[misc,unused-ignore]  # Lightning may be absent
+class LightningCheckpoints(Callback):  # type: ignore[misc]  # Lightning may be absent
     """Resumes at the start of `fit`, and saves on request, by signal and every `every_s`."""
 
     def __init__(

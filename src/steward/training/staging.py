@@ -20,7 +20,7 @@ class HostBuffers:
     """Copies of tensors in reused host memory. Not to be reused before the last write is over."""
 
     def __init__(self) -> None:
-        self._layout: list[tuple[Any, ...]] = []
+        self._layout: list[Any] = []
         self._flat: dict[Any, Any] = {}
         self._views: list[Any] = []
         self._registered: list[int] = []
@@ -31,7 +31,7 @@ class HostBuffers:
             return {}, lambda: None
         torch = sys.modules["torch"]
         devices = {each.device for each in tensors.values() if each.device.type == "cuda"}
-        layout = [(each.dtype, each.shape, _strides(each)) for each in tensors.values()]
+        layout: list[Any] = [(each.dtype, each.shape, _strides(each)) for each in tensors.values()]
         pinned = bool(devices)
         if [*layout, pinned] != self._layout:
             self._release(torch)

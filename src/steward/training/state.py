@@ -23,7 +23,7 @@ _PLAIN = (str, int, bool, type(None))
 _DICTS: dict[str, Callable[[Any], Any]] = {
     "dict": dict,
     "OrderedDict": OrderedDict,
-    "Counter": Counter,
+    "Counter": lambda pairs: Counter(dict(pairs)),
     "defaultdict": lambda pairs: defaultdict(None, pairs),
 }
 _SEQUENCES: dict[str, Callable[[Any], Any]] = {

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback  # type: ignore[import-not-found,unused-ignore]
+from transformers import TrainerCallback
 
 from steward.training.checkpoints import faults_of, seal
 from steward.training.progress import ProgressFile
@@ -27,7 +27,7 @@ from steward.training.requests import SAVE, STOP, RequestFile, SignalFlag
 __all__ = ["TrainerCheckpoints"]
 
 
-class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc,unused-ignore]  # may be absent
+class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absent
     """Saves on request and by signal, and stops if requested."""
 
     def __init__(self) -> None:

@@ -136,6 +136,9 @@ def _with_skipping_sampler(loader: Any) -> Any:
     sampler = _SkippingSampler(getattr(loader, name), workers=loader.num_workers > 0)
     found.__dict__[name] = sampler  # DataLoader forbids setattr once it is built; this is a copy
     found.__dict__["_iterator"] = None  # of persistent workers
+    if loader.persistent_workers:
+        # DataLoader draws a seed for new workers, so in the first epoch only, or after resuming.
+        found.__dict__["generator"] = sys.modules["torch"].Generator()
     return found
 
 

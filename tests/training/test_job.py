@@ -421,7 +421,7 @@ def test_kill_9_while_writing_loses_no_complete_checkpoint(tmp_path: Path) -> No
 
     for _ in range(12):
         process = start(folder, 30, 2, size, 0.002, env={"EVERY_S": "0.000001"})
-        until(lambda: _newest(checkpoints) > newest or process.poll() is not None)
+        _wait_for_one_more(checkpoints, newest, process)
         time.sleep(moments.uniform(0, 0.05))  # any moment is right
         process.kill()
         process.communicate()
@@ -433,6 +433,12 @@ def test_kill_9_while_writing_loses_no_complete_checkpoint(tmp_path: Path) -> No
     assert result(start(folder, 30, 2, size)) == undisturbed
     assert (folder / DONE).exists()
     assert not list((folder / CHECKPOINTS).glob(".*"))
+
+
+def _wait_for_one_more(
+    folder: CheckpointFolder, newest: int, process: subprocess.Popen[str]
+) -> None:
+    until(lambda: _newest(folder) > newest or process.poll() is not None)
 
 
 def _newest(folder: CheckpointFolder) -> int:

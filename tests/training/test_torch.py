@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,7 +37,7 @@ if find_spec("torch"):  # else these tests are not selected
 else:
     torch, Dataset = None, object
 
-PROGRAM = Path(__file__).parent / "small_training.py"
+PROGRAM = Path(__file__).parents[2] / "benchmarks/small_training.py"
 
 
 class Noisy(Dataset):  # type: ignore[misc]
@@ -102,6 +103,21 @@ KINDS = (
 )  # fmt: skip
 
 
+def warm_up(optimizer: Any) -> Any:
+    kinds = torch.optim.lr_scheduler
+    parts = [kinds.ConstantLR(optimizer), kinds.ExponentialLR(optimizer, 0.9)]
+    return kinds.SequentialLR(optimizer, parts, [4])
+
+
+SCHEDULERS: dict[str, Callable[[Any], Any]] = {
+    "OneCycleLR": lambda own: torch.optim.lr_scheduler.OneCycleLR(own, 0.1, total_steps=60),
+    "MultiStepLR": lambda own: torch.optim.lr_scheduler.MultiStepLR(own, [3, 3, 7]),
+    "ReduceLROnPlateau": lambda own: torch.optim.lr_scheduler.ReduceLROnPlateau(own, patience=1),
+    "LambdaLR": lambda own: torch.optim.lr_scheduler.LambdaLR(own, lambda n: 0.9**n),
+    "SequentialLR": warm_up,
+}
+
+
 def train(
     folder: Path,
     *,
@@ -118,24 +134,14 @@ def train(
         torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 1)
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    schedulers = {
-        "OneCycleLR": lambda: torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=60),
-        "MultiStepLR": lambda: torch.optim.lr_scheduler.MultiStepLR(optimizer, [3, 3, 7]),
-        "ReduceLROnPlateau": lambda: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1),
-        "LambdaLR": lambda: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 0.9**n),
-        "SequentialLR": lambda: torch.optim.lr_scheduler.SequentialLR(
-            optimizer,
-            [torch.optim.lr_scheduler.ConstantLR(optimizer), torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)],
-            [4],
-        ),
-    }  # fmt: skip
-    rates = schedulers[scheduler]()
+    rates = SCHEDULERS[scheduler](optimizer)
     average = torch.optim.swa_utils.AveragedModel(model)
     job = training.attach(
         model, optimizer, rates, loader=loaders(kind), folder=folder, average=average
     )
     try:
-        for number, (features, target) in enumerate(job.batches(epochs=2), start=job.steps):
+        for number, batch in enumerate(job.batches(epochs=2), start=job.steps):
+            features, target = batch
             if features.dim() == 1:
                 features, target = features.repeat(2, 1), target.repeat(2)
             loss = ((model(features)[:, 0] - target) ** 2).mean()
@@ -292,7 +298,7 @@ def launch(folder: Path, *, leave: bool = False, mode: str = "ddp", size: int = 
         )  # fmt: skip
     if leave:
         before = read_json(folder / ANSWER)["id"] if (folder / ANSWER).exists() else ""
-        until(lambda: (folder / "progress.json").exists())
+        until((folder / "progress.json").exists)
         SaveRequest(id=f"{before}+", do="save-and-stop").write(folder)
     outs = [process.communicate(timeout=LONG_S) for process in processes]
     assert [process.returncode for process in processes] == [0] * size, outs

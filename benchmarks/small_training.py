@@ -1,4 +1,4 @@
-"""A small real training: `python small_training.py plain|ddp|lightning|transformers`.
+"""A small real training: `python small_training.py plain|workers|ddp|lightning|transformers`.
 
 It takes its folder and ranks from the environment and prints a hash of what it learned. `PAUSE_S`
 makes its steps longer, so that something can happen between them.
@@ -11,6 +11,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ from torch.utils.data.distributed import DistributedSampler
 
 from steward import training
 
-PAUSE_S = float(os.environ.get("PAUSE_S", "0"))
 EPOCHS = 3
+
+
+def pause() -> None:
+    """Make a step as long as `PAUSE_S`."""
+    time.sleep(float(os.environ.get("PAUSE_S", "0")))
 
 
 class Noisy(Dataset):  # type: ignore[type-arg,misc,unused-ignore]
@@ -35,6 +40,7 @@ class Noisy(Dataset):  # type: ignore[type-arg,misc,unused-ignore]
 
 
 def network() -> Any:
+    """Return a network with everything that has a state of its own."""
     return torch.nn.Sequential(
         torch.nn.Linear(8, 64), torch.nn.BatchNorm1d(64), torch.nn.ReLU(), torch.nn.Dropout(0.2),
         torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1),
@@ -42,6 +48,7 @@ def network() -> Any:
 
 
 def learned(model: Any) -> str:
+    """Return a hash of weights, buffers and the next random numbers."""
     found = hashlib.sha256()
     for value in model.state_dict().values():
         found.update(value.contiguous().numpy().tobytes())
@@ -50,11 +57,14 @@ def learned(model: Any) -> str:
 
 
 def plain(*, ddp: bool = False, workers: int = 0) -> str:
+    """Train with three lines of steward in an ordinary loop."""
     torch.manual_seed(1)
     random.seed(1)
     model, sampler = network(), None
     if ddp:
-        torch.distributed.init_process_group("gloo")
+        meeting = os.environ.get("MEETING", "env://")
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        torch.distributed.init_process_group("gloo", meeting, rank=rank, world_size=size)
         model = torch.nn.parallel.DistributedDataParallel(model)
         random.seed(1 + torch.distributed.get_rank())
         torch.manual_seed(1 + torch.distributed.get_rank())
@@ -71,7 +81,7 @@ def plain(*, ddp: bool = False, workers: int = 0) -> str:
         loss.backward()
         optimizer.step()
         scheduler.step()
-        time.sleep(PAUSE_S)
+        pause()
         job.step(loss=loss, samples=len(target))
     job.finish()
     if ddp:
@@ -81,6 +91,7 @@ def plain(*, ddp: bool = False, workers: int = 0) -> str:
 
 
 def with_lightning() -> str:
+    """Train with Lightning, validation and a scheduler by epoch."""
     import lightning.pytorch as pl
 
     from steward.training.lightning import LightningCheckpoints
@@ -91,7 +102,7 @@ def with_lightning() -> str:
             self.network = network()
 
         def training_step(self, batch: Any, _: int) -> Any:
-            time.sleep(PAUSE_S)
+            pause()
             return torch.nn.functional.mse_loss(self.network(batch[0]), batch[1])
 
         def validation_step(self, batch: Any, _: int) -> None:
@@ -114,6 +125,7 @@ def with_lightning() -> str:
 
 
 def with_transformers() -> str:
+    """Train with the Trainer of transformers."""
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
     from steward.training.transformers import TrainerCheckpoints
@@ -129,12 +141,13 @@ def with_transformers() -> str:
 
     class Named(Noisy):
         def __getitem__(self, index: int) -> Any:
-            features, target = super().__getitem__(index)
-            return {"features": features, "labels": target}
+            # No noise: the Trainer loads one batch ahead, and does not repeat what that drew.
+            features = torch.sin(torch.arange(8) * (index + 1))
+            return {"features": features, "labels": features.sum(0, keepdim=True)}
 
     class Pause(TrainerCallback):  # type: ignore[misc,unused-ignore]
         def on_step_begin(self, *_: Any, **__: Any) -> None:
-            time.sleep(PAUSE_S)
+            pause()
 
     torch.manual_seed(1)
     random.seed(1)
@@ -153,16 +166,19 @@ def with_transformers() -> str:
     return learned(model)
 
 
+MODES: dict[str, Callable[[], str]] = {
+    "plain": plain,
+    "workers": lambda: plain(workers=1),
+    "ddp": lambda: plain(ddp=True),
+    "lightning": with_lightning,
+    "transformers": with_transformers,
+}
+
+
 def main() -> None:
+    """Train as the first argument says."""
     torch.set_num_threads(1)
-    modes: dict[str, Any] = {
-        "plain": plain,
-        "workers": lambda: plain(workers=1),
-        "ddp": lambda: plain(ddp=True),
-        "lightning": with_lightning,
-        "transformers": with_transformers,
-    }
-    print(modes[sys.argv[1]]())
+    print(MODES[sys.argv[1]]())
 
 
 if __name__ == "__main__":

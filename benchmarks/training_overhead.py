@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # so that results can be equal
+
 import torch
 
 from report import bar, finish, progress
@@ -157,6 +159,44 @@ def while_writing(folder: Path, model: Any, device: str) -> dict[str, float]:
     }
 
 
+def trained(folder: Path, device: str, leave_at: int) -> Any:
+    """Train 30 steps with dropout; or leave after a save at a step. Return weights and noise."""
+    torch.manual_seed(7)
+    layers = [torch.nn.Linear(512, 512), torch.nn.Dropout(0.2), torch.nn.BatchNorm1d(512)]
+    model = torch.nn.Sequential(*layers * 2, torch.nn.Linear(512, 1)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    job = attach(folder, model, optimizer)
+    while job.steps < 30:
+        inputs = torch.rand(64, 512, device=device)
+        optimizer.zero_grad()
+        loss = (model(inputs) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        if job.steps + 1 == leave_at:
+            SaveRequest(id=f"at-{leave_at}", do="save").write(folder)
+        job.step(loss=loss)
+        if job.steps == leave_at:
+            with torch.no_grad():  # the copies are still queued: they must not see this
+                for each in model.parameters():
+                    each.zero_()
+            break
+    job.close()
+    weights = [each.detach().double().flatten() for each in model.state_dict().values()]
+    return torch.cat([*weights, torch.rand(4, device=device).double()])
+
+
+def equality(folder: Path, device: str, count: int) -> dict[str, int]:
+    """Interrupt a training on the device in many places; count results that differ in any bit."""
+    torch.use_deterministic_algorithms(mode=True)
+    undisturbed, unequal = trained(folder / "undisturbed", device, 0), 0
+    for number in range(count):
+        for leave_at in (1 + number, 16 + number % 14):
+            trained(folder / str(number), device, leave_at)
+        unequal += not torch.equal(trained(folder / str(number), device, 0), undisturbed)
+    torch.use_deterministic_algorithms(mode=False)
+    return {"preemptions": 2 * count, "unequal": unequal}
+
+
 def plain_save(folder: Path, model: Any, device: str) -> dict[str, float]:
     """Return the time of torch.save with fsync, which blocks until the end."""
     sync(device)
@@ -231,6 +271,8 @@ def main() -> None:
         alone = step_cost(folder / "steps", device, count)
         progress("job.step() of two ranks")
         ranks = two_ranks(folder / "ranks", 300 if options.quick else 2000)
+        progress("equality")
+        equal = equality(folder / "equal", device, 3 if options.quick else 14)
         model = weights(size_bytes, device)
         progress("a save")
         save = ours(folder / "save", model, device, repeats)
@@ -244,6 +286,7 @@ def main() -> None:
             "save_gib": size_bytes / GIB,
             "step": alone,
             "step of two ranks": ranks,
+            "interrupted trainings": equal,
             "save": save,
             "steps while writing": beside,
             "torch.save": attempt("torch.save", lambda: plain_save(folder, model, device)),
@@ -255,6 +298,7 @@ def main() -> None:
             },
         }
     bars = [bar("mean cost of job.step() in s", alone["mean_us"] * 1e-6, "<", MOST_STEP_S)]
+    bars.append(bar("unequal results", equal["unequal"], "==", 0))
     if device == "cuda":
         bars.append(bar("blocking time of a save in s", save["blocked_s"], "<", MOST_BLOCKED_S))
     finish("training_overhead", results, bars)

@@ -107,6 +107,11 @@ def weights(size_bytes: int, device: str) -> Any:
 def ours(folder: Path, model: Any, device: str, repeats: int) -> dict[str, Any]:
     """Return blocking and total times of saves on request."""
     job = attach(folder, model)
+    began_s = time.perf_counter()
+    job.step()
+    job.step()
+    job._buffers.wait()  # noqa: SLF001 - pinned memory, allocated in the background
+    prepared_s = time.perf_counter() - began_s
     blocked, whole = [], []
     for number in range(repeats):
         SaveRequest(id=f"r-{number}", do="save").write(folder)
@@ -121,7 +126,8 @@ def ours(folder: Path, model: Any, device: str, repeats: int) -> dict[str, Any]:
         whole.append(answer.seconds)
     job.close()
     return {
-        "blocked_first_s": blocked[0],  # host memory is allocated, and pinned for a GPU
+        "prepared_in_background_s": prepared_s,
+        "blocked_first_s": blocked[0],
         "blocked_s": statistics.median(blocked[1:]),
         "complete_s": statistics.median(whole[1:]),
     }

@@ -43,6 +43,7 @@ __all__ = ["TrainingJob", "attach"]
 log = logging.getLogger(__name__)
 
 EVERY_S = 1800.0
+PREPARE_AT = 2  # calls of step(): by then optimizers have their state
 MOST_DEFERRED = 256  # calls of step() without an optimizer step that a save waits for
 _OWN = ("loader", "generators", "job")  # names in a checkpoint that are not the caller's
 _REFUSED, _NONE = -2, -1
@@ -116,6 +117,7 @@ class TrainingJob:
         self._save: BackgroundSave | None = None
         self._generators: dict[str, Any] | None = None  # to set when the iterator is built
         self._due_s = time.monotonic() + every_s if every_s else float("inf")
+        self._steps_here = 0
         self._agreed = 0
         self._deferred = 0
         self._optimizer_steps = self._optimizer_steps_seen = 0
@@ -177,6 +179,9 @@ class TrainingJob:
         if not self._ranks.alone:
             self._ranks.start(level)
         self._optimizer_steps_seen = self._optimizer_steps
+        self._steps_here += 1
+        if self._steps_here == PREPARE_AT and self._save is None:
+            self._buffers.prepare(self._snapshot().tensors)
         self._progress.update(now_s, step=self.steps, epoch=self.epoch, loss=loss, samples=samples)
 
     def save(self) -> SaveAnswer:
@@ -193,6 +198,7 @@ class TrainingJob:
     def close(self) -> None:
         """Wait for the last write and detach from signals and optimizers."""
         atexit.unregister(self._at_exit)
+        self._buffers.wait()
         if self._save is not None:
             self._save.wait()
         self._signals.restore()

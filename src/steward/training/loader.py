@@ -232,5 +232,5 @@ def _seed_worker(indices: Any, seed: str) -> Any:
 
 def _epoch_seed(rank: int) -> str:
     """Return a text that depends on torch's generator, without drawing from it."""
-    state: bytes = sys.modules["torch"].get_rng_state().numpy().tobytes()
+    state = bytes(sys.modules["torch"].get_rng_state().tolist())  # NumPy may not be there
     return f"{hashlib.blake2b(state, digest_size=16).hexdigest()}/{rank}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -329,3 +330,19 @@ def test_another_number_of_processes_is_refused_on_every_rank(tmp_path: Path) ->
 
     with pytest.raises(AssertionError, match="was written by 2 ranks; this training has 1"):
         launch(tmp_path, mode="plain", size=1)
+
+
+@pytest.mark.parametrize("mode", ["plain", "lightning", "transformers"])
+def test_trainings_that_are_killed_and_stopped_at_random_end_equal(mode: str) -> None:
+    if mode != "plain":
+        pytest.importorskip(mode, reason=f"{mode} is not part of the extra `torch`")
+    program = str(PROGRAM.with_name("checkpoints.py"))
+    ended = subprocess.run(
+        [sys.executable, program, "--quick", "--modes", mode], capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)["results"]
+    assert found["modes"][mode]["preemptions"] >= 4
+    assert found["unequal"] == 0

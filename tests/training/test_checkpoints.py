@@ -50,6 +50,17 @@ def test_what_was_not_published_is_no_checkpoint_and_is_cleaned(folder: Checkpoi
     assert [each.name for each in folder.path.iterdir()] == ["step-000005"]
 
 
+def test_what_a_failed_write_left_is_removed_with_the_next_success(
+    folder: CheckpointFolder,
+) -> None:
+    folder.begin(3)
+    folder.begin(7)  # another rank may be there already
+
+    saved(folder, 5)
+
+    assert {each.name for each in folder.path.iterdir()} == {"step-000005", ".step-000007.tmp"}
+
+
 def test_saving_a_step_again_keeps_the_first(folder: CheckpointFolder) -> None:
     first = saved(folder, 5, b"first")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import resource
@@ -321,6 +322,40 @@ def test_a_job_that_cannot_save_is_known_as_such_and_trains_on(job_folder: Path)
     assert "model/function is a builtins.builtin_function_or_method" in known["why"]
     assert answer["result"] == "cannot"
     assert "model/function" in answer["why"]
+
+
+class Raising(Walk):
+    def state_dict(self) -> dict[str, Any]:
+        raise RuntimeError("not built yet")
+
+
+def test_a_state_dict_that_raises_does_not_end_the_training(job_folder: Path) -> None:
+    job = training.attach(Raising())
+    SaveRequest(id="d-1", do="save-and-stop").write(job_folder)
+
+    job.step()
+    job.close()
+
+    answer = read_json(job_folder / ANSWER)
+    assert answer["result"] == "cannot"
+    assert "model: state_dict() raised RuntimeError('not built yet')" in answer["why"]
+
+
+def test_children_of_the_training_still_end_by_term(tmp_path: Path) -> None:
+    _, job = attached(tmp_path, 9)
+    fork = multiprocessing.get_context("fork")
+    started = fork.Event()
+    worker = fork.Process(target=lambda: started.set() or time.sleep(LONG_S))
+    worker.start()
+    started.wait(LONG_S)
+
+    worker.terminate()
+    worker.join(LONG_S)
+    job.step()
+    job.close()
+
+    assert worker.exitcode == -signal.SIGTERM
+    assert CheckpointFolder(tmp_path).listed() == []
 
 
 def test_a_corrupt_checkpoint_is_fallen_back_from_and_reported(job_folder: Path) -> None:

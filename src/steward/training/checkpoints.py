@@ -7,6 +7,7 @@ as `.step-000123.tmp` and renamed when everything in it is on disk.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -197,6 +198,7 @@ class CheckpointFolder:
         _sync(self.path)
         for each in self.listed()[KEPT:]:
             self._remove(each)
+        self.clean(before=manifest["step"])
         return final
 
     def _remove(self, checkpoint: Path) -> None:
@@ -205,11 +207,12 @@ class CheckpointFolder:
         checkpoint.rename(old)
         shutil.rmtree(old, ignore_errors=True)
 
-    def clean(self) -> None:
-        """Remove what interrupted writes and removals left behind."""
+    def clean(self, before: float = math.inf) -> None:
+        """Remove what interrupted writes and removals left behind, of steps before `before`."""
         if self.path.is_dir():
             for each in self.path.iterdir():
-                if _LEFTOVER.fullmatch(each.name):
+                found = _LEFTOVER.fullmatch(each.name)
+                if found and int(found[1]) < before:
                     shutil.rmtree(each, ignore_errors=True)
 
 

@@ -249,13 +249,13 @@ class TrainingJob:
                 self._stop(number)
         return save
 
-    def _stage(self) -> tuple[Snapshot | str, Callable[[], None]]:
-        snapshot = self._snapshot()
+    def _stage(self) -> tuple[Snapshot | Exception, Callable[[], None]]:
         try:
+            snapshot = self._snapshot()
             snapshot.check()
             snapshot.tensors, staged = self._buffers.stage(snapshot.tensors)
-        except (TrainingError, RuntimeError, MemoryError) as fault:
-            return str(fault), lambda: None
+        except Exception as fault:  # noqa: BLE001 - out of memory, for one: the training goes on
+            return fault, lambda: None
         return snapshot, staged
 
     def _snapshot(self) -> Snapshot:
@@ -268,7 +268,10 @@ class TrainingJob:
         }
         for name, state in self._states.items():
             shared = self._shared.get(name, _nothing) if self._ranks.rank else _nothing
-            snapshot.tree[name] = encode(state.state_dict(), name, snapshot, shared)
+            try:
+                snapshot.tree[name] = encode(state.state_dict(), name, snapshot, shared)
+            except Exception as fault:  # noqa: BLE001 - of the caller's object
+                snapshot.faults.append(f"{name}: state_dict() raised {fault!r}")
         for name, values in own.items():
             snapshot.tree[name] = encode(values, name, snapshot)
         return snapshot

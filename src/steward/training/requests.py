@@ -25,6 +25,7 @@ class SignalFlag:
         self.raised: int = 0  # the last signal, until `clear`
         self.names: list[str] = []
         self._previous: dict[int, Any] = {}
+        self._pid = os.getpid()
         if threading.current_thread() is not threading.main_thread():
             return  # Python allows handlers only there
         for number in (signal.SIGUSR2, signal.SIGTERM):
@@ -32,8 +33,12 @@ class SignalFlag:
             self.names.append(number.name.removeprefix("SIG"))
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.raised = max(self.raised, number)  # TERM (15) after USR2 (12) stays TERM
         previous: Callable[[int, FrameType | None], object] | int | None = self._previous[number]
+        if os.getpid() != self._pid:  # a forked child, such as a worker of a loader: not the job
+            signal.signal(number, signal.SIG_DFL if previous is None else previous)
+            os.kill(os.getpid(), number)
+            return
+        self.raised = max(self.raised, number)  # TERM (15) after USR2 (12) stays TERM
         if callable(previous):
             previous(number, frame)
 

@@ -42,8 +42,8 @@ class BackgroundSave:
     answer: SaveAnswer = field(init=False)
     _thread: threading.Thread = field(init=False)
 
-    def start(self, parts: Snapshot | str, staged: Callable[[], None]) -> None:
-        """Write `parts` once they are `staged`; a text is the reason why there are none."""
+    def start(self, parts: Snapshot | Exception, staged: Callable[[], None]) -> None:
+        """Write `parts` once they are `staged`; an exception is why there are none."""
         self.blocked_s = time.perf_counter() - self.began_s
         # Not a daemon: a training that ends while a checkpoint is written completes it.
         self._thread = threading.Thread(
@@ -61,7 +61,7 @@ class BackgroundSave:
         """Return True until the answer is there."""
         return self._thread.is_alive()
 
-    def _run(self, parts: Snapshot | str, staged: Callable[[], None]) -> None:
+    def _run(self, parts: Snapshot | Exception, staged: Callable[[], None]) -> None:
         step, temporary = self.manifest["step"], None
         try:
             temporary = self.folder.begin(step)
@@ -72,8 +72,8 @@ class BackgroundSave:
             else:
                 path = self.folder.at(step)
         except Exception as fault:  # noqa: BLE001 - whatever it is, the training goes on
-            refused = isinstance(fault, _RefusedError)
-            self._finish("cannot" if refused else "failed", why=_text(fault))
+            cannot = fault is parts and isinstance(fault, TrainingError)
+            self._finish("cannot" if cannot else "failed", why=_text(fault))
             if temporary is not None and self.rank == 0:
                 shutil.rmtree(temporary, ignore_errors=True)
         else:
@@ -81,14 +81,14 @@ class BackgroundSave:
         self.report(self.answer)
 
     def _write(
-        self, temporary: Path, parts: Snapshot | str, staged: Callable[[], None]
+        self, temporary: Path, parts: Snapshot | Exception, staged: Callable[[], None]
     ) -> dict[str, Part]:
         """Write this rank's parts, and a record of them or of their failure for rank 0."""
         record = temporary / f"{_name(self.rank)}.record"
         record.unlink(missing_ok=True)
         try:
-            if isinstance(parts, str):
-                raise _RefusedError(parts)
+            if isinstance(parts, Exception):
+                raise parts
             staged()
             files = _write_parts(temporary, _name(self.rank), parts)
         except Exception as fault:
@@ -137,10 +137,6 @@ class BackgroundSave:
             seconds=round(time.perf_counter() - self.began_s, 6),
             why=why,
         )
-
-
-class _RefusedError(Exception):
-    """The state cannot be saved: no attempt would change that."""
 
 
 def _name(rank: int) -> str:

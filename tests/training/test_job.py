@@ -177,6 +177,53 @@ def test_a_request_during_a_write_is_answered_after_it(job_folder: Path) -> None
     assert len(CheckpointFolder(job_folder / CHECKPOINTS).listed()) == 2
 
 
+def test_a_request_that_is_withdrawn_is_not_carried_out(job_folder: Path) -> None:
+    _, job = attached(None, 9)
+    SaveRequest(id="d-1", do="save-and-stop").write(job_folder)
+    job.step(may_save=False)
+    (job_folder / "request.json").unlink()
+
+    job.step()
+    job.close()
+
+    assert not (job_folder / ANSWER).exists()
+
+
+def test_a_request_that_is_replaced_while_it_is_put_off_counts_no_more(job_folder: Path) -> None:
+    _, job = attached(None, 9)
+    SaveRequest(id="d-1", do="save-and-stop").write(job_folder)
+    job.step(may_save=False)
+    SaveRequest(id="d-2", do="save").write(job_folder)
+
+    job.step()
+    job.close()
+
+    assert read_json(job_folder / ANSWER)["id"] == "d-2"
+
+
+def test_a_late_request_is_refused_even_if_a_save_is_due_anyway(job_folder: Path) -> None:
+    _, job = attached(None, 9, every_s=1e-9)
+    SaveRequest(id="d-1", do="save-and-stop", deadline_s=time.time() - 5).write(job_folder)
+
+    job.step()
+    job.close()
+
+    assert read_json(job_folder / ANSWER)["result"] == "failed"
+    assert len(CheckpointFolder(job_folder / CHECKPOINTS).listed()) == 1
+
+
+def test_a_loader_that_is_handed_in_and_not_used_is_warned_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, job = attached(tmp_path, 9)
+
+    for _ in range(3):
+        job.step()
+    job.close()
+
+    assert caplog.text.count("job.batches() is not used") == 1
+
+
 def test_a_stop_exits_with_0_and_leaves_no_done_marker(job_folder: Path) -> None:
     _, job = attached(None, 9)
     SaveRequest(id="d-1", do="save-and-stop").write(job_folder)

@@ -79,7 +79,7 @@ def attach(  # noqa: PLR0913 - the caller's one line
     checkpoints = Path(folder or (job_folder or Path()) / CHECKPOINTS).absolute()
     return TrainingJob(
         objects,
-        LoaderPosition(loader if loader is not None else ()),
+        LoaderPosition(loader),
         job_folder=job_folder,
         checkpoints=checkpoints,
         every_s=every_s,
@@ -118,17 +118,15 @@ class TrainingJob:
         self._generators: dict[str, Any] | None = None  # to set when the iterator is built
         self._due_s = time.monotonic() + every_s if every_s else float("inf")
         self._steps_here = 0
-        self._agreed = 0
         self._deferred = 0
         self._optimizer_steps = self._optimizer_steps_seen = 0
         self._hooks = self._count_optimizer_steps()
         self._make_folders()
         self._resume()
-        self._request = RequestFile(self._folder)
+        first = self._folder if self._ranks.rank == 0 else None
+        self._request = RequestFile(first)  # one rank is enough: all take the greatest level
         self._signals = SignalFlag()
-        self._progress = ProgressFile(
-            self._folder if self._ranks.rank == 0 else None, self.fell_back
-        )
+        self._progress = ProgressFile(first, self.fell_back)
         self._announce()
         atexit.register(self._at_exit)
 
@@ -168,20 +166,18 @@ class TrainingJob:
         self.steps += 1
         now_s = time.monotonic()
         level = max(self._request.level(), self._signal_level(), SAVE * (now_s >= self._due_s))
-        agreed = level if self._ranks.alone else self._ranks.result()
-        self._agreed = max(self._agreed, agreed)
-        if self._request.fault and not self._agreed:
+        if self._request.fault:
             self._refuse()
-        if self._agreed and self._at_boundary(may_save=may_save):
-            level, self._agreed = self._agreed, 0
-            self._save_now(stop=level == STOP)
-            level = 0
+        agreed = level if self._ranks.alone else self._ranks.result()
+        if agreed and self._at_boundary(may_save=may_save):
+            self._save_now(stop=agreed == STOP)
+            level = 0  # what is still wanted is gathered again with the next step
         if not self._ranks.alone:
             self._ranks.start(level)
         self._optimizer_steps_seen = self._optimizer_steps
         self._steps_here += 1
-        if self._steps_here == PREPARE_AT and self._save is None:
-            self._buffers.prepare(self._snapshot().tensors)
+        if self._steps_here == PREPARE_AT:
+            self._prepare()
         self._progress.update(now_s, step=self.steps, epoch=self.epoch, loss=loss, samples=samples)
 
     def save(self) -> SaveAnswer:
@@ -248,6 +244,16 @@ class TrainingJob:
             if not self._ranks.greatest(failed):  # else the training goes on, on every rank
                 self._stop(number)
         return save
+
+    def _prepare(self) -> None:
+        """Allocate what the first save needs, once the training is under way."""
+        if self._loader.unused:
+            log.warning(
+                "`loader` was handed to attach, but job.batches() is not used:"
+                " the position in the data will not be restored"
+            )
+        if self._save is None:
+            self._buffers.prepare(self._snapshot().tensors)
 
     def _stage(self) -> tuple[Snapshot | Exception, Callable[[], None]]:
         try:
@@ -343,33 +349,45 @@ class TrainingJob:
         """Load the checkpoint that rank 0 chooses, if there is one."""
         step, refusal = _NONE, None
         if self._ranks.rank == 0:
-            self._checkpoints.clean()
-            found, self.fell_back = self._checkpoints.newest_whole()
-            if found is not None:
-                refusal = self._refusal(read_json(found / MANIFEST), found)
-                step = _REFUSED if refusal else int(found.name.partition("-")[2])
+            try:
+                step = self._choose()
+            except TrainingError as fault:
+                step, refusal = _REFUSED, fault
+            except OSError as fault:
+                step, refusal = _REFUSED, TrainingError(str(fault), hint="may it be read?")
         step = self._ranks.from_first(step)
         if step == _REFUSED:
             raise refusal or TrainingError("rank 0 refused the checkpoint; its message says why")
         if step != _NONE:
             self._load(self._checkpoints.at(step))
 
-    def _refusal(self, manifest: dict[str, Any], path: Path) -> TrainingError | None:
+    def _choose(self) -> int:
+        """Return the step of the newest whole checkpoint, if it fits this training."""
+        self._checkpoints.clean()
+        found, self.fell_back = self._checkpoints.newest_whole()
+        for each in self.fell_back:
+            log.warning("damaged checkpoint set aside: %s", each)
+        if found is None:
+            return _NONE
+        manifest = read_json(found / MANIFEST)
+        self._check(manifest, found)
+        return int(manifest["step"])
+
+    def _check(self, manifest: dict[str, Any], path: Path) -> None:
         size, given = manifest["world_size"], sorted(self._objects)
         if size != self._ranks.size:
-            return TrainingError(
+            raise TrainingError(
                 f"was written by {size} ranks; this training has {self._ranks.size}",
                 where=str(path),
                 hint=f"start it with {size} ranks, or in another folder to begin anew",
             )
         if sorted(manifest["contains"]) != given:
             inside = ", ".join(sorted(manifest["contains"]))
-            return TrainingError(
+            raise TrainingError(
                 f"holds {inside or 'nothing'}; attach was given {', '.join(given) or 'nothing'}",
                 where=str(path),
                 hint="hand in objects of the same names, or use another folder to begin anew",
             )
-        return None
 
     def _load(self, path: Path) -> None:
         states = read_checkpoint(path, self._ranks.rank, self._keeps_devices)

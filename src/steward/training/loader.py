@@ -27,9 +27,10 @@ class LoaderPosition:
 
     def __init__(self, loader: Any) -> None:
         self.rank = 0
+        self.unused = loader is not None  # until the first batch is read
         self.epoch = 0
         self.batch = 0  # batches of this epoch that were handed out
-        self._loader = loader
+        self._loader = () if loader is None else loader
         self._resumable = hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
         self._sampled: Any = None if self._resumable else _with_skipping_sampler(loader)
         self._start: dict[str, Any] | None = None  # generators, before the iterator was built
@@ -58,6 +59,7 @@ class LoaderPosition:
     def rest_of_epoch(self, generators: dict[str, Any] | None = None) -> Iterator[Any]:
         """Yield the batches of this epoch that are left; `generators` are set before the first."""
         state, self._resume = self._resume, None
+        self.unused = False
         if state is None:
             self.batch = 0
         else:

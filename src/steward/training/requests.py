@@ -71,7 +71,7 @@ class RequestFile:
             try:
                 found = os.stat(self._path)  # noqa: PTH116 - Path.stat takes twice as long
             except OSError:
-                self._seen = None
+                self._seen = self.request = None  # or withdrawn
             else:
                 signature = (found.st_mtime_ns, found.st_ino, found.st_size)
                 if signature != self._seen:

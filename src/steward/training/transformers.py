@@ -56,9 +56,9 @@ class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absen
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Install the signal handlers and announce what this job can."""
         self._ranks = Ranks()
-        self._request = RequestFile(self._folder)
-        self._signals = SignalFlag()
         first = self._folder if self._ranks.rank == 0 else None
+        self._request = RequestFile(first)
+        self._signals = SignalFlag()
         self._progress = ProgressFile(first, self._fell_back)
         if first is not None:
             first.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absen
         """Ask the Trainer for a checkpoint after this step, if all ranks agree."""
         level = max(self._request.level(), SAVE * bool(self._signals.raised))
         agreed = level if self._ranks.alone else self._ranks.result()
-        if self._request.fault and not agreed:
+        if self._request.fault:
             self._answer(
                 "failed" if self._request.request else "cannot", state, why=self._request.fault
             )

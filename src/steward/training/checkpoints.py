@@ -74,7 +74,7 @@ class HashingFile:
 
 def write_part(path: Path, write: Callable[[HashingFile], None]) -> Part:
     """Write one durable part of a checkpoint and return its record for the manifest."""
-    with path.open("xb", buffering=0) as file:
+    with path.open("wb", buffering=0) as file:
         hashing = HashingFile(file)
         write(hashing)
         return hashing.close()

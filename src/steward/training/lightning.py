@@ -45,11 +45,7 @@ class LightningCheckpoints(Callback):  # type: ignore[misc]  # Lightning may be 
         loop = trainer.fit_loop
         loop.setup_data()
         combined = loop._combined_loader  # noqa: SLF001 - there is no public way to the loader
-        if len(combined.flattened) != 1:
-            raise TrainingError(
-                f"{len(combined.flattened)} training loaders; exactly one can be continued",
-                where="LightningCheckpoints",
-            )
+        length = _length(combined.flattened)
         schedulers = [each.scheduler for each in trainer.lr_scheduler_configs]
         self.job = attach(
             trainer.strategy.model,
@@ -61,7 +57,7 @@ class LightningCheckpoints(Callback):  # type: ignore[misc]  # Lightning may be 
             **{f"scheduler_{i}": each for i, each in enumerate(schedulers)},
             **self._options,
         )
-        combined.flattened = [_EpochLoader(self.job, len(combined.flattened[0]))]
+        combined.flattened = [_EpochLoader(self.job, length)]
         iter(loop._data_fetcher)  # noqa: SLF001 - it was built with the loader that is replaced
 
     def on_train_batch_end(
@@ -88,6 +84,18 @@ class LightningCheckpoints(Callback):  # type: ignore[misc]  # Lightning may be 
         """Complete a save that is being written."""
         if self.job is not None:
             self.job.close()
+
+
+def _length(loaders: list[Any]) -> int:
+    try:
+        (loader,) = loaders
+        return len(loader)
+    except (TypeError, ValueError) as fault:
+        raise TrainingError(
+            f"{len(loaders)} training loaders, or one without a length: {fault}",
+            where="LightningCheckpoints",
+            hint="use one loader that has a length: of others Lightning reads ahead",
+        ) from fault
 
 
 class _EpochLoader:

@@ -93,7 +93,7 @@ class BackgroundSave:
             files = _write_parts(temporary, _name(self.rank), parts)
         except Exception as fault:
             if self.rank:
-                write_json(record, {"fault": _text(fault)})
+                _leave(record, _text(fault))
             raise
         if self.rank:
             write_json(record, {"files": files})
@@ -112,7 +112,7 @@ class BackgroundSave:
                         hint="all ranks need the same folder on a file system that they share",
                     )
                 time.sleep(_POLL_S)
-            found = read_json(record)
+            found = read_json(record) if record.stat().st_size else {"fault": "a full disk"}
             if "fault" in found:
                 raise TrainingError(f"rank {rank}: {found['fault']}")
             files = {**files, **found["files"]}
@@ -137,6 +137,14 @@ class BackgroundSave:
             seconds=round(time.perf_counter() - self.began_s, 6),
             why=why,
         )
+
+
+def _leave(record: Path, fault: str) -> None:
+    """Leave a fault for rank 0; an empty file where there is no room for words."""
+    try:
+        write_json(record, {"fault": fault})
+    except OSError:
+        record.touch()
 
 
 def _name(rank: int) -> str:

@@ -30,7 +30,7 @@ class LoaderPosition:
         self.unused = loader is not None  # until the first batch is read
         self.epoch = 0
         self.batch = 0  # batches of this epoch that were handed out
-        self._loader = () if loader is None else loader
+        self._loader: Any = () if loader is None else loader
         self._resumable = hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
         self._sampled: Any = None if self._resumable else _with_skipping_sampler(loader)
         self._start: dict[str, Any] | None = None  # generators, before the iterator was built

@@ -112,7 +112,9 @@ class BackgroundSave:
                         hint="all ranks need the same folder on a file system that they share",
                     )
                 time.sleep(_POLL_S)
-            found = read_json(record) if record.stat().st_size else {"fault": "a full disk"}
+            found: dict[str, Any] = {"fault": "no room for its record"}
+            if record.stat().st_size:
+                found = read_json(record)
             if "fault" in found:
                 raise TrainingError(f"rank {rank}: {found['fault']}")
             files = {**files, **found["files"]}

@@ -33,6 +33,8 @@ from steward.training.protocol import ANSWER, CAN_SAVE, SaveRequest, read_json
 
 NEEDS = {"lightning": "lightning", "transformers": "transformers"}
 WAYS = ("request", "usr2", "term", "kill")
+# A signal that comes when the training has detached from signals, at its end, kills.
+EXPECTED = (0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGUSR2)
 STEP_S = 0.01
 LONGEST_S = 120.0
 fork = multiprocessing.get_context("fork")
@@ -138,8 +140,9 @@ def disturbed(mode: str, folder: Path, random_: random.Random) -> tuple[Counter[
             done[way] += 1
         elif learned(folder):
             break
-        elif any(code not in (0, -signal.SIGKILL) for code in run.wait()):
-            raise RuntimeError(f"{folder}: a run failed; see its log")
+        elif failed := [code for code in run.wait() if code not in EXPECTED]:
+            log = (folder / "log-0").read_text()[-2000:]
+            raise RuntimeError(f"{mode}, {way}: exit status {failed[0]}\n{log}")
         if damaged := [each for each in saved(folder) if faults_of(each)]:
             raise RuntimeError(f"{damaged[0]} is damaged")
         if done.total() >= 8:

@@ -168,12 +168,11 @@ class TrainingJob:
         level = max(self._request.level(), self._signal_level(), SAVE * (now_s >= self._due_s))
         if self._request.fault:
             self._refuse()
-        agreed = level if self._ranks.alone else self._ranks.result()
+        agreed = self._ranks.agreed(level)
         if agreed and self._at_boundary(may_save=may_save):
             self._save_now(stop=agreed == STOP)
             level = 0  # what is still wanted is gathered again with the next step
-        if not self._ranks.alone:
-            self._ranks.start(level)
+        self._ranks.gather(level)
         self._optimizer_steps_seen = self._optimizer_steps
         self._steps_here += 1
         if self._steps_here == PREPARE_AT:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any
 
 from steward.training.protocol import TrainingError
 
 __all__ = ["Ranks"]
+
+EVERY_S = 0.05  # a gathering takes some tenths of a millisecond
+MOST_STEPS = 100
 
 
 class Ranks:
@@ -22,6 +26,9 @@ class Ranks:
         self.rank, self.size = 0, 1
         self._group: Any = None
         self._pending: tuple[Any, Any] | None = None
+        self._every = 1  # steps between two gatherings: agreed on, too, since clocks differ
+        self._calls = 0
+        self._started_s = time.monotonic()
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
             self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
@@ -39,31 +46,53 @@ class Ranks:
         """Return True if there is nothing to agree on."""
         return self._group is None
 
-    def start(self, value: int) -> None:
-        """Begin to gather `value` of all ranks, in the background."""
-        torch = sys.modules["torch"]
-        tensor = torch.tensor([value], dtype=torch.int64)
-        work = torch.distributed.all_reduce(
-            tensor, op=torch.distributed.ReduceOp.MAX, group=self._group, async_op=True
-        )
-        self._pending = (tensor, work)
+    def agreed(self, level: int) -> int:
+        """Return the greatest level of any rank at the last gathering, or 0 between two of them.
 
-    def result(self) -> int:
-        """Return the greatest value of the last `start` on any rank; 0 before the first."""
-        if self._pending is None:
+        Alone that is `level`. A gathering runs in the background from one call of `gather` until a
+        later step: ranks act in the same step, some steps after one of them has seen a reason.
+        """
+        if self.alone:
+            return level
+        self._calls += 1
+        if self._pending is not None and self._calls < self._every:
             return 0
-        tensor, work = self._pending
-        self._pending = None
-        work.wait()
-        return int(tensor)
+        return self._result()
+
+    def gather(self, level: int) -> None:
+        """Begin the next gathering if the last one is over."""
+        if not self.alone and self._pending is None:
+            self._start(level)
 
     def greatest(self, value: int) -> int:
         """Return the greatest value of all ranks now."""
         if self.alone:
             return value
-        self.result()
-        self.start(value)
-        return self.result()
+        self._result()
+        self._start(value)
+        return self._result()
+
+    def _start(self, level: int) -> None:
+        torch = sys.modules["torch"]
+        now_s = time.monotonic()
+        steps = int(EVERY_S * self._calls / max(now_s - self._started_s, 1e-6))
+        self._calls, self._started_s = 0, now_s
+        tensor = torch.tensor([level, min(max(steps, 1), MOST_STEPS)], dtype=torch.int64)
+        work = torch.distributed.all_reduce(
+            tensor, op=torch.distributed.ReduceOp.MAX, group=self._group, async_op=True
+        )
+        self._pending = (tensor, work)
+
+    def _result(self) -> int:
+        """Return the greatest level of the last gathering; 0 before the first."""
+        if self._pending is None:
+            return 0
+        tensor, work = self._pending
+        self._pending = None
+        work.wait()
+        level, steps = tensor.tolist()
+        self._every = 1 if level else steps  # what was agreed on may wait for the next step
+        return int(level)
 
     def from_first(self, value: int) -> int:
         """Return the value of rank 0, on all ranks."""

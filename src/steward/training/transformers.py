@@ -70,7 +70,7 @@ class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absen
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Ask the Trainer for a checkpoint after this step, if all ranks agree."""
         level = max(self._request.level(), SAVE * bool(self._signals.raised))
-        agreed = level if self._ranks.alone else self._ranks.result()
+        agreed = self._ranks.agreed(level)
         if self._request.fault:
             self._answer(
                 "failed" if self._request.request else "cannot", state, why=self._request.fault
@@ -79,8 +79,7 @@ class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absen
             self._agreed, self._began_s = agreed, time.perf_counter()
             control.should_save = True
             level = 0
-        if not self._ranks.alone:
-            self._ranks.start(level)
+        self._ranks.gather(level)
         step, epoch = state.global_step, int(state.epoch or 0)
         self._progress.update(
             time.monotonic(), step=step, epoch=epoch, loss=self._loss, samples=None
@@ -100,8 +99,6 @@ class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absen
                 why = f"{path}: {fault.strerror}"
         level, self._agreed = self._agreed, 0
         failed = self._ranks.greatest(bool(why))
-        if not self._ranks.alone:
-            self._ranks.start(0)
         if level:
             self._signals.clear()
             result = "failed" if failed else "saved"

@@ -26,7 +26,7 @@ from steward.training.protocol import (
     read_json,
     write_json,
 )
-from steward.training.ranks import Ranks
+from steward.training.ranks import RankGroup, replicated
 from steward.training.requests import SAVE, STOP, RequestFile, SignalFlag
 from steward.training.saving import BackgroundSave, read_checkpoint
 from steward.training.staging import HostBuffers
@@ -110,9 +110,9 @@ class TrainingJob:
         self._checkpoints = CheckpointFolder(checkpoints)
         self._every_s = every_s
         self._stop_on_term = stop_on_term
-        self._ranks = Ranks()
+        self._ranks = RankGroup()
         loader.rank = self._ranks.rank
-        self._shared = _replicated(objects) if self._ranks.size > 1 else {}
+        self._shared = replicated(objects) if self._ranks.size > 1 else {}
         self._buffers = HostBuffers()
         self._save: BackgroundSave | None = None
         self._generators: dict[str, Any] | None = None  # to set when the iterator is built
@@ -460,25 +460,3 @@ class TrainingJob:
 
 def _nothing(_: str) -> bool:
     return False
-
-
-def _replicated(objects: dict[str, Any]) -> dict[str, Callable[[str], bool]]:
-    """Return which tensors of which objects are equal on all ranks, by their paths.
-
-    Those are the parameters of a DistributedDataParallel module (not its buffers), and everything
-    of an optimizer of such parameters.
-    """
-    torch = sys.modules["torch"]
-    found: dict[str, Callable[[str], bool]] = {}
-    parameters: set[int] = set()
-    for name, each in objects.items():
-        if isinstance(each, torch.nn.parallel.DistributedDataParallel):
-            named = dict(each.named_parameters())
-            parameters.update(id(value) for value in named.values())
-            found[name] = {f"{name}/{key}" for key in named}.__contains__
-    for name, each in objects.items():
-        if type(each).__module__.startswith("torch.optim.") and hasattr(each, "param_groups"):
-            own = {id(value) for group in each.param_groups for value in group["params"]}
-            if own <= parameters:
-                found[name] = lambda _: True
-    return found

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from steward.training.protocol import TrainingError
 
-__all__ = ["Ranks"]
+__all__ = ["RankGroup", "replicated"]
 
 EVERY_S = 0.05  # a gathering takes some tenths of a millisecond
 MOST_STEPS = 100
 
 
-class Ranks:
+class RankGroup:
     """The processes of `torch.distributed` and the own place among them; or one process alone.
 
     Agreement uses a gloo group of its own: NCCL's results are on the GPU, and reading them there
@@ -102,3 +103,25 @@ class Ranks:
         tensor = torch.tensor([value], dtype=torch.int64)
         torch.distributed.broadcast(tensor, src=0, group=self._group)
         return int(tensor)
+
+
+def replicated(objects: dict[str, Any]) -> dict[str, Callable[[str], bool]]:
+    """Return which tensors of which objects are equal on all ranks, by their paths.
+
+    Those are the parameters of a DistributedDataParallel module (not its buffers), and everything
+    of an optimizer of such parameters.
+    """
+    torch = sys.modules["torch"]
+    found: dict[str, Callable[[str], bool]] = {}
+    parameters: set[int] = set()
+    for name, each in objects.items():
+        if isinstance(each, torch.nn.parallel.DistributedDataParallel):
+            named = dict(each.named_parameters())
+            parameters.update(id(value) for value in named.values())
+            found[name] = {f"{name}/{key}" for key in named}.__contains__
+    for name, each in objects.items():
+        if type(each).__module__.startswith("torch.optim.") and hasattr(each, "param_groups"):
+            own = {id(value) for group in each.param_groups for value in group["params"]}
+            if own <= parameters:
+                found[name] = lambda _: True
+    return found

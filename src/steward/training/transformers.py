@@ -21,7 +21,7 @@ from transformers import TrainerCallback
 from steward.training.checkpoints import faults_of, seal
 from steward.training.progress import ProgressFile
 from steward.training.protocol import CAN_SAVE, DONE, FOLDER_VARIABLE, SaveAnswer, write_json
-from steward.training.ranks import Ranks
+from steward.training.ranks import RankGroup
 from steward.training.requests import SAVE, STOP, RequestFile, SignalFlag
 
 __all__ = ["TrainerCheckpoints"]
@@ -55,7 +55,7 @@ class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absen
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Install the signal handlers and announce what this job can."""
-        self._ranks = Ranks()
+        self._ranks = RankGroup()
         first = self._folder if self._ranks.rank == 0 else None
         self._request = RequestFile(first)
         self._signals = SignalFlag()

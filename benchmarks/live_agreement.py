@@ -22,6 +22,7 @@ from steward.learn.estimators.tenant_use import TenantUse
 from steward.learn.experience import EDGES_S
 from steward.model.forecast import RUN_LEFT_S, About, ForecastColumn
 from steward.model.machines import machines_of
+from steward.model.replay import Segments
 from steward.model.trace import Trace, trace_of
 from steward.model.view import ClusterView
 from steward.ports import Estimator
@@ -36,6 +37,7 @@ QUOTA = {"a": 8, "b": 5, "c": 0}
 LEVELS_S = (3250.0, 7200.0)
 POLICIES: dict[str, Any] = {**ORDERED, **SHARED}
 TOLERANCE_S = 1e-2
+ROUNDING_S = 1e-6
 
 EXPLAINED = {
     "qssf.rolling": "boosted trees are the lab's only: compared with `rolling` = 1",
@@ -45,6 +47,8 @@ EXPLAINED = {
     "every_level": "the lab leaves out calls at new levels that hardly ever change anything: here "
     "it makes them all, as the live loop does",
     "fgd": "the lab expects the shapes of the whole trace, live those of the view: not compared",
+    "rounding": "two levels that the lab reaches less than a microsecond apart are two calls of "
+    "the policy there and one live; counted apart where the first difference is at such a moment",
 }
 
 
@@ -140,8 +144,25 @@ def true_left_s(run: ViewReplay, view: ClusterView) -> list[ForecastColumn]:
     ]
 
 
-def differences(case: Case, trace: Trace) -> int:
-    """Return how many jobs start, end or stop otherwise in the lab than live."""
+def starts_and_stops(runs: Segments) -> set[tuple[int, int, bool]]:
+    """Return hundredths of a second, row of the job, whether it stops: of every start and stop."""
+    return {
+        (round(float(t_s) / TOLERANCE_S), int(job), stops)
+        for times_s, stops in ((runs.start_s, False), (runs.stop_s, True))
+        for t_s, job in zip(times_s, runs.job, strict=True)
+    }
+
+
+def by_rounding(lab: Segments, live: Segments) -> bool:
+    """Say whether the first difference is where two moments of the lab should have been one."""
+    moments_s = np.unique(np.concatenate((lab.start_s, lab.stop_s)))
+    twice_s = moments_s[:-1][np.diff(moments_s) < ROUNDING_S]
+    first_s = min(starts_and_stops(lab) ^ starts_and_stops(live))[0] * TOLERANCE_S
+    return bool((np.abs(twice_s - first_s) <= TOLERANCE_S).any())
+
+
+def differences(case: Case, trace: Trace) -> tuple[int, bool]:
+    """Return how many jobs start, end or stop otherwise in the lab than live; if by rounding."""
     settings = LabSettings(
         quota=QUOTA,
         placement=case.placement,
@@ -164,29 +185,35 @@ def differences(case: Case, trace: Trace) -> int:
         & np.isclose(lab.end_s, live.end_s, rtol=0, atol=TOLERANCE_S, equal_nan=True)
         & (lab.preemptions == live.preemptions)
     )
-    return int((~same).sum())
+    return int((~same).sum()), not same.all() and by_rounding(lab.segments, live.segments)
 
 
-def differing(traces: int, number: int) -> dict[str, int]:
-    """Return the traces on which a case differs, and in how many jobs."""
-    case, found = CASES[number], {}
+def differing(traces: int, number: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the traces on which a case differs, and in how many jobs: unexplained, by rounding."""
+    case = CASES[number]
+    unexplained: dict[str, int] = {}
+    rounding: dict[str, int] = {}
     for seed in range(traces):
         within_quota = case.name == "static-quota"
         trace = random_trace(seed, deadlines=case.deadlines, within_quota=within_quota)
-        if (jobs := differences(case, trace)) > 0:
-            found[str(seed)] = jobs
-    return found
+        jobs, rounded = differences(case, trace)
+        if jobs > 0:
+            (rounding if rounded else unexplained)[str(seed)] = jobs
+    return unexplained, rounding
 
 
 def main() -> None:
     """Compare every case on every trace; exit 1 where any job differs."""
     traces = QUICK_TRACES if quick() else TRACES
     found: dict[str, dict[str, int]] = {}
+    rounding: dict[str, dict[str, int]] = {}
     parts = range(len(CASES))[::-1]  # the long ones first
-    for at, differ in map_parts(differing, traces, parts, workers=Workers(processes=cores())):
+    for at, (differ, rounded) in map_parts(
+        differing, traces, parts, workers=Workers(processes=cores())
+    ):
         title = CASES[parts[at]].title
-        found[title] = differ
-        progress(f"{title}: {len(differ)} of {traces} traces differ")
+        found[title], rounding[title] = differ, rounded
+        progress(f"{title}: {len(differ)} of {traces} traces differ, {len(rounded)} by rounding")
     finish(
         "live_agreement",
         {
@@ -197,13 +224,17 @@ def main() -> None:
                 case.title: {
                     "traces_that_differ": len(found[case.title]),
                     "jobs_by_seed": found[case.title],
+                    "jobs_by_seed_where_rounding_differs": rounding[case.title],
                 }
                 for case in CASES
             },
         },
         [
-            bar(f"{case.title}: traces that differ", len(found[case.title]), "==", 0)
-            for case in CASES
+            *(
+                bar(f"{case.title}: traces that differ", len(found[case.title]), "==", 0)
+                for case in CASES
+            ),
+            bar("traces that differ by rounding", sum(map(len, rounding.values())), "<=", 10),
         ],
     )
 

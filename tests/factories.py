@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from steward.model.actions import Lend, Preempt, Start
+from steward.model.actions import Drain, Lend, Preempt, Start
 from steward.model.cluster import GIB, Cluster, Gpu, GpuModel, Node
 from steward.model.decision import Decision, Expectation, Receipt
 from steward.model.event import Observation
@@ -235,6 +235,11 @@ def preempt(
     """Return the decision to save a running job and put it back into the queue."""
     action = Preempt(job=JobId(job), gpus=tuple(GpuId(gpu) for gpu in gpus))
     return decision(name, policy="las", action=action, findings=(), forecasts=())
+
+
+def drain(name: str = "d-drain", on: str = "n1") -> Decision:
+    gpus = (GpuId(f"{on}/gpu0"), GpuId(f"{on}/gpu1"))
+    return decision(name, action=Drain(node=NodeId(on), gpus=gpus))
 
 
 def receipt(of: Decision, *, t_s: float = 1000.0, result: Any = "done") -> Receipt:

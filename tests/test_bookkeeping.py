@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from factories import finding
 from steward.bookkeeping import Bookkeeping
 from steward.learn.rules import RuleTally
@@ -175,3 +177,13 @@ def test_a_tally_of_entries_that_the_journal_has_lost_is_discarded(tmp_path: Pat
     assert "lost entries" in again.faults[-1].problem
     judged(again, "f-3")
     assert again.rules.stats()[0].findings == 1
+
+
+def test_a_panic_of_a_library_costs_one_answer_and_not_the_loop(tmp_path: Path) -> None:
+    made = book(tmp_path)
+
+    def panic() -> int:
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    assert made.call("recogniser", panic, 7) == 7
+    assert [each.where for each in made.faults] == ["recogniser"]

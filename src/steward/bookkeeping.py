@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+import polars as pl
+
 from steward.act.guard import Guard
 from steward.errors import StewardError
 from steward.learn.rules import KINDS, RuleTally
@@ -20,8 +22,9 @@ from steward.store.journal import Journal, JournalEntry, Record
 from steward.store.learned import LearnedStates, name_of
 from steward.store.records import to_row
 
-__all__ = ["Bookkeeping", "as_fault"]
+__all__ = ["PLUG_FAULTS", "Bookkeeping", "as_fault"]
 
+PLUG_FAULTS = (Exception, pl.exceptions.PanicException)  # the latter is no `Exception`
 T = TypeVar("T")
 DAY_S = 86400.0
 SAVE_EVERY_S = 600.0  # of the clock of the loop; learned state is saved at least so often
@@ -199,7 +202,7 @@ class Bookkeeping:
         """Call a plug; its fault costs its own answer and nothing else."""
         try:
             return call()
-        except Exception as fault:  # noqa: BLE001 - a plug's fault must not stop the loop
+        except PLUG_FAULTS as fault:
             self.fault(as_fault(fault, plug, self.t_s))
             return otherwise
 
@@ -219,7 +222,7 @@ class Bookkeeping:
             self._unwritten.append(fault.event())
 
 
-def as_fault(fault: Exception, where: str, t_s: float) -> Fault:
+def as_fault(fault: BaseException, where: str, t_s: float) -> Fault:
     """Return an exception as a fault of steward."""
     if isinstance(fault, StewardError):
         return Fault(t_s=t_s, where=where, problem=str(fault), hint=fault.hint)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Generic
 
 from steward.act.desk import CarriedOut
-from steward.bookkeeping import Bookkeeping, as_fault
+from steward.bookkeeping import PLUG_FAULTS, Bookkeeping, as_fault
 from steward.clients.query_worker import QueryWorker
 from steward.clock import Clock, SteadyTime
 from steward.errors import StewardError
@@ -191,8 +191,10 @@ class Loop(Generic[V]):
 
     def _verify(self, view: V) -> None:
         """Measure what is due, and undo what made things worse."""
-        found = self.stages.verifier.follow(view)
-        self.unsettled = self.stages.verifier.so_far(view)  # before they are written: none twice
+        verifier = self.stages.verifier
+        none: Sequence[tuple[Decision, Outcome]] = ()
+        found = self._book.call("verifier", partial(verifier.follow, view), none)
+        self.unsettled = verifier.so_far(view)  # before they are written: none twice
         self._book.unlearned += [outcome for _, outcome in found]
         undone = [
             _undoing(decision, outcome, view.t_s)
@@ -222,7 +224,7 @@ class Loop(Generic[V]):
                 due_s = now_s  # the clock jumped back; do not wait until it has caught up
             try:
                 self.turn(behind_s=max(0.0, now_s - due_s))
-            except Exception as fault:  # noqa: BLE001 - the last line: a bug of ours costs one turn
+            except PLUG_FAULTS as fault:  # the last line: a bug of ours costs one turn
                 self._book.fault(as_fault(fault, "loop", self._time.t_s))
                 self.status = self._status()
             now_s = self._clock.now_s()

@@ -43,7 +43,8 @@ def _resume_story(book: Bookkeeping, stages: Stages[V], story: Story) -> None:
     stages.verifier.resume(story)
     for receipt in story.receipts:
         if receipt.result != "failed":
-            stages.desk.guard.record(story.decision, receipt.t_s)
+            approved = any(each.choice == "approve" for each in story.choices)
+            stages.desk.guard.record(story.decision, receipt.t_s, approved=approved)
             break
     if story.state is DecisionState.ACTIVE:
         stages.moment.apply(story.decision, story.receipts[-1])

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from act.hands import Hand, desk, said
-from factories import call_back, decision, job, loan, node, receipt, start, view
+from factories import call_back, decision, drain, job, loan, node, outcome, receipt, start, view
 from steward.act.actuators.dry_run import DryRun
-from steward.act.desk import REMEMBERED, CarriedOut, Desk
+from steward.act.closed_decisions import LASTING, REMEMBERED
+from steward.act.desk import CarriedOut, Desk
 from steward.act.guard import Guard, Limits
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.decision import Autonomy, Decision, Receipt, Ruling, Verdict
@@ -317,7 +320,7 @@ def test_the_desk_forgets_the_oldest_of_very_many_closed_decisions() -> None:
         for i in range(REMEMBERED + REMEMBERED // 4)
     )
 
-    assert {*table._closed} == {
+    assert {each.decision.id for each in table._closed.newest_first()} == {
         "d-lent",
         *(f"d-{i}" for i in range(REMEMBERED // 4, REMEMBERED + REMEMBERED // 4)),
     }
@@ -333,6 +336,114 @@ def test_what_is_proposed_on_and_on_is_remembered_and_not_carried_out_twice() ->
     for made in others:
         table.resume([Story(decision=made, receipts=(receipt(made),))])
         assert table.receive([start()], (), waits) == []
+
+
+def test_what_came_again_after_a_failure_is_remembered_with_all_its_attempts() -> None:
+    faults = [PermanentError("busy")]
+
+    def act(made: Decision, t_s: float) -> Receipt:
+        if faults:
+            raise faults.pop()
+        return receipt(made, t_s=t_s)
+
+    hand = Hand(act)
+    table, treat = desk(hand), replace(start(), check_after_s=10.0)
+    for i in range(4 * REMEMBERED):
+        if i % 20 == 0:
+            table.receive([treat], (), view(jobs=[job("j2")], t_s=1000.0 + i))
+            list(table.carry_out(1000.0 + i))
+        other = replace(start(), id=DecisionId(f"d-{i}"))
+        table.resume([Story(decision=other, receipts=(receipt(other),))])
+
+    assert len(hand.done) == 2
+    assert len({*hand.done}) == 2
+
+
+def test_loans_that_are_over_make_nobody_forget_a_drain() -> None:
+    table, drained = desk(), drain("d-drain")
+    table.resume([Story(decision=drained, receipts=(receipt(drained),))])
+
+    for i in range(LASTING + 2 * REMEMBERED):
+        lent = decision(f"d-{i}")
+        over = outcome(lent.id, final=True)
+        table.resume([Story(decision=lent, receipts=(receipt(lent),), outcomes=(over,))])
+
+    assert "d-drain" in table._closed
+    assert len(table._closed) < 3 * REMEMBERED
+
+
+def test_a_loan_that_is_not_in_the_view_any_more_does_not_last() -> None:
+    table = desk()
+    table.receive([decision()], (), ready())
+    list(table.carry_out(1000.0))
+    both = [job("j1", on=[GPU]), job("j2", on=[GPU])]
+    lent = view(node(), jobs=both, loans=[loan()], t_s=1010.0)
+
+    table.receive([], (), lent)
+    during = table._closed.get(DecisionId("d-1"))
+    table.receive([], (), ready(1020.0))
+    after = table._closed.get(DecisionId("d-1"))
+
+    assert during is not None
+    assert after is not None
+    assert (during.lasts, after.lasts) == (True, False)
+
+
+def test_who_was_refused_or_undone_by_a_person_is_left_alone_after_a_restart() -> None:
+    table = desk()
+
+    table.resume([Story(decision=decision(), choices=(said("reject"),))])
+    held = table.receive([decision("d-2")], (), ready(1020.0))
+    later = table.receive([decision("d-2")], (), ready(1601.0))
+
+    assert rulings(held) == [Ruling.HOLD]
+    assert rulings(later) == [Ruling.GO]
+
+
+def test_what_may_have_been_done_before_a_restart_is_charged_when_it_is() -> None:
+    table = desk(budget=1)
+    go = Verdict(decision=DecisionId("d-1"), t_s=1000.0, ruling=Ruling.GO, why="")
+    table.resume([Story(decision=decision(), verdicts=(go,))])
+    done = view(node(), jobs=[job("j1", on=[GPU]), job("j2", on=["n1/gpu1"])], t_s=1010.0)
+
+    table.receive([], (), done)
+    list(table.carry_out(1010.0))
+
+    assert table.guard.permits(decision("d-2"), 1010.0) is Ruling.HOLD
+
+
+def test_an_undo_of_what_is_under_way_waits_until_it_is_over() -> None:
+    answers = ["begun", "done"]
+
+    def act(made: Decision, t_s: float) -> Receipt:
+        return receipt(made, t_s=t_s, result=answers.pop(0) if answers else "done")
+
+    table = desk(Hand(act))
+    table.receive([decision()], (), ready())
+    list(table.carry_out(1000.0))
+
+    early = table.receive([], [said("undo")], ready(1010.0))
+    list(table.carry_out(1010.0))
+    later = table.receive([], (), ready(1020.0))
+
+    assert early == []
+    assert [each.undoes for each in later if isinstance(each, Decision)] == ["d-1"]
+
+
+def test_what_was_new_in_a_turn_that_failed_is_returned_by_the_next() -> None:
+    table, broken = desk(), ready()
+
+    class Broken:
+        def __getattr__(self, name: str) -> object:
+            if name == "unmet":
+                raise RuntimeError("a bug")
+            return getattr(broken, name)
+
+    with pytest.raises(RuntimeError):
+        table.receive([decision()], (), Broken())  # type: ignore[arg-type]
+    new = table.receive([], (), ready(1010.0))
+
+    assert [each.id for each in new if isinstance(each, Decision)] == ["d-1"]
 
 
 def test_errors_carry_what_where_and_what_next() -> None:

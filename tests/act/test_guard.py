@@ -255,3 +255,12 @@ def test_a_sick_gpu_is_not_lent() -> None:
 
 def test_a_loan_that_is_over_cannot_be_called_back() -> None:
     assert "has ended" in call_back(decision()).action.unmet(ready())
+
+
+def test_what_was_done_under_an_approval_that_is_over_is_charged_to_its_budget_alone() -> None:
+    guard = Guard(Limits(autonomy=Autonomy.APPROVE, disturbed_gpus_per_hour=1))
+
+    guard.record(decision(), 1000.0)
+
+    assert guard.approvals(1000.0) == []
+    assert guard.permits(decision("d-2"), 1000.0) is Ruling.HOLD

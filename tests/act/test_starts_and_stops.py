@@ -11,6 +11,7 @@ from factories import (
     SAVES,
     call_back,
     decision,
+    drain,
     job,
     loan,
     moment,
@@ -172,11 +173,10 @@ def test_two_policies_never_get_one_job_or_one_gpu_in_the_same_turn() -> None:
 
 def test_a_node_is_not_drained_while_a_job_starts_on_it_and_the_other_way_round() -> None:
     seen = view(jobs=[job("j2")])
-    drain = decision("d-drain", action=Drain(node=NodeId("n1"), gpus=(GpuId(GPU), GpuId(OTHER))))
     first, second = desk(), desk()
 
-    first.receive([start(), drain], (), seen)
-    second.receive([drain, start()], (), seen)
+    first.receive([start(), drain()], (), seen)
+    second.receive([drain(), start()], (), seen)
 
     assert first.refused.total() == second.refused.total() == 1
 
@@ -671,3 +671,69 @@ def test_what_a_person_undid_is_left_alone_for_a_while() -> None:
     table.receive([], [said("undo", "d-start")], runs)
 
     assert table.guard.resting(1010.0) == ["j2"]
+
+
+def test_two_decisions_that_need_what_one_gives_up_both_go_and_it_is_told() -> None:
+    site = Limits(autonomy=Autonomy.AUTO, tenant_autonomy={TenantId("b"): Autonomy.APPROVE})
+    hand = Hand()
+    table, gpus = Desk(Guard(site), hand), (GPU, "n2/gpu0")
+    held = job("j1", on=list(gpus), tenant=TenantId("b"))
+    waits = replace(preempt("d-stop", job="j1", gpus=gpus), tenant=TenantId("b"))
+    drains = [replace(drain(f"d-{name}", name), tenant=TenantId("")) for name in ("n1", "n2")]
+
+    def seen(t_s: float) -> ClusterView:
+        return view(node("n1"), node("n2"), jobs=[held], t_s=t_s)
+
+    table.receive([waits], (), seen(1000.0))
+    new = table.receive(drains, (), seen(1010.0))
+    list(table.carry_out(1010.0))
+
+    assert rulings(new) == [
+        ("d-stop", Ruling.EXPIRE),
+        ("d-n1", Ruling.GO),
+        ("d-n2", Ruling.GO),
+    ]
+    assert hand.done == ["d-n1", "d-n2"]
+
+
+def test_no_job_is_stopped_where_the_budget_is_too_small_for_all_stops_of_a_start() -> None:
+    hand = Hand()
+    table = desk(hand, budget=1)
+    stops = [preempt("d-s1", job="j1", gpus=(GPU,)), preempt("d-s2", job="j3", gpus=(OTHER,))]
+    made = replace(start("d-start", job="j2", gpus=(GPU, OTHER)), after=("d-s1", "d-s2"))
+    running = [job("j1", on=[GPU]), job("j3", on=[OTHER]), job("j2", shape=JobShape(gpus=2))]
+
+    for t_s in (1000.0, 1010.0, 1020.0):
+        table.receive([*stops, made], (), view(node("n1"), jobs=running, t_s=t_s))
+        list(table.carry_out(t_s))
+
+    assert hand.done == []
+
+
+def test_a_stop_does_not_go_when_the_start_that_it_makes_room_for_was_rejected() -> None:
+    hand = Hand()
+    table = desk(hand, Autonomy.APPROVE)
+    seen = [view(jobs=[job("j1", on=[GPU]), job("j2")], t_s=1000.0 + 10 * i) for i in range(3)]
+
+    table.receive([preempt(), AFTER], (), seen[0])
+    table.receive([preempt(), AFTER], [said("approve", "d-stop")], seen[1])
+    list(table.carry_out(1010.0))
+    table.receive([preempt(), AFTER], [said("reject", "d-start")], seen[2])
+    list(table.carry_out(1020.0))
+
+    assert hand.done == []
+
+
+def test_what_a_person_approved_does_not_use_up_a_standing_approval() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+    ahead = StandingApproval(
+        id="s-1", t_s=0.0, tenant=decision().tenant, action="lend", until_s=1e9, gpus=4, user="ada"
+    )
+
+    table.guard.allow(ahead)
+    table.guard.record(decision("d-1"), 1000.0, approved=True)
+    by_hand = table.guard.approvals(1000.0)
+    table.guard.record(decision("d-2"), 1000.0)
+
+    assert by_hand == [(ahead, 4)]
+    assert table.guard.approvals(1000.0) == [(ahead, 3)]

@@ -9,7 +9,7 @@ import pytest
 
 from factories import job, node, view
 from steward.learn.estimators.similar_jobs import SimilarJobs
-from steward.model.job import JobState
+from steward.model.job import JobRequest, JobShape, JobState
 from steward.store.learned import LearnedStates
 from told import steward
 
@@ -81,3 +81,19 @@ def test_a_folder_that_is_not_there_is_an_error_and_not_an_empty_answer(tmp_path
 
     assert answer.code == 2
     assert "elsewhere: there is no such folder" in answer.err
+
+
+def test_a_first_job_of_a_size_is_estimated_by_itself_and_not_by_smaller_ones() -> None:
+    learner = SimilarJobs()
+    small = job("j", state=JobState.COMPLETED, start_s=0.0, end_s=1800.0)
+    large = job(
+        "k", state=JobState.COMPLETED, start_s=0.0, end_s=36_000.0, shape=JobShape(gpus=1000)
+    )
+    seen = view(node("n1", 2))
+    learner.learn(replace(seen, ended=(small,) * 200), outcomes=())
+    learner.learn(replace(seen, ended=(large,)), outcomes=())
+
+    (found,) = learner.estimate(JobRequest(shape=large.shape, tenant=large.tenant))
+
+    assert 18_000 < found.low <= found.mid <= found.high < 72_000
+    assert "1 jobs of the same size" in found.basis

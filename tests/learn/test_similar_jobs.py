@@ -135,12 +135,13 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> No
         SimilarJobs(**options)  # type: ignore[arg-type]
 
 
-def test_use_adds_up_and_halves_with_its_half_life() -> None:
+def test_what_was_held_until_now_adds_up_and_halves_with_its_half_life() -> None:
     made = moment(node("n1", 2), jobs=[job("j1", on=[GPU])], of=tenants("a", "b"))
     learner = TenantUse(half_life_s=100.0)
     learner.learn(made.view(1000.0), ())
     learner.learn(made.view(1050.0), ())
     made.fold(Observation(jobs=(job("j1").changed(1050.0, JobState.CANCELLED, ""),)))
+    learner.learn(made.view(1050.0), ())
     learner.learn(made.view(1150.0), ())
 
     (used,) = learner.predict(made.view(1150.0))

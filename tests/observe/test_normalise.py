@@ -214,3 +214,15 @@ def test_a_frame_without_one_usable_row_is_reported_and_not_dropped_in_silence()
     assert (first.kind, first.t_s) == ("telemetry.nameless-rows", 8.0)
     assert "2 rows without a time or an entity" in first.text
     assert "1 rows" in second.text
+
+
+def test_a_row_whose_time_is_not_a_number_hides_no_silence_of_others() -> None:
+    made = Normaliser(source="x", vocabulary="canonical", gap_after_s=60.0)
+    schema = {"t_s": pl.Float64, "entity": pl.String, "gpu.busy_share": pl.Float64}
+    rows = [(float("nan"), "n0/gpu0", 0.5), (10.0, "n1/gpu0", 0.5), (10.0, "n2/gpu0", 0.5)]
+
+    _, (lost,) = made.normalise(pl.DataFrame(rows, schema=schema, orient="row"))
+    _, (gap,) = made.normalise(samples(1000.0, {"n1/gpu0": gpu_row(0.5)}))
+
+    assert lost.kind == "telemetry.nameless-rows"
+    assert (gap.kind, gap.subject) == ("telemetry.gap", "n1/gpu0")

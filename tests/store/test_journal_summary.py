@@ -15,6 +15,7 @@ from steward.model.decision import Choice, DecisionState, Ruling, Verdict
 from steward.model.finding import Recurrence, Severity
 from steward.model.outcome import Assumptions, Interval, savings_of
 from steward.model.yardstick import STOP_COST
+from steward.store import journal_summary
 from steward.store.journal import Journal, open_journal
 from steward.store.journal_summary import CurvePoint, DownsampledCurve, JournalSummary
 
@@ -64,6 +65,27 @@ def test_what_stops_cost_is_summed_beside_savings_and_is_no_outcome_of_theirs(
     assert summary.stop_cost_gpu_hours == 0.25
     assert summary.savings.gpu_hours.mid == pytest.approx(300.0 / 3600.0)
     assert (summary.savings.outcomes, summary.savings.decisions) == (1, 1)
+
+
+def test_a_long_journal_is_not_held_in_memory_while_it_is_read(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_summary, "_READ_AT_ONCE", 50)
+    most = 0
+
+    def measure(_value: object) -> None:
+        nonlocal most
+        most = max(most, len(summary.stories()))
+
+    summary = JournalSummary(journal, Assumptions(), keep=10, on_value=measure)
+    for n in range(100):
+        made = start(f"d-{n}")
+        journal.append([made, receipt(made, result="failed")])
+
+    summary.catch_up()
+
+    assert most <= 10 + 50
+    assert len(summary.stories()) == 10
 
 
 def _assert_close(one: Interval, other: Interval) -> None:

@@ -11,8 +11,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
+from steward.act.claims import ClaimIndex, nodes_of
+from steward.act.closed_decisions import ClosedDecisions, End
 from steward.act.guard import Guard
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.actions import Action, Budget
@@ -26,16 +27,13 @@ from steward.model.decision import (
     Ruling,
     Verdict,
 )
-from steward.model.frame import steps_of
-from steward.model.identity import DecisionId, stable_id
+from steward.model.identity import DecisionId
 from steward.model.outcome import Story
 from steward.ports import Actuator, View
 
 __all__ = ["CarriedOut", "Desk"]
 
 TRIES = 3
-REMEMBERED = 1_000  # closed decisions that nobody proposes any more; a scheduler makes many
-LASTING = 10_000  # closed decisions that may still be in effect, such as drains and loans
 STEWARD = "steward"  # who undoes what a check found to be worse
 SEEN_WITHIN_S = 60.0  # what an engine has done is in the view at the latest after this time
 SPARED_S = 600.0  # nothing is planned for so long around a job that may not be stopped now
@@ -49,26 +47,6 @@ class CarriedOut:
 
     decision: Decision
     receipt: Receipt
-
-
-class _End(Enum):
-    DONE = "done"
-    FAILED = "failed"
-    EXPIRED = "expired"  # nobody answered in time
-    VOID = "void"  # its precondition did not hold any more
-    REJECTED = "rejected"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Closed:
-    decision: Decision
-    end: _End
-    t_s: float
-
-    @property
-    def lasts(self) -> bool:
-        """Whether it may still be in effect."""
-        return self.end is _End.DONE and self.decision.action.lasts
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,18 +80,20 @@ class Desk:
         self.actuator = actuator
         self.refused: Counter[str] = Counter()  # proposals that were not taken, by reason
         self._open: dict[DecisionId, _Open] = {}
-        self._closed: dict[DecisionId, _Closed] = {}
-        self._lasting = 0  # of those, as counted last
+        self._closed = ClosedDecisions()
+        self._news: list[Decision | Verdict] = []  # what the journal has to have first
         self._undos: list[Choice] = []  # that have to wait for what is being carried out
         self._spared: dict[str, float] = {}  # claims on jobs that may not be stopped: until when
 
     def resume(self, stories: Iterable[Story]) -> None:
         """Take up again what an earlier run left open."""
         for story in stories:
+            self._leave_alone_again(story)
             end = _ENDS.get(story.state)
             if end is not None:
                 last_s = max([story.decision.t_s, *(each.t_s for each in story.verdicts)])
-                self._close(story.decision, end, last_s)
+                lasts = story.state is DecisionState.ACTIVE
+                self._closed.add(story.decision, end, last_s, lasts=lasts)
                 continue
             approved = bool(story.choices) and story.choices[0].choice == "approve"
             verdict = story.verdicts[-1] if story.verdicts else None
@@ -131,6 +111,15 @@ class Desk:
             for id_ in each.decision.after:
                 if id_ in self._open:
                     self._open[id_].makes_room_for += (each.decision.id,)
+
+    def _leave_alone_again(self, story: Story) -> None:
+        """Leave a job alone for as long as before the restart: a person refused, a loan ended."""
+        affected = story.decision.action.affects
+        ends = [each.t_s for each in story.choices if each.choice != "approve"]
+        if story.state is DecisionState.DONE and story.decision.action.lasts:
+            ends += [each.to_s for each in story.outcomes]
+        if affected is not None and ends:
+            self.guard.leave_alone(affected, max(ends))
 
     def proposed_s(self, decision: DecisionId) -> float | None:
         """Return when an open decision was last proposed; None if it is not open."""
@@ -155,7 +144,7 @@ class Desk:
         action = each.decision.action
         starts = action.budget is Budget.START or action.acts_on != action.affects
         jobs = {job_claim(action.acts_on)} if starts and action.acts_on is not None else set()
-        return _nodes(action) | jobs
+        return nodes_of(action) | jobs
 
     def _asks(self, each: _Open) -> bool:
         """Return whether a decision, or one that it waits for, waits for a person."""
@@ -166,13 +155,18 @@ class Desk:
     def receive(
         self, decisions: Sequence[Decision], choices: Sequence[Choice], view: View
     ) -> list[Decision | Verdict]:
-        """Take in new decisions and people's choices, judge all open ones; return what is new."""
-        new: list[Decision | Verdict] = []
+        """Take in new decisions and people's choices, judge all open ones; return what is new.
+
+        What was new in a call that failed is returned by the next.
+        """
+        self._closed.follow(view.lasting)
         waiting, self._undos = self._undos, []
         for choice in (*waiting, *choices):
-            new += self._choose(choice, view)
-        new += self._accept(decisions, view)
-        new += [verdict for each in list(self._open.values()) for verdict in self._rule(each, view)]
+            self._choose(choice, view)
+        self._accept(decisions, view)
+        for each in list(self._open.values()):
+            self._rule(each, view)
+        new, self._news = self._news, []
         return new
 
     def drop(self, decisions: Iterable[DecisionId]) -> None:
@@ -180,7 +174,7 @@ class Desk:
         for id_ in decisions:
             if id_ in self._open:
                 each = self._open[id_]
-                self._close(each.decision, _End.VOID, each.proposed_s)
+                self._close(each.decision, End.VOID, each.proposed_s)
 
     def carry_out(
         self, t_s: float, *, only_returns: bool = False
@@ -194,15 +188,14 @@ class Desk:
 
     # -- taking in -----------------------------------------------------------------------------
 
-    def _accept(self, decisions: Sequence[Decision], view: View) -> list[Decision | Verdict]:
+    def _accept(self, decisions: Sequence[Decision], view: View) -> None:
         """Open those proposals that are new and about nothing that another one is about.
 
         What only makes room for others is not opened when none of those is.
         """
         again: dict[DecisionId, DecisionId] = {}
-        index = _ClaimIndex((each.decision, self._yields(each)) for each in self._open.values())
-        given_way: list[Decision | Verdict] = []
-        accepted: dict[DecisionId, Decision] = {}
+        index = ClaimIndex((each.decision, self._yields(each)) for each in self._open.values())
+        accepted: set[DecisionId] = set()
         wanted: defaultdict[DecisionId, list[DecisionId]] = defaultdict(list)
         for proposed in decisions:
             decision = self._numbered(proposed, again, view.t_s)
@@ -210,71 +203,61 @@ class Desk:
                 wanted[id_].append(decision.id)
             known = self._is_known(decision.id, view.t_s)
             if not known and self._is_free(decision, index, view.t_s):
-                given_way += self._give_way(index.yielding_to(decision), decision.id, view.t_s)
+                for id_ in sorted(index.yielding_to(decision)):
+                    why = f"{decision.id} is about the same and needs no approval"
+                    index.discard(self._open[id_].decision)
+                    self._give_way(id_, why, view.t_s)
                 index.add(decision)
-                self._open[decision.id] = _Open(decision=decision, proposed_s=view.t_s)
-                accepted[decision.id] = decision
+                self._begin(_Open(decision=decision, proposed_s=view.t_s))
+                accepted.add(decision.id)
         for id_, dependants in wanted.items():
-            opened = tuple(each for each in dependants if each in self._open)
-            if id_ in accepted and not opened:
-                del self._open[id_], accepted[id_]
+            if id_ in accepted and not any(each in self._open for each in dependants):
+                self._news.remove(self._open.pop(id_).decision)
                 self.refused["what it makes room for was not accepted"] += 1
             elif id_ in self._open:
-                self._open[id_].makes_room_for = opened
-        return [*given_way, *accepted.values()]
+                each = self._open[id_]
+                each.makes_room_for = tuple(dict.fromkeys((*each.makes_room_for, *dependants)))
+
+    def _begin(self, each: _Open) -> None:
+        self._news.append(each.decision)
+        self._open[each.decision.id] = each
+
+    def _give_way(self, id_: DecisionId, why: str, t_s: float) -> None:
+        """Close a decision: another one about the same is to be carried out."""
+        self._news.append(Verdict(decision=id_, t_s=t_s, ruling=Ruling.EXPIRE, why=why))
+        self._close(self._open[id_].decision, End.VOID, t_s)
 
     def _is_known(self, id_: DecisionId, t_s: float) -> bool:
         """Return whether a proposal is open or over; both are remembered while it is made."""
         if id_ in self._open:
             self._open[id_].proposed_s = t_s
         elif id_ in self._closed:
-            self._closed[id_] = self._closed.pop(id_)  # among the last that are forgotten
+            self._closed.touch(id_)
         return id_ in self._open or id_ in self._closed
-
-    def _give_way(
-        self, waiting: Iterable[DecisionId], to: DecisionId, t_s: float
-    ) -> Iterator[Verdict]:
-        """Close decisions that wait for a person: another about the same needs none."""
-        for id_ in sorted(waiting):
-            self._close(self._open[id_].decision, _End.VOID, t_s)
-            why = f"{to} is about the same and needs no approval"
-            yield Verdict(decision=id_, t_s=t_s, ruling=Ruling.EXPIRE, why=why)
 
     def _numbered(
         self, decision: Decision, again: dict[DecisionId, DecisionId], t_s: float
     ) -> Decision:
-        """Return a decision with a new id where one of this id ended without being done.
-
-        It is proposed again: at once if nobody answered, else after a while, since its policy
-        proposes it in every turn.
-        """
-        id_, attempt = decision.id, 1
-        while self._may_come_again(id_, t_s):
-            attempt += 1
-            id_ = DecisionId(stable_id("d", "again", decision.id, attempt))
-        again[decision.id] = id_
+        """Return a decision with a new id where one of this id ended without being done."""
+        id_ = again[decision.id] = self._closed.next_id(decision.id, t_s)
         after = tuple(again.get(each, each) for each in decision.after)
         unchanged = id_ == decision.id and after == decision.after
         return decision if unchanged else replace(decision, id=id_, after=after)
 
-    def _may_come_again(self, id_: DecisionId, t_s: float) -> bool:
-        closed = self._closed.get(id_)
-        if closed is None or closed.end in (_End.DONE, _End.REJECTED):
-            return False
-        return closed.end is _End.EXPIRED or t_s >= closed.t_s + closed.decision.check_after_s
-
-    def _is_free(self, decision: Decision, index: _ClaimIndex, t_s: float) -> bool:
+    def _is_free(self, decision: Decision, index: ClaimIndex, t_s: float) -> bool:
         """Return whether a decision may be opened, and count why not."""
         refused = "" if decision.returns else self._in_the_way(decision, index, t_s)
         if refused:
             self.refused[refused] += 1
         return not refused
 
-    def _in_the_way(self, decision: Decision, index: _ClaimIndex, t_s: float) -> str:
-        if any(not self._is_open_or_done(each) for each in decision.after):
+    def _in_the_way(self, decision: Decision, index: ClaimIndex, t_s: float) -> str:
+        if not all(id_ in self._open or self._closed.is_done(id_) for id_ in decision.after):
             return "what it waits for was not accepted"
         stops = [self._open[id_] for id_ in decision.after if id_ in self._open]
         blocked = [each for each in stops if not self._could_go(each, t_s)]
+        if not blocked and not self._could_all_go(decision.after, t_s):
+            blocked = stops
         goes = self.guard.permits(decision, t_s) is Ruling.GO
         if index.rivals(decision) - {*decision.after}:
             return "conflict"
@@ -292,33 +275,34 @@ class Desk:
         if stop.affects is not None:
             self._spared[job_claim(stop.affects)] = t_s + SPARED_S
 
-    def _is_open_or_done(self, id_: DecisionId) -> bool:
-        closed = self._closed.get(id_)
-        return id_ in self._open or (closed is not None and closed.end is _End.DONE)
-
-    def _choose(self, choice: Choice, view: View) -> Iterator[Decision | Verdict]:
+    def _choose(self, choice: Choice, view: View) -> None:
         each = self._open.get(choice.decision)
         if choice.choice == "undo":
-            yield from self._undo(choice, view)
+            self._undo(choice, view)
         elif each is not None and choice.choice == "approve":
             each.approved = True
         elif each is not None:
-            self._close(each.decision, _End.REJECTED, view.t_s)
+            self._close(each.decision, End.REJECTED, view.t_s)
             affected = each.decision.action.affects
             if affected is not None:
                 self.guard.leave_alone(affected, view.t_s)
 
-    def _undo(self, choice: Choice, view: View) -> Iterator[Decision | Verdict]:
+    def _undo(self, choice: Choice, view: View) -> None:
         """Open a decision that takes another back, with reasons of its own.
 
-        Open decisions about the same give way, unless the engine is at one of them.
+        Open decisions about the same give way, unless the engine is at one of them. What is not
+        over yet is undone when it is.
         """
+        if choice.decision in self._open:
+            self._undos.append(choice)
+            return
         found = self._closed.get(choice.decision)
         if too_late := self._too_late_to_undo(choice.decision):
             why = f"it cannot be undone any more: {too_late}"
-            yield Verdict(decision=choice.decision, t_s=view.t_s, ruling=Ruling.HOLD, why=why)
+            held = Verdict(decision=choice.decision, t_s=view.t_s, ruling=Ruling.HOLD, why=why)
+            self._news.append(held)
             return
-        undo = found.decision.undo if found is not None and found.end is _End.DONE else None
+        undo = found.decision.undo if found is not None and found.end is End.DONE else None
         if found is None or undo is None:
             return
         decision, by_person = found.decision, choice.user != STEWARD
@@ -336,34 +320,31 @@ class Desk:
         )
         if undoing.id in self._open or undoing.id in self._closed:
             return
-        rivals = _ClaimIndex((each.decision, frozenset()) for each in self._open.values()).rivals(
+        rivals = ClaimIndex((each.decision, frozenset()) for each in self._open.values()).rivals(
             undoing
         )
         if any(self._open[id_].tries or self._open[id_].begun_s is not None for id_ in rivals):
             self._undos.append(choice)
             return
         for id_ in sorted(rivals):
-            self._close(self._open[id_].decision, _End.VOID, view.t_s)
-            why = f"{choice.user} undid {decision.id}"
-            yield Verdict(decision=id_, t_s=view.t_s, ruling=Ruling.EXPIRE, why=why)
-        self._open[undoing.id] = _Open(decision=undoing, proposed_s=view.t_s, approved=by_person)
+            self._give_way(id_, f"{choice.user} undid {decision.id}", view.t_s)
+        self._begin(_Open(decision=undoing, proposed_s=view.t_s, approved=by_person))
         affected = decision.action.affects
         if by_person and affected is not None:  # else the policy would do it again at once
             self.guard.leave_alone(affected, view.t_s)
-        yield undoing
 
     def _too_late_to_undo(self, id_: DecisionId) -> str:
         """Return why there is nothing left to take back; empty if there is."""
         found = self._closed.get(id_)
         if found is None:
-            return "" if id_ in self._open else "it was too long ago"
-        if found.lasts or found.end is not _End.DONE:
+            return "it was too long ago"
+        if found.lasts or found.end is not End.DONE:
             return ""
         claims = found.decision.action.claims
         later = (
             each.decision.id
-            for each in reversed(self._closed.values())
-            if each.end is _End.DONE
+            for each in self._closed.newest_first()
+            if each.end is End.DONE
             and each.t_s > found.t_s
             and not claims.isdisjoint(each.decision.action.claims)
             and each.decision.undoes != id_
@@ -373,7 +354,7 @@ class Desk:
 
     # -- judging -------------------------------------------------------------------------------
 
-    def _rule(self, each: _Open, view: View) -> Iterator[Verdict]:
+    def _rule(self, each: _Open, view: View) -> None:
         if self._may_be_done(each, view):
             return
         before = each.verdict
@@ -381,13 +362,16 @@ class Desk:
         each.verdict = verdict
         if verdict.ruling is Ruling.EXPIRE:
             unanswered = before is not None and before.ruling is Ruling.ASK
-            self._close(each.decision, _End.EXPIRED if unanswered else _End.VOID, view.t_s)
-        if verdict.ruling is Ruling.GO and not each.counted:
-            # counted at once: the next decision of this turn must see the budget that is left
-            self.guard.record(each.decision, view.t_s)
-            each.counted = True
+            self._close(each.decision, End.EXPIRED if unanswered else End.VOID, view.t_s)
+        if verdict.ruling is Ruling.GO:
+            self._charge(each, view.t_s)  # the next one of this turn must see what is left
         if before is None or _is_news(before, verdict):
-            yield verdict
+            self._news.append(verdict)
+
+    def _charge(self, each: _Open, t_s: float) -> None:
+        if not each.counted:
+            self.guard.record(each.decision, t_s, approved=each.approved)
+            each.counted = True
 
     def _judge(self, each: _Open, view: View) -> Verdict:
         """Judge a decision by those that it waits for or makes room for, then by the guard."""
@@ -404,12 +388,14 @@ class Desk:
         return verdict
 
     def _is_in_vain(self, each: _Open, t_s: float) -> bool:
-        """Return whether all that this makes room for also waits for a stop that may not go."""
+        """Return whether all that this makes room for also waits for stops that may not all go."""
         after = [self._open[id_].decision.after for id_ in each.makes_room_for if id_ in self._open]
-        return bool(after) and all(
-            any(id_ in self._open and not self._could_go(self._open[id_], t_s) for id_ in others)
-            for others in after
-        )
+        return bool(after) and not any(self._could_all_go(stops, t_s) for stops in after)
+
+    def _could_all_go(self, ids: Iterable[DecisionId], t_s: float) -> bool:
+        """Return whether those of these that are open may all be carried out, one with another."""
+        found = [self._open[id_] for id_ in ids if id_ in self._open]
+        return self.guard.permits_all([x.decision for x in found if not _may_go(x)], t_s)
 
     def _by_others(self, each: _Open, t_s: float) -> tuple[Ruling | None, str]:
         decision = each.decision
@@ -419,7 +405,7 @@ class Desk:
                 each.proposed_s = t_s  # it is valid from when it can be carried out
                 asks = not each.approved and self.guard.permits(decision, t_s) is Ruling.ASK
                 return (Ruling.ASK if asks else Ruling.HOLD), f"waits for {id_}"
-            if closed is None or closed.end is not _End.DONE:
+            if closed is None or closed.end is not End.DONE:
                 end = "is unknown" if closed is None else _WORDS[closed.end]
                 return Ruling.EXPIRE, f"{id_}, which it waits for, {end}"
         if decision.after and each.released_s is None:
@@ -434,8 +420,8 @@ class Desk:
         return None, ""
 
     def _could_go(self, each: _Open, t_s: float) -> bool:
-        going = each.verdict is not None and each.verdict.ruling is Ruling.GO
-        return each.approved or going or self.guard.permits(each.decision, t_s) is Ruling.GO
+        """Return whether a decision may be carried out, or might if it were judged alone now."""
+        return _may_go(each) or self.guard.permits(each.decision, t_s) is Ruling.GO
 
     @staticmethod
     def _is_just_released(each: _Open, t_s: float) -> bool:
@@ -457,6 +443,7 @@ class Desk:
     # -- acting --------------------------------------------------------------------------------
 
     def _act(self, each: _Open, t_s: float) -> Iterator[CarriedOut | Receipt | StewardError]:
+        self._charge(each, t_s)  # what an earlier run began may not be charged yet
         try:
             receipt = self._ask(each, t_s)
         except TemporaryError as fault:
@@ -495,73 +482,33 @@ class Desk:
             yield TemporaryError(f"{receipt.text}; what was lent is called back again next turn")
             return
         failed = receipt.result == "failed"
-        self._close(decision, _End.FAILED if failed else _End.DONE, receipt.t_s)
+        self._close(decision, End.FAILED if failed else End.DONE, receipt.t_s)
         yield receipt if failed else CarriedOut(decision=decision, receipt=receipt)
 
-    def _close(self, decision: Decision, end: _End, t_s: float) -> None:
+    def _close(self, decision: Decision, end: End, t_s: float) -> None:
         self._open.pop(decision.id, None)
-        self._closed[decision.id] = _Closed(decision=decision, end=end, t_s=t_s)
-        if len(self._closed) > 1.25 * REMEMBERED + self._lasting:
-            self._forget()
-
-    def _forget(self) -> None:
-        """Forget the oldest decisions; those that last much later: people may undo them."""
-        lasting = [id_ for id_, each in self._closed.items() if each.lasts][-LASTING:]
-        kept = {*list(self._closed)[-REMEMBERED:], *lasting}
-        self._closed = {id_: each for id_, each in self._closed.items() if id_ in kept}
-        self._lasting = len(lasting)
+        self._closed.add(decision, end, t_s)
 
 
 _ENDS = {
-    DecisionState.ACTIVE: _End.DONE,
-    DecisionState.DONE: _End.DONE,
-    DecisionState.UNDONE: _End.DONE,
-    DecisionState.FAILED: _End.FAILED,
-    DecisionState.EXPIRED: _End.EXPIRED,
-    DecisionState.REJECTED: _End.REJECTED,
+    DecisionState.ACTIVE: End.DONE,
+    DecisionState.DONE: End.DONE,
+    DecisionState.UNDONE: End.DONE,
+    DecisionState.FAILED: End.FAILED,
+    DecisionState.EXPIRED: End.EXPIRED,
+    DecisionState.REJECTED: End.REJECTED,
 }
 _WORDS = {
-    _End.FAILED: "failed",
-    _End.EXPIRED: "expired",
-    _End.VOID: "expired",
-    _End.REJECTED: "was rejected",
+    End.FAILED: "failed",
+    End.EXPIRED: "expired",
+    End.VOID: "expired",
+    End.REJECTED: "was rejected",
 }
 
 
-class _ClaimIndex:
-    """Which decisions are about what: jobs, GPUs, nodes, and the nodes of GPUs."""
-
-    def __init__(self, decisions: Iterable[tuple[Decision, frozenset[str]]]) -> None:
-        """Index decisions, each with the claims that it gives up if another wants them."""
-        self._claims: defaultdict[str, set[DecisionId]] = defaultdict(set)
-        self._nodes: defaultdict[str, set[DecisionId]] = defaultdict(set)
-        self._yielded: defaultdict[str, set[DecisionId]] = defaultdict(set)
-        for decision, yields in decisions:
-            self.add(decision, yields)
-
-    def add(self, decision: Decision, yields: frozenset[str] = frozenset()) -> None:
-        for claim in decision.action.claims - yields:
-            self._claims[claim].add(decision.id)
-        for node in _nodes(decision.action) - yields:
-            self._nodes[node].add(decision.id)
-        for claim in yields:
-            self._yielded[claim].add(decision.id)
-
-    def yielding_to(self, decision: Decision) -> set[DecisionId]:
-        """Return the decisions that would give up what this one is about."""
-        found = [self._yielded.get(each, set()) for each in decision.action.claims]
-        return set().union(*found) - {decision.id}
-
-    def rivals(self, decision: Decision) -> set[DecisionId]:
-        """Return the decisions about the same job or GPU, or about a node with its GPUs."""
-        claims = decision.action.claims
-        found = [self._claims.get(each, set()) for each in claims | _nodes(decision.action)]
-        found += [self._nodes.get(each, set()) for each in claims]
-        return set().union(*found) - {decision.id}
-
-
-def _nodes(action: Action) -> frozenset[str]:
-    return frozenset(f"node:{steps_of(gpu)[0]}" for gpu in action.gpus)
+def _may_go(each: _Open) -> bool:
+    """Return whether a decision was approved or allowed."""
+    return each.approved or (each.verdict is not None and each.verdict.ruling is Ruling.GO)
 
 
 def _is_news(before: Verdict, now: Verdict) -> bool:

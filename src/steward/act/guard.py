@@ -153,9 +153,7 @@ class Guard:
         return self._over_budget(decision, t_s)
 
     def _over_budget(self, decision: Decision, t_s: float) -> str:
-        while self._done and self._done[0][0] <= t_s - HOUR_S:
-            _, budget, tenant, gpus = self._done.popleft()
-            self._spent[budget, tenant] -= gpus
+        self._expire(t_s)
         budget, asked, limits = decision.action.budget, len(decision.action.gpus), self.limits
         spent = sum(gpus for (kind, _), gpus in self._spent.items() if kind is budget)
         if budget is Budget.START and limits.started_gpus_per_hour is not None:
@@ -171,9 +169,28 @@ class Guard:
             return _used_up(of_tenant, limits.disturbed_gpus_per_tenant_per_hour, whose)
         return ""
 
+    def _expire(self, t_s: float) -> None:
+        """Forget what was done more than an hour ago."""
+        while self._done and self._done[0][0] <= t_s - HOUR_S:
+            _, budget, tenant, gpus = self._done.popleft()
+            self._spent[budget, tenant] -= gpus
+
     def permits(self, decision: Decision, t_s: float) -> Ruling:
         """Return what autonomy, budgets and the breaker allow, whatever the view is like."""
         return self._rule_by_autonomy(decision, t_s)[0]
+
+    def permits_all(self, decisions: Iterable[Decision], t_s: float) -> bool:
+        """Return whether all of these may go: one may use up what another needs."""
+        self._expire(t_s)
+        spent, used = self._spent.copy(), self._used.copy()
+        try:
+            for each in decisions:
+                if self.permits(each, t_s) is not Ruling.GO:
+                    return False
+                self._charge(each, t_s)
+        finally:
+            self._spent, self._used = spent, used
+        return True
 
     # -- standing approvals --------------------------------------------------------------------
 
@@ -202,15 +219,21 @@ class Guard:
 
     # -- bookkeeping ---------------------------------------------------------------------------
 
-    def record(self, decision: Decision, t_s: float) -> None:
-        """Charge a decision that is carried out to its budget, and to a standing approval."""
+    def record(self, decision: Decision, t_s: float, *, approved: bool = False) -> None:
+        """Charge a decision that is carried out to its budget, and to a standing approval.
+
+        `approved`: by a person, for itself; then it needs no standing approval.
+        """
         budget, gpus = decision.action.budget, len(decision.action.gpus)
-        if budget is Budget.NONE:
-            return
-        self._done.append((t_s, budget, decision.tenant, gpus))
-        self._spent[budget, decision.tenant] += gpus
+        if budget is not Budget.NONE:
+            self._done.append((t_s, budget, decision.tenant, gpus))
+            self._charge(decision, t_s, approved=approved)
+
+    def _charge(self, decision: Decision, t_s: float, *, approved: bool = False) -> None:
+        gpus = len(decision.action.gpus)
+        self._spent[decision.action.budget, decision.tenant] += gpus
         level, _ = self._autonomy_of(decision)
-        if level is Autonomy.APPROVE:
+        if level is Autonomy.APPROVE and not approved:
             approval = self._approval_for(decision, t_s)
             if approval is not None:
                 self._used[approval.id] += gpus
@@ -229,7 +252,8 @@ class Guard:
 
     def leave_alone(self, job: JobId, t_s: float) -> None:
         """Decide nothing about a job for a while: its loan ended, or a person refused."""
-        self._rests_until_s[job] = t_s + self.limits.cool_down_s
+        until_s = t_s + self.limits.cool_down_s
+        self._rests_until_s[job] = max(until_s, self._rests_until_s.get(job, until_s))
 
     def resting(self, t_s: float) -> list[JobId]:
         """Return the jobs that are left alone now."""

@@ -321,7 +321,7 @@ def _sampling_error(case: _Case) -> float:
         return 0.0
     mean = sums.shares / sums.looks
     variance = max(0.0, sums.squares / sums.looks - mean * mean)
-    seconds = sums.lent / len(case.gpus)
+    seconds = sums.lent / max(1, len(case.gpus))
     edge = float(np.sum(case.shares)) * sums.step_s / sqrt(6)  # two ends, each uniform in a step
     return 1.96 * sqrt(seconds * seconds * variance / sums.looks + edge * edge)
 

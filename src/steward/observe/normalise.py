@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isnan
 
 import polars as pl
 
@@ -37,6 +38,8 @@ class Normaliser:
         if not frame.height:
             return frame, ()
         placed = frame.drop_nulls([name for name in (T_S, ENTITY) if name in frame.columns])
+        if T_S in placed.columns and placed[T_S].is_nan().any():
+            placed = placed.filter(pl.col(T_S).is_not_nan())
         lost = frame.height - placed.height
         if not placed.height:
             return placed, tuple(self._lost(lost, self._newest_s(frame)))
@@ -47,7 +50,7 @@ class Normaliser:
 
     def _newest_s(self, frame: Frame) -> float:
         times = frame[T_S].drop_nulls() if T_S in frame.columns else ()
-        return max((float(t_s) for t_s in times), default=self._last_s)
+        return max((float(t_s) for t_s in times if not isnan(t_s)), default=self._last_s)
 
     def _lost(self, rows: int, t_s: float) -> list[Event]:
         """Report rows without a time or an entity, and how many."""

@@ -150,7 +150,7 @@ class JournalSummary:
                 if isinstance(entry.value, Outcome) and entry.value.effect is None:
                     self._add(entry.value)
             self.seq = entries[-1].seq
-        self._drop_closed()
+            self._drop_closed()
         self._all_history = True
         return self.seq != before
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernel_load import Load, grown, job_group, read
+from patience import until
 from steward.observe.collectors.ebpf import Ebpf
 
 pytestmark = pytest.mark.real
@@ -77,11 +78,15 @@ def test_time_asleep_is_counted_under_what_was_waited_for(tmp_path: Path) -> Non
         assert seen[f"wait.{cause}.count"] == pytest.approx(100, rel=0.05), cause
 
 
+def is_asleep(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def test_a_wait_that_lasts_is_seen_before_it_ends() -> None:
     with probing("sched") as probes, job_group() as (job, group):
         load = Load("def work(): pass", group=group)  # which now reads from a pipe
         try:
-            read(probes)
+            until(lambda: is_asleep(load.pid) and f"n1@{job}" in read(probes), why="its wait")
             at_s, looks = [time.monotonic()], []
             for rest_s in (0.5, 0.0):
                 looks.append(read(probes)[f"n1@{job}"])

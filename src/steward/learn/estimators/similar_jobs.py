@@ -96,7 +96,7 @@ class SimilarJobs:
         self._renew(0)
         rank, rank_all = past.rank[row, level], past.rank[0, level]
         typical = self._typical(row, level)
-        left_s = [self._left(row, used, chance) / size for chance in (LOW, MID, HIGH)]
+        left_s = [_left(self._lasting[row], used, chance) / size for chance in (LOW, MID, HIGH)]
         similar = past.total[row]
         return (
             self._column(RUN_LEFT_S, *left_s),
@@ -112,19 +112,21 @@ class SimilarJobs:
 
         GPU time of other sizes tells too little: divided by 1,000 GPUs, hours become seconds.
         """
-        shape = request.shape
-        own = (shape.gpus, request.tenant, request.user, _stem(request.name))
-        kind = next(each for each in _kinds(own) if each in self._rows)
-        row = self._rows[kind]
-        if not kind or self._past.total[row] == 0.0:
+        gpus, past = request.shape.gpus, self._past
+        own = (gpus, request.tenant, request.user, _stem(request.name))
+        kinds = [kind for kind in _kinds(own) if kind and kind in self._rows]
+        rows = [self._rows[kind] for kind in kinds]
+        if not rows or past.total[rows[-1]] == 0.0:
             return ()
-        self._renew(row)
-        at, used = np.array([row]), np.zeros(1)
+        share = past.seen[rows[-1]] / past.total[rows[-1]]  # of one size; narrower ones refine it
+        for row in rows[-2::-1]:
+            share = (past.seen[row] + past.strength * share) / (past.total[row] + past.strength)
+        lasting = np.maximum(1.0 - np.append(0.0, np.cumsum(share)), 0.0)[np.newaxis]
         low, mid, high = (
-            float(self._left(at, used, chance)[0]) / max(shape.gpus, _NO_GPU)
+            float(_left(lasting, np.zeros(1), chance)[0]) / max(gpus, _NO_GPU)
             for chance in (LOW, MID, HIGH)
         )
-        basis = f"{self.name}, {self._past.total[row]:.0f} jobs of the same {_SAME[len(kind)]}"
+        basis = f"{self.name}, {past.total[rows[0]]:.0f} jobs of the same {_SAME[len(kinds[0])]}"
         return (
             Forecast(
                 subject=request.name, quantity=RUN_LEFT_S, low=low, mid=mid, high=high, basis=basis
@@ -186,22 +188,6 @@ class SimilarJobs:
         }
         return np.array([*self._uses_gpu_s.values()], np.float64)
 
-    def _left(self, row: Ints, used: Floats, chance: float) -> Floats:
-        """Return how much more GPU time a job of each kind takes with the given chance."""
-        lasting = self._lasting[row]
-        used = np.minimum(used, EDGES_S[-1])  # the last level is unbounded
-        level = np.searchsorted(EDGES_S, used, side="right") - 1
-        part = (used - _ENDS_S[level]) / (_ENDS_S[level + 1] - _ENDS_S[level])
-        each = np.arange(len(row))
-        now = lasting[each, level] * (1.0 - part) + lasting[each, level + 1] * part
-        target = now * chance
-        end = np.clip((lasting > target[:, None]).sum(axis=1), 1, len(EDGES_S))
-        above, below = lasting[each, end - 1], lasting[each, end]
-        part = (above - target) / np.maximum(above - below, 1e-300)
-        ends = _ENDS_S[end - 1] + part * (_ENDS_S[end] - _ENDS_S[end - 1])
-        left: Floats = np.maximum(ends - used, 0.0)
-        return left
-
     def _renew(self, row: int) -> None:
         """Refresh the estimate of a kind, once enough jobs have ended."""
         rank_of(self._past, row, 0)
@@ -252,6 +238,25 @@ class SimilarJobs:
         self._past.believed_total[row] = 0.0
         self._past.made_at[row] = self._lasting_at[row] = -1
         return row
+
+
+def _left(lasting: Floats, used: Floats, chance: float) -> Floats:
+    """Return how much more GPU time each job takes with the given chance.
+
+    `lasting` is for each its chance of taking more than each end of a level.
+    """
+    used = np.minimum(used, EDGES_S[-1])  # the last level is unbounded
+    level = np.searchsorted(EDGES_S, used, side="right") - 1
+    part = (used - _ENDS_S[level]) / (_ENDS_S[level + 1] - _ENDS_S[level])
+    each = np.arange(len(lasting))
+    now = lasting[each, level] * (1.0 - part) + lasting[each, level + 1] * part
+    target = now * chance
+    end = np.clip((lasting > target[:, None]).sum(axis=1), 1, len(EDGES_S))
+    above, below = lasting[each, end - 1], lasting[each, end]
+    part = (above - target) / np.maximum(above - below, 1e-300)
+    ends = _ENDS_S[end - 1] + part * (_ENDS_S[end] - _ENDS_S[end - 1])
+    left: Floats = np.maximum(ends - used, 0.0)
+    return left
 
 
 def _kind(job: Job) -> Kind:

@@ -22,15 +22,18 @@ class TenantUse:
         self.name = "tenant-use"
         self.half_life_s = half_life_s
         self._used: dict[str, float] = {}
+        self._held: dict[str, float] = {}  # GPUs of each tenant in the view before
         self._t_s = np.inf  # no view before
 
     def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
         elapsed_s = max(view.t_s - self._t_s, 0.0)
         fade = 2.0 ** (-elapsed_s / self.half_life_s)
-        held = zip(view.tenants.ids.tolist(), view.tenants.held.tolist(), strict=True)
         self._used = {
-            tenant: self._used.get(tenant, 0.0) * fade + gpus * elapsed_s for tenant, gpus in held
+            tenant: self._used.get(tenant, 0.0) * fade + self._held.get(tenant, 0.0) * elapsed_s
+            for tenant in view.tenants.ids.tolist()
         }
+        held = zip(view.tenants.ids.tolist(), view.tenants.held.tolist(), strict=True)
+        self._held = dict(held)
         self._t_s = view.t_s
 
     def estimate(self, _: JobRequest) -> tuple[Forecast, ...]:
@@ -39,13 +42,18 @@ class TenantUse:
 
     @property
     def state_version(self) -> int:
-        return 1
+        return 2  # 1 did not have what was held
 
     def save_state(self) -> dict[str, Any]:
-        return {"used": dict(self._used), "t_s": self._t_s if np.isfinite(self._t_s) else None}
+        return {
+            "used": dict(self._used),
+            "held": dict(self._held),
+            "t_s": self._t_s if np.isfinite(self._t_s) else None,
+        }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         used = {str(tenant): float(gpu_s) for tenant, gpu_s in state["used"].items()}
+        self._held = {str(tenant): float(gpus) for tenant, gpus in state["held"].items()}
         self._t_s = np.inf if state["t_s"] is None else float(state["t_s"])
         self._used = used
 

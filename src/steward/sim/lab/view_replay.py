@@ -83,6 +83,7 @@ class ViewReplay:
     _asked: int = 0
     _look: int = 0  # at this instant
     _looks_by_stop: dict[tuple[str, float], int] = field(default_factory=dict)
+    _looks_by_start: dict[tuple[str, float], int] = field(default_factory=dict)
     _gpus: frozenset[GpuId] = frozenset()
 
     def run(self) -> Replay:
@@ -109,6 +110,8 @@ class ViewReplay:
                     moment.fold(Observation(jobs=tuple(self._ask(view, found))))
                 if found.stops.sum() == stopped:
                     break
+            for each in self.estimators:  # the live loop has its next view seconds later
+                each.learn(moment.view(now_s), ())
         return self._record(found, time.process_time() - began)
 
     def ran_s(self, job: Job) -> float:
@@ -129,8 +132,9 @@ class ViewReplay:
             waits |= job.start_s is None
             if job.start_s is not None:
                 ran_s = job.past.ran_s
-                times.append(job.start_s + self.duration_s(job) - ran_s)
-                levels = (job.start_s + level - ran_s for level in self.levels_s(job.shape.gpus))
+                # as the compiled engine counts: jobs that meet at an instant meet there, too
+                times.append(job.start_s + (self.duration_s(job) - ran_s))
+                levels = (job.start_s + (level - ran_s) for level in self.levels_s(job.shape.gpus))
                 times += [t_s for t_s in levels if t_s > self.now_s]
         if waits and self.turn_s and times:
             times.append(self.now_s + self.turn_s)
@@ -168,15 +172,18 @@ class ViewReplay:
     # -- the policy ----------------------------------------------------------------------------
 
     def _in_order_of_looks(self, view: ClusterView) -> ClusterView:
-        """Let jobs that were stopped at one instant be queued in the order of its looks.
+        """Let jobs that were stopped or started at one instant be in the order of its looks.
 
         The live loop looks at a time of its own every time; here several looks are at one time.
         """
-        queued_s = view.jobs.queued_s.copy()
+        queued_s, began_s = view.jobs.queued_s.copy(), view.jobs.began_s.copy()
         for row, id_ in enumerate(view.jobs.ids.tolist()):
-            look = self._looks_by_stop.get((id_, float(queued_s[row])), 0)
-            queued_s[row] += look * np.spacing(queued_s[row])
-        return replace(view, jobs=replace(view.jobs, queued_s=queued_s))
+            for at_s, looks in (
+                (queued_s, self._looks_by_stop),
+                (began_s, self._looks_by_start),
+            ):
+                at_s[row] += looks.get((id_, float(at_s[row])), 0) * np.spacing(at_s[row])
+        return replace(view, jobs=replace(view.jobs, queued_s=queued_s, began_s=began_s))
 
     def _believed(self, view: ClusterView) -> ClusterView:
         for each in self.estimators:
@@ -214,6 +221,7 @@ class ViewReplay:
         row = self.row_of[id_]
         found.start_s[row] = np.fmin(found.start_s[row], self.now_s)
         job = job.changed(self.now_s, JobState.RUNNING, "started")
+        self._looks_by_start[id_, self.now_s] = self._look
         self.jobs[id_] = job = replace(job, gpus=gpus, start_s=self.now_s)
         return job
 

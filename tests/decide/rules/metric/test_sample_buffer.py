@@ -137,3 +137,25 @@ def test_samples_of_other_metrics_bring_on_the_time_of_a_term_without_them() -> 
 
     assert early == []  # its second is not over
     assert [item.t_ns for item in found] == [1001 * 10**9]
+
+
+def test_what_ended_is_listed_in_one_order_whatever_came_first() -> None:
+    names = ["n1/gpu0", "n2/gpu0"]
+    found = []
+    for order in (names, names[::-1]):
+        watch = compile_metric(MetricTerm(expr="steward_gpu_busy_share < 0.3"))
+        watch.add(busy({name: [0.1] for name in order}, from_s=1000.0))
+        watch.add(busy({name: [0.9] for name in order}, from_s=1010.0))
+        found.append([each.item.entity for each in watch.ended])
+
+    assert found == [names, names]
+
+
+def test_silence_is_due_by_the_last_value_and_not_by_a_marker_of_its_end() -> None:
+    term = MetricTerm(expr="absent_over_time(steward_gpu_busy_share[60s])")
+    watch = compile_metric(term)
+
+    watch.add(busy({"n1/gpu0": [0.5, float("nan")]}, from_s=1440.0, step_s=20.0))
+
+    assert watch.tick(1499 * 10**9) == []
+    assert [item.entity for item in watch.tick(1501 * 10**9)] == ["n1/gpu0"]

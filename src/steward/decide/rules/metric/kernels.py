@@ -19,6 +19,7 @@ __all__ = [
     "SeriesSamples",
     "expire",
     "held",
+    "last_values",
     "latest",
     "over_range",
 ]  # fmt: skip
@@ -311,6 +312,20 @@ def expire(
             last = next_ns
         off[i + 1] = k
     return off, out[:k].copy()
+
+
+@njit
+def last_values(samples: SeriesSamples) -> Longs:
+    """Return when each series that has values had its last; NaN is none."""
+    out = np.empty(len(samples.off) - 1, np.int64)
+    k = 0
+    for i in range(len(samples.off) - 1):
+        for j in range(samples.off[i + 1] - 1, samples.off[i] - 1, -1):
+            if samples.v[j] == samples.v[j]:
+                out[k] = samples.t[j]
+                k += 1
+                break
+    return out[:k].copy()
 
 
 @njit

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steward.decide.rules.metric.kernels import NEVER_NS, Longs, Points, SeriesSamples, expire
+from steward.decide.rules.metric.kernels import (
+    NEVER_NS,
+    Longs,
+    Points,
+    SeriesSamples,
+    expire,
+    last_values,
+)
 from steward.decide.rules.metric.sample_buffer import TermSamples
 
 __all__ = ["Silence", "Silences"]
@@ -43,9 +50,7 @@ class Silences:
         """Return when the next silence becomes too long, if nothing comes."""
         found = NEVER_NS
         for each in self._silences:
-            samples = self._samples(each)
-            some = np.diff(samples.off) > 0
-            last = samples.t[samples.off[1:][some] - 1] + each.after_ns + 1
+            last = last_values(self._samples(each)) + each.after_ns + 1
             due = np.concatenate([last, last + self._for_ns])
             found = min(found, int(np.min(due[due > clock_ns], initial=NEVER_NS)))
         return found

@@ -137,10 +137,12 @@ def _numbers(frame: Frame, t_ns: Longs, key_index: KeyIndex) -> Longs:
     if len(t_ns) and t_ns.min() == t_ns.max():  # most frames have each key once
         return key_index.of(_keys(names))
     ranks = names.select(pl.all().rank("dense").cast(pl.Int64))
-    code = ranks[ENTITY].to_numpy()
+    code = ranks[ENTITY]
     if JOB in ranks.columns:
-        code = code * (frame.height + 1) + ranks[JOB].to_numpy()
-    _, first, row = np.unique(code, return_index=True, return_inverse=True)
+        code = (code * (frame.height + 1) + ranks[JOB]).rank("dense")
+    row: Longs = code.to_numpy().astype(np.int64) - 1
+    first = np.zeros(row.max(initial=-1) + 1, np.int64)
+    first[row[::-1]] = np.arange(len(row))[::-1]  # the first of each is written last
     return key_index.of(_keys(names[first]))[row]
 
 

@@ -147,6 +147,7 @@ class MetricWatch:
         if t_ns < self.due_ns:
             self.ended = []
             self._end_silent(t_ns)
+            self._sort_ended()
             return []
         self._clock_ns = max(self._clock_ns, t_ns)
         return self._reported(self._evaluation.add(None, self._clock_ns))
@@ -201,7 +202,11 @@ class MetricWatch:
                     self._holding[identity] = item = self._item(identity, t_ns, since_ns, value)
                     found.append(item)
         self._end_silent(self._clock_ns)
+        self._sort_ended()
         return sorted(found, key=_place)
+
+    def _sort_ended(self) -> None:
+        self.ended.sort(key=lambda each: _place(each.item))
 
     def _end(self, identity: tuple[str, Labels], until_ns: int) -> None:
         item = self._holding.pop(identity, None)
@@ -224,7 +229,6 @@ class MetricWatch:
             }
             for identity in [each for each in self._holding if each not in known]:
                 self._end(identity, clock_ns)
-        self.ended.sort(key=lambda each: _place(each.item))
 
     def _item(self, identity: tuple[str, Labels], t_ns: int, since_ns: int, value: float) -> Item:
         entity, labels = identity

@@ -44,6 +44,7 @@ __all__ = [
 
 Array = NDArray[Any]
 
+_LISTED, _SPARED, _WALKED = 2, 3, 4  # marks of jobs that run, while they are listed
 _TRIES = 16  # a job that finds no place keeps no other from starting
 
 
@@ -203,7 +204,7 @@ def _start(
     """Let a waiting job that holds its GPUs run. It is not stopped again in this call."""
     leave(queue, job)
     queue.held[queue.tenant[job]] += queue.need[job]
-    queue.runs[job], queue.since_s[job] = 1, alloc.now_s[0]
+    queue.runs[job], queue.since_s[job], queue.late[job] = 1, alloc.now_s[0], 0
     if policy.sharing == Sharing.COMMONS:
         queue.key[job] = 0.0
     else:
@@ -231,22 +232,56 @@ def _move(queue: QueueState, alloc: Allocation, job: int, log: ChangeLog) -> Non
 
 
 @njit
-def _list_running(queue: QueueState, walked: int) -> None:
-    """List who runs now: in the order of the walk, then jobs that were spared or are new."""
-    n = walked
+def _list_running(queue: QueueState, walked: int) -> None:  # noqa: C901 - compiled
+    """List who runs now: in the order of the walk, then jobs that are new.
+
+    Jobs that were to stop and were spared keep their place among those that ran before, and are
+    before new ones of the same key.
+    """
+    running, order, n, at = queue.running, queue.walked, walked, 0
     for i in range(queue.running_n[0]):
-        queue.walked[n] = queue.running[i]
-        n += 1
+        if queue.runs[running[i]] == 1:
+            queue.runs[running[i]] = _SPARED
+    for i in range(walked):
+        if queue.runs[order[i]] == _SPARED:
+            queue.runs[order[i]] = _WALKED
+    for i in range(walked):
+        job = order[i]
+        if queue.runs[job] == _WALKED:
+            while at < queue.running_n[0] and running[at] != job:
+                n += _listed(queue, running[at], n)
+                at += 1
+        else:
+            n += _spared_before(queue, job, at, n)
+        n += _listed(queue, job, n)
+    for i in range(at, queue.running_n[0]):
+        n += _listed(queue, running[i], n)
     for i in range(queue.answer_n[0]):
-        queue.walked[n] = queue.start[i]
-        n += 1
-    listed = 0
-    for i in range(n):
-        job = queue.walked[i]
-        if queue.runs[job] == 1:
-            queue.runs[job] = 2  # once is enough
-            queue.running[listed] = job
-            listed += 1
-    for i in range(listed):
-        queue.runs[queue.running[i]] = 1
-    queue.running_n[0] = listed
+        n += _listed(queue, queue.start[i], n)
+    queue.running_n[0] = n - walked
+    for i in range(n - walked):
+        running[i] = order[walked + i]
+        queue.runs[running[i]] = 1
+
+
+@njit
+def _spared_before(queue: QueueState, job: int, first: int, at: int) -> int:
+    """List the spared jobs that came to this job's key before it; return how many are more."""
+    n = 0
+    for i in range(first, queue.running_n[0]):
+        other = queue.running[i]
+        if queue.key[other] > queue.key[job]:
+            break
+        if queue.runs[other] == _SPARED and queue.late[other] == 0:
+            n += _listed(queue, other, at + n)
+    return n
+
+
+@njit
+def _listed(queue: QueueState, job: int, at: int) -> int:
+    """Put a job that runs at this place of the list, once; return how many are more."""
+    if queue.runs[job] in (0, _LISTED):
+        return 0
+    queue.runs[job] = _LISTED
+    queue.walked[at] = job
+    return 1

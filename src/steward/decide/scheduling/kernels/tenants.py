@@ -15,6 +15,7 @@ __all__ = ["serve_by_borrowing", "serve_by_share", "serve_within_quota"]
 
 Array = NDArray[Any]
 
+_ROUNDING = 1e-9  # of scores: equal use is summed in other steps live than in the lab
 _OLD_S = 7 * 86_400.0  # an age that counts in full, as Slurm's PriorityMaxAge
 _LOOK_PAST = 100  # jobs of one tenant that may be passed over in one look, as Slurm's backfill does
 
@@ -63,7 +64,7 @@ def serve_by_share(queue: QueueState, now_s: float, by_use: int) -> None:
             if by_use:  # Slurm's sum of a fair-share and an age factor, with weights 10 to 1
                 age = min((now_s - queue.since_s[queue.waiting[at[tenant]]]) / _OLD_S, 1.0)
                 score = -(fair[tenant] + age)
-            if score < best_score:
+            if score < best_score - _ROUNDING:
                 best, best_score = tenant, score
         if best < 0:
             break

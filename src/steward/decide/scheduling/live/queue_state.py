@@ -17,6 +17,7 @@ from steward.decide.scheduling.live.ranks import Ranks
 from steward.decide.scheduling.ranking import Ranking, Sharing
 from steward.model.cluster import Health
 from steward.model.forecast import RUN_LEFT_S, USED_GPU_S, About
+from steward.model.job import Job, JobState
 from steward.model.view import HEALTH_CODES, QUEUED, RUNNING, ClusterView
 
 __all__ = ["LiveQueueState", "live_queue_state"]
@@ -264,13 +265,31 @@ def _line_up(
     queued_s = view.jobs.queued_s[rows]
     front = stopped & ~ranks.fell[rows] & (ranking.ties is TieOrder.RUNNING)
     came = np.where(front, -queued_s, queued_s)
-    # Jobs stopped at once go by when they last began to run, as in the lab.
+    # Jobs stopped at once go by when they had begun to run, as in the lab, also once they run on.
     began_s = np.where(stopped & (queue.runs == 0), view.jobs.began_s[rows], 0.0)
-    line = np.lexsort((np.nan_to_num(began_s), stopped, came, ~front))
+    for at in _restarted_at_once(view, np.flatnonzero(stopped & (queue.runs == 1)), rows):
+        began_s[at] = _begun_before_s(view.details[view.job_id(int(rows[at]))])
+    together = np.round(np.nan_to_num(began_s), 6)  # a replay's looks at one instant are one time
+    line = np.lexsort((together, stopped, came, ~front))
     queue.seq[line] = np.arange(len(rows))
     waits = np.flatnonzero(queue.runs == 0)
     order = np.lexsort((queue.seq[waits], queue.key[waits], queue.queue_of[waits]))
     queue.waiting[:] = waits[order]
+
+
+def _restarted_at_once(view: ClusterView, runs: Ints, rows: Ints) -> list[int]:
+    """Return those of the running jobs that were stopped at one time and began again at one."""
+    if not len(runs):
+        return []
+    times = np.stack([view.jobs.start_s[rows[runs]], view.jobs.queued_s[rows[runs]]])
+    _, which, count = np.unique(times, axis=1, return_inverse=True, return_counts=True)
+    return [int(each) for each in runs[count[which.reshape(-1)] > 1]]
+
+
+def _begun_before_s(job: Job) -> float:
+    """Return when the run before the last began; 0 where that is not known."""
+    begun = [line.t_s for line in job.history if line.state is JobState.RUNNING]
+    return begun[-2] if len(begun) > 1 else 0.0
 
 
 def _list_running(

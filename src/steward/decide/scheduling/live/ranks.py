@@ -59,7 +59,7 @@ def ranks_of(ranking: Ranking, view: ClusterView) -> Ranks:
     stretch_s = np.where(runs, view.t_s - jobs.start_s, 0.0)
     attained_s = jobs.ran_s + np.maximum(np.nan_to_num(stretch_s), 0.0)
     size = jobs.gpus.astype(np.float64) if ranking.by_gpus else np.ones(len(jobs))
-    began_s = np.where(runs, jobs.start_s, jobs.began_s)
+    began_s = np.where(np.isnan(jobs.began_s), jobs.start_s, jobs.began_s)
     if ranking.law is Law.LEVEL:
         return _levels(ranking, view, attained_s, size, began_s)
     return Ranks(
@@ -124,7 +124,7 @@ def _levels(
         key=level.astype(np.float64),
         attained_s=attained_s,
         since_s=np.maximum(np.nan_to_num(began_s), reached_s),
-        falls=runs & np.isin(counted, steps),
+        falls=runs & (view.jobs.start_s < view.t_s) & np.isin(counted, steps),
         fell=np.isin((view.jobs.ran_s - forgiven_s) * size, steps),
     )
 

@@ -333,9 +333,7 @@ def _shield(state: ReplayState, policy: PolicyParameters) -> None:
 def _look(state: ReplayState, policy: PolicyParameters) -> None:
     """Call the policy once, and let happen what follows from it."""
     state.counters[Counter.PASSES] += 1
-    if policy.sharing == Sharing.FAIR_TREE:
-        _remember_use(state, policy)
-    elif policy.law == Law.REMAINING and policy.preempts:
+    if policy.law == Law.REMAINING and policy.preempts:
         _rank_running(state, policy)
     for _ in range(_LOOKS):
         if policy.sharing == Sharing.COMMONS:
@@ -345,7 +343,9 @@ def _look(state: ReplayState, policy: PolicyParameters) -> None:
         # Published simulators call a policy once at an instant; a loop of turns calls it again.
         if not stopped or not (policy.every_level or state.alloc.placed):
             break
-        if policy.law == Law.LEVEL:  # who runs now stands before who does not
+        # Who runs now stands before who does not. `every_level` compares with views of one time, in
+        # which who fell a level still does.
+        if policy.law == Law.LEVEL and not policy.every_level:
             for i in range(state.queue.running_n[0]):
                 state.queue.late[state.queue.running[i]] = 0
 
@@ -388,6 +388,8 @@ def _advance(state: ReplayState, policy: PolicyParameters, turns: int) -> int:
 def _pass_instant(state: ReplayState, policy: PolicyParameters) -> None:
     """Let happen what is due now, and call the policy if that can change anything."""
     queue, now = state.queue, state.now_s[0]
+    if policy.sharing == Sharing.FAIR_TREE:
+        _remember_use(state, policy)  # of what was held until now
     if policy.law == Law.EXPERIENCE and _only_a_level(state, now):  # most instants are that
         level = EventOrder.LEVEL
         if _happen(state, policy, level, level) and state.counters[Counter.WAITING] > 0:

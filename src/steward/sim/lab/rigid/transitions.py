@@ -267,6 +267,7 @@ def start(state: ReplayState, policy: PolicyParameters, job: int) -> None:
 def _run(state: ReplayState, policy: PolicyParameters, job: int) -> None:
     queue, alloc, now = state.queue, state.alloc, state.now_s[0]
     queue.since_s[job] = now
+    queue.late[job] = 0  # whenever it came to its key, it was not by running
     state.before_s[job] = state.attained_s[job]
     if np.isnan(state.first_s[job]):
         state.first_s[job] = now

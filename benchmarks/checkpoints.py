@@ -2,8 +2,9 @@
 
 Each training is interrupted, resumed and interrupted again until it ends: by a request to save and
 stop, by USR2 or TERM and SIGKILL once the checkpoint is there, or by SIGKILL at any moment (then it
-loses what it did since its last checkpoint, and nothing else). The weights, the buffers and the
-next random numbers must equal those of a training that nobody disturbed.
+loses what it did since its last checkpoint, and nothing else). Weights and buffers must equal those
+of a training that nobody disturbed, and so must the next random numbers, which are counted apart.
+The folder of a training that ended unequal is kept.
 
 Modes whose packages are not installed are named in the result, not skipped in silence. Each
 training is a process of its own, forked from one that has imported everything.
@@ -15,6 +16,7 @@ import argparse
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import tempfile
 import time
@@ -85,9 +87,18 @@ def _train(mode: str, folder: Path, step_s: float, rank: int, size: int, meeting
     (folder / f"learned-{rank}").write_text(found)
 
 
-def learned(folder: Path) -> list[str]:
-    """Return what each rank learned."""
-    return [each.read_text() for each in sorted(folder.glob("learned-*"))]
+def learned(folder: Path) -> list[list[str]]:
+    """Return what each rank learned: a hash of its weights, and one of its next random numbers."""
+    return [each.read_text().split() for each in sorted(folder.glob("learned-*"))]
+
+
+def differing(found: list[list[str]], expected: list[list[str]]) -> list[str]:
+    """Return what differs between two trainings: `weights`, `generators`, both or nothing."""
+    if len(found) != len(expected):
+        return ["weights", "generators"]
+    both = zip(*(zip(*each, strict=True) for each in (found, expected)), strict=True)
+    names = ("weights", "generators")
+    return [name for name, (ours, theirs) in zip(names, both, strict=True) if ours != theirs]
 
 
 def saved(folder: Path) -> set[Path]:
@@ -130,8 +141,8 @@ def preempt(run: Run, way: str, number: int, random_: random.Random) -> bool:
     return alive and not learned(run.folder)
 
 
-def disturbed(mode: str, folder: Path, random_: random.Random) -> tuple[Counter[str], list[str]]:
-    """Train with interruptions; return how often each kind happened, and what was learned."""
+def disturbed(mode: str, folder: Path, random_: random.Random) -> Counter[str]:
+    """Train with interruptions; return how often each kind happened."""
     done: Counter[str] = Counter()
     for number in range(1, 100):
         way = random_.choice(WAYS if done.total() else WAYS[:3])
@@ -148,33 +159,42 @@ def disturbed(mode: str, folder: Path, random_: random.Random) -> tuple[Counter[
         if done.total() >= 8:
             Run(mode, folder, step_s=0.0).wait()
             break
-    return done, learned(folder)
+    return done
 
 
 def campaign(mode: str, preemptions: int, seed: int) -> dict[str, Any]:
     """Disturb trainings of one mode until there were so many preemptions."""
     random_ = random.Random(f"{mode} {seed}")  # noqa: S311 - moments
     ways: Counter[str] = Counter()
-    trainings = unequal = 0
-    with tempfile.TemporaryDirectory() as place:
-        reference = Path(place) / "reference"
-        codes = Run(mode, reference, step_s=0.0).wait()
-        expected = learned(reference)
-        if any(codes) or not expected:
-            raise RuntimeError(f"{mode}: failed undisturbed: {(reference / 'log-0').read_text()}")
-        while ways.total() < preemptions:
-            done, found = disturbed(mode, Path(place) / str(trainings), random_)
-            ways += done
-            trainings += 1
-            unequal += found != expected
-            progress(
-                f"{mode}: {trainings} trainings, {ways.total()} preemptions, {unequal} unequal"
-            )
+    unequal: Counter[str] = Counter()
+    trainings = 0
+    place = Path(tempfile.mkdtemp(prefix=f"checkpoints-{mode}-"))
+    reference = place / "reference"
+    codes = Run(mode, reference, step_s=0.0).wait()
+    expected = learned(reference)
+    if any(codes) or not expected:
+        raise RuntimeError(f"{mode}: failed undisturbed: {(reference / 'log-0').read_text()}")
+    while ways.total() < preemptions:
+        folder = place / str(trainings)
+        ways += disturbed(mode, folder, random_)
+        trainings += 1
+        if differences := differing(learned(folder), expected):
+            unequal.update(differences)
+            progress(f"{folder}: unequal {' and '.join(differences)}; the folder is kept")
+        else:
+            shutil.rmtree(folder)
+        progress(
+            f"{mode}: {trainings} trainings, {ways.total()} preemptions,"
+            f" {unequal['weights']} with unequal weights, {unequal['generators']} generators"
+        )
+    if not unequal:
+        shutil.rmtree(place)
     return {
         "trainings": trainings,
         "preemptions": ways.total(),
         "ways": dict(ways),
-        "unequal": unequal,
+        "unequal": unequal["weights"],
+        "unequal_generators": unequal["generators"],
     }
 
 
@@ -196,11 +216,21 @@ def main() -> None:
     modes = {mode: campaign(mode, count, options.seed) for mode in wanted if mode not in absent}
     total = sum(each["preemptions"] for each in modes.values())
     unequal = sum(each["unequal"] for each in modes.values())
-    bars = [bar("unequal results", unequal, "==", 0)]
+    generators = sum(each["unequal_generators"] for each in modes.values())
+    bars = [bar("unequal weights", unequal, "==", 0)]
+    bars.append(bar("unequal generators", generators, "==", 0))
     if not options.quick:
         bars.append(bar("preemptions", total, ">=", 200))
-    results = {"modes": modes, "not installed": absent, "preemptions": total, "unequal": unequal}
-    finish("checkpoints", {**results, "torch": torch.__version__}, bars)
+    results = {
+        "modes": modes,
+        "not installed": absent,
+        "seed": options.seed,
+        "preemptions": total,
+        "unequal": unequal,
+        "unequal_generators": generators,
+        "torch": torch.__version__,
+    }
+    finish("checkpoints", results, bars)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A small real training: `python small_training.py plain|workers|ddp|lightning|transformers`.
 
-It takes its folder and ranks from the environment and prints a hash of what it learned. `PAUSE_S`
+It takes its folder and ranks from the environment and prints hashes of what it learned. `PAUSE_S`
 makes its steps longer, so that something can happen between them.
 """
 
@@ -48,12 +48,10 @@ def network() -> Any:
 
 
 def learned(model: Any) -> str:
-    """Return a hash of weights, buffers and the next random numbers."""
-    found = hashlib.sha256()
-    for value in model.state_dict().values():
-        found.update(repr(value.double().flatten().tolist()).encode())  # NumPy may be absent
-    found.update(repr((torch.rand(1).item(), random.random())).encode())
-    return found.hexdigest()
+    """Return two hashes: of weights and buffers, and of the next random numbers."""
+    weights = [value.double().flatten().tolist() for value in model.state_dict().values()]
+    numbers = (torch.rand(1).item(), random.random())
+    return " ".join(hashlib.sha256(repr(each).encode()).hexdigest() for each in (weights, numbers))
 
 
 def plain(*, ddp: bool = False, workers: int = 0) -> str:

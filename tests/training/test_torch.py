@@ -12,6 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -346,3 +347,25 @@ def test_trainings_that_are_killed_and_stopped_at_random_end_equal(mode: str) ->
     found = json.loads(ended.stdout)["results"]
     assert found["modes"][mode]["preemptions"] >= 4
     assert found["unequal"] == 0
+
+
+def test_the_trainer_is_not_asked_to_save_after_its_last_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers", reason="transformers is not part of the extra `torch`")
+    from steward.training.transformers import TrainerCheckpoints
+
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    checkpoints, control = TrainerCheckpoints(), SimpleNamespace(should_save=False)
+    state = SimpleNamespace(global_step=30, max_steps=30, epoch=3.0)
+    checkpoints.on_train_begin(None, state, control)
+    SaveRequest(id="r-1", do="save-and-stop").write(tmp_path)
+
+    checkpoints.on_step_end(None, state, control)
+    checkpoints.on_train_end(None, state, control)
+
+    assert not control.should_save
+    answer = read_json(tmp_path / ANSWER)
+    assert (answer["id"], answer["result"]) == ("r-1", "failed")
+    assert "complete" in answer["why"]
+    assert (tmp_path / DONE).exists()

@@ -68,14 +68,19 @@ class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absen
             write_json(first / CAN_SAVE, self._can_save)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Ask the Trainer for a checkpoint after this step, if all ranks agree."""
+        """Ask the Trainer for a checkpoint after this step, if all ranks agree.
+
+        Not after the last: the training ends by itself then, and the Trainer does not resume there
+        exactly (it restores no generators, and trains a step too many if `max_steps` ends within
+        an epoch).
+        """
         level = max(self._request.level(), SAVE * bool(self._signals.raised))
         agreed = self._ranks.agreed(level)
         if self._request.fault:
             self._answer(
                 "failed" if self._request.request else "cannot", state, why=self._request.fault
             )
-        if agreed:
+        if agreed and state.global_step < state.max_steps:
             self._agreed, self._began_s = agreed, time.perf_counter()
             control.should_save = True
             level = 0
@@ -107,8 +112,10 @@ class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absen
             raise SystemExit(0)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Record that the training is complete."""
+        """Record that the training is complete, and answer a request that came too late."""
         self._signals.restore()
+        if self._request.level():
+            self._answer("failed", state, why="the training is complete; nothing is left to save")
         if self._folder is not None and self._ranks.rank == 0:
             write_json(self._folder / DONE, {"step": state.global_step}, durable=True)
 

@@ -461,10 +461,11 @@ def test_a_loan_of_three_weeks_is_followed_on_and_can_be_undone_after_a_restart(
 
     second = tiny_loop(tmp_path, world, clock)
     second.turn()
-    record_choice(second.journal, lent.decision.id, "undo", user="ada", t_s=clock.now_s())
-    turn_until(second, clock, clock.now_s() + 30)
+    asked_s = clock.now_s()
+    record_choice(second.journal, lent.decision.id, "undo", user="ada", t_s=asked_s)
+    turn_until(second, clock, asked_s + 30)
 
-    assert world.carried_out == [lent.decision.id, lent.decision.undo_id]
+    assert world.carried_out == [lent.decision.id, lent.decision.undo_id(asked_s)]
     assert stories(second)[0].state is DecisionState.UNDONE
 
 

@@ -16,7 +16,7 @@ from steward.decide.treating.treat import Treat
 from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.loop import Loop
 from steward.model.actions import Preempt, Resume, Tell
-from steward.model.decision import Autonomy, DecisionState
+from steward.model.decision import EFFECT_CHECK, Autonomy, DecisionState
 from steward.model.event import LogLine, Observation
 from steward.model.finding import Finding, Recurrence
 from steward.model.outcome import Story
@@ -143,7 +143,7 @@ def test_what_made_things_worse_is_undone(tmp_path: Path, clock: ManualClock) ->
 
     first, back = stories(loop)
     assert isinstance(first.decision.action, Preempt)
-    assert [choice.user for choice in first.choices] == ["steward"]
+    assert [choice.user for choice in first.choices] == [EFFECT_CHECK]
     assert first.outcomes[0].effect is not None
     assert first.outcomes[0].effect.worse
     assert isinstance(back.decision.action, Resume)

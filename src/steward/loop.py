@@ -19,7 +19,7 @@ from steward.bookkeeping import PLUG_FAULTS, Bookkeeping, as_fault
 from steward.clients.query_worker import QueryWorker
 from steward.clock import Clock, SteadyTime
 from steward.errors import StewardError
-from steward.model.decision import Autonomy, Choice, Decision, Receipt
+from steward.model.decision import EFFECT_CHECK, Autonomy, Choice, Decision, Receipt
 from steward.model.event import Fault, Observation
 from steward.model.finding import Finding, Pattern
 from steward.model.outcome import Outcome
@@ -314,4 +314,4 @@ class Loop(Generic[V]):
 
 def _undoing(decision: Decision, outcome: Outcome, t_s: float) -> Choice:
     note = f"the check found it worse: {outcome.text}"
-    return Choice(decision=decision.id, t_s=t_s, choice="undo", user="steward", note=note)
+    return Choice(decision=decision.id, t_s=t_s, choice="undo", user=EFFECT_CHECK, note=note)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+
+from steward.act.guard import Guard
 from steward.bookkeeping import Bookkeeping
-from steward.model.decision import Decision, DecisionState, StandingApproval
+from steward.model.decision import Choice, Decision, DecisionState, StandingApproval
 from steward.model.outcome import Story
 from steward.ports import V
 from steward.stages import Stages
 from steward.store.journal import Journal
 
-__all__ = ["resume"]
+__all__ = ["charge_again", "missed_undos", "resume"]
 
 DAY_S = 86400.0
 RESUMED_S = 14 * DAY_S  # open decisions and loans of this time are taken up again
@@ -29,6 +34,8 @@ def resume(book: Bookkeeping, stages: Stages[V], view: V, now_s: float) -> None:
     stages.desk.resume(stories)
     for story in stories:
         _resume_story(book, stages, story)
+    charge_again(stages.desk.guard, stories)
+    book.missed_choices += missed_undos(stories, since_s=now_s - RESUMED_S)
     for entry in journal.read(kinds=("finding",), newest_first=True, limit=1000):
         book.found[entry.id] = entry.t_s
     book.restore_rules()
@@ -41,15 +48,32 @@ def resume(book: Bookkeeping, stages: Stages[V], view: V, now_s: float) -> None:
 def _resume_story(book: Bookkeeping, stages: Stages[V], story: Story) -> None:
     book.unlearned += [each for each in story.outcomes if each.effect is None]
     stages.verifier.resume(story)
-    for receipt in story.receipts:
-        if receipt.result != "failed":
-            approved = any(each.choice == "approve" for each in story.choices)
-            stages.desk.guard.record(story.decision, receipt.t_s, approved=approved)
-            break
     if story.state is DecisionState.ACTIVE:
         stages.moment.apply(story.decision, story.receipts[-1])
-    # the desk knows by their ids which of these were taken up before
-    book.missed_choices += [each for each in story.choices if each.choice == "undo"]
+
+
+def charge_again(guard: Guard, stories: Sequence[Story]) -> None:
+    """Charge what was carried out to budgets and standing approvals, in the order of its time."""
+    done = [
+        (receipts[0].t_s, story)
+        for story in stories
+        if (receipts := [each for each in story.receipts if each.result != "failed"])
+    ]
+    for t_s, story in sorted(done, key=itemgetter(0)):
+        by_person = story.decision.policy == "person"
+        approved = by_person or any(each.choice == "approve" for each in story.choices)
+        guard.record(story.decision, t_s, approved=approved)
+
+
+def missed_undos(stories: Sequence[Story], *, since_s: float) -> Iterator[Choice]:
+    """Return the undos that were asked for and never answered: neither begun nor refused."""
+    begun = Counter(story.decision.undoes for story in stories)
+    for story in stories:
+        asked = [each for each in story.undos_asked if each.t_s >= since_s]
+        if not asked[begun[story.decision.id] :] or not story.undo_may_begin:
+            continue
+        if not any(each.t_s >= asked[-1].t_s for each in story.verdicts):
+            yield asked[-1]
 
 
 def _recent_stories(journal: Journal, *, since_s: float) -> list[Story]:

@@ -9,7 +9,7 @@ from factories import receipt
 from steward.act.desk import Desk
 from steward.act.guard import Guard, Limits
 from steward.model.actions import Action
-from steward.model.decision import Autonomy, Choice, Decision, Receipt
+from steward.model.decision import Autonomy, Choice, Decision, Receipt, Ruling, Verdict
 from steward.model.event import Availability
 from steward.model.identity import DecisionId
 
@@ -43,3 +43,8 @@ def desk(hand: Hand | None = None, autonomy: Autonomy = Autonomy.AUTO, budget: i
 
 def said(choice: Any, name: str = "d-1") -> Choice:
     return Choice(decision=DecisionId(name), t_s=1000.0, choice=choice, user="ada", note="please")
+
+
+def rulings(new: list[Decision | Verdict]) -> list[tuple[str, Ruling]]:
+    """Return the verdicts among what a desk wrote."""
+    return [(each.decision, each.ruling) for each in new if isinstance(each, Verdict)]

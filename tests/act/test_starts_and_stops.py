@@ -1,4 +1,4 @@
-"""Starting and stopping jobs: what must hold for it, and how the desk keeps track of it."""
+"""Starting and stopping jobs: what must hold for it, and in which order the desk does it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from act.hands import Hand, desk, said
+from act.hands import Hand, desk, rulings, said
 from factories import (
     SAVES,
     call_back,
@@ -22,33 +22,27 @@ from factories import (
     view,
 )
 from steward.act.actuators.dry_run import DryRun
-from steward.act.desk import CarriedOut, Desk
+from steward.act.desk import Desk
 from steward.act.guard import Guard, Limits
-from steward.errors import PermanentError, TemporaryError
-from steward.model.actions import Action, Drain, Preempt, Reprioritise, Start, Tell
+from steward.errors import PermanentError
+from steward.model.actions import Preempt, Start
 from steward.model.cluster import Health
 from steward.model.decision import (
     Autonomy,
     Decision,
     Receipt,
     Ruling,
-    StandingApproval,
     Verdict,
 )
 from steward.model.event import Observation
-from steward.model.identity import GpuId, JobId, NodeId, TenantId
+from steward.model.identity import GpuId, JobId, TenantId
 from steward.model.job import Checkpointing, JobShape
-from steward.model.outcome import Story
 from steward.model.view import ClusterView
 from steward.sim.scenario import demo
 from steward.sim.world import World
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
 AFTER = replace(start(), after=(preempt().id,))
-
-
-def rulings(new: list[Decision | Verdict]) -> list[tuple[str, Ruling]]:
-    return [(each.decision, each.ruling) for each in new if isinstance(each, Verdict)]
 
 
 def sick(health: Health) -> ClusterView:
@@ -190,165 +184,6 @@ def test_a_start_whose_stop_was_refused_is_refused_too() -> None:
     assert [each.id for each in new if isinstance(each, Decision)] == ["d-lend"]
 
 
-def test_what_takes_time_is_asked_for_until_it_is_done() -> None:
-    hand = Hand(lambda made, t_s: receipt(made, t_s=t_s, result="begun"))
-    table = desk(hand)
-    running, freed = view(jobs=[job("j1", on=[GPU])]), view(jobs=[job("j1")])
-
-    table.receive([preempt()], (), running)
-    (begun,) = table.carry_out(1000.0)
-    table.receive([], (), running)
-    silent = list(table.carry_out(1010.0))
-    hand.act = lambda made, t_s: receipt(made, t_s=t_s)
-    table.receive([], (), freed)
-    (done,) = table.carry_out(1020.0)
-
-    assert isinstance(begun, CarriedOut)
-    assert begun.receipt.result == "begun"
-    assert silent == []
-    assert isinstance(done, CarriedOut)
-    assert done.receipt.result == "done"
-    assert hand.done == ["d-stop"]  # begun once, then only asked for
-
-
-def test_what_was_begun_is_asked_for_after_a_restart_and_not_begun_again() -> None:
-    hand = Hand()
-    table = desk(hand)
-    begun = receipt(preempt(), result="begun")
-    go = Verdict(decision=preempt().id, t_s=1000.0, ruling=Ruling.GO, why="")
-
-    table.resume([Story(decision=preempt(), verdicts=(go,), receipts=(begun,))])
-    table.receive([preempt()], (), view(jobs=[job("j1", on=[GPU])], t_s=1010.0))
-    (done,) = table.carry_out(1010.0)
-
-    assert isinstance(done, CarriedOut)
-    assert hand.done == []
-
-
-def test_what_is_not_over_after_a_day_has_failed() -> None:
-    hand = Hand(lambda made, t_s: receipt(made, t_s=t_s, result="begun"))
-    table = desk(hand)
-    seen = view(jobs=[job("j1", on=[GPU])])
-    table.receive([preempt()], (), seen)
-    list(table.carry_out(1000.0))
-
-    (failed,) = table.carry_out(1000.0 + 90_000.0)
-
-    assert isinstance(failed, Receipt)
-    assert "not over after 24 hours" in failed.text
-
-
-def test_an_engine_that_cannot_do_it_says_so_in_the_receipt() -> None:
-    class NoHands(Hand):
-        def actions(self) -> tuple[type[Action], ...]:
-            return (Tell,)
-
-    table = desk(NoHands())
-    table.receive([start()], (), view(jobs=[job("j2")]))
-
-    (failed,) = table.carry_out(1000.0)
-
-    assert isinstance(failed, Receipt)
-    assert failed.text == "hand cannot start"
-
-
-def test_what_expired_is_proposed_again_while_its_reason_lasts() -> None:
-    table = desk(autonomy=Autonomy.APPROVE)
-    limits = replace(table.guard.limits, answer_within_s=100.0)
-    table.guard.limits = limits
-    table.receive([start()], (), view(jobs=[job("j2")]))
-    expired = table.receive([], (), view(jobs=[job("j2")], t_s=1101.0))
-
-    again = table.receive([start()], (), view(jobs=[job("j2")], t_s=1110.0))
-
-    assert rulings(expired) == [("d-start", Ruling.EXPIRE)]
-    (made,) = [each for each in again if isinstance(each, Decision)]
-    assert made.id != "d-start"
-    assert made.action == start().action
-
-
-def test_people_have_as_long_as_the_setting_says_to_answer() -> None:
-    table = desk(autonomy=Autonomy.APPROVE)
-    table.receive([start()], (), view(jobs=[job("j2")]))
-
-    late = table.receive([], [said("approve", "d-start")], view(jobs=[job("j2")], t_s=9000.0))
-
-    assert rulings(late) == [("d-start", Ruling.GO)]
-
-
-def approval(*, gpus: int) -> StandingApproval:
-    """Return ada's approval of starts of tenant a."""
-    return StandingApproval(
-        id="a-1",
-        t_s=1000.0,
-        tenant=TenantId("a"),
-        action="start",
-        until_s=2000.0,
-        gpus=gpus,
-        user="ada",
-    )
-
-
-def test_a_standing_approval_saves_clicks_until_its_time_or_its_gpus_run_out() -> None:
-    guard = Guard(Limits(autonomy=Autonomy.APPROVE))
-    seen = view(jobs=[job("j2"), job("j3")])
-    allowed = approval(gpus=1)
-    guard.allow(allowed)
-
-    first = guard.judge(start(), seen)
-    guard.record(start(), 1000.0)
-    used_up = guard.judge(start("d-2", job="j3"), seen)
-
-    assert first.ruling is Ruling.GO
-    assert "ada approved such actions in advance" in first.why
-    assert used_up.ruling is Ruling.ASK
-    assert Guard(Limits(autonomy=Autonomy.APPROVE)).judge(start(), seen).ruling is Ruling.ASK
-
-
-@pytest.mark.parametrize(
-    ("site", "tenant", "left"),
-    [(Autonomy.APPROVE, Autonomy.ADVISE, 0), (Autonomy.AUTO, Autonomy.APPROVE, 1)],
-)
-def test_a_start_uses_a_standing_approval_where_the_site_asks_and_only_there(
-    site: Autonomy, tenant: Autonomy, left: int
-) -> None:
-    guard = Guard(Limits(autonomy=site, tenant_autonomy={TenantId("a"): tenant}))
-    allowed = approval(gpus=1)
-    guard.allow(allowed)
-
-    assert guard.judge(start(), view(jobs=[job("j2")])).ruling is Ruling.GO
-    guard.record(start(), 1000.0)
-
-    assert guard.approvals(1000.0) == [(allowed, left)]
-
-
-def test_changing_a_tenants_job_is_no_start_that_its_owner_asked_for() -> None:
-    ceilings = {TenantId("a"): Autonomy.ADVISE}
-    guard = Guard(Limits(autonomy=Autonomy.AUTO, tenant_autonomy=ceilings))
-    sooner = Reprioritise(job=JobId("j2"), before=0, priority=5)
-
-    verdict = guard.judge(replace(start(), action=sooner), view(jobs=[job("j2")]))
-
-    assert verdict.ruling is Ruling.ADVISE
-
-
-def test_a_standing_approval_covers_its_tenant_and_action_alone_and_can_be_revoked() -> None:
-    guard = Guard(Limits(autonomy=Autonomy.APPROVE))
-    seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
-    allowed = approval(gpus=9)
-    guard.allow(allowed)
-
-    assert guard.judge(preempt(), seen).ruling is Ruling.ASK
-    assert (
-        guard.judge(replace(start(gpus=(OTHER,)), tenant=TenantId("b")), seen).ruling is Ruling.ASK
-    )
-    late = view(jobs=[job("j2")], t_s=2001.0)
-    assert guard.judge(replace(start(), t_s=2001.0), late).ruling is Ruling.ASK
-    assert guard.approvals(1000.0) == [(allowed, 9)]
-    guard.allow(replace(allowed, id="a-2", revokes="a-1"))
-    assert guard.judge(start(gpus=(OTHER,)), seen).ruling is Ruling.ASK
-
-
 def test_starts_and_disturbances_have_budgets_of_their_own() -> None:
     guard = Guard(
         Limits(autonomy=Autonomy.AUTO, disturbed_gpus_per_hour=1, started_gpus_per_hour=2)
@@ -371,55 +206,6 @@ def test_jobs_and_gpus_of_open_decisions_are_reserved() -> None:
     table.receive([preempt(), AFTER], (), seen)
 
     assert table.reserved(seen) == {f"gpu:{GPU}", "job:j1", "job:j2"}
-
-
-def test_a_job_that_a_person_kept_from_starting_is_left_alone_for_a_while() -> None:
-    table = desk(autonomy=Autonomy.APPROVE)
-    seen = view(jobs=[job("j2")])
-    table.receive([start()], (), seen)
-
-    table.receive([], [said("reject", "d-start")], seen)
-
-    assert table.reserved(seen) == {"job:j2"}
-    assert table.reserved(view(jobs=[job("j1")])) == frozenset()
-    verdict = table.guard.judge(start("d-again"), seen)
-    assert verdict.ruling is Ruling.HOLD
-    assert "j2 is left alone for 600 s more, a person refused" in verdict.why
-
-
-@pytest.mark.parametrize(
-    ("made", "under_way"),
-    [
-        (start(), view(jobs=[job("j2", on=[GPU])])),
-        (preempt(), view(jobs=[job("j1")])),
-    ],
-    ids=["start", "preempt"],
-)
-def test_what_a_crash_left_half_done_is_asked_for_again_and_not_judged_again(
-    made: Decision, under_way: ClusterView
-) -> None:
-    hand = Hand()
-    table = desk(hand)
-    go = Verdict(decision=made.id, t_s=1000.0, ruling=Ruling.GO, why="")
-
-    table.resume([Story(decision=made, verdicts=(go,))])
-
-    assert table.receive([], (), under_way) == []
-    assert len(list(table.carry_out(1000.0))) == 1
-    assert hand.done == [made.id]
-
-
-def test_a_start_whose_gpus_are_not_free_yet_is_tried_again() -> None:
-    def not_yet(made: Decision, t_s: float) -> Receipt:
-        raise TemporaryError("j1 is still saving itself")
-
-    table = desk(Hand(not_yet))
-    table.receive([start()], (), view(jobs=[job("j2")]))
-
-    assert isinstance(next(iter(table.carry_out(1000.0))), TemporaryError)
-    assert isinstance(next(iter(table.carry_out(1010.0))), TemporaryError)
-    (given_up,) = table.carry_out(1020.0)
-    assert isinstance(given_up, Receipt)
 
 
 def test_moves_are_not_returns_and_need_autonomy() -> None:
@@ -521,133 +307,6 @@ def test_an_undo_takes_the_place_of_open_decisions_about_the_same() -> None:
     assert ("d-start", Ruling.EXPIRE) in rulings(new)
 
 
-def test_what_cannot_hold_is_not_proposed_again_in_every_turn() -> None:
-    table = desk()
-    gone = view(jobs=[job("j1")])
-    entries = [
-        table.receive([start()], (), replace(gone, t_s=1000.0 + t)) for t in range(0, 500, 10)
-    ]
-
-    assert sum(map(len, entries)) == 2  # one decision, one verdict
-    assert table.receive([start()], (), replace(gone, t_s=1700.0)) != []
-
-
-def test_what_could_not_be_written_down_is_not_carried_out_later() -> None:
-    hand = Hand()
-    table = desk(hand)
-    table.receive([start()], (), view(jobs=[job("j2")]))
-
-    table.drop([start().id, preempt().id])
-
-    assert list(table.carry_out(1010.0)) == []
-    assert hand.done == []
-
-
-ASKED = TenantId("b")
-ASKS_ONE = Limits(autonomy=Autonomy.AUTO, tenant_autonomy={ASKED: Autonomy.APPROVE})
-
-
-def asked_stop(name: str = "d-stop", *, job: str = "j1", gpu: str = GPU) -> Decision:
-    return replace(preempt(name, job=job, gpus=(gpu,)), tenant=ASKED)
-
-
-def test_free_gpus_are_not_kept_for_a_start_while_a_person_is_asked_about_a_stop() -> None:
-    table = Desk(Guard(ASKS_ONE), Hand())
-    wide = replace(start(gpus=(GPU, OTHER)), after=("d-stop",))
-    seen = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2", shape=JobShape(gpus=2))])
-
-    new = table.receive([asked_stop(), wide], (), seen)
-
-    assert new == []
-    assert table.refused["it would keep GPUs free until a stop is allowed"] == 1
-    assert table.reserved(seen) == {"job:j1"}  # so that policies plan without stopping it
-    assert table.reserved(replace(seen, t_s=1600.0)) == frozenset()
-
-
-def test_no_job_is_stopped_while_a_person_is_asked_about_another_stop_for_the_same_start() -> None:
-    hand = Hand()
-    table = Desk(Guard(ASKS_ONE), hand)
-    wide = replace(start(gpus=(GPU, OTHER)), after=("d-stop", "d-other"))
-    jobs = [job("j1", on=[GPU]), job("j3", on=[OTHER]), job("j2", shape=JobShape(gpus=2))]
-    seen = view(node("n1", 2), jobs=jobs)
-
-    table.receive([asked_stop(), asked_stop("d-other", job="j3", gpu=OTHER), wide], (), seen)
-    one = table.receive([], [said("approve", "d-stop")], seen)
-    list(table.carry_out(1000.0))
-    before = list(hand.done)
-    table.receive([], [said("approve", "d-other")], seen)
-    list(table.carry_out(1010.0))
-
-    assert rulings(one) == [("d-stop", Ruling.HOLD)]
-    assert (before, hand.done) == ([], ["d-stop", "d-other"])
-
-
-def test_a_job_whose_start_waits_for_a_person_goes_to_who_may_start_it_at_once() -> None:
-    hand = Hand()
-    table = Desk(Guard(ASKS_ONE), hand)
-    seen = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2")])
-    table.receive([asked_stop(), AFTER], (), seen)
-
-    kept = table.reserved(seen)
-    new = table.receive([start("d-now", gpus=(OTHER,))], (), seen)
-    list(table.carry_out(1000.0))
-
-    assert kept == {f"gpu:{GPU}", "job:j1"}
-    assert rulings(new) == [
-        ("d-start", Ruling.EXPIRE),
-        ("d-stop", Ruling.EXPIRE),
-        ("d-now", Ruling.GO),
-    ]
-    assert hand.done == ["d-now"]
-
-
-def test_a_start_that_waits_for_a_person_does_not_give_way_to_another_that_does() -> None:
-    table = Desk(Guard(ASKS_ONE), Hand())
-    jobs = [job("j1", on=[GPU]), job("j3", on=[OTHER]), job("j2")]
-    seen = view(node("n1", 2), jobs=jobs)
-    table.receive([asked_stop(), AFTER], (), seen)
-
-    other = replace(start("d-too", gpus=(OTHER,)), after=("d-other",))
-    new = table.receive([asked_stop("d-other", job="j3", gpu=OTHER), other], (), seen)
-
-    assert new == []
-    assert table.refused["conflict"] == 1
-
-
-def test_a_borrower_that_waits_for_a_persons_word_can_be_started() -> None:
-    table = Desk(Guard(ASKS_ONE), Hand())
-    seen = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2")])
-    table.receive([replace(decision(), tenant=ASKED)], (), seen)
-
-    new = table.receive([start("d-now", gpus=(OTHER,))], (), seen)
-
-    assert rulings(new) == [("d-1", Ruling.EXPIRE), ("d-now", Ruling.GO)]
-
-
-def test_where_every_start_needs_a_person_a_waiting_job_stays_reserved() -> None:
-    table = desk(autonomy=Autonomy.APPROVE)
-    seen = view(jobs=[job("j2")])
-
-    table.receive([start()], (), seen)
-
-    assert table.reserved(seen) == {f"gpu:{GPU}", "job:j2"}
-
-
-def test_a_node_is_drained_although_a_person_is_asked_about_one_of_its_gpus() -> None:
-    table = Desk(Guard(ASKS_ONE), Hand())
-    seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
-    table.receive([asked_stop(), AFTER], (), seen)
-
-    drains = replace(decision("d-drain"), action=Drain(node=NodeId("n1"), gpus=(GpuId(GPU),)))
-    new = table.receive([drains], (), seen)
-
-    assert rulings(new) == [
-        ("d-start", Ruling.EXPIRE),
-        ("d-stop", Ruling.EXPIRE),
-        ("d-drain", Ruling.GO),
-    ]
-
-
 def test_a_start_that_was_stopped_and_resumed_since_can_no_longer_be_undone() -> None:
     table = desk()
     waits, runs = view(jobs=[job("j2")]), view(jobs=[job("j2", on=[GPU])], t_s=1010.0)
@@ -660,17 +319,6 @@ def test_a_start_that_was_stopped_and_resumed_since_can_no_longer_be_undone() ->
     assert isinstance(answer, Verdict)
     assert answer.ruling is Ruling.HOLD
     assert answer.why == "it cannot be undone any more: d-stop was carried out since"
-
-
-def test_what_a_person_undid_is_left_alone_for_a_while() -> None:
-    table = desk()
-    table.receive([start()], (), view(jobs=[job("j2")]))
-    list(table.carry_out(1000.0))
-    runs = view(jobs=[job("j2", on=[GPU])], t_s=1010.0)
-
-    table.receive([], [said("undo", "d-start")], runs)
-
-    assert table.guard.resting(1010.0) == ["j2"]
 
 
 def test_two_decisions_that_need_what_one_gives_up_both_go_and_it_is_told() -> None:
@@ -722,18 +370,3 @@ def test_a_stop_does_not_go_when_the_start_that_it_makes_room_for_was_rejected()
     list(table.carry_out(1020.0))
 
     assert hand.done == []
-
-
-def test_what_a_person_approved_does_not_use_up_a_standing_approval() -> None:
-    table = desk(autonomy=Autonomy.APPROVE)
-    ahead = StandingApproval(
-        id="s-1", t_s=0.0, tenant=decision().tenant, action="lend", until_s=1e9, gpus=4, user="ada"
-    )
-
-    table.guard.allow(ahead)
-    table.guard.record(decision("d-1"), 1000.0, approved=True)
-    by_hand = table.guard.approvals(1000.0)
-    table.guard.record(decision("d-2"), 1000.0)
-
-    assert by_hand == [(ahead, 4)]
-    assert table.guard.approvals(1000.0) == [(ahead, 3)]

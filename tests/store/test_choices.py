@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from factories import call_back, decision, finding, outcome, preempt, receipt, start
 from steward.errors import StewardError
-from steward.model.decision import Choice, DecisionState, Ruling, Verdict
+from steward.model.decision import EFFECT_CHECK, Choice, DecisionState, Ruling, Verdict
 from steward.model.identity import DecisionId, FindingId, TenantId
 from steward.store.choices import (
     ApprovalRequest,
@@ -41,7 +43,7 @@ def message(choice: Any) -> Choice:
 
 
 MADE = decision()
-UNDO = replace(call_back(MADE, MADE.undo_id), undoes=MADE.id)
+UNDO = replace(call_back(MADE, MADE.undo_id(1002.0)), undoes=MADE.id)
 STATES: dict[str, tuple[Sequence[Record], tuple[str, ...]]] = {
     "waiting": ([MADE, ruled(Ruling.ASK)], ("approve", "reject")),
     "advised": ([MADE, ruled(Ruling.ADVISE)], ("approve",)),
@@ -184,3 +186,29 @@ def test_tenants_are_known_from_findings_and_decisions(journal: Journal) -> None
     journal.append([replace(finding(), id=FindingId("f-2"), tenant=None)])
 
     assert known_tenants(journal) == {"bio", "chem"}
+
+
+def test_of_two_choices_at_once_the_second_is_told(journal: Journal) -> None:
+    journal.append([MADE, ruled(Ruling.ASK)])
+    start = Barrier(4)
+
+    def choose(word: str) -> bool:
+        start.wait()
+        try:
+            record_choice(journal, "d-1", word, user="ada", t_s=1002.0)
+        except StewardError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        taken = list(threads.map(choose, ("approve", "reject", "approve", "reject")))
+
+    assert taken.count(True) == 1
+    assert len(journal.story(DecisionId("d-1")).choices) == 1
+
+
+def test_nobody_chooses_under_the_name_of_the_checks(journal: Journal) -> None:
+    journal.append([MADE, ruled(Ruling.GO), receipt(MADE)])
+
+    with pytest.raises(StewardError, match="how steward names its own checks"):
+        record_choice(journal, "d-1", "undo", user=EFFECT_CHECK, t_s=1002.0)

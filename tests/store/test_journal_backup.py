@@ -354,3 +354,18 @@ def test_whatever_breaks_the_journal_opens_and_reports_the_truth(
     assert all(entry.value == event(entry.seq) for entry in entries)
     assert result <= lost  # without the indexes, the number of entries is unknown
     assert message or not lost
+
+
+def test_a_journal_that_was_emptied_is_restored_from_its_backup(tmp_path: Path) -> None:
+    file = tmp_path / "journal.sqlite3"
+    with closing(opened(file)) as journal:
+        journal.append([event(number) for number in range(1, 11)])
+    write_backup(file)
+    os.truncate(file, 0)
+
+    with closing(opened(file)) as journal:
+        values = [entry.value for entry in journal.read(limit=1000)]
+        (message,) = journal.damage()
+
+    assert values == [event(number) for number in range(1, 11)]
+    assert "it is empty, but its backup is not" in message

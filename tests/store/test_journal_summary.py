@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factories import decision, finding, outcome, preempt, receipt, start
-from steward.model.decision import Choice, DecisionState, Ruling, Verdict
+from steward.model.decision import EFFECT_CHECK, Choice, DecisionState, Ruling, Verdict
 from steward.model.finding import Recurrence, Severity
 from steward.model.outcome import Assumptions, Interval, savings_of
 from steward.model.yardstick import STOP_COST
@@ -130,13 +130,13 @@ def test_a_decision_is_undone_once_its_undo_was_carried_out(
     journal: Journal, ended: str, undo_state: DecisionState, state: DecisionState
 ) -> None:
     made = start("d-1")
-    undo = replace(preempt(made.undo_id), undoes=made.id)
+    undo = replace(preempt(made.undo_id(1.0)), undoes=made.id)
     end = {
         "expired": Verdict(decision=undo.id, t_s=1.0, ruling=Ruling.EXPIRE, why="too late"),
         "refused": Choice(decision=undo.id, t_s=1.0, choice="reject", user="ann"),
     }.get(ended) or receipt(undo, result=ended)
     summary = JournalSummary(journal, Assumptions())
-    asked = Choice(decision=made.id, t_s=1.0, choice="undo", user="steward")
+    asked = Choice(decision=made.id, t_s=1.0, choice="undo", user=EFFECT_CHECK)
     journal.append([made, receipt(made), asked])
     summary.catch_up()
     assert summary.states[DecisionState.DONE] == 1

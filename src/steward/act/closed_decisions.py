@@ -68,9 +68,19 @@ class ClosedDecisions:
     def add(self, decision: Decision, end: End, t_s: float, *, lasts: bool = True) -> None:
         """Remember a decision that is over; `lasts`: unless its effect is known to have ended."""
         still = lasts and end is End.DONE and decision.action.lasts
+        if end is End.DONE:
+            self._end_what_it_takes_back(decision)
         self._all[decision.id] = ClosedDecision(decision=decision, end=end, t_s=t_s, lasts=still)
         if len(self._all) > 1.25 * REMEMBERED + self._apart:
             self._forget()
+
+    def _end_what_it_takes_back(self, decision: Decision) -> None:
+        """Note that what lasted until now is over, such as a drain when its node is undrained."""
+        action = decision.action
+        for id_, each in self._all.items():
+            undo = each.decision.undo if each.lasts else None
+            if isinstance(undo, type(action)) and not undo.claims.isdisjoint(action.claims):
+                self._all[id_] = replace(each, lasts=False)
 
     def touch(self, id_: DecisionId) -> None:
         """Note that a decision is still proposed: it is among the last that are forgotten."""

@@ -19,6 +19,7 @@ from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.actions import Action, Budget
 from steward.model.actions.checks import job_claim
 from steward.model.decision import (
+    EFFECT_CHECK,
     Autonomy,
     Choice,
     Decision,
@@ -34,7 +35,6 @@ from steward.ports import Actuator, View
 __all__ = ["CarriedOut", "Desk"]
 
 TRIES = 3
-STEWARD = "steward"  # who undoes what a check found to be worse
 SEEN_WITHIN_S = 60.0  # what an engine has done is in the view at the latest after this time
 SPARED_S = 600.0  # nothing is planned for so long around a job that may not be stopped now
 _NUMBER = re.compile(r"\b\d[\d.,]*\b")  # in a reason: seconds and GPUs that are left
@@ -281,7 +281,7 @@ class Desk:
             self._undo(choice, view)
         elif each is not None and choice.choice == "approve":
             each.approved = True
-        elif each is not None:
+        elif each is not None and not each.approved:  # the first counts, as in a story's state
             self._close(each.decision, End.REJECTED, view.t_s)
             affected = each.decision.action.affects
             if affected is not None:
@@ -305,9 +305,9 @@ class Desk:
         undo = found.decision.undo if found is not None and found.end is End.DONE else None
         if found is None or undo is None:
             return
-        decision, by_person = found.decision, choice.user != STEWARD
+        decision, by_person = found.decision, choice.user != EFFECT_CHECK
         undoing = Decision(
-            id=decision.undo_id,
+            id=decision.undo_id(choice.t_s),
             t_s=view.t_s,
             policy="person" if by_person else "verify",
             action=undo,
@@ -318,7 +318,7 @@ class Desk:
             subject=decision.subject,
             undoes=decision.id,
         )
-        if undoing.id in self._open or undoing.id in self._closed:
+        if undoing.id in self._closed or self._is_undone(decision.id):
             return
         rivals = ClaimIndex((each.decision, frozenset()) for each in self._open.values()).rivals(
             undoing
@@ -332,6 +332,13 @@ class Desk:
         affected = decision.action.affects
         if by_person and affected is not None:  # else the policy would do it again at once
             self.guard.leave_alone(affected, view.t_s)
+
+    def _is_undone(self, id_: DecisionId) -> bool:
+        """Return whether a decision that takes this one back is open, or was carried out."""
+        return any(each.decision.undoes == id_ for each in self._open.values()) or any(
+            each.decision.undoes == id_ and each.end is End.DONE
+            for each in self._closed.newest_first()
+        )
 
     def _too_late_to_undo(self, id_: DecisionId) -> str:
         """Return why there is nothing left to take back; empty if there is."""
@@ -412,12 +419,19 @@ class Desk:
             each.released_s = t_s
         if not each.makes_room_for:
             return None, ""
-        dependants = [self._open[id_] for id_ in each.makes_room_for if id_ in self._open]
+        dependants = [self._open[id_] for id_ in each.makes_room_for if self._can_follow(id_)]
         if not dependants:
             return Ruling.EXPIRE, "what it makes room for is not wanted any more"
         if not any(self._could_go(dependant, t_s) for dependant in dependants):
             return Ruling.HOLD, f"{dependants[0].decision.id}, for which it makes room, may not go"
         return None, ""
+
+    def _can_follow(self, id_: DecisionId) -> bool:
+        """Return whether a decision is open, and nothing that it waits for ended undone."""
+        after = self._open[id_].decision.after if id_ in self._open else ()
+        return id_ in self._open and all(
+            other in self._open or self._closed.is_done(other) for other in after
+        )
 
     def _could_go(self, each: _Open, t_s: float) -> bool:
         """Return whether a decision may be carried out, or might if it were judged alone now."""

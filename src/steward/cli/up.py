@@ -385,6 +385,7 @@ def _demo_start_s(plan: _Plan) -> float:
 
     journal = open_journal(plan.settings.store.journal_url)
     try:
+        print_warnings(journal.damage())  # whoever opens it first repairs it, and knows
         present_s = now_s(journal)
     finally:
         journal.close()

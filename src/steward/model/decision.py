@@ -13,6 +13,7 @@ from steward.model.treatment import Treatment
 from steward.model.yardstick import EFFECT, PUT_TO_WORK, RUN
 
 __all__ = [
+    "EFFECT_CHECK",
     "NOTHING_EXPECTED",
     "Autonomy",
     "Choice",
@@ -24,6 +25,9 @@ __all__ = [
     "StandingApproval",
     "Verdict",
 ]
+
+
+EFFECT_CHECK = "steward's check"  # who undoes what a check found to be worse: no account's name
 
 
 class Autonomy(Enum):
@@ -92,10 +96,12 @@ class Decision:
         """The action that takes it back, if there is one."""
         return None if self.undoes is not None else self.action.undo(self.id)
 
-    @property
-    def undo_id(self) -> DecisionId:
-        """The id of the decision that takes it back."""
-        return DecisionId(stable_id("d", "undo", self.id))
+    def undo_id(self, asked_s: float) -> DecisionId:
+        """Return the id of the decision that takes it back, by when that was asked for.
+
+        Asked again after one has failed, it is another.
+        """
+        return DecisionId(stable_id("d", "undo", self.id, asked_s))
 
 
 class Ruling(Enum):

@@ -119,9 +119,22 @@ class Story:
         return DecisionState.ACTIVE if self.decision.action.lasts else over
 
     @property
-    def asked_to_undo(self) -> bool:
-        """Whether a person, or a check that found it worse, asked to take it back."""
-        return any(choice.choice == "undo" for choice in self.choices)
+    def undos_asked(self) -> tuple[Choice, ...]:
+        """When a person, or a check that found it worse, asked to take it back."""
+        return tuple(each for each in self.choices if each.choice == "undo")
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether there is a way back that nobody has asked for, or that came to nothing."""
+        begun = self.undo_state is not None and not self.undo_may_begin
+        pending = bool(self.undos_asked) and self.undo_state is None
+        return self.decision.undo is not None and not begun and not pending
+
+    @property
+    def undo_may_begin(self) -> bool:
+        """Whether nothing takes it back now, or has done so."""
+        ended = (DecisionState.FAILED, DecisionState.EXPIRED, DecisionState.REJECTED)
+        return self.undo_state is None or self.undo_state in ended
 
     def _before_acting(self) -> DecisionState:
         if self.verdicts and self.verdicts[-1].ruling is Ruling.EXPIRE:

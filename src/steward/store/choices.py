@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import astuple, dataclass
+from functools import partial
 from typing import Literal, get_args
 
 from steward.errors import StewardError, did_you_mean, unknown_name
 from steward.model.actions import ACTIONS, Lend
-from steward.model.decision import Choice, Decision, DecisionState, StandingApproval
+from steward.model.decision import (
+    EFFECT_CHECK,
+    Choice,
+    Decision,
+    DecisionState,
+    StandingApproval,
+)
 from steward.model.finding import Finding
 from steward.model.identity import DecisionId, TenantId, stable_id
 from steward.model.outcome import HOUR_S, Story
@@ -67,8 +74,7 @@ def possible_choices(story: Story) -> tuple[ChoiceName, ...]:
     choices = _POSSIBLE.get(story.state, ())
     if story.state is DecisionState.DONE and not isinstance(story.decision.action, Lend):
         choices = ("undo",)  # a loan that has ended is over; what was started or stopped is not
-    can_undo = story.decision.undo is not None and not story.asked_to_undo
-    return tuple(each for each in choices if each != "undo" or can_undo)
+    return tuple(each for each in choices if each != "undo" or story.can_be_undone)
 
 
 def record_choice(
@@ -83,11 +89,20 @@ def record_choice(
             where=f"decision {decision_id}",
             hint=did_you_mean(choice, known) or "use one of these",
         )
-    story = journal.story(DecisionId(decision_id))
-    if chosen not in possible_choices(story):
-        raise _too_late(story, chosen)
-    value = Choice(decision=story.decision.id, t_s=t_s, choice=chosen, user=user, note=note)
-    journal.append([value])
+    if user == EFFECT_CHECK:
+        raise StewardError(
+            f"'{user}' is how steward names its own checks",
+            where=f"decision {decision_id}",
+            hint="use a token with another name",
+        )
+    value = Choice(decision=DecisionId(decision_id), t_s=t_s, choice=chosen, user=user, note=note)
+
+    def check() -> None:
+        story = journal.story(value.decision)
+        if chosen not in possible_choices(story):
+            raise _too_late(story, chosen)
+
+    journal.append([value], check=check)  # of two at once, the second is told
     return value
 
 
@@ -131,22 +146,26 @@ def known_tenants(journal: Journal) -> set[str]:
 
 def revoke(journal: Journal, approval: str, *, user: str, t_s: float) -> StandingApproval:
     """Write down that a standing approval holds no longer."""
-    known = {each.id: each for each in standing_approvals(journal, t_s)}
-    found = known.get(approval)
-    if found is None:
-        raise unknown_name("standing approval", approval, tuple(known), where="revoke")
+    revoked = _in_force(journal, approval, t_s)
     value = StandingApproval(
         id=stable_id("a", "revoke", approval, t_s),
         t_s=t_s,
-        tenant=found.tenant,
-        action=found.action,
+        tenant=revoked.tenant,
+        action=revoked.action,
         until_s=t_s,
         gpus=0,
         user=user,
         revokes=approval,
     )
-    journal.append([value])
+    journal.append([value], check=partial(_in_force, journal, approval, t_s))
     return value
+
+
+def _in_force(journal: Journal, approval: str, t_s: float) -> StandingApproval:
+    known = {each.id: each for each in standing_approvals(journal, t_s)}
+    if approval not in known:
+        raise unknown_name("standing approval", approval, tuple(known), where="revoke")
+    return known[approval]
 
 
 def standing_approvals(journal: Journal, t_s: float) -> list[StandingApproval]:

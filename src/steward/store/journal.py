@@ -7,7 +7,7 @@ seen number n never misses an entry below it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -58,11 +58,18 @@ class Journal:
         with database.reading() as connection:
             self._floor = int(connection.execute(query).scalar() or 0)
 
-    def append(self, values: Sequence[Record]) -> tuple[int, ...]:
-        """Write values in one transaction and return their numbers; durable when it returns."""
+    def append(
+        self, values: Sequence[Record], *, check: Callable[[], object] | None = None
+    ) -> tuple[int, ...]:
+        """Write values in one transaction and return their numbers; durable when it returns.
+
+        `check` is called when no other writer can come between; what it raises is raised.
+        """
         if not values:
             return ()
         with self._database.writing() as connection:
+            if check is not None:
+                check()
             newest = connection.exec_driver_sql("SELECT max(seq) FROM entries").scalar() or 0
             # Numbers of entries that were lost to damage are not given again.
             first = max(newest, self._floor) + 1
@@ -103,7 +110,7 @@ class Journal:
             kinds=("decision",), ids=ids, before=before, limit=limit, newest_first=True
         )
         stories = self._joined(found)
-        undos = [s.decision.undo_id for _, s in stories if s.asked_to_undo]
+        undos = [s.decision.undo_id(each.t_s) for _, s in stories for each in s.undos_asked]
         if not undos:
             return stories
         made = self.read(kinds=("decision",), ids=undos, limit=len(undos))

@@ -119,6 +119,8 @@ def _fault(file: Path) -> str:
     log = _sibling(file, "-wal")
     if file.stat().st_size == 0 and log.exists() and log.stat().st_size > 0:
         return "it is empty, but its log is not"  # SQLite would throw the log away
+    if file.stat().st_size == 0 and backup_of(file).exists():
+        return "it is empty, but its backup is not"
     # A transaction that began before there was a log has to be rolled back, which is a change.
     mode = "rw" if _sibling(file, "-journal").exists() else "ro"
     try:

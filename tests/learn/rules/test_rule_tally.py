@@ -12,7 +12,7 @@ from factories import decision, finding, outcome
 from steward.learn.rules import RuleTally, rule_stats
 from steward.learn.rules.tally import HALF_LIFE_S, MOST_BUCKETS, MOST_JUDGED, SAVED
 from steward.model.actions import Drain, Tell
-from steward.model.decision import Choice
+from steward.model.decision import EFFECT_CHECK, Choice
 from steward.model.finding import Finding, Opinion, Recurrence
 from steward.model.identity import DecisionId, FindingId, GpuId, NodeId
 from steward.model.outcome import Change
@@ -86,7 +86,7 @@ def test_what_came_of_decisions_counts() -> None:
 
 
 def test_what_steward_itself_undid_is_counted_by_its_check_alone() -> None:
-    stats = only(found(), decided(), checked(met=False), chosen("undo", user="steward"))
+    stats = only(found(), decided(), checked(met=False), chosen("undo", user=EFFECT_CHECK))
 
     assert (stats.undone, stats.missed, stats.judged) == (0, 1, 1)
 

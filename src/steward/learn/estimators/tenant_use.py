@@ -15,6 +15,9 @@ from steward.model.view import ClusterView
 __all__ = ["TenantUse"]
 
 
+_FORGOTTEN_GPU_S = 1.0  # less than this has faded away
+
+
 class TenantUse:
     """Sum the GPUs that tenants' jobs hold, decayed with `half_life_s`."""
 
@@ -28,10 +31,12 @@ class TenantUse:
     def learn(self, view: ClusterView, outcomes: Sequence[Outcome]) -> None:  # noqa: ARG002 - the port's
         elapsed_s = max(view.t_s - self._t_s, 0.0)
         fade = 2.0 ** (-elapsed_s / self.half_life_s)
-        self._used = {
+        used = {
             tenant: self._used.get(tenant, 0.0) * fade + self._held.get(tenant, 0.0) * elapsed_s
-            for tenant in view.tenants.ids.tolist()
+            for tenant in dict.fromkeys((*view.tenants.ids.tolist(), *self._used))
         }
+        # who is not in one view may be in the next: its source may have failed
+        self._used = {tenant: gpu_s for tenant, gpu_s in used.items() if gpu_s > _FORGOTTEN_GPU_S}
         held = zip(view.tenants.ids.tolist(), view.tenants.held.tolist(), strict=True)
         self._held = dict(held)
         self._t_s = view.t_s

@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 from scipy.special import betaincinv
 
 from steward.model.actions import Tell
-from steward.model.decision import Choice, Decision
+from steward.model.decision import EFFECT_CHECK, Choice, Decision
 from steward.model.finding import Finding, Opinion, Recurrence
 from steward.model.outcome import Outcome
 from steward.model.rules import RuleStats
@@ -29,7 +29,6 @@ REMEMBERED = 100_000  # findings and decisions whose rule is known
 SAVED = 10_000  # the newest of these: what is older is seldom decided or judged any more
 RETIRE_AFTER = 8  # judged findings before a rule can be retired
 KEPT_SHARE = 0.25  # share of a promise that counts as met, as for the breaker
-STEWARD = "steward"  # author of undos by effect checks
 
 V = TypeVar("V")
 
@@ -191,7 +190,7 @@ class _Account:
                 self.unheeded += 1
             else:
                 self.judge(f"e {value.decision}", value.t_s, good=share >= KEPT_SHARE)
-        elif value.user != STEWARD and value.choice in ("reject", "undo"):
+        elif value.user != EFFECT_CHECK and value.choice in ("reject", "undo"):
             self.judge(f"{value.choice[0]} {value.decision}", value.t_s, good=False)
 
     def judge(self, key: str, t_s: float, *, good: bool) -> None:

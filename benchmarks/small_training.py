@@ -1,7 +1,8 @@
 """A small real training: `python small_training.py plain|workers|ddp|lightning|transformers`.
 
 It takes its folder and ranks from the environment and prints hashes of what it learned. `PAUSE_S`
-makes its steps longer, so that something can happen between them.
+makes its steps longer, so that something can happen between them; with `HOLD_AT=5` its fifth step
+waits until there is a request, however long the one who writes it takes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,18 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
 from steward import training
+from steward.training.protocol import FOLDER_VARIABLE, REQUEST
 
 EPOCHS = 3
+_steps = count(1)
 
 
 def pause() -> None:
-    """Make a step as long as `PAUSE_S`."""
+    """Make a step as long as `PAUSE_S`, and step `HOLD_AT` until there is a request."""
     time.sleep(float(os.environ.get("PAUSE_S", "0")))
+    if next(_steps) == int(os.environ.get("HOLD_AT", "0")):
+        while not (Path(os.environ[FOLDER_VARIABLE]) / REQUEST).exists():
+            time.sleep(0.01)
 
 
 class Noisy(Dataset):  # type: ignore[type-arg,misc,unused-ignore]

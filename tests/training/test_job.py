@@ -529,7 +529,7 @@ def _newest(folder: CheckpointFolder) -> int:
 
 def test_a_full_disk_keeps_the_old_checkpoint_and_the_training(tmp_path: Path) -> None:
     folder, size = tmp_path / "job", 100_000
-    process = start(folder, 4000, 1, size, 0.01)
+    process = start(folder, 10**6, 1, size, 0.01)
     until((folder / CAN_SAVE).exists)
     SaveRequest(id="d-1", do="save-and-stop").write(folder)
     result(process)
@@ -537,7 +537,7 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_the_training(tmp_path: Path) -
     limit_bytes = 100_000  # of any file, as a quota; the arrays are 800,000
 
     process = start(
-        folder, 4000, 1, size, 0.01,
+        folder, 10**6, 1, size, 0.01,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes,) * 2),
     )  # fmt: skip
     SaveRequest(id="d-2", do="save-and-stop").write(folder)

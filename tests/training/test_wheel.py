@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -20,8 +21,10 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
+    left = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")  # of earlier builds
+    source = shutil.copytree(ROOT / "packages/training", folder / "source", ignore=left)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    command = [*pip, "wheel", "--no-deps", "-w", str(folder), str(ROOT / "packages/training")]
+    command = [*pip, "wheel", "--no-deps", "-w", str(folder), str(source)]
     subprocess.run(command, env=without_path(), check=True)
     (found,) = folder.glob("steward_training-*.whl")
     return found
@@ -58,14 +61,14 @@ def test_a_training_is_stopped_and_continued_with_nothing_but_torch(
 ) -> None:
     program = str(ROOT / "benchmarks/small_training.py")
 
-    def start(folder: str, pause_s: str = "0") -> subprocess.Popen[str]:
-        env = {**without_path(), FOLDER_VARIABLE: str(tmp_path / folder), "PAUSE_S": pause_s}
+    def start(folder: str, **more: str) -> subprocess.Popen[str]:
+        env = {**without_path(), FOLDER_VARIABLE: str(tmp_path / folder), **more}
         return subprocess.Popen(
             [str(python), program, "workers"], env=env, stdout=subprocess.PIPE, text=True
         )
 
     undisturbed, _ = start("undisturbed").communicate()
-    process = start("job", "0.05")
+    process = start("job", HOLD_AT="15")
     until((tmp_path / "job" / CAN_SAVE).exists)
     SaveRequest(id="d-1", do="save-and-stop").write(tmp_path / "job")
     stopped, _ = process.communicate()

@@ -20,15 +20,14 @@ from steward.training.protocol import (
     CHECKPOINTS,
     DONE,
     FOLDER_VARIABLE,
-    MANIFEST,
     SaveAnswer,
     TrainingError,
-    read_json,
     write_json,
 )
 from steward.training.ranks import RankGroup, replicated
 from steward.training.requests import SAVE, STOP, RequestFile, SignalFlag
-from steward.training.saving import BackgroundSave, read_checkpoint
+from steward.training.resuming import choose_checkpoint, contents, load_objects
+from steward.training.saving import BackgroundSave
 from steward.training.staging import HostBuffers
 from steward.training.state import (
     Snapshot,
@@ -46,7 +45,6 @@ EVERY_S = 1800.0
 PREPARE_AT = 2  # calls of step(): by then optimizers have their state
 MOST_DEFERRED = 256  # calls of step() without an optimizer step that a save waits for
 _OWN = ("loader", "generators", "job")  # names in a checkpoint that are not the caller's
-_REFUSED, _NONE = -2, -1
 
 
 def attach(  # noqa: PLR0913 - the caller's one line
@@ -282,20 +280,8 @@ class TrainingJob:
         return snapshot
 
     def _manifest(self) -> dict[str, Any]:
-        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-        versions = {"python": sys.version.split()[0]}
-        if torch is not None:
-            versions |= {"torch": str(torch.__version__), "cuda": str(torch.version.cuda or "")}
-        if numpy is not None:
-            versions["numpy"] = numpy.__version__
-        return {
-            "step": self.steps,
-            "epoch": self.epoch,
-            "batch": self._loader.batch,
-            "world_size": self._ranks.size,
-            "contains": {name: type(each).__qualname__ for name, each in self._objects.items()},
-            "versions": versions,
-        }
+        place = {"step": self.steps, "epoch": self.epoch, "batch": self._loader.batch}
+        return {**place, **contents(self._objects, self._ranks.size)}
 
     def _report(self, answer: SaveAnswer) -> None:
         """Publish how a save ended. Runs in its thread."""
@@ -346,73 +332,15 @@ class TrainingJob:
 
     def _resume(self) -> None:
         """Load the checkpoint that rank 0 chooses, if there is one."""
-        step, refusal = _NONE, None
-        if self._ranks.rank == 0:
-            try:
-                step = self._choose()
-            except TrainingError as fault:
-                step, refusal = _REFUSED, fault
-            except OSError as fault:
-                step, refusal = _REFUSED, TrainingError(str(fault), hint="may it be read?")
-        step = self._ranks.from_first(step)
-        if step == _REFUSED:
-            raise refusal or TrainingError("rank 0 refused the checkpoint; its message says why")
-        if step != _NONE:
-            self._load(self._checkpoints.at(step))
-
-    def _choose(self) -> int:
-        """Return the step of the newest whole checkpoint, if it fits this training."""
-        self._checkpoints.clean()
-        found, self.fell_back = self._checkpoints.newest_whole()
-        for each in self.fell_back:
-            log.warning("damaged checkpoint set aside: %s", each)
+        found, self.fell_back = choose_checkpoint(self._checkpoints, self._ranks, self._objects)
         if found is None:
-            return _NONE
-        manifest = read_json(found / MANIFEST)
-        self._check(manifest, found)
-        return int(manifest["step"])
-
-    def _check(self, manifest: dict[str, Any], path: Path) -> None:
-        size, given = manifest["world_size"], sorted(self._objects)
-        if size != self._ranks.size:
-            raise TrainingError(
-                f"was written by {size} ranks; this training has {self._ranks.size}",
-                where=str(path),
-                hint=f"start it with {size} ranks, or in another folder to begin anew",
-            )
-        if sorted(manifest["contains"]) != given:
-            inside = ", ".join(sorted(manifest["contains"]))
-            raise TrainingError(
-                f"holds {inside or 'nothing'}; attach was given {', '.join(given) or 'nothing'}",
-                where=str(path),
-                hint="hand in objects of the same names, or use another folder to begin anew",
-            )
-
-    def _load(self, path: Path) -> None:
-        states = read_checkpoint(path, self._ranks.rank, self._keeps_devices)
-        for name, each in self._states.items():
-            try:
-                each.load_state_dict(states[name])
-            except Exception as fault:
-                raise TrainingError(
-                    f"`{name}` does not accept its state: {fault}",
-                    where=str(path),
-                    hint="was it built differently? use another folder to begin anew",
-                ) from fault
+            return
+        states = load_objects(found, self._ranks.rank, self._objects, self._states)
         self.steps = states["job"]["step"]
         self._loader.load_state_dict(states["loader"])
         self._generators = states["generators"]
         restore_generators(states["generators"])
-        self.resumed_from = path
-
-    def _keeps_devices(self, name: str) -> bool:
-        """Return False for what copies into memory of its own, wherever that is."""
-        torch = sys.modules.get("torch")
-        value = self._objects.get(name)
-        return value is not None and not (
-            torch is not None
-            and isinstance(value, torch.nn.Module | torch.optim.Optimizer | torch.Generator)
-        )
+        self.resumed_from = found
 
     def _announce(self) -> None:
         """Write whether this job can save, and remove the mark of an earlier end."""

@@ -287,7 +287,8 @@ def test_a_session_ends_after_its_time_and_with_its_token(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8787", "127.0.0.1.evil.example", ""]
+    "host",
+    ["evil.example", "evil.example:8787", "127.0.0.1.evil.example", "[::1].evil.example", ""],
 )
 def test_a_foreign_name_that_leads_to_this_machine_is_refused(
     approval_bed: ServiceBed, host: str

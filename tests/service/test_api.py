@@ -403,3 +403,18 @@ def test_an_approval_in_advance_lasts_for_real_hours_and_needs_a_known_tenant(
     assert "no tenant called 'x'; known: a, b" in refused.json()["error"]["problem"]
     for unbounded in ({"gpus": 10**9}, {"hours": 1e-6}, {"hours": 10_000.0}):
         assert bed.client.post("/api/v1/approvals", json={**body, **unbounded}).status_code == 422
+
+
+@pytest.mark.parametrize("body", [b"[" * 5_000, b'{"note": "\xff"}', b'{"note": ' + b"9" * 5000])
+def test_a_body_that_cannot_be_read_at_all_is_told_where_and_what_to_send(
+    approval_bed: ServiceBed, body: bytes
+) -> None:
+    answer = approval_bed.client.post(
+        f"/api/v1/decisions/{approval_bed.only_decision()}/approve",
+        content=body,
+        headers={"content-type": "application/json"},
+    )
+
+    assert answer.status_code in (400, 422)
+    assert answer.json()["error"]["where"]
+    assert answer.json()["error"]["hint"]

@@ -264,7 +264,7 @@ def _check_agent(user: User, path: str) -> User:
 def _only_agents(user: User) -> RefusedError:
     return RefusedError(
         403,
-        f"'{user.name}' is a {user.role.value}: only agents may send telemetry",
+        f"'{user.name}' has the role {user.role.value}: only agents may send telemetry",
         where="Authorization header",
         hint="make a token with `steward token new NAME --role agent`",
     )
@@ -300,9 +300,12 @@ def _host_name(host: str) -> str:
 
     >>> _host_name("[::1]:8787"), _host_name("localhost:8787"), _host_name("")
     ('::1', 'localhost', '')
+    >>> _host_name("[::1].example.org")
+    '[::1].example.org'
     """
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        name, _, port = host[1:].partition("]")
+        return name if port in ("", ":") or port[1:].isdecimal() else host
     return host.partition(":")[0].lower()
 
 

@@ -15,6 +15,7 @@ from steward.errors import StewardError
 __all__ = ["RefusedError", "error_response", "handle_failures"]
 
 HINTS = {
+    400: "the body must be JSON in UTF-8, with numbers that a double holds, not nested deeply",
     404: "GET /api/v1/openapi.json lists what there is",
     405: "GET /api/v1/openapi.json lists the methods of each address",
 }
@@ -72,10 +73,12 @@ async def _invalid(_request: Request, fault: Exception) -> Response:
 async def _http(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, HTTPException)  # noqa: S101
     phrase = HTTPStatus(fault.status_code).phrase.lower()
-    problem = f"{request.method} {request.url.path}: {phrase}"
+    where = f"{request.method} {request.url.path}"
     hint = HINTS.get(fault.status_code, "")
     return error_response(
-        RefusedError(fault.status_code, problem, hint=hint, headers=fault.headers)
+        RefusedError(
+            fault.status_code, f"{where}: {phrase}", where=where, hint=hint, headers=fault.headers
+        )
     )
 
 

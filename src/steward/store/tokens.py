@@ -19,7 +19,7 @@ from steward.clock import Clock, WallClock
 from steward.errors import StewardError, unknown_name
 from steward.store.atomic import make_folder, write_atomic
 
-__all__ = ["Role", "Token", "Tokens", "hash_secret", "new_secret"]
+__all__ = ["NameTakenError", "Role", "Token", "Tokens", "hash_secret", "new_secret"]
 
 _PREFIX = "stw_"
 _RANDOM_BYTES = 32
@@ -69,6 +69,10 @@ class _Line(Token):
 _LINES = TypeAdapter(tuple[_Line, ...])
 
 
+class NameTakenError(StewardError):
+    """There is a token of this name."""
+
+
 class Tokens:
     """The tokens in one file, which only its owner can read. Processes may share it."""
 
@@ -98,7 +102,7 @@ class Tokens:
         )
         with self._changing() as lines:
             if any(old.name == name for old in lines):
-                raise StewardError(
+                raise NameTakenError(
                     f"there is already a token called '{name}'",
                     where=str(self._file),
                     hint="revoke it first, or choose another name",

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from steward.service.api.replies import Number, Reply, failures
 from steward.service.authentication import User
 from steward.service.failures import RefusedError
-from steward.store.tokens import Role, Token, Tokens
+from steward.store.tokens import NameTakenError, Role, Token, Tokens
 
 __all__ = ["token_routes"]
 
@@ -69,10 +69,12 @@ def token_routes(tokens: Tokens) -> APIRouter:
         _check_admin(request)
         if wanted.node and wanted.role is not Role.AGENT:
             raise RefusedError(422, "only an agent's token is for a node", where="body.node")
-        if any(each.name == wanted.name for each in tokens.list()):
-            raise RefusedError(409, f"there is already a token called '{wanted.name}'")
         valid_s = None if wanted.days is None else wanted.days * DAY_S
-        secret = tokens.make(wanted.name, wanted.role, node=wanted.node, valid_s=valid_s)
+        try:
+            secret = tokens.make(wanted.name, wanted.role, node=wanted.node, valid_s=valid_s)
+        except NameTakenError as fault:
+            hint = "revoke it first, or choose another name"
+            raise RefusedError(409, fault.problem, where="body.name", hint=hint) from fault
         made = _named(tokens, wanted.name)
         return NewTokenReply.model_validate(
             {**TokenReply.model_validate(made).model_dump(), "token": secret}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import multiprocessing
 import os
 import shutil
@@ -27,7 +28,7 @@ import torch
 
 from report import bar, finish, progress
 from steward import training
-from steward.training.protocol import SaveRequest
+from steward.training.protocol import ANSWER, SaveRequest
 
 MOST_STEP_S, MOST_BLOCKED_S = 50e-6, 0.5
 GIB = 2**30
@@ -194,13 +195,15 @@ def trained(folder: Path, device: str, leave_at: int) -> Any:
 def equality(folder: Path, device: str, count: int) -> dict[str, int]:
     """Interrupt a training on the device in many places; count results that differ in any bit."""
     torch.use_deterministic_algorithms(mode=True)
-    undisturbed, unequal = trained(folder / "undisturbed", device, 0), 0
+    undisturbed, unequal, unsaved = trained(folder / "undisturbed", device, 0), 0, 0
     for number in range(count):
         for leave_at in (1 + number, 16 + number % 14):
             trained(folder / str(number), device, leave_at)
+            answer = json.loads((folder / str(number) / ANSWER).read_text())
+            unsaved += answer["result"] != "saved"
         unequal += not torch.equal(trained(folder / str(number), device, 0), undisturbed)
     torch.use_deterministic_algorithms(mode=False)
-    return {"preemptions": 2 * count, "unequal": unequal}
+    return {"preemptions": 2 * count, "unequal": unequal, "unsaved": unsaved}
 
 
 def plain_save(folder: Path, model: Any, device: str) -> dict[str, float]:
@@ -305,6 +308,7 @@ def main() -> None:
         }
     bars = [bar("mean cost of job.step() in s", alone["mean_us"] * 1e-6, "<", MOST_STEP_S)]
     bars.append(bar("unequal results", equal["unequal"], "==", 0))
+    bars.append(bar("requests without a checkpoint", equal["unsaved"], "==", 0))
     if device == "cuda":
         bars.append(bar("blocking time of a save in s", save["blocked_s"], "<", MOST_BLOCKED_S))
     finish("training_overhead", results, bars)

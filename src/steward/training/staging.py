@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -67,7 +68,9 @@ class _Pool:
         self._layout: list[Any] = []
         self._flat: dict[Any, Any] = {}
         self._views: list[Any] = []
-        self._registered: list[int] = []
+        self._registered: list[int] = []  # addresses, pinned until the pool is gone
+        # Memory that is freed while it is registered makes later copies to its place fail.
+        weakref.finalize(self, _unregister, self._registered).atexit = False
 
     def copy(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """Return copies of tensors; those from a GPU are queued on its current stream."""
@@ -81,7 +84,7 @@ class _Pool:
         if layout != self._layout:
             torch = sys.modules["torch"]
             self._layout = []
-            self._release(torch)
+            self._release()
             self._allocate(torch, layout)
             self._layout = layout
 
@@ -106,14 +109,30 @@ class _Pool:
         buffer = torch.empty(size, dtype=dtype)
         if self._pin:
             fault = torch.cuda.cudart().cudaHostRegister(buffer.data_ptr(), size_bytes, 0)
-            if int(fault) == 0:  # else copies from the GPU are slower, and right all the same
+            if int(fault) == 0:
                 self._registered.append(buffer.data_ptr())
+            else:  # copies from the GPU are slower then, and right all the same
+                _forget_error(torch)
         return buffer
 
-    def _release(self, torch: Any) -> None:
-        for address in self._registered:
-            torch.cuda.cudart().cudaHostUnregister(address)
-        self._registered, self._flat, self._views = [], {}, []
+    def _release(self) -> None:
+        _unregister(self._registered)
+        self._flat, self._views = {}, []
+
+
+def _unregister(addresses: list[int]) -> None:
+    torch = sys.modules["torch"]
+    while addresses:
+        if int(torch.cuda.cudart().cudaHostUnregister(addresses.pop())) != 0:
+            _forget_error(torch)
+
+
+def _forget_error(torch: Any) -> None:
+    """Take the error that CUDA would report at the next call, whatever that is."""
+    try:
+        torch.zeros(1, device="cuda")
+    except RuntimeError:
+        return
 
 
 def _on_gpu(tensor: Any) -> bool:

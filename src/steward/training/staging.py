@@ -121,8 +121,8 @@ class _Pool:
 
 
 def _unregister(addresses: list[int]) -> None:
-    torch = sys.modules["torch"]
     while addresses:
+        torch = sys.modules["torch"]
         if int(torch.cuda.cudart().cudaHostUnregister(addresses.pop())) != 0:
             _forget_error(torch)
 

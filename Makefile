@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-data test-real explore check fix bench docs lock screenshots clean
+.PHONY: help setup run demo test test-data test-real test-torch explore check fix bench docs lock screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -46,6 +46,10 @@ test-data: .venv/.setup ## the tests on real traces, from STEWARD_DATA or ../sha
 test-real: .venv/.setup ## the tests with real servers and a real browser (installs them)
 	scripts/install-real-parts
 	$(BIN)/python -m pytest -m real
+
+test-torch: .venv/.setup ## the tests of real trainings (installs the extra `torch`, 700 MB)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch]'
+	$(BIN)/python -m pytest -m torch
 
 explore: .venv/.setup ## the tests of laws, on new random examples (`make test` repeats its own)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'hypothesis and not real and not data' --hypothesis-profile=explore

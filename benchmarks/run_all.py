@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SHARED = {"run_all", "report", "crash_trials", "demo_process"}
-NOT_CLAIMS = SHARED | {"observe_h200"}  # which needs a GPU
+SHARED = {"run_all", "report", "crash_trials", "demo_process", "small_training"}
+WITH_TORCH = {"checkpoints", "training_overhead"}  # an extra, so they are run by hand
+NOT_CLAIMS = SHARED | WITH_TORCH | {"observe_h200"}  # which needs a GPU
 
 
 def main() -> None:

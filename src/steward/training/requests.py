@@ -1,0 +1,110 @@
+"""Reasons to save: a request file, a signal, or the time since the last save."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from steward.training.protocol import ANSWER, REQUEST, SaveRequest, TrainingError, read_json
+from steward.training.protocol import read_request as _read
+
+__all__ = ["SAVE", "STOP", "RequestFile", "SignalFlag"]
+
+SAVE, STOP = 1, 2  # ranks take the greatest; 0 is nothing
+
+
+class SignalFlag:
+    """Set by USR2 and TERM. Nothing else happens in the handler but a call of the previous one."""
+
+    def __init__(self) -> None:
+        self.raised: int = 0  # the last signal, until `clear`
+        self.names: list[str] = []
+        self._previous: dict[int, Any] = {}
+        self._pid = os.getpid()
+        if threading.current_thread() is not threading.main_thread():
+            return  # Python allows handlers only there
+        for number in (signal.SIGUSR2, signal.SIGTERM):
+            self._previous[number] = signal.signal(number, self._handle)
+            self.names.append(number.name.removeprefix("SIG"))
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        previous: Callable[[int, FrameType | None], object] | int | None = self._previous[number]
+        if os.getpid() != self._pid:  # a forked child, such as a worker of a loader: not the job
+            signal.signal(number, signal.SIG_DFL if previous is None else previous)
+            os.kill(os.getpid(), number)
+            return
+        self.raised = max(self.raised, number)  # TERM (15) after USR2 (12) stays TERM
+        if callable(previous):
+            previous(number, frame)
+
+    def clear(self) -> int:
+        """Return the signal and wait for the next one."""
+        raised, self.raised = self.raised, 0
+        return raised
+
+    def restore(self) -> None:
+        """Install the previous handlers again, where nothing was installed since."""
+        for number, previous in self._previous.items():
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, previous)
+        self._previous = {}
+
+
+class RequestFile:
+    """The engine's request, looked at with one `stat`."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = str(folder / REQUEST) if folder else ""
+        self._seen: tuple[int, int, int] | None = None
+        self._answered = _answered(folder) if folder else ""
+        self.request: SaveRequest | None = None
+        self.fault: str = ""  # why a request was refused, until `clear`
+
+    def level(self) -> int:
+        """Return what is requested: SAVE, STOP, or 0."""
+        if self._path:
+            try:
+                found = os.stat(self._path)  # noqa: PTH116 - Path.stat takes twice as long
+            except OSError:
+                self._seen = self.request = None  # or withdrawn
+            else:
+                signature = (found.st_mtime_ns, found.st_ino, found.st_size)
+                if signature != self._seen:
+                    self._seen = signature
+                    self._read()
+        if self.request is None or self.fault:
+            return 0
+        return STOP if self.request.stop else SAVE
+
+    def _read(self) -> None:
+        self.request, self.fault = None, ""
+        try:
+            request = _read(Path(self._path))
+        except TrainingError as fault:
+            self.fault = str(fault)
+            return
+        if request.id == self._answered:
+            return
+        self.request = request
+        if request.is_late():
+            self.fault = f"met after its deadline ({request.deadline_s:.0f} s, Unix time)"
+
+    def clear(self) -> str:
+        """Return the id of the request, which is then answered."""
+        request_id = self.request.id if self.request else ""
+        self._answered = request_id or self._answered
+        self.request, self.fault = None, ""
+        return request_id
+
+
+def _answered(folder: Path) -> str:
+    """Return the id of the last request that an earlier run of this job answered."""
+    try:
+        return str(read_json(folder / ANSWER).get("id", ""))
+    except TrainingError:
+        return ""

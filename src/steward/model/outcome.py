@@ -120,7 +120,7 @@ class Story:
 
     @property
     def undos_asked(self) -> tuple[Choice, ...]:
-        """When a person, or a check that found it worse, asked to take it back."""
+        """The choices by which a person, or a check that found it worse, asked to take it back."""
         return tuple(each for each in self.choices if each.choice == "undo")
 
     @property
